@@ -1,8 +1,8 @@
 """Awaits that fail: background tasks in which every await raises once.
 
-The rule: an await that is made to raise has not done what it was to do, as far as whatever is
-awaited allows: it is told as of a cancellation, so that nobody holds a lock or a place in a queue
-that its task does not know of. A nursery has it raise by itself; a thread's work raises at its end.
+The rule: an await that is made to raise has not done its work, as far as what it waits for allows:
+that is aborted as by a cancellation, so that no lock or place in a queue is held without the task
+knowing. A nursery raises by itself; work in a thread raises when it ends.
 """
 
 from collections import Counter
@@ -13,23 +13,23 @@ from typing import Any, Final, NoReturn
 import trio
 
 Place = tuple[str, ...]
-"""Where a task awaits: file and line of each function on the way, those of the project only."""
+"""Where a task awaits: file and line of each function on its stack, only those of the project."""
 
 Abort = Callable[[Callable[[], NoReturn]], trio.lowlevel.Abort]
 
 OURS: Final = "arneb"
 
 THREAD: Final = "to_thread_run_sync"
-"""What waits for a thread."""
+"""The function that waits for a thread."""
 
 
 class InjectedFault(Exception):
-    """What an await raises."""
+    """Raised by an await that is to fail."""
 
 
 class FaultyAwaits:
-    """Takes the place of :func:`arneb_core.api.supervision.attempt`, and has each await of each
-    background task raise when it comes there first."""
+    """Replaces :func:`arneb_core.api.supervision.attempt`, and makes each await of each background
+    task raise when it is first reached."""
 
     def __init__(self) -> None:
         self.runs: Counter[str] = Counter()
@@ -37,17 +37,17 @@ class FaultyAwaits:
         self.failed: set[tuple[str, Place]] = set()
         """Awaits that were made to raise, by task."""
         self.passed: set[tuple[str, Place]] = set()
-        """Those of them at whose line of the task's own loop it was again."""
+        """Those of them whose line in the task's own loop was reached again."""
 
     def __repr__(self) -> str:
         return f"<FaultyAwaits {len(self.failed)} failed, {len(self.passed)} passed again>"
 
     async def attempt(self, name: str, run: Callable[[], Awaitable[object]]) -> None:
-        """One run of a background task."""
+        """Run a background task once."""
         self.runs[name] += 1
 
         def is_to_fail(place: Place) -> bool:
-            # Deeper down some are come to only because others failed.
+            # Deeper awaits may be reached only because others failed.
             self.passed |= {
                 each for each in self.failed if each[0] == name and each[1][:1] == place[:1]
             }
@@ -60,7 +60,7 @@ class FaultyAwaits:
 
     @property
     def outstanding(self) -> dict[str, list[Place]]:
-        """Awaits that were made to raise, and whose loop did not come there again, by task."""
+        """Awaits that were made to raise and whose loop has not returned to them, by task."""
         found: dict[str, list[Place]] = {}
         for name, place in self.failed - self.passed:
             found.setdefault(name, []).append(place)
@@ -68,7 +68,7 @@ class FaultyAwaits:
 
 
 class _Driven:
-    """A coroutine, passed on to trio but where it is to fail."""
+    """A coroutine, passed on to trio except where it is to fail."""
 
     def __init__(self, coroutine: Awaitable[object], is_to_fail: Callable[[Place], bool]) -> None:
         self._coroutine: Any = coroutine
@@ -85,7 +85,7 @@ class _Driven:
                 return stop.value
             is_late = False
             abort: Abort | None = getattr(trap, "abort_func", None)
-            # Without one it is a checkpoint that never raises: its caller may hold a lock by then.
+            # A checkpoint without one never raises: its caller may hold a lock by then.
             if abort is not None and self._is_to_fail(_place_of(coroutine)):
                 if abort(_raise) is trio.lowlevel.Abort.SUCCEEDED:
                     resume, value = coroutine.throw, InjectedFault("told to fail")
@@ -102,7 +102,7 @@ class _Driven:
 
 
 def _is_in_thread(coroutine: Any) -> bool:
-    """It waits for a thread."""
+    """Whether it waits for a thread."""
     name = ""
     while coroutine is not None:
         name = getattr(coroutine, "__name__", name)

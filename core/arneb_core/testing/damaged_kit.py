@@ -1,6 +1,6 @@
-"""The kit for damaged stores: which pages are what, how they are lost, and what stands in a store.
+"""The kit for damaged stores: what each page is, how to lose pages, and what a store contains.
 
-The rule: pages are found in a store that is sound; what is wiped says nothing any more.
+The rule: pages are found in a sound store; wiped pages hold nothing any more.
 """
 
 from collections.abc import Iterable
@@ -32,13 +32,13 @@ from arneb_core.store.reading.snapshot_environment import open_snapshot_environm
 
 PAGE_BYTES: Final = 4096
 LONG: Final = 3 * PAGE_BYTES
-"""A block of so many bytes has pages of its own."""
+"""A block of this many bytes has pages of its own."""
 
 Log = dict[Position, bytes]
 
 
 def page_classes(path: Path) -> dict[str, list[int]]:
-    """The pages of the sound store in ``path``; of a long value its first."""
+    """Return the pages of the sound store in ``path``, by kind; of a long value the first."""
     file = path / "data.mdb"
     meta = check_file(file)
     classes: dict[str, list[int]] = {"meta": [0, 1]}
@@ -62,7 +62,7 @@ def page_classes(path: Path) -> dict[str, list[int]]:
 
 
 def wipe(path: Path, pages: Iterable[int], filled_with: int = 0) -> None:
-    """Lose these pages."""
+    """Overwrite these pages."""
     with (path / "data.mdb").open("r+b") as data:
         for number in pages:
             data.seek(number * PAGE_BYTES)
@@ -70,7 +70,7 @@ def wipe(path: Path, pages: Iterable[int], filled_with: int = 0) -> None:
 
 
 def logs_by_name(path: Path) -> dict[str, Log]:
-    """Every entry of the store."""
+    """Return every entry of the store, by topic."""
     found: dict[str, Log] = {}
     with open_snapshot_environment(path) as environment, environment.snapshot() as snapshot:
         for key, value in snapshot.scan(Table.CATALOG, TOPIC_PREFIX):
@@ -81,8 +81,8 @@ def logs_by_name(path: Path) -> dict[str, Log]:
 
 
 def acknowledged(path: Path) -> dict[str, dict[str, set[Position]]]:
-    """By topic and subscription: the positions in ledgers that are there which will not come
-    again."""
+    """Return, by topic and subscription, the positions in existing ledgers that will not be
+    delivered again."""
     logs = logs_by_name(path)
     found: dict[str, dict[str, set[Position]]] = {}
     with open_snapshot_environment(path) as environment, environment.snapshot() as snapshot:

@@ -1,4 +1,4 @@
-"""What the engine's tests share: a sink that records, and a way to wait until all is quiet."""
+"""Helpers of the engine's tests: a recording sink, and a way to wait until all is quiet."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from arneb_core.engine.engine import Engine
 
 
 def make_entry(body: bytes, messages: int = 1, publish_time_ms: int = 0, key: bytes = b"") -> bytes:
-    """An entry as a frontend would make it."""
+    """Make an entry as a frontend would."""
     header = EntryHeader(
         Origin.AMQP,
         messages=messages,
@@ -28,13 +28,13 @@ def make_entry(body: bytes, messages: int = 1, publish_time_ms: int = 0, key: by
 
 
 def body_of(entry: bytes) -> bytes:
-    """The body that :func:`make_entry` was given."""
+    """Return the body that :func:`make_entry` was given."""
     return entry[40:]
 
 
 @dataclass
 class RecordingSink:
-    """Keeps every run that it is given."""
+    """Keeps every run that is delivered to it."""
 
     runs: list[Deliveries] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
@@ -63,7 +63,7 @@ class RecordingSink:
 
 
 async def quiet(engine: Engine) -> None:
-    """Wait until no commit and no read is under way and nobody has anything left to do."""
+    """Wait until no commit and no read is under way and nothing is left to do."""
     while True:
         await engine.committed(Unit())
         before = engine.statistics()
@@ -73,8 +73,8 @@ async def quiet(engine: Engine) -> None:
 
 
 async def occupy(engine: Engine, name: str) -> int:
-    """Append entry by entry to a topic while commits are held back, until as many are under way
-    as the commit log takes; how many that are. What comes now waits."""
+    """Append entry by entry to a topic while commits are held back, until as many are under way as
+    the commit log takes; return how many. Later appends wait."""
     for _ in range(engine.commits_at_once):
         engine.append(engine.topic(name), [make_entry(b"")], lambda error, first: None)
         await trio.testing.wait_all_tasks_blocked()
@@ -82,14 +82,14 @@ async def occupy(engine: Engine, name: str) -> int:
 
 
 async def pass_time(engine: Engine, seconds: float) -> None:
-    """Let a test's clock go on, with the engine at rest before and after."""
+    """Let a test's clock run on, with the engine at rest before and after."""
     await quiet(engine)
     await trio.sleep(seconds)
     await quiet(engine)
 
 
 async def until(engine: Engine, what: Callable[[], bool]) -> None:
-    """Let a test's clock go on until ``what`` is so; at least a minute of it."""
+    """Let a test's clock run on until ``what`` holds, for at least a minute."""
     for _ in range(600):
         if what():
             return
@@ -98,12 +98,12 @@ async def until(engine: Engine, what: Callable[[], bool]) -> None:
 
 
 async def publish(engine: Engine, name: str, bodies: list[bytes]) -> Position:
-    """Append plain entries and wait until they are durable; the first one's position."""
+    """Append plain entries and wait until they are durable; return the first one's position."""
     return await append(engine, name, [make_entry(body) for body in bodies])
 
 
 async def append(engine: Engine, name: str, entries: list[bytes]) -> Position:
-    """Append entries and wait until they are durable; the first one's position."""
+    """Append entries and wait until they are durable; return the first one's position."""
     placed: list[Position] = []
     told = Outcome()
 
@@ -121,7 +121,7 @@ async def append(engine: Engine, name: str, entries: list[bytes]) -> Position:
 def attach(
     subscription: Subscription, *, permits: int = 0, **spec: object
 ) -> tuple["object", RecordingSink]:
-    """A consumer with a recording sink, and permits if it counts them."""
+    """Attach a consumer with a recording sink, and with permits if it counts them."""
     sink = RecordingSink()
     consumer = subscription.attach(ConsumerSpec(**{"name": "c", **spec}), sink)  # type: ignore[arg-type]
     if permits:
@@ -130,7 +130,7 @@ def attach(
 
 
 class Outcome:
-    """Takes a ``done`` call and lets a test wait for it."""
+    """A ``done`` callback that a test can wait for."""
 
     def __init__(self) -> None:
         self.calls: list[Exception | None] = []

@@ -1,7 +1,7 @@
 """Faults: a store that fails, stalls or dies on command, and a disk that does.
 
-The rule: a fault is exact and repeatable. :class:`FaultyStore` fails at the seam, for tests
-of what is above it; :func:`broken_disk` fails below LMDB, for tests of the store itself.
+The rule: a fault is exact and repeatable. :class:`FaultyStore` fails in place of the store, for
+tests of what is above it; :func:`broken_disk` fails below LMDB, for tests of the store itself.
 """
 
 import errno
@@ -25,12 +25,12 @@ from arneb_core.store.journal import writing as journal_writing
 from arneb_core.store.reading.snapshot import Snapshot
 
 HELD_MAX_S: Final = 15.0
-"""A test that fails while commits are held must come to its end: engines wait for their commits."""
+"""A test that fails while commits are held must still end: engines wait for their commits."""
 
 
 class Died(SystemExit):
-    """The process is gone. Ends the writer's thread without a word, so that nobody is told
-    how the commit went, as after a SIGKILL. (Pytest reports even this exit of a thread, as
+    """The process is gone. Ends the writer's thread silently, so that nobody is told how the commit
+    went, as after a SIGKILL. (Pytest reports even this exit of a thread, as
     ``PytestUnhandledThreadExceptionWarning``, which such a test may ignore.)"""
 
 
@@ -42,7 +42,7 @@ class Death(Enum):
 
 
 class FaultyStore:
-    """A :class:`Store` with the same methods, whose commits can be told to misbehave.
+    """A store with the methods of :class:`Store`, whose commits can be told to misbehave.
 
     Thread-safe: tests give orders in one thread while the writer commits in another.
     """
@@ -75,32 +75,32 @@ class FaultyStore:
         self._failing = error or StoreFailed("told to fail")
 
     def heal(self) -> None:
-        """Fail no more."""
+        """Stop failing."""
         self._failures.clear()
         self._failing = None
 
     def hold(self) -> None:
-        """Let commits wait before they begin, until :meth:`release`, or :data:`HELD_MAX_S`."""
+        """Hold commits before they begin, until :meth:`release`, or for :data:`HELD_MAX_S`."""
         self._open.clear()
 
     def hold_each(self) -> None:
-        """As :meth:`hold`, and each :meth:`release` lets one commit go on, until :meth:`go_on`."""
+        """Hold as :meth:`hold`; each :meth:`release` lets one commit pass, until :meth:`go_on`."""
         self._one_by_one, self._is_waiting = True, False
         self.hold()
 
     def release(self) -> None:
-        """Let the waiting commit and all later ones go on."""
+        """Let the waiting commit and all later ones pass."""
         self._is_waiting = False
         self._open.set()
 
     def go_on(self) -> None:
-        """Hold nothing any more."""
+        """Hold no more commits."""
         self._one_by_one = False
         self.release()
 
     @property
     def holds_one(self) -> bool:
-        """Is there a commit that waits for :meth:`release`?"""
+        """Whether a commit is waiting for :meth:`release`."""
         return self._is_waiting
 
     def wait_for_commit(self, timeout_s: float = 10.0) -> None:
@@ -109,13 +109,13 @@ class FaultyStore:
             raise TimeoutError(f"no commit within {timeout_s} s")
 
     def die(self, when: Death) -> None:
-        """Die in the next commit. To go on, close :attr:`inner` and open the directory again."""
+        """Die in the next commit. To continue, close :attr:`inner` and open the directory again."""
         self._death = when
 
     # The store
 
     def commit(self, changes: Changes) -> CommitReport:
-        """As :meth:`Store.commit`, unless told otherwise."""
+        """Commit as :meth:`Store.commit`, unless told otherwise."""
         self.commits_total += 1
         self._arrived.release()
         self._is_waiting = True
@@ -136,22 +136,22 @@ class FaultyStore:
         return report
 
     def commit_tiny(self, changes: Changes) -> CommitReport | None:
-        """Not now: what is held back must not hold back the loop that is to release it."""
+        """Return None: a held commit must not block the loop that is to release it."""
         return None
 
     def commit_beside(self, changes: Changes, lent: Lent) -> CommitReport | None:
-        """Nor this."""
+        """Return None likewise."""
         return None
 
     def prepare_tiny(self) -> None:
-        """There is nothing to make ready."""
+        """Do nothing."""
 
     @property
     def is_unsettled(self) -> bool:
         return self.inner.is_unsettled
 
     def resolve(self) -> CommitReport | None:
-        """As :meth:`Store.resolve`."""
+        """Do as :meth:`Store.resolve`."""
         return self.inner.resolve()
 
     def snapshot(self) -> AbstractContextManager[Snapshot]:
@@ -182,13 +182,13 @@ class FaultyStore:
 
 
 class DiskFault(Enum):
-    """What goes wrong under LMDB: the device that takes the data file's place, and for which
-    of LMDB's two descriptors."""
+    """A failure below LMDB: the device that replaces the data file, and for which of LMDB's two
+    descriptors."""
 
     FULL = ("/dev/full", False)
     """Writing pages gives ENOSPC."""
     FLUSH = ("/dev/null", False)
-    """Pages are taken and lost, and the flush then fails."""
+    """Pages are accepted and lost, and the flush then fails."""
     META = ("/dev/full", True)
     """Pages are on disk, but the meta page, which makes them count, is not; LMDB gives up."""
 
@@ -197,9 +197,8 @@ class DiskFault(Enum):
 def broken_disk(directory: str | os.PathLike[str], fault: DiskFault) -> Iterator[None]:
     """Let the open store in ``directory`` meet ``fault`` in this process; healed at the end.
 
-    Swaps the descriptors that LMDB has open for those of a device that behaves so: real
-    system calls fail, and the file itself is untouched. A store that opens its file again
-    meanwhile is healed by that.
+    Replaces LMDB's open descriptors by those of a device that behaves so: real system calls fail,
+    and the file itself is untouched. A store that reopens its file meanwhile is healed by that.
     """
     device, meta = fault.value
     saved: list[tuple[int, int]] = []
@@ -221,8 +220,8 @@ def broken_disk(directory: str | os.PathLike[str], fault: DiskFault) -> Iterator
 
 @contextmanager
 def broken_journal(*, lands: bool = False, count: int = 1 << 30) -> Iterator[None]:
-    """Let the next ``count`` writes into journals fail; ``lands``: what the first of them writes
-    is there all the same."""
+    """Let the next ``count`` writes into journals fail; ``lands``: the first of them is on disk all
+    the same."""
     write, left, landed = journal_writing.write_at, count, not lands
 
     def failing(fd: int, data: memoryview, at: int) -> None:
@@ -241,7 +240,7 @@ def broken_journal(*, lands: bool = False, count: int = 1 << 30) -> Iterator[Non
 
 
 def _descriptors(file: Path) -> list[int]:
-    """The descriptors of this process that are open on ``file``."""
+    """Return the descriptors of this process that are open on ``file``."""
     wanted = file.stat()
     found = []
     for name in os.listdir("/dev/fd"):

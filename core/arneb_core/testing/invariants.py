@@ -1,7 +1,7 @@
 """Invariants: what must hold of the core's state at any time, whatever happened before.
 
-The rule: looks inside on purpose, changes nothing, and raises :class:`AssertionError` with
-what it found.
+The rule: these checks look at private state, change nothing, and raise :class:`AssertionError` with
+what they found.
 """
 
 from arneb_core.api.position import AFTER_ALL, Position, before, position, render
@@ -11,7 +11,7 @@ from arneb_core.log.ledgers import LedgerIndex
 
 
 def check_ledgers(ledgers: LedgerIndex) -> None:
-    """Ids ascend, only the last ledger is open, and all counts agree with one another."""
+    """Check that ids ascend, only the last ledger is open, and all counts agree."""
     infos = list(ledgers)
     ids = [info.id for info in infos]
     assert ids == sorted(set(ids)), f"ledger ids do not ascend: {ids}"
@@ -30,7 +30,7 @@ def check_ledgers(ledgers: LedgerIndex) -> None:
 
 
 def check_ack_state(state: AckState) -> None:
-    """The invariants of :class:`~arneb_core.cursor.acks.AckState` and of what it is made of."""
+    """Check the invariants of :class:`~arneb_core.cursor.acks.AckState` and of its parts."""
     ledgers, mark_delete = state._ledgers, state.mark_delete
     assert mark_delete >= ledgers.floor, f"{state!r} lies below {ledgers!r}"
     following = ledgers.after(mark_delete)
@@ -57,7 +57,7 @@ def _check_holes(state: AckState) -> None:
         first, last = (Position((key << CHUNK_BITS) + low) for low in (chunk.min(), chunk.max()))
         assert chunk.max() <= CHUNK_MASK, f"{state!r} has {chunk.max()} in the chunk {key:#x}"
         assert first > state.mark_delete, f"{state!r} has a hole at {render(first)}, passed"
-        # A ledger is dense: what has the last has all below it.
+        # A ledger is dense: if it has the last, it has all below.
         assert state._ledgers.contains(last), f"{state!r} has a hole at {render(last)}, no entry"
         count += len(chunk)
     assert state.holes == count, f"{state!r} counts {state.holes} holes, has {count}"

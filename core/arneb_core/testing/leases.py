@@ -6,7 +6,7 @@ import trio
 
 
 class GivenLease:
-    """A lease as the test says (:class:`arneb_core.api.lease.Lease`)."""
+    """A lease that the test sets (:class:`arneb_core.api.lease.Lease`)."""
 
     def __init__(self, *, holds: bool = True) -> None:
         self.holds = holds
@@ -18,7 +18,7 @@ class GivenLease:
         return f"<GivenLease {'held' if self.holds else 'not held'}>"
 
     def say(self, *, holds: bool, over: bool = False) -> None:
-        """From now on."""
+        """Set whether it holds from now on; ``over``: it never will again."""
         self.holds, self.is_over = holds, over
         self._changed.set()
         self._changed = trio.Event()

@@ -1,7 +1,7 @@
-"""A commit log in memory: what a replicated one is to the engine, with delays and lost leadership.
+"""A commit log in memory: like a replicated one to the engine, with delays and lost leadership.
 
 The rule: a commit is stored when its record is in :class:`Records`, whoever else reads them, and
-not before; the store, which takes it over from the record's bytes, never has one that is not there.
+not before. The store takes it over from the record's bytes, and never has one without a record.
 Nothing here knows how a store commits.
 """
 
@@ -19,25 +19,25 @@ from arneb_core.store.format.changes import Changes, CommitReport
 from arneb_core.store.format.commit_record import encode_record, parse_record
 
 TURNS_MAX: Final = 5
-"""So many turns of the event loop a commit, or the news of its end, is delayed at most."""
+"""The most turns of the event loop by which a commit, or the news of its end, is delayed."""
 
 EPOCH: Final = 1
 
 
 class Records:
-    """What one log holds, which outlives the engine that wrote it."""
+    """The contents of one log, which outlive the engine that wrote it."""
 
     def __init__(self) -> None:
         self.records: list[bytes] = []
         self.checksum = 0
-        """Of the last one."""
+        """The checksum of the last record."""
         self.leader: MemoryCommitLog | None = None
 
     def __repr__(self) -> str:
         return f"<Records {len(self.records)}>"
 
     def changes(self) -> list[Changes]:
-        """What a follower commits, in order; raises :class:`AssertionError` on a broken chain."""
+        """Return a follower's commits; raises :class:`AssertionError` on a broken chain."""
         found: list[Changes] = []
         before = 0
         for number, data in enumerate(self.records, 1):
@@ -51,7 +51,7 @@ class Records:
 
 
 class MemoryCommitLog:
-    """A :class:`.CommitLog` whose every ending may be late, and may be the last one."""
+    """A :class:`.CommitLog` whose every ending may be late, and may be its last."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class MemoryCommitLog:
         records: Records | None = None,
         delays: Random | None = None,
     ) -> None:
-        """``delays`` decides by how much commits and their endings are late; None: not at all."""
+        """``delays`` decides how late commits and their endings are; None: never."""
         self.depth = depth
         self.beside_bytes_min = beside_bytes_min
         self.records = records or Records()
@@ -73,26 +73,26 @@ class MemoryCommitLog:
         self._under_way: deque[tuple[Changes, Ended]] = deque()
         self._lost_at: int | None = None
         self.is_lost = False
-        """Somebody was told that leadership is lost."""
+        """A caller was told that leadership is lost."""
 
     def __repr__(self) -> str:
         state = "lost" if self.is_lost else f"{len(self._under_way)} of {self.depth} under way"
         return f"<MemoryCommitLog {self.records!r}, {state}>"
 
     def lose_leadership(self, after: int = 0) -> None:
-        """Store ``after`` more commits, and then nothing any more. What is on its way into the
-        store is stored."""
+        """Store ``after`` more commits, and then nothing more. Commits on their way into the store
+        are stored."""
         self._lost_at = len(self.records.records) + after
 
     # The protocol
 
     @property
     def is_unsettled(self) -> bool:
-        """The store lacks nothing: every record is taken over before that is said."""
+        """The store's own answer: every record is taken over before its commit ends."""
         return self._taking_over.is_unsettled
 
     def prepare(self) -> None:
-        """There is nothing to make ready."""
+        """Do nothing."""
 
     def submit(
         self, changes: Changes, ended: Ended, *, settle: bool = False
@@ -105,18 +105,18 @@ class MemoryCommitLog:
         return None
 
     def submit_beside(self, changes: Changes, possible: Callable[[], None]) -> CommitReport | None:
-        """Not here: whether a record counts is known only when all before it have ended."""
+        """Return None: whether a record counts is known only when all before it have ended."""
         return None
 
     def close(self) -> None:
-        """What is under way still is told nothing."""
+        """Drop what is under way, without telling anybody."""
         self._under_way.clear()
         self._taking_over.close()
 
     # Inside
 
     def _later(self, step: Callable[[], object]) -> None:
-        """Have ``step`` done in some turns of the loop; never in this one."""
+        """Have ``step`` done some turns of the loop later; never in this one."""
         self._wait(1 if self._delays is None else self._delays.randint(1, TURNS_MAX), step)
 
     def _wait(self, turns: int, step: Callable[[], object]) -> None:
@@ -126,7 +126,7 @@ class MemoryCommitLog:
             step()
 
     def _store_next(self) -> None:
-        """The oldest commit under way is stored, or refused, or has come too late."""
+        """Store or refuse the oldest commit under way, or find that it came too late."""
         if not self._under_way:
             return
         changes, _ = self._under_way[0]
@@ -135,7 +135,7 @@ class MemoryCommitLog:
             self.is_lost = True
             self._tell(LeadershipLost(f"another node wrote behind record {stored}"))
             return
-        if not changes:  # the store has to go on with something: nothing to be replicated
+        if not changes:  # only for the store, which has something to continue: not replicated
             self._taking_over.submit(
                 changes, lambda ending: self._later(lambda: self._tell(ending))
             )

@@ -1,7 +1,7 @@
 """The model of a cursor: a set of acknowledged messages, and a dictionary for its disk.
 
-The rule: so short that one sees that it is right. What
-:class:`~arneb_core.cursor.acks.AckState` says of any entry must be what this says.
+The rule: so short that it is obviously right. What :class:`~arneb_core.cursor.acks.AckState` says
+of any entry must be what this says.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,10 +16,10 @@ Message = tuple[Position, int]
 
 
 class CursorModel:
-    """The acknowledged messages of a log, given as the number of messages by entry.
+    """The acknowledged messages of a log, which is given as the number of messages per entry.
 
-    ``log`` is shared: it grows and is trimmed outside. A position is acknowledged when all
-    messages of its entry are.
+    ``log`` is shared: it grows and is trimmed outside. A position is acknowledged when all messages
+    of its entry are.
     """
 
     def __init__(self, log: Mapping[Position, int], acked: Iterable[Message] = ()) -> None:
@@ -30,7 +30,7 @@ class CursorModel:
         return f"<CursorModel {len(self.acked)} acknowledged in {len(self.log)} entries>"
 
     def messages(self, positions: Iterable[Position]) -> set[Message]:
-        """All messages of those of ``positions`` that the log has."""
+        """Return all messages of those ``positions`` that the log has."""
         log = self.log
         return {(place, index) for place in positions for index in range(log.get(place, 0))}
 
@@ -47,13 +47,13 @@ class CursorModel:
         self.acked -= set(messages)
 
     def reset(self, place: Position, mask: int | None = None) -> None:
-        """``mask`` = the messages of ``place`` still unacked."""
+        """``mask``: the messages of ``place`` that are still unacknowledged."""
         self.acked = self.messages(each for each in self.log if each < place)
         if mask is not None:
             self.acknowledge_messages(place, ~mask)
 
     def unacked_mask(self, place: Position) -> int:
-        """Bit *i* = message *i* is not acknowledged; 0 for an acknowledged entry."""
+        """Return a mask: bit *i*: message *i* is not acknowledged; 0 for an acknowledged entry."""
         left = self.messages([place]) - self.acked
         return sum(1 << index for _, index in left)
 
@@ -61,7 +61,7 @@ class CursorModel:
         return not self.unacked_mask(place)
 
     def unacknowledged(self) -> list[Position]:
-        """The entries that are not acknowledged, in order."""
+        """Return the entries that are not acknowledged, in order."""
         return sorted(place for place in self.log if not self.is_acknowledged(place))
 
 
@@ -72,7 +72,7 @@ class CursorDisk:
     mark_delete: Position
     pairs: dict[bytes, bytes] = field(default_factory=dict)
     failed: bool = False
-    """Some commit did: then a key may be deleted that never came here."""
+    """Some commit has failed: then a deleted key may never have been written."""
 
     def write(self, mark_delete: Position, changes: Changes) -> None:
         self.mark_delete = mark_delete
@@ -85,7 +85,7 @@ class CursorDisk:
 
 
 def reloaded(state: AckState, ledgers: LedgerIndex) -> AckState:
-    """What a restart right after a commit of all of ``state`` makes of a new cursor."""
+    """Return the state after a commit of all of ``state`` and a restart."""
     disk = CursorDisk(state.mark_delete)
     disk.write(state.mark_delete, state.take_changes())
     return AckState.load(ledgers, disk.mark_delete, disk.pairs.items())

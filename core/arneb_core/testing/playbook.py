@@ -1,9 +1,9 @@
-"""Playbooks of a subscription: scripts of what it is told and what it must want done.
+"""Playbooks of a subscription: scripts of its inputs and of the effects it must want.
 
 ``play >> input`` tells the machine something; ``play << expected`` takes the next effect and
-compares. A playbook that is left with an effect unread fails: ``with Playbook() as play: ...``.
-There is no engine, no store and no event loop; the log is in memory, the clock stands still, and
-what is read is answered when the script says so.
+compares. A playbook left with an unread effect fails: ``with Playbook() as play: ...``. There is no
+engine, store or event loop; the log is in memory, the clock stands still, and reads are answered
+when the script says so.
 """
 
 from collections import deque
@@ -46,8 +46,8 @@ NOW_MS = 1_700_000_000_000
 
 @dataclass(frozen=True)
 class Delivered:
-    """What :class:`.Deliver` says in short: to whom, which entries, and which of these somebody may
-    have seen before."""
+    """A :class:`.Deliver` in short: to whom, which entries, and which of these may have been seen
+    before."""
 
     consumer: str
     numbers: tuple[int, ...]
@@ -56,7 +56,7 @@ class Delivered:
 
 @dataclass(frozen=True)
 class Departed:
-    """What :class:`.Depart` says in short."""
+    """A :class:`.Depart` in short."""
 
     reason: str
     numbers: tuple[int, ...]
@@ -64,7 +64,7 @@ class Departed:
 
 @dataclass(frozen=True)
 class Active:
-    """What :class:`.ActiveChanged` says in short."""
+    """An :class:`.ActiveChanged` in short."""
 
     consumer: str
     is_active: bool
@@ -72,29 +72,29 @@ class Active:
 
 @dataclass(frozen=True)
 class PutOut:
-    """What :class:`.Closed` says in short."""
+    """A :class:`.Closed` in short."""
 
     consumer: str
     reason: str
 
 
 def to(consumer: str, *numbers: int, redelivered: Sequence[int] = ()) -> Delivered:
-    """The entries of these numbers, to a consumer."""
+    """Expect the entries of these numbers to go to a consumer."""
     return Delivered(consumer, numbers, tuple(redelivered))
 
 
 def place(number: int) -> Position:
-    """Where the entry of that number stands."""
+    """Return the position of the entry with that number."""
     return position(FIRST_LEDGER, number)
 
 
 def places(*numbers: int) -> list[Position]:
-    """Where the entries of these numbers stand."""
+    """Return the positions of the entries with these numbers."""
     return list(map(place, numbers))
 
 
 class NoReader:
-    """Nothing is read behind the machine's back."""
+    """A reader that must not be used: the machine reads by effects."""
 
     def read(
         self, topic_id: TopicId, place: Position, last: Position, bytes_max: int, then: ReadThen
@@ -108,10 +108,10 @@ class NoReader:
 
 
 class Playbook:
-    """A machine, the log that it is over, and what it wants done."""
+    """A machine, its log, and the effects it wants."""
 
     def __init__(self, *, is_hot: bool = True, holds_back: bool = False) -> None:
-        """``is_hot``: what is appended stays in memory; else it has to be read."""
+        """``is_hot``: appended entries stay in memory; otherwise they have to be read."""
         self.now_ms = NOW_MS
         self._is_hot = is_hot
         self.entries: list[bytes] = []
@@ -158,10 +158,10 @@ class Playbook:
         assert got == expected, f"expected {expected}, got {got}"
         return self
 
-    # What the world does
+    # What happens outside
 
     def append(self, *bodies: bytes, **header: int) -> Appended:
-        """Put entries into the log; what the machine is to be told of it."""
+        """Put entries into the log; return what to tell the machine of it."""
         fields = {"publish_time_ms": self.now_ms, **header}
         made = [EntryHeader(Origin.AMQP, **fields).pack() + body for body in bodies]  # type: ignore[arg-type]
         run = self.log.plan(made, None, self.now_ms)
@@ -173,7 +173,7 @@ class Playbook:
         return Appended(run.first, made)
 
     def attach(self, name: str, permits: int = 0, **fields: object) -> AttachedConsumer:
-        """Have a consumer come, and grant permits."""
+        """Attach a consumer, and grant it permits."""
         self >> Attached(ConsumerSpec(name, **fields))  # type: ignore[arg-type]
         consumer = self.inputs.consumers[name]
         if permits:
@@ -181,20 +181,20 @@ class Playbook:
         return consumer
 
     def read(self, effect: Read) -> ReadDone:
-        """The answer to a read, with one entry more than it had to have."""
+        """Answer a read, with one entry more than asked for."""
         first = effect.place - place(0)
         runs: Runs = [(effect.place, self.entries[first : first + 2])]
         return ReadDone(effect.number, runs)
 
     def take(self, kind: type[Effect]) -> Effect:
-        """The next effect, which must be of that kind."""
+        """Take the next effect, which must be of that kind."""
         assert self.effects, f"expected {kind.__name__}, but there was no effect"
         got = self.effects.popleft()
         assert isinstance(got, kind), f"expected {kind.__name__}, got {got}"
         return got
 
     def skip(self, *kinds: type[Effect]) -> Self:
-        """Leave out effects of these kinds, which this story is not about."""
+        """Drop effects of these kinds, which the script is not about."""
         kept = [each for each in self.effects if not isinstance(each, kinds)]
         self.effects.clear()
         self.effects.extend(kept)
@@ -217,7 +217,7 @@ class Playbook:
 
 
 def in_short(effect: Effect) -> object:
-    """An effect as scripts tell it: consumers by name, entries by number."""
+    """Return an effect as scripts write it: consumers by name, entries by number."""
     match effect:
         case Deliver(consumer, run):
             return Delivered(

@@ -1,8 +1,8 @@
-"""The store kit: makes changes that fit together, and says what a store must hold after them.
+"""The store kit: makes consistent changes, and says what a store must hold after them.
 
 The rule: :class:`StoreModel` is plain dictionaries and knows nothing of LMDB, blocks or
-transactions; what a store holds is compared with it. Deletions go into ``Changes.puts``, so
-that several edits in one commit keep their order.
+transactions; stores are compared with it. Deletions go into ``Changes.puts``, so that several edits
+in one commit keep their order.
 """
 
 from collections.abc import Sequence
@@ -39,13 +39,13 @@ from arneb_core.store.reading.snapshot import Snapshot
 
 
 def entry(body: bytes = b"", messages: int = 1) -> bytes:
-    """A well-formed entry."""
+    """Make a well-formed entry."""
     return EntryHeader(Origin.PULSAR, messages).pack() + body
 
 
 @dataclass(slots=True)
 class LedgerModel:
-    """A ledger that is there."""
+    """An existing ledger."""
 
     entries: list[bytes] = field(default_factory=list)
     created_ms: int = 1
@@ -65,7 +65,7 @@ class LedgerModel:
 
 @dataclass(slots=True)
 class TopicModel:
-    """A topic that is there, with one subscription for each name."""
+    """An existing topic, with one subscription per name."""
 
     id: TopicId
     ledgers: dict[int, LedgerModel] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class TopicModel:
 
     @property
     def is_open(self) -> bool:
-        """Its newest ledger takes entries, so that an append is one run and nothing else."""
+        """Whether its newest ledger takes entries, so that an append is only a run."""
         newest = max(self.ledgers, default=0)
         return bool(newest and self.ledgers[newest].entries and not self.ledgers[newest].closed_ms)
 
@@ -94,7 +94,7 @@ class TopicModel:
         return newest.messages_before + sum(map(messages_in, newest.entries))
 
     def entries(self) -> dict[Position, bytes]:
-        """The whole log by position."""
+        """Return the whole log by position."""
         return {
             position(number, index): body
             for number, ledger in self.ledgers.items()
@@ -103,8 +103,8 @@ class TopicModel:
 
 
 class StoreModel:
-    """What a store holds. Each method changes the model and adds to ``changes`` what a commit
-    must do to the store to match; for a commit that fails, work on a deep copy."""
+    """What a store holds. Each method changes the model and adds to ``changes`` what a commit must
+    do to the store to match; for a commit that fails, work on a deep copy."""
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicModel] = {}
@@ -115,7 +115,7 @@ class StoreModel:
         return f"<StoreModel of {len(self.topics)} topics>"
 
     def create_topic(self, changes: Changes, name: str) -> TopicModel:
-        """A topic without entries."""
+        """Create a topic without entries."""
         topic = self.topics[name] = TopicModel(TopicId(self.next_topic_id))
         self.next_topic_id += 1
         changes.puts += [
@@ -125,7 +125,7 @@ class StoreModel:
         return topic
 
     def delete_topic(self, changes: Changes, name: str) -> None:
-        """The topic with all that belongs to it."""
+        """Delete the topic with all that belongs to it."""
         topic = self.topics.pop(name)
         changes.puts.append((Table.CATALOG, topic_key(name), None))
         prefix = topic_prefix(topic.id)
@@ -137,7 +137,7 @@ class StoreModel:
         changes.trims.append((topic.id, Position(0), AFTER_ALL))
 
     def subscribe(self, changes: Changes, name: str, subscription: str) -> SubscriptionId:
-        """A subscription at the earliest entry."""
+        """Create a subscription at the earliest entry."""
         topic = self.topics[name]
         number = SubscriptionId(len(topic.subscriptions) + 1)
         topic.subscriptions[subscription] = number
@@ -150,7 +150,7 @@ class StoreModel:
         return number
 
     def append(self, changes: Changes, name: str, entries: Sequence[bytes]) -> Position:
-        """A run into the open ledger, or into a new one."""
+        """Append a run to the open ledger, or to a new one."""
         topic = self.topics[name]
         first = topic.next_append
         made = LedgerModel(messages_before=topic.messages_ever)
@@ -184,7 +184,7 @@ class StoreModel:
             changes.trims.append((topic.id, first, position(oldest, len(ledger.entries) - 1)))
 
     def put(self, changes: Changes, key: bytes, value: bytes | None) -> None:
-        """A frontend's row; None removes it."""
+        """Put a frontend's row; None removes it."""
         changes.puts.append((Table.CATALOG, key, value))
         if value is None:
             self.frontend.pop(key, None)
@@ -193,7 +193,7 @@ class StoreModel:
 
 
 def commit_small(store: Store, changes: Changes) -> CommitReport:
-    """As the engine commits a lone run: into the journal if that takes it, else into LMDB."""
+    """Commit as the engine commits a lone run: into the journal if it takes it, else into LMDB."""
     with suppress(OSError):
         if report := store.commit_tiny(changes):
             return report
@@ -201,7 +201,7 @@ def commit_small(store: Store, changes: Changes) -> CommitReport:
 
 
 def read_log(snapshot: Snapshot, topic: TopicModel) -> dict[Position, bytes]:
-    """A topic's log as the store has it, without ledgers that were dropped."""
+    """Return a topic's log as the store has it, without dropped ledgers."""
     first = position(min(topic.ledgers, default=1), 0)
     found = [
         (Position(place + index), body)
@@ -213,7 +213,7 @@ def read_log(snapshot: Snapshot, topic: TopicModel) -> dict[Position, bytes]:
 
 
 def assert_holds(snapshot: Snapshot, model: StoreModel) -> None:
-    """The snapshot holds exactly what the model says."""
+    """Assert that the snapshot holds exactly what the model says."""
     assert dict(snapshot.scan(Table.CATALOG, b"frontend/")) == model.frontend
     names = {key for key, _ in snapshot.scan(Table.CATALOG, b"topic/")}
     assert names == {topic_key(name) for name in model.topics}
@@ -225,7 +225,7 @@ def assert_holds(snapshot: Snapshot, model: StoreModel) -> None:
 
 
 def end_of_last_record(store: Store) -> int:
-    """Where the bytes of the journal's last record end, in front of what its block has besides."""
+    """Return where the bytes of the journal's last record end, before the rest of its block."""
     data = (store.path / JOURNAL_NAME).read_bytes()
     begin = data.rindex(MAGIC_WITH_STAMP, 0, store._journal._offset)
     return begin + HEADER_BYTES + int(HEADER.unpack_from(data, begin)[-1])

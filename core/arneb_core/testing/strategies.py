@@ -1,7 +1,7 @@
-"""Hypothesis strategies for what the core is made of: entries, positions, ledgers, acks.
+"""Hypothesis strategies for the core's values: entries, positions, ledgers, acknowledgements.
 
-The rule: values come out valid, dense around the places where mistakes live (the ends of
-ledgers, multiples of 65,536), and small where size shows nothing new.
+The rule: values are valid, dense around the places where mistakes are likely (the ends of ledgers,
+multiples of 65,536), and small where size shows nothing new.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ EDGE_REACH = 3
 
 
 def entry_headers(messages_max: int = (1 << 32) - 1) -> st.SearchStrategy[EntryHeader]:
-    """Any header that can be written."""
+    """Generate any header that can be written."""
     return st.builds(
         EntryHeader,
         origin=st.sampled_from(Origin),
@@ -41,13 +41,13 @@ def entry_headers(messages_max: int = (1 << 32) - 1) -> st.SearchStrategy[EntryH
 
 
 def entries(body_bytes_max: int = 40, messages_max: int = 5) -> st.SearchStrategy[bytes]:
-    """Entries: a header and a body that no frontend could read."""
+    """Generate entries: a header and a body that no frontend can read."""
     bodies = st.binary(max_size=body_bytes_max)
     return st.builds(lambda header, body: header.pack() + body, entry_headers(messages_max), bodies)
 
 
 def positions(ledger_max: int = (1 << 31) - 2) -> st.SearchStrategy[Position]:
-    """Any place, whether a log has it or not, the bounds that are no entry included."""
+    """Generate any position, in a log or not, including bounds that are no entry."""
     edges = st.sampled_from([0, 1, CHUNK_SIZE - 1, CHUNK_SIZE, ENTRY_MASK - 1, ENTRY_MASK])
     return st.builds(
         position, st.integers(1, ledger_max), st.one_of(edges, st.integers(0, ENTRY_MASK))
@@ -58,7 +58,7 @@ def positions(ledger_max: int = (1 << 31) - 2) -> st.SearchStrategy[Position]:
 def ledger_infos(
     draw: st.DrawFn, sizes: Sequence[int] = SMALL_SIZES, ledgers_max: int = 4
 ) -> list[LedgerInfo]:
-    """Ledgers of one topic: gaps between the ids, empty ones, the last one open or not.
+    """Generate ledgers of one topic: gaps between the ids, empty ones, the last one open or not.
 
     Each entry is one message of ten bytes.
     """
@@ -76,7 +76,7 @@ def ledger_infos(
 
 
 def log_of(*sizes: int) -> LedgerIndex:
-    """Ledgers 1, 2, … of those sizes, the last one open."""
+    """Return ledgers 1, 2, … of these sizes, the last one open."""
     ledgers = LedgerIndex()
     for size in sizes:
         if ledgers.current:
@@ -88,7 +88,7 @@ def log_of(*sizes: int) -> LedgerIndex:
 
 
 def everything(ledgers: LedgerIndex) -> list[Position]:
-    """Every entry of a log, in order."""
+    """Return every entry of a log, in order."""
     runs = ledgers.runs(ledgers.floor, AFTER_ALL)
     return [Position(place) for first, last in runs for place in range(first, last + 1)]
 
@@ -96,15 +96,15 @@ def everything(ledgers: LedgerIndex) -> list[Position]:
 def ledger_indexes(
     sizes: Sequence[int] = SMALL_SIZES, ledgers_max: int = 4
 ) -> st.SearchStrategy[LedgerIndex]:
-    """The ledgers of :func:`ledger_infos` as an index."""
+    """Generate the ledgers of :func:`ledger_infos` as an index."""
     return st.builds(LedgerIndex, ledger_infos(sizes, ledgers_max))
 
 
 def edge_positions(ledgers: LedgerIndex) -> list[Position]:
-    """The entries near the ends of ledgers and of chunks, in order.
+    """Return the entries near the ends of ledgers and of chunks, in order.
 
-    All entries of a small log, and few of a big one: a model of these alone is quick, and
-    what lies between is filled by ranges.
+    All entries of a small log, and few of a big one: a model of these alone is quick, and ranges
+    fill the rest.
     """
     found: set[Position] = set()
     for info in ledgers:
@@ -115,7 +115,7 @@ def edge_positions(ledgers: LedgerIndex) -> list[Position]:
 
 
 def filling(ledgers: LedgerIndex, edges: Sequence[Position]) -> list[range]:
-    """The entries that are not in ``edges``, as ranges in order."""
+    """Return the entries that are not in ``edges``, as ranges in order."""
     stretches: list[range] = []
     wanted = set(edges)
     for first, last in ledgers.runs(ledgers.floor, AFTER_ALL):
@@ -130,22 +130,22 @@ def filling(ledgers: LedgerIndex, edges: Sequence[Position]) -> list[range]:
 class Picks:
     """Which positions of a log are acknowledged together, and how they are sent.
 
-    Says nothing of the log, so that one strategy serves all logs (to build a strategy for
-    each step of a state machine takes longer than the step).
+    Independent of the log, so that one strategy serves all logs (building a strategy for each step
+    of a state machine takes longer than the step).
     """
 
     start: int
     length: int
     step: int
     seed: int
-    """0 = in order, once; else shuffled by it, and doubled when it is even."""
+    """0: in order, once; otherwise the shuffling seed, and doubled when even."""
     beyond: int
-    """So many positions past the log's last entry, which may be appended later."""
+    """Number of positions past the log's last entry, which may be appended later."""
     strangers: tuple[Position, ...]
-    """Positions that the log does not have, mostly."""
+    """Positions that are mostly not in the log."""
 
     def of(self, universe: Sequence[Position]) -> list[Position]:
-        """The positions, taken from ``universe``, the entries of the log."""
+        """Return the positions, taken from ``universe``, the entries of the log."""
         start = self.start % (len(universe) + 1)
         last = universe[-1] if universe else position(1, -1)
         beyond = [Position(last + 1 + step) for step in range(self.beyond)]
@@ -168,9 +168,9 @@ picks = st.builds(
     beyond=st.sampled_from([0, 0, 0, 2, 9]),
     strangers=st.just(()) | st.tuples(STRANGERS) | st.tuples(STRANGERS, STRANGERS),
 )
-"""Acknowledgements as a peer may send them: runs, strides, any order, twice, and unknown ones."""
+"""Acknowledgements as a client may send them: runs, strides, any order, twice, and unknown ones."""
 
 
 def masks(messages: int) -> st.SearchStrategy[int]:
-    """Which messages of a batch; bits beyond it may be set."""
+    """Generate masks of a batch's messages; bits beyond it may be set."""
     return st.integers(0, (1 << (messages + 1)) - 1)
