@@ -20,7 +20,7 @@ class Belonging:
     """What belongs to one store."""
 
     misplaced: Callable[[str], str] = _never
-    """Return why a namespace cannot be here; empty: it can."""
+    """Says why a namespace cannot be here; empty: it can."""
     copied_from: str = ""
     """The shard from which users and global parameters are copied; empty: they are this store's
     own."""

@@ -4,6 +4,7 @@ The rule: the name only proposes; the relation is stored with the vhost, one to 
 can propose the same namespace (``v`` and ``public/v``), and then the later vhost is refused;
 encoded names never clash with plain ones. Only characters that Pulsar allows in names are used, so
 Pulsar clients can reach every vhost.
+
 ==============  =====================
 vhost           proposed namespace
 ==============  =====================

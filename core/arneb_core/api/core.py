@@ -58,7 +58,7 @@ class Unit:
     """An append to a topic that its owner deletes meanwhile goes with the topic and succeeds, as in
     AMQP. Otherwise the unit fails with :class:`TopicFenced`."""
     has_batches: bool = True
-    """Some entry may hold several messages; otherwise the headers are not read."""
+    """Some entry may hold more than one message, or none; otherwise the headers are not read."""
     runs: list[CountedRun] = field(default_factory=list)
     """As :attr:`appends`, and behind them, in that order; for durable topics only. Publish times
     should not precede those already in the topics, or each entry has to be made anew."""

@@ -1,12 +1,11 @@
 """An entry: the small fixed header that the core understands, then a body that it does not.
 
-The rule: the body stays in the publisher's own wire form, verbatim. A frontend
-that speaks the same protocol copies it out; any other reads it through the
-:mod:`arneb_core.api.codec` of its origin.
+The rule: the body stays in the publisher's own wire form, verbatim. A frontend of the same protocol
+copies it out; any other reads it through the :mod:`arneb_core.api.codec` of its origin.
 
 An entry is plain ``bytes``; :class:`EntryHeader` is the readable view of its first
-:data:`HEADER_BYTES` bytes. Hot paths build and read the header with the
-precompiled structs below and never make the view. These take priority and flags as one u16,
+:data:`HEADER_BYTES` bytes. Hot paths build and read the header with the precompiled structs below
+and never make the view. The structs take priority and flags as one u16,
 ``priority << PRIORITY_SHIFT | flags``.
 
 ====== ====== ===================================================================

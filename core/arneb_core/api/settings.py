@@ -51,7 +51,7 @@ class TrackerKind(Enum):
     BUCKET = "bucket"
     """On disk, except for what comes due next."""
     MEMORY = "memory"
-    """In memory, made anew from the log at every start."""
+    """In memory, rebuilt from the log at every start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class DelayedSettings:
     """Where the index is: ``bucket`` on disk; ``memory``, which costs 50 bytes for each delayed
     message and is rebuilt from the log at every start."""
     tick_ms: int = 10
-    """The interval at which due messages are looked for; a message is delivered at most so much
-    late on a machine that is not overloaded."""
+    """The interval between looks for due messages. Unless the machine is overloaded, no message
+    is more than this late."""
     seal_entries: int = 50_000
     """The number of entries in memory that are sealed as a bucket on disk (Pulsar's default)."""
     segment_entries: int = 5_000

@@ -27,8 +27,8 @@ CURSOR_FLUSH_S: Final = ACK_DURABLE_WITHIN_MS / 2 / 1000
 """Half of the promised time, so that the flush itself may take the other half."""
 
 SETTLE_S: Final = 0.05
-"""Reading from the journal is twice as much work; but a takeover costs as much as three tiny
-commits, so it is worth waiting for several of them."""
+"""How long commits stay only in the journal. Reading them there is twice as much work, but a
+takeover costs as much as three tiny commits, so it is worth waiting for several."""
 
 STALE_LOOK_S: Final = 30.0
 """Between looks for stale readers (killed Spark jobs), for retention by time, and for subscriptions
@@ -48,7 +48,7 @@ ALARMS_PER_TURN: Final = 500
 
 TOPICS_AT_ONCE: Final = 500
 BETWEEN_TOPICS_S: Final = 0.05
-"""So many topics are looked at, and trimmed with one commit, between pauses of this length."""
+"""Topics looked at, and trimmed with one commit, between two pauses of this length."""
 
 READ_RETRY_S: Final = 5.0
 """Until a failed read of the store is tried again. A disk may come back; a damaged block does not,

@@ -40,7 +40,7 @@ long either: 128 of them, some 5 ms."""
 
 TURN_END_OTHERS_MAX: Final = 8
 """If no more subscriptions than this were ready before, they are served at the end of a turn that
-stored something small; a publisher at full rate nearly always has one. The pump serves more."""
+stored something small; a publisher at full rate nearly always has one. More are for the pump."""
 
 ALONE_TURNS: Final = 16
 """After so many turns in a row of one connection, with no other's between, its appends are

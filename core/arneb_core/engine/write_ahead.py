@@ -26,7 +26,7 @@ from arneb_core.store.format.records import pack_trims
 from arneb_core.store.format.schema import META_AHEAD, Table
 
 UNIT_BYTES_MIN: Final = COMMIT_BYTES_MAX
-"""Bytes of the smallest unit written ahead: a smaller one is committed like any other request."""
+"""Bytes of the smallest unit written ahead: smaller ones make no longer commits than others do."""
 
 TOPIC_BYTES_MIN: Final = 64 * 1024
 """Fewer bytes for one topic go with the unit's commit: they are not worth a ledger of their own."""

@@ -1,8 +1,7 @@
 """A block: a run of entries of one topic as one value of the store.
 
-The rule: a block is written once, never changed, and proves itself by its checksum when it
-is read. Why runs and not single entries are the unit:
-docs/decisions/0002-entries-are-stored-in-blocks.md.
+The rule: a block is written once, never changed, and verified by its checksum when it is read. Why
+the unit is a run and not a single entry: docs/decisions/0002-entries-are-stored-in-blocks.md.
 
 ====== ========= ================================================================
 offset type      field
@@ -14,15 +13,14 @@ offset type      field
 16     u32       number of entries, *n*
 20     u32       zero
 24     n x u32   length of each entry
-24+4n            the entries, one behind the other
+24+4n            the entries, concatenated
 ====== ========= ================================================================
 
-A reference stands where its entry would: in the length the highest bit is set, and instead of
-the entry there are the 12 bytes of its :data:`.schema.BodyKey`. Blocks without any are of
-format 1.
+A reference takes the place of its entry: the length has its highest bit set, and the entry is
+replaced by the 12 bytes of its :data:`.schema.BodyKey`. Blocks without references have format 1.
 
-This is the hot path: the loops over entries below run in C (``map``, ``join``,
-``BytesIO.read``), about 50 ns an entry to decode and 100 ns to encode.
+This is the hot path: the loops over entries below run in C (``map``, ``join``, ``BytesIO.read``),
+about 50 ns per entry to decode and 100 ns to encode.
 """
 
 from bisect import bisect_right

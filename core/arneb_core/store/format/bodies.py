@@ -1,12 +1,12 @@
-"""Bodies: entries that went to several topics in one commit, kept once.
+"""Bodies: entries that went to several topics in one commit, stored once.
 
-The rule: an entry of :data:`SHARED_BYTES_MIN` bytes or more that stands in two or more places of
+The rule: an entry of :data:`SHARED_BYTES_MIN` bytes or more that occurs in two or more places of
 one commit is one row of BODIES, and the blocks hold references to it. A row of REFERENCES counts
-the references that blocks still hold; it changes only in a transaction that writes or deletes
-such blocks, so after any crash it is what the blocks say, and the body goes with the last of them.
+the references that blocks still hold. It changes only in a transaction that writes or deletes such
+blocks, so it agrees with the blocks after any crash, and the body goes with the last of them.
 
-A body is known by the place of its first reference, topic and position: no two commits give the
-same place out, so no two bodies ever have the same key.
+A body's key is the place of its first reference, topic and position: no two commits use the same
+place, so no two bodies ever have the same key.
 
 ====== ====== ============================================
 offset type   field of a row of BODIES

@@ -1,18 +1,18 @@
-"""The commit record: one commit as bytes that prove themselves.
+"""The commit record: one commit as bytes with a checksum.
 
-The rule: whoever reads a record back gets the very :class:`.Changes` that were written, or learns
-that the bytes are no record. Records make a chain: each carries the checksum of the one before,
-the next number, and the epoch of the log that they belong to. So a reader knows what is missing,
-and what somebody wrote who should not have.
+The rule: reading a record returns exactly the :class:`.Changes` that were written, or says that the
+bytes are no record. Records form a chain: each carries the checksum of the previous one, the next
+number, and the epoch of their log. So a reader notices what is missing, and what was written
+without the right to.
 
 ====== ====== ===================================================================
 offset type   field of a record
 ====== ====== ===================================================================
-0      4s     what it is, and of which version: :data:`MAGIC`
+0      4s     the kind and version of the record: :data:`MAGIC`
 4      u32    CRC-32C of everything behind this field, begun with the log's salt
 8      u64    epoch
-16     u64    number: one more than that of the record before
-24     u32    checksum of the record before
+16     u64    number: one more than the previous record's
+24     u32    checksum of the previous record
 28     u32    bytes of the body
 32            the body: six counts u32, then that many of each in this order, then the rest
 ====== ====== ===================================================================
@@ -26,12 +26,12 @@ deletes  table u8, u32 length, the key
 puts     table u8, u8 1 or 0 for none, u32 length, u32 length, the key, the value
 prefixes as deletes
 trims    as in :func:`.records.pack_trims`
-(zeros)  with which the writer may fill up what it writes
-number   u64, once more: so the last sector of a record is never what stood there before
+(zeros)  padding, if the writer needs any
+number   u64, again: so the last sector of a record always differs from what it overwrites
 ======== =======================================================================
 
-A record of the second version, :data:`MAGIC_WITH_STAMP`, has no zeros, and before its number at
-the end the eight bytes that stand behind it where it is written (:mod:`.journal.record`).
+A record of the second version, :data:`MAGIC_WITH_STAMP`, has no zeros; before the number at its
+end it has the eight bytes that are behind the place where it is written (:mod:`.journal.record`).
 """
 
 from collections.abc import Callable, Iterable

@@ -1,7 +1,7 @@
 """The layout of the store: its tables and the bytes of their keys.
 
-The rule: every key that goes to disk is packed and parsed here, and numbers in keys are
-big-endian, so that LMDB's byte order is the order of topics and of the log.
+The rule: every key on disk is packed and parsed here, and numbers in keys are big-endian, so that
+LMDB's byte order is the order of topics and of the log.
 
 ========== ================================================= ==============================
 table      key                                               value
