@@ -58,15 +58,15 @@ class LongTurns:
     """
 
     SHORT_LOW: Final = 3 * SHORT_READS_BYTES // 4
-    """At this rest the task of the next pass is woken: early enough that with some fifty
-    connections none has to wait, and not for every read."""
+    """With this much left, :meth:`run` is woken for the next pass: early enough that with some
+    fifty connections none has to wait, and not for every read."""
 
     def __init__(self, seconds: Callable[[], float] = perf_counter) -> None:
         self._seconds = seconds
         self._allowed = LONG_TURNS_MIN
         self._left = sys.maxsize
         self._left_low = LONG_TURNS_MIN // 2
-        """At this rest the task of the next pass is woken. Earlier would cost a lone connection."""
+        """With this many left, :meth:`run` is woken. Earlier would cost a lone connection."""
         self._pass_s = PASS_S
         """How long the last pass took; before the first, nothing is known."""
         self._waiting: OrderedDict[trio.lowlevel.Task, int] = OrderedDict()

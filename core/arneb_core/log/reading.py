@@ -72,7 +72,7 @@ class TopicReading:
         """Return the first entry published at or after that time; None when there is none."""
         start: Position | None = None
         for info in self.log.ledgers:
-            # A ledger opens with its first entry, so all entries of the ledgers before are older.
+            # A ledger opens with its first entry, so entries of earlier ledgers are not newer.
             if info.created_ms < publish_time_ms or start is None:
                 start = position(info.id, 0)
         place = None if start is None else self.log.after(before(start))

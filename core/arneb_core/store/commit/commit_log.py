@@ -30,7 +30,7 @@ ms, with the way to the thread and back. Publishers at full rate exceed it."""
 
 LARGE_ENTRY_BYTES: Final = 2 * 1024
 LARGE_BYTES_MAX: Final = 128 * 1024
-"""Bytes of entries that large on average. Within the bytes allowed to others these would be few
+"""Bound for entries of that size on average. Within the bytes allowed to others these would be few
 entries, and writing them twice would cost more than the flushes saved."""
 
 Ending = CommitReport | CommitFailed
