@@ -208,14 +208,14 @@ async def hashed(password: str) -> PasswordHash:
 def _ignored(tables: Tables, seed: Seed) -> list[str]:
     """Return the settings that the store overrides; no passwords, since the result is logged."""
     lines = [
-        f"vhost '{name}' is set but not in the store, which counts from the first start on"
+        f"vhost '{name}' is set but not in the store, which decides after the first start"
         for name in seed.vhosts
         if tables.get(Vhost, name) is None
     ]
     for wanted in seed.users:
         user = tables.get(User, wanted.name)
         if user is None:
-            lines.append(f"user '{wanted.name}' is set but not in the store, which counts")
+            lines.append(f"user '{wanted.name}' is set but not in the store, which decides")
             continue
         is_the_one = (
             user.password.admits(wanted.password)
