@@ -40,7 +40,7 @@ def proposed_namespace(vhost: str) -> str:
 
 
 def carried_namespace(vhost: str, topics: Iterable[str]) -> str:
-    """Return the same for stores older than stored relations: the namespace of its topics."""
+    """Return the namespace in a store older than stored relations: that of the vhost's topics."""
     proposed, former = proposed_namespace(vhost), _former_namespace(vhost)
     if former != proposed and any(each.startswith(f"{_TOPICS}{former}/") for each in topics):
         return former

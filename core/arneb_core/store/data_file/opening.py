@@ -20,7 +20,7 @@ DATA_NAME: Final = "data.mdb"
 LMDB_LOCK_NAME: Final = "lock.mdb"
 """LMDB's names for its two files."""
 LOCK_NAME: Final = "arneb.lock"
-"""Names the owner of the directory, and locks it for one writer; see :mod:`.directory`."""
+"""Marks a directory as ours, and locks it for one writer; see :mod:`.directory`."""
 
 Tables = Mapping[Table, Any]
 """The open table handles; ``lmdb._Database`` has no public name."""

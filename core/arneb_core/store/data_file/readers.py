@@ -3,7 +3,8 @@
 The rule: a read transaction keeps every page freed since it began from being reused, so the data
 file grows as long as it is open. Long readers are named, with the bytes they hold; a reader of ours
 that exceeds the limit while the broker needs pages is told to begin anew or fail, in the file
-:data:`TOLD_NAME`. The broker cannot end another process's transaction; only that process can.
+:data:`TOLD_NAME`. The broker cannot end another process's transaction; only whoever runs that
+process can.
 
 LMDB's table of readers has no times: the age of a reader is how long it has been seen with the same
 transaction.

@@ -181,9 +181,8 @@ def make_directory(path: Path) -> None:
 
 
 def sync_names(path: Path) -> None:
-    """Flush the names that lead to a new store, since it goes with a directory that a power cut
-    removes. Whether this start made them cannot be seen: an earlier one may have been killed in
-    between."""
+    """Flush the directory entries that lead to a new store, which a power cut would take with any
+    of its parents. Whether this start made them is unknown: an earlier one may have been killed."""
     path = path.absolute()
     for each in (path, *path.parents):
         if os.path.ismount(each):
