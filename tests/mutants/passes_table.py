@@ -296,6 +296,13 @@ PASSES_MUTANTS: Final = (
         ("tests/core/engine/test_turns_alone.py",),
     ),
     Mutant(
+        "one message goes through any number of full queues in one commit",
+        "amqp_frontend/arneb_amqp/topology/overflow.py",
+        "        while done < most and (piece := self._step(done)):\n",
+        "        while done < 40 * most and (piece := self._step(done)):\n",
+        ("tests/amqp_frontend/topology/test_overflow.py",),
+    ),
+    Mutant(
         "a hundred dead letters are made in one turn, however long their headers are",
         "amqp_frontend/arneb_amqp/topology/overflow.py",
         "        return piece[: bisect_left(sizes, PROPERTY_BYTES_PER_STEP) + 1]\n",

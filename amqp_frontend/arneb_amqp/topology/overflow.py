@@ -8,6 +8,7 @@ Sources: the overflow behaviours in RabbitMQ's queue length documentation, and R
 itself for dead letters, which it refuses like any other message.
 """
 
+import logging
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -23,12 +24,20 @@ from arneb_core.api.entry import HEADER_BYTES, ORIGIN_OFFSET, Origin
 from arneb_core.api.expiry import lives_no_time
 from arneb_core.api.topics import Topic
 
+LOGGER: Final = logging.getLogger(__name__)
+
 _AMQP: Final = int(Origin.AMQP)
 
 DEAD_LETTERS_PER_STEP: Final = 100
 PROPERTY_BYTES_PER_STEP: Final = 16 * 1024
 """Dead letters made of refused messages in one turn, and the bytes of their property lists
 together: some 2 ms, or those of a single one."""
+
+
+REFUSED_AGAIN_MAX: Final = 32
+"""For each message that is refused, how many dead letters may be refused in their turn. A chain of
+full queues costs the square of its length, for each writes down all before it, and where every
+exchange leads to several, letters double at each."""
 
 
 class RefusedMessages(Protocol):
@@ -186,14 +195,18 @@ class Admission:
 
     def closing(self) -> Iterator[None]:
         """:meth:`close` in steps of some 2 ms. Nothing may be offered meanwhile."""
-        done = 0
-        while piece := self._step(done):
+        done, most = 0, len(self._refused) * (1 + REFUSED_AGAIN_MAX)
+        while done < most and (piece := self._step(done)):
             if done:
                 yield
             done += len(piece)
             for refused, alike in groupby(piece, itemgetter(0)):
                 # They may be refused again, and then are added here, too.
                 refused.dead_letter_refused([entry for _, entry in alike], self)
+        if given_up := len(self._refused) - done:
+            LOGGER.debug(
+                "dropping %d messages that one full queue after the other refused", given_up
+            )
         self._refused.clear()
 
     def _step(self, first: int) -> list[tuple[RefusedMessages, bytes]]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from arneb_amqp.topology.names import SUBSCRIPTION
 from arneb_amqp.topology.overflow import (
     DEAD_LETTERS_PER_STEP,
     PROPERTY_BYTES_PER_STEP,
+    REFUSED_AGAIN_MAX,
     Admission,
     Bounds,
     Overflow,
@@ -138,3 +140,22 @@ def test_dead_letters_of_long_property_lists_are_made_in_more_steps() -> None:
     made = [len(to_nowhere.seen) for _ in admission.closing()]
     assert made == [2, 7]
     assert to_nowhere.seen == entries
+
+
+@pytest.mark.parametrize("ways", [1, 3], ids=["a chain", "a tree"])
+def test_what_one_full_queue_after_the_other_refuses_is_given_up(ways: int) -> None:
+    passed: list[bytes] = []
+
+    class OnAndOn:
+        def dead_letter_refused(self, entries: Sequence[bytes], admission: Admission) -> None:
+            passed.extend(entries)
+            for each in entries:
+                for _ in range(ways):
+                    admission.offer(full, each)
+
+    full = Overflow(cast("Topic", Queue(1, 1, 0)), Bounds(1, None), OnAndOn())
+    admission, entries = Admission(), [entry_of(b"1"), entry_of(b"2")]
+    admission.offer_all(full, entries)
+    assert admission.close() == {}
+    bound = len(entries) * (1 + REFUSED_AGAIN_MAX)
+    assert bound <= len(passed) < bound + DEAD_LETTERS_PER_STEP
