@@ -66,7 +66,7 @@ LAKE_MUTANTS: Final = (
     Mutant(
         "what was trimmed before it was out is passed over",
         LAKE + "table.py",
-        "max(0, messages_before - int(sealed))",
+        "max(0, messages_before - sealed)",
         "0",
         OFFLOAD_TESTS,
     ),

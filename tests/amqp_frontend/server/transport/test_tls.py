@@ -101,11 +101,48 @@ async def test_what_is_inside_goes_both_ways_until_an_end(
 
 
 @pytest.mark.real_time
+async def test_what_came_in_the_breath_of_the_handshake_is_heard(
+    contexts: tuple[ssl.SSLContext, ssl.SSLContext],
+) -> None:
+    """The end of the handshake and the first word are one write, which is read at once."""
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    port = listeners[0].socket.getsockname()[1]
+    secured = SecuredListener(listeners[0], Handshakes(contexts[0]).records)
+    heard: list[bytes] = []
+
+    async def serve(sock: socket.socket, records: TlsRecords) -> None:
+        async with trio.open_nursery() as nursery:
+            link = SecuredLink(sock, nursery, 0, nobody_waits, records)
+            heard.append(await link.receive())
+            link.finish()
+            link.close()
+
+    def client() -> None:
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = contexts[1].wrap_bio(incoming, outgoing, server_hostname="localhost")
+        with socket.create_connection(("127.0.0.1", port)) as plain:
+            while not outgoing.pending:
+                try:
+                    tls.do_handshake()
+                except ssl.SSLWantReadError:
+                    plain.sendall(outgoing.read())
+                    incoming.write(plain.recv(1 << 16))
+            tls.write(b"early")
+            plain.sendall(outgoing.read())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.to_thread.run_sync, client)
+        await serve_secured(await secured.accept(), HANDSHAKE_S, serve)
+    assert heard == [b"early"]
+    await secured.aclose()
+
+
+@pytest.mark.real_time
 async def test_records_that_came_together_are_one_piece(
     contexts: tuple[ssl.SSLContext, ssl.SSLContext],
 ) -> None:
     """A client library writes a record for each message: to hand on one at a time would be as many
-    reads, runs and commits. What came in the breath of the handshake is not forgotten."""
+    reads, runs and commits."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
     secured = SecuredListener(listeners[0], Handshakes(contexts[0]).records)
