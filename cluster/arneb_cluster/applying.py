@@ -1,8 +1,8 @@
-"""Applying: what counts goes into the directory, and whoever waits is told.
+"""Applying: counted records go into the directory, and waiters are told.
 
-The rule: once something could not be applied nothing more is, since what comes next stands on it.
-What is small is only held, in the event loop, and a thread takes over what is held a little later;
-everything else is the thread's, behind that. There is one thread at a time.
+The rule: after a failure nothing more is applied, because what follows depends on it. A small
+commit is only held, in the event loop, and a thread takes held commits over a little later;
+everything else goes to the thread, after them. There is one thread at a time.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,19 +21,19 @@ from arneb_core.store.format.commit_record import RecordCorrupt, decode_changes,
 from arneb_core.store.journal.held import HELD_BYTES_MAX
 
 TAKE_OVER_S: Final = 0.2
-"""What is held waits so long for company: who reads the directory beside this process finds it no
-later, and who starts again reads no more of the log than that. Each takeover flushes twice, on
-every node, where Pulsar's bookies may be flushing for the next record on the same disk."""
+"""How long a held commit waits for others: readers of the directory outside this process find it
+only then, and a restart reads no more of the log than that. Each takeover flushes twice, on every
+node, where Pulsar's bookies may be flushing the next record to the same disk."""
 
 FULL_BYTES: Final = HELD_BYTES_MAX // 4
-"""With so much it is taken over at once: until that is done there is room for more."""
+"""Held bytes at which takeover begins at once: until it is done there is room for more."""
 
 DECODED_BYTES_MAX: Final = 224 * 1024
-"""Of a record that the loop takes apart by itself: more is for the thread."""
+"""Bytes of a record that the loop decodes by itself: larger ones go to the thread."""
 
 
 class Own:
-    """The end of a commit of this node's."""
+    """The completion of one of this node's commits."""
 
     __slots__ = ("changes", "ended")
 
@@ -45,21 +45,21 @@ class Own:
         return f"<Own {len(self.changes.blocks)} runs>"
 
     def __call__(self) -> None:
-        """Is told with a report instead."""
+        """Do nothing: :attr:`ended` is called with a report instead."""
 
 
 @dataclass(frozen=True, slots=True)
 class TidyUp:
-    """The directory is to go on with what it has to trim."""
+    """The directory must go on trimming."""
 
     ended: Applied
 
 
 class Applying:
-    """The directory of a shard, one thread at a time."""
+    """Applies commits to the directory of a shard, one thread at a time."""
 
     def __init__(self, replica: Replica, failed: Callable[[str], None]) -> None:
-        """``failed`` is told why something could not be applied, once."""
+        """``failed`` is told, once, why a commit could not be applied."""
         self._replica = replica
         self._failed = False
         self._tell = failed
@@ -70,7 +70,7 @@ class Applying:
         return f"<Applying to {self._replica!r}{', failed' if self._failed else ''}>"
 
     async def run(self) -> None:
-        """Take over what is held, until cancelled; then what is left."""
+        """Take over held commits until cancelled; then the rest."""
         try:
             while True:
                 await self._is_held.wait()
@@ -83,8 +83,9 @@ class Applying:
                 await self._take_over()
 
     def hold(self, effect: Apply) -> bool:
-        """Have it found by readers of this process, and tell who waits, at once, while nothing is
-        under way in :meth:`apply` or :meth:`tidy_up`. False: it is to be applied."""
+        """Make a commit visible to this process's readers and tell its waiter at once, while
+        nothing is under way in :meth:`apply` or :meth:`tidy_up`. False: it must be applied
+        instead."""
         body, own = effect.commit.body, effect.ended
         is_own = isinstance(own, Own)
         try:
@@ -92,7 +93,7 @@ class Applying:
                 return False
             step = _step_of(effect)
         except RecordCorrupt:
-            return False  # which says so
+            return False  # apply() reports it
         if not self._replica.hold(step):
             return False
         if body:
@@ -104,7 +105,7 @@ class Applying:
         return True
 
     async def apply(self, batch: Sequence[Apply]) -> None:
-        """Take these in and tell those who wait."""
+        """Apply commits and tell their waiters."""
         replica = self._replica
         try:
             async with self._one:
@@ -130,7 +131,7 @@ class Applying:
         work.ended(report)
 
     async def flush(self) -> bool:
-        """Have on disk all that somebody was told of by now; whether it is."""
+        """Write everything that waiters were told of to disk; return whether that succeeded."""
         await self._take_over()
         return not self._failed
 
@@ -149,7 +150,7 @@ class Applying:
 
 
 def _is_small(body: bytes) -> bool:
-    """To take it apart costs the loop nothing worth mentioning."""
+    """Whether decoding it costs the event loop next to nothing."""
     return not body or (len(body) <= DECODED_BYTES_MAX and rows_in(body) < SMALL_ROWS_MAX)
 
 

@@ -1,8 +1,8 @@
-"""The replicated commit log: what the engine hands over, as records of a shard's topic.
+"""The replicated commit log: the engine's commits as records of a shard's topic.
 
-The rule: a commit is stored when its record has its receipt and this node's directory has it too.
-When leadership is lost the oldest that waits is told so, which ends all behind it; of none is said
-what became of it.
+The rule: a commit is stored when its record has its receipt and this node's directory has it, too.
+When leadership is lost, the oldest waiting commit is told so, which ends all after it; their
+outcome is not reported.
 """
 
 from collections import deque
@@ -22,30 +22,30 @@ from arneb_core.store.format.records import unpack_trims
 from arneb_core.store.format.schema import META_AHEAD, Table
 
 DEPTH: Final = 4
-"""Commits under way: while one is written by the bookies the next are on their way."""
+"""Commits under way: while the bookies write one, the next are on their way."""
 
 BESIDE_BYTES_MIN: Final = 256 << 10
-"""Of a commit that does not wait for the one under way. An entry costs what it costs whatever it
+"""Bytes of a commit that does not wait for the one under way. An entry has a fixed cost whatever it
 holds: Pulsar's brokers, bookies and three nodes compute for milliseconds for each, and for 40 µs
-for a message. So little waits for what is under way, and for company, as it does at a disk; what is
-much goes at once, and the way to the bookies and back bounds no stream."""
+for a message. So small commits wait for what is under way and for each other, as they do at a disk;
+large ones go at once, and the round trip to the bookies bounds no stream."""
 
 RECORD_BYTES_MAX: Final = 1 << 30
-"""Of one commit. What its readers hold in memory until they have all parts of it."""
+"""Bytes of one commit, which its readers hold in memory until they have all its parts."""
 
 Applied = Callable[[CommitReport], None]
-"""Told that a commit is stored and in the directory."""
+"""Called when a commit is stored and in the directory."""
 
 
 class Leading(Protocol):
-    """What a commit log needs of the node that leads."""
+    """The leading node, as its commit log uses it."""
 
     def commit(self, body: bytes, changes: Changes, ended: Applied) -> bool:
-        """Have it stored and applied; False: this node leads no more."""
+        """Store and apply a commit; False: this node no longer leads."""
         ...
 
     def tidy_up(self, ended: Applied) -> None:
-        """Have the directory go on with what it has to do, behind what was submitted."""
+        """Let the directory go on trimming, after what was submitted."""
         ...
 
 
@@ -79,11 +79,11 @@ class PulsarLog:
 
     @property
     def is_unsettled(self) -> bool:
-        """The directory has what is told of as stored."""
+        """Always False: what is reported as stored is in the directory."""
         return False
 
     def prepare(self) -> None:
-        """There is nothing to make ready."""
+        """Do nothing."""
 
     def submit(
         self, changes: Changes, ended: Ended, *, settle: bool = False
@@ -110,11 +110,11 @@ class PulsarLog:
         return None
 
     def submit_beside(self, changes: Changes, possible: Callable[[], None]) -> CommitReport | None:
-        """Not here: whether a record counts is known only when all before it have ended."""
+        """Return None: whether a record counts is known only when all before it have ended."""
         return None
 
     async def forget_ahead(self, store: Store) -> None:
-        """Have removed everywhere what the last leader wrote ahead of a commit that never came."""
+        """Remove on every node what the last leader wrote ahead of a commit that never came."""
         with store.snapshot() as snapshot:
             row = snapshot.get(Table.META, META_AHEAD)
         if row is None:
@@ -125,7 +125,7 @@ class PulsarLog:
         await done.wait()
 
     def lose(self, why: str) -> None:
-        """Another node leads, or might."""
+        """End all waiting commits: another node leads, or might."""
         if self._lost is not None:
             return
         self._lost = LeadershipLost(why)
@@ -134,17 +134,17 @@ class PulsarLog:
         self._waiting.clear()
 
     def close(self) -> None:
-        """What is under way still is told nothing."""
+        """Forget what is under way, without telling it anything."""
         self._is_closed = True
         self._waiting.clear()
 
     def _end(self, waiting: _Waiting, ending: Ending) -> None:
         waiting.ending = ending
-        # What only tidies up is done before what was submitted before it has its receipt.
+        # A tidy-up may finish before earlier commits have their receipts.
         while self._waiting and (ready := self._waiting[0].ending) is not None:
             self._waiting.popleft().ended(ready)
 
 
 def at_once(function: Callable[..., object], *args: object) -> None:
-    """Call it: for a commit log with which no engine works yet."""
+    """Call the function: for a commit log without an engine."""
     function(*args)

@@ -1,8 +1,8 @@
-"""Following: the log topic is read into the protocol's machine, and asked where it ends.
+"""Following: reads the log topic into the protocol's machine, and asks for its end.
 
-The rule: a follower reads on from where its directory is, and never further ahead of that than
-there is room; a leader, from its own TAKE on. What comes is read in the turn in which it comes: a
-leader's clients wait for it. Whatever goes wrong with Pulsar is tried again.
+The rule: a follower reads on from its directory's position, and only as far ahead as there is room;
+a leader reads from its own TAKE on. Entries are processed in the turn in which they arrive, because
+a leader's clients wait for them. Whatever fails with Pulsar is retried.
 """
 
 import logging
@@ -22,13 +22,13 @@ from arneb_pulsar.client.errors import PulsarError
 from arneb_pulsar.client.reader import Reader
 
 RETRY_S: Final = 0.5
-"""After Pulsar could not be reached."""
+"""Wait after Pulsar could not be reached."""
 
 TURN_BYTES: Final = 256 << 10
-"""Of entries that are read in one turn: some milliseconds of a follower, which takes them apart."""
+"""Bytes of entries read in one turn: some milliseconds for a follower, which decodes them."""
 
 ENTRY_BYTES: Final = 2_000
-"""What an entry costs of that at least."""
+"""The least an entry counts for in that."""
 
 FARTHEST: Final = Place((1 << 63) - 1, 0)
 
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class Following:
-    """What one node reads of its shard's topic."""
+    """Reads a shard's topic for one node."""
 
     def __init__(
         self,
@@ -48,8 +48,8 @@ class Following:
         has_room: Callable[[], bool],
         room: Callable[[], Awaitable[None]],
     ) -> None:
-        """``gather`` takes what the machine asks for; ``has_room`` says whether more may be read,
-        and ``room`` waits until it may."""
+        """``gather`` takes the machine's effects; ``has_room`` says whether more may be read, and
+        ``room`` waits until it may."""
         self._topic = topic
         self._node = node
         self._now = now
@@ -58,20 +58,20 @@ class Following:
         self._has_room = has_room
         self._room = room
         self._more = trio.Event()
-        """There is something for the task to do."""
+        """There is work for the task."""
         self._failure: Exception | None = None
-        """Of what was read as it came."""
+        """The failure of reading on arrival."""
         self._reader: Reader[bytes] | None = None
         self._made = trio.Event()
-        """There is a reader."""
+        """Set while there is a reader."""
         self._reads = trio.CancelScope()
 
     def __repr__(self) -> str:
         return f"<Following {self._topic!r}, {'reads' if self._reader else 'rests'}>"
 
     def begin(self) -> None:
-        """This node follows again: read on from where its directory is, and nothing more of what
-        is read now, which stands further on."""
+        """Follow again: read from the directory's position, dropping the current reader, which is
+        further on."""
         self._reads.cancel()
 
     async def run(self) -> None:
@@ -96,7 +96,7 @@ class Following:
                     await reader.close()
 
     async def probe(self) -> None:
-        """Tell the machine where the topic ends, if that is known before it asks anew."""
+        """Tell the machine the end of the topic, if that is known before it asks again."""
         with trio.move_on_after(PROBE_S), suppress(PulsarError):
             while (reader := self._reader) is None:
                 await self._made.wait()
@@ -106,14 +106,14 @@ class Following:
             self._gather()
 
     async def look(self, is_leader_gone: Callable[[], Awaitable[bool]]) -> None:
-        """Tell the machine if whoever led is not connected any more."""
+        """Tell the machine if the leader is no longer connected."""
         if await is_leader_gone():
             self._node.gone(self._now())
             self._gather()
 
     async def read_back(self, after: Place) -> None:
-        """Tell the machine what stands behind ``after``. What is doubted holds up what is written,
-        so the end comes."""
+        """Tell the machine the entries after ``after``. Doubted records hold up further writes, so
+        the end is reached."""
         async for place, data in self._topic.up_to_the_end(after):
             self._node.found(place, data, self._now())
             self._gather()
@@ -137,30 +137,30 @@ class Following:
             reader.listen(lambda: None)
 
     def _arrived(self, reader: Reader[bytes]) -> None:
-        """Entries came, or the reader has ended: called by its connection."""
+        """Handle new entries or the end of the reader: called by its connection."""
         try:
             if self._take(reader):
                 self._more.set()
         except PulsarError:
-            self._more.set()  # whose reading fails as well
+            self._more.set()  # the task's own read fails, too
         except Exception as error:
-            # Ours: it is to end this task, and not the connection.
+            # A defect of ours: it must end this task, not the connection.
             self._failure = error
             self._more.set()
 
     def _take(self, reader: Reader[bytes]) -> bool:
-        """Read what is here, as much as a turn may take; whether there may be more, or nothing more
-        is to be read. Raises :class:`PulsarError`."""
+        """Read available entries, as many as a turn may; return whether there may be more, or
+        reading must stop. Raises :class:`PulsarError`."""
         size = 0
         while size < TURN_BYTES and self._has_room() and self._node.state is not State.STOPPED:
             if self._reads.cancel_called:
-                break  # it came in the instant of a new beginning, and is read again behind that
+                break  # it came just as following began anew, and is read again
             if (message := reader.read_nowait()) is None:
                 return False
             place, data = entry_of(message)
             size += max(len(data), ENTRY_BYTES)
             try:
-                # What waited here, or in the topic, is no measure of clocks.
+                # An entry that waited, here or in the topic, is no measure of clocks.
                 clock_ms = None if reader.waiting else self._now_ms()
                 self._node.read(place, data, self._now(), clock_ms)
             except UnknownVersion as error:

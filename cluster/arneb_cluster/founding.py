@@ -1,8 +1,8 @@
-"""Founding: a new history of a shard, that begins with what one directory has.
+"""Founding: begins a new history of a shard from one directory.
 
-The rule: it is for when the topic is lost, or ends before what a directory has; nobody does it by
-himself. The number goes on, so that who has nothing of this history finds that it lacks something
-with the first record, and takes a copy; nobody is waited for who was a member before.
+The rule: it is for a lost topic, or one that ends before what a directory has, and is never done
+automatically. Numbers go on, so a node with nothing of the new history notices with the first
+record that it lacks something, and takes a copy; earlier members are not waited for.
 """
 
 from pathlib import Path
@@ -19,7 +19,7 @@ CHECKSUM_BITS: Final = 32
 
 
 def standing_in(path: Path) -> Applied:
-    """What a directory has that no broker has open. Raises :class:`StoreUnusable`."""
+    """Return what a directory has that no broker has open. Raises :class:`StoreUnusable`."""
     replica = _opened(path)
     try:
         return replica.applied
@@ -28,8 +28,8 @@ def standing_in(path: Path) -> Applied:
 
 
 def re_found(path: Path) -> Applied:
-    """Begin a new history with what a directory has that no broker has open; what it has then.
-    Raises :class:`StoreUnusable`."""
+    """Begin a new history with a directory that no broker has open; return what it then has. Raises
+    :class:`StoreUnusable`."""
     replica = _opened(path)
     try:
         if replica.applied == UNFOUNDED and not replica.has_topics:
@@ -43,8 +43,8 @@ def re_found(path: Path) -> Applied:
 
 
 def founded_on(applied: Applied) -> Applied:
-    """What a directory has of a history that begins with it. Of one that was in no shard there is
-    a number, too: what follows it is lacking to whoever has nothing."""
+    """Return the start of a history that begins with a directory. A directory that was in no shard
+    gets a number, too, so that nodes with nothing notice what they lack."""
     link = applied.link
     if not link.number:
         link = Link(1, SystemRandom().getrandbits(CHECKSUM_BITS))

@@ -1,7 +1,8 @@
-"""Handing over: a leader lets a node that has what it has go on, and waits until that leads.
+"""Handing over: a leader passes leadership to an up-to-date node, and waits until that leads.
 
-The rule: nothing is given up before it is known who goes on. From then on nobody is let in, what is
-under way is stored, and the last record names the successor, which need not wait for anybody.
+The rule: nothing is given up before the successor is known. From then on no clients are admitted,
+everything under way is stored, and the last record names the successor, which need not wait for
+anybody.
 """
 
 from collections.abc import Callable
@@ -18,14 +19,14 @@ RESIGN_S: Final = 10.0
 """What is not stored by then is given up, and the next leader waits for silence."""
 
 FOLLOWED_S: Final = 20.0
-"""Whoever goes on, even without the successor, does so by then, or nobody does."""
+"""The time by which some node leads again, even if not the successor, or none will."""
 
 HEAR_S: Final = 0.2
-"""Until a leader of a moment looks again who has told it of itself."""
+"""The interval at which a new leader checks which nodes have reported."""
 
 
 class NotHandedOver(Exception):
-    """It leads as before, or nobody is known to lead; the text is for the operator."""
+    """This node leads as before, or nobody is known to lead; the text is for the operator."""
 
 
 class HandedOver(NamedTuple):
@@ -34,11 +35,11 @@ class HandedOver(NamedTuple):
     node: str
     epoch: int
     took_s: float
-    """From when this node let nobody in any more until it read that the other leads."""
+    """From the end of admission at this node until it read that the other leads."""
 
 
 async def hand_over(shard: Shard, wanted: str, now_ms: Callable[[], int]) -> HandedOver:
-    """Hand a shard over to that node, or to the one that has most if it is empty. Raises
+    """Hand a shard over to that node, or if empty to the most up-to-date one. Raises
     :class:`NotHandedOver`."""
     name, own = shard.settings.shard, shard.settings.node
     successor = await _successor(shard, wanted, now_ms)
@@ -53,8 +54,8 @@ async def hand_over(shard: Shard, wanted: str, now_ms: Callable[[], int]) -> Han
 
 
 async def _successor(shard: Shard, wanted: str, now_ms: Callable[[], int]) -> str:
-    """Whoever leads since a moment knows of the others what its directory has, which is up to a
-    minute old; each tells it anew within seconds."""
+    """Choose the successor. A new leader knows the others from its directory, up to a minute old;
+    each reports within seconds."""
     name, own = shard.settings.shard, shard.settings.node
     while shard.state is State.LEADING:
         members, number = shard.membership.members, shard.replica.applied.link.number

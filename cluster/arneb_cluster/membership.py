@@ -1,8 +1,7 @@
-"""Membership: a node tells what it has on disk, and a leader trims the topic by what it is told.
+"""Membership: nodes report what they have on disk, and a leader trims the topic by these reports.
 
-The rule: reports go by a topic of their own, which nobody holds, so that they pin nothing and may
-be lost: each is followed by the next. What is decided by them is the protocol's
-(:mod:`.protocol.trimming`).
+The rule: reports use a topic of their own without subscriptions, so they pin nothing and may be
+lost: the next one follows. The protocol decides what follows from them (:mod:`.protocol.trimming`).
 """
 
 import logging
@@ -29,35 +28,35 @@ from arneb_pulsar.client.errors import PulsarError
 from arneb_pulsar.client.ids import EARLIEST, LATEST
 
 RETRY_S: Final = 1.0
-"""After Pulsar could not be reached."""
+"""Wait after Pulsar could not be reached."""
 
 CLOSE_S: Final = 1.0
-"""How long who stops waits for a broker to hear it."""
+"""How long a stopping node waits for a broker's answer."""
 
 LOOK_S: Final = 0.5
-"""How often a leader looks what is to be done: rarely enough to cost nothing."""
+"""The interval of a leader's checks: long enough to cost nothing."""
 
 logger = logging.getLogger(__name__)
 
 
 class Leading(Protocol):
-    """What a leader has stored goes by."""
+    """The leading node, for storing records."""
 
     def commit(self, body: bytes, changes: Changes, ended: Applied) -> bool:
-        """Have it stored and applied; False: this node leads no more."""
+        """Store and apply a commit; False: this node no longer leads."""
         ...
 
 
 class Closes(Protocol):
-    """What is given up."""
+    """Something that can be closed."""
 
     async def close(self) -> None:
-        """Give it up."""
+        """Close it."""
         ...
 
 
 class Membership:
-    """One node's, in one shard."""
+    """One node's membership in one shard."""
 
     def __init__(
         self,
@@ -78,20 +77,20 @@ class Membership:
         self._now_ms = now_ms
         self._trimming: Trimming | None = None
         self.run_id = str(uuid4())
-        """Of this run, as its reports name it."""
+        """The name of this run in its reports."""
 
     def __repr__(self) -> str:
         return f"<Membership of {self._settings.node}, {self._trimming or 'follows'}>"
 
     @property
     def members(self) -> Members:
-        """As this node knows them: a leader by what it is told, another by its directory, a minute
-        late."""
+        """The members: a leader knows them by their reports, another node by its directory, a
+        minute late."""
         return self._replica.members if self._trimming is None else self._trimming.members
 
     @property
     def alarm(self) -> str:
-        """Why the topic is not trimmed any more; empty if nothing is wrong."""
+        """Why the topic is no longer trimmed; empty if nothing is wrong."""
         now_ms = self._now_ms()
         if self._trimming is not None:
             return self._trimming.alarm(now_ms)
@@ -101,8 +100,7 @@ class Membership:
 
     @property
     def is_settled(self) -> bool:
-        """A leader has heard of everybody who lives: what it knows of the others is no minute
-        old."""
+        """Whether a leader has heard from every live member, so its knowledge is fresh."""
         return self._trimming is not None and self._trimming.is_settled(self._now_ms())
 
     async def run(self) -> None:
@@ -118,7 +116,7 @@ class Membership:
         await tell(self._client, self._settings, self.report)
 
     def report(self) -> Report:
-        """What this node has on disk."""
+        """Return this node's report of what it has on disk."""
         flushed, settings = self._replica.flushed, self._settings
         internal = settings.addresses.get("internal", "")
         return Report(
@@ -127,7 +125,8 @@ class Membership:
         )  # fmt: skip
 
     async def _note_version(self) -> None:
-        """Of what all read: whoever leads, or is about to, writes nothing later."""
+        """Note the entry version that all members read: a leader, present or future, writes no
+        later one."""
         while True:
             self._node.all_read(self.members.version)
             await trio.sleep(LOOK_S)
@@ -158,7 +157,7 @@ class Membership:
         return node.state is State.LEADING and node.reader.epoch == epoch
 
     async def _hear(self, trimming: Trimming) -> None:
-        """What is told from now on: what was told before is old, and every member tells again."""
+        """Take reports from now on: earlier ones are old, and every member reports again."""
         topic = self._settings.members_topic
         while True:
             try:
@@ -210,7 +209,7 @@ class Membership:
 
 
 async def tell(client: Client, settings: ShardSettings, report: Callable[[], Report]) -> None:
-    """Tell what a node has, again and again, until cancelled."""
+    """Report what a node has, periodically, until cancelled."""
     while True:
         try:
             producer = await client.create_producer(settings.members_topic)
@@ -226,7 +225,7 @@ async def tell(client: Client, settings: ShardSettings, report: Callable[[], Rep
 
 
 async def newest_reports(client: Client, settings: ShardSettings) -> dict[str, Report]:
-    """What every node told last, as far as Pulsar still knows it. Raises :class:`PulsarError`."""
+    """Return every node's last report that Pulsar still has. Raises :class:`PulsarError`."""
     found: dict[str, Report] = {}
     reader = await client.create_reader(settings.members_topic, EARLIEST)
     try:
@@ -240,6 +239,6 @@ async def newest_reports(client: Client, settings: ShardSettings) -> dict[str, R
 
 
 async def _close(used: Closes) -> None:
-    """Give it up, within a time: there may be no broker that hears it."""
+    """Close it within a time: no broker may be there to answer."""
     with trio.move_on_after(CLOSE_S, shield=True), suppress(PulsarError):
         await used.close()

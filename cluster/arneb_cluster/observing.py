@@ -1,6 +1,6 @@
-"""Observing: what others are told of a shard on this node: who leads it, and how it does.
+"""Observing: a shard's leader and statistics, as this node tells them.
 
-The rule: nothing is decided here; what is told is what the machine knows at that instant.
+The rule: nothing is decided here; everything is the machine's state at that instant.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from arneb_cluster.settings import ShardSettings
 from arneb_core.api.placement import HERE, NOBODY, UNHEARD, Elsewhere, NodeAddresses, Placement
 
 NODE_ADDRESSES: Final = {each.name for each in fields(NodeAddresses)} - {"node"}
-"""What is understood of where a leader is; later versions may tell more."""
+"""The known fields of a leader's addresses; later versions may have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,50 +24,51 @@ class MemberStatistics:
 
     node: str
     number: int
-    """Of the last record that it has on disk, or that its copy will have at least."""
+    """The number of the last record that it has on disk, or that its copy will at least have."""
     is_copying: bool
-    """It has nothing yet, and is being given a copy."""
+    """Whether it has nothing yet and is being given a copy."""
     heard_s: float
-    """When it was heard of last, ago."""
+    """Seconds since it was last heard from."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShardStatistics:
-    """How a shard does on this node."""
+    """The state of a shard on this node."""
 
     shard: str
     node: str
     state: str
-    """Where this node stands, as :class:`.State` calls it."""
+    """This node's :class:`.State`."""
     leads: bool
     serves: bool
-    """It may deliver and answer."""
+    """Whether it may deliver and answer."""
     leader: str
-    """The node that wrote the last TAKE that counts; empty before the first."""
+    """The author of the last TAKE that counts; empty before the first."""
     epoch: int
-    """Of that; -1 before the first."""
+    """The epoch of that; -1 before the first."""
     number: int
-    """Of the last record that the directory has."""
+    """The number of the last record in the directory."""
     under_way: int
-    """Records of a leader that have no receipt yet."""
+    """A leader's records without a receipt."""
     lag_records: int
-    """That count, as far as this node has read, and are not in the directory."""
+    """Records that count, have been read by this node, and are not in the directory."""
     lag_bytes: int
-    """Of the commits among those."""
+    """The bytes of the commits among those."""
     lag_s: float
-    """How old what the directory has is by this node's clock, from the leader's stamp on; of a
-    leader 0. Heartbeats come each second."""
+    """The age of the directory's content by this node's clock, counted from the leader's stamp; 0
+    on a leader. Heartbeats come every second."""
     skew_ms: int
-    """How far this node's clock is ahead of the leader's; negative: behind; of a leader 0."""
+    """How far this node's clock is ahead of the leader's; negative: behind; 0 on a leader."""
     skew_alarm: bool
-    """They are further apart than times to live and delays should move when another leads."""
+    """Whether the clocks are so far apart that times to live and delays would shift when another
+    node leads."""
     why: str
-    """Why this node stopped, or led no more, the last time that it did."""
+    """Why this node last stopped, or lost leadership."""
     trim_alarm: str
-    """Why the topic is not trimmed any more; empty if nothing is wrong."""
+    """Why the topic is no longer trimmed; empty if nothing is wrong."""
     members: Sequence[MemberStatistics]
-    """Who has a copy, or is being given one; what a leader is told, and others know a minute
-    later."""
+    """The nodes that have a copy or are being given one; a leader knows by reports, the others a
+    minute later."""
 
 
 def statistics_of(
@@ -79,8 +80,8 @@ def statistics_of(
     clock_ms: int,
     unapplied: int,
 ) -> ShardStatistics:
-    """A node's part at this instant. ``unapplied``: bytes of commits that were read and are not in
-    the directory."""
+    """Return a node's statistics at this instant. ``unapplied``: bytes of commits that were read
+    and are not in the directory."""
     standing, window = node.reader.standing, node.window
     is_following = window is None and applied.link.number > 0
     lag_ms = max(0, clock_ms - applied.stamp_ms) if is_following else 0
@@ -112,7 +113,8 @@ def statistics_of(
 
 
 def who_leads(node: Node, name: str, now: float, *, lets_in: bool) -> Placement:
-    """Who leads, as the node of that name knows it. ``lets_in``: its own broker takes clients."""
+    """Return who leads, as the node of that name knows it. ``lets_in``: its own broker admits
+    clients."""
     if node.window is not None or node.state is State.CLOSING:
         if not lets_in or node.state is not State.LEADING:
             return NOBODY
@@ -122,6 +124,6 @@ def who_leads(node: Node, name: str, now: float, *, lets_in: bool) -> Placement:
         return NOBODY
     take = standing.take
     if take.node == name:
-        return NOBODY  # it was this node, in a life before
+        return NOBODY  # it was this node, in an earlier run
     told = {each: at for each, at in standing.addresses if each in NODE_ADDRESSES}
     return Elsewhere(NodeAddresses(take.node, **told), take.epoch)

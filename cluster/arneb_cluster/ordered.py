@@ -1,7 +1,7 @@
-"""Ordered work: what the machine of a node asks for that has to be done in its order.
+"""Ordered work: effects of a node's machine that must be carried out in order.
 
-The rule: one thing after the other. What can only be held is, in the turn in which it is asked for,
-if nothing stands before it; where that ends a task goes on, which may wait for a thread.
+The rule: one thing after another. What can merely be held is held at once, in the turn in which it
+is asked for, if nothing precedes it; from there on a task continues, which may wait for a thread.
 """
 
 from collections import deque
@@ -15,11 +15,11 @@ from arneb_cluster.protocol.leadership import Act
 from arneb_cluster.protocol.node import Apply
 
 UNAPPLIED_MAX: Final = 1_000
-"""Commits that were read and are not in the directory: more are not read before."""
+"""Commits read and not yet in the directory, above which no more are read."""
 
 
 class Ordered:
-    """That of one shard."""
+    """The ordered work of one shard."""
 
     def __init__(
         self,
@@ -27,37 +27,39 @@ class Ordered:
         act: Callable[[Act], Awaitable[None]],
         applied: Callable[[], None],
     ) -> None:
-        """``act`` carries one out; ``applied`` is told that readers find more than before."""
+        """``act`` carries an act out; ``applied`` is called when readers can see more than
+        before."""
         self._applying = applying
         self._act = act
         self._applied = applied
         self._queue: deque[Act | Apply | TidyUp] = deque()
         self._wanted, self._room = trio.Event(), trio.Event()
         self._works = self._holds = False
-        """Something is being done, in the task, or held, at once."""
+        """Whether the task is doing something, or :meth:`_hold` is running."""
 
     def __repr__(self) -> str:
         return f"<Ordered, {len(self._queue)} waiting{', works' if self._works else ''}>"
 
     @property
     def unapplied_bytes(self) -> int:
-        """Of commits that wait."""
+        """The bytes of waiting commits."""
         return sum(len(each.commit.body) for each in self._queue if isinstance(each, Apply))
 
     def add(self, work: Act | Apply | TidyUp) -> None:
-        """Have it done behind everything else; :meth:`go_on` begins it."""
+        """Queue work after everything else; :meth:`go_on` begins it."""
         self._queue.append(work)
 
     def go_on(self) -> None:
-        """Do what can be done at once, and have the task do the rest. Who is told that a commit is
-        held may bring about the next, and more of this; that goes on when it returns."""
+        """Do what can be done at once, and leave the rest to the task. Being told that a commit is
+        held may lead to the next commit, and so back here; that call continues when this one
+        returns."""
         if self._queue and not self._works and not self._holds:
             self._hold()
         if self._queue:
             self._wanted.set()
 
     def has_room(self) -> bool:
-        """More may be read."""
+        """Whether more may be read."""
         return len(self._queue) < UNAPPLIED_MAX
 
     async def room(self) -> None:
@@ -66,7 +68,7 @@ class Ordered:
             await self._room.wait()
 
     async def run(self) -> None:
-        """Do what was added, until cancelled."""
+        """Carry out queued work until cancelled."""
         queue = self._queue
         while True:
             while queue:
@@ -100,7 +102,7 @@ class Ordered:
         finally:
             self._holds = False
         if was_full:
-            self._tell_of_room()  # the task may find nothing to do
+            self._tell_of_room()  # the task may find nothing left to do
         if held:
             self._applied()
 

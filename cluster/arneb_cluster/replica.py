@@ -1,10 +1,10 @@
-"""The replica: a directory that takes records over, in few synchronous transactions.
+"""The replica: a directory that takes over records in few synchronous transactions.
 
-The rule: what a directory has on disk, and up to where it has it, is one transaction. Commits go in
-in their order, as many together as come; whether they came one by one or together cannot be told
-from what is stored. Small ones are held in memory first, where readers in this process find them:
-they are stored in the log, and are read there again should this process end before a transaction
-has taken them over.
+The rule: the content of a directory and its position in the log change in one transaction. Commits
+are applied in order, as many together as have come; what is stored does not show whether they came
+one by one. Small ones are first held in memory, where this process's readers find them: they are
+stored in the log, and are read from it again if this process ends before a transaction has taken
+them over.
 """
 
 import json
@@ -32,16 +32,16 @@ from arneb_core.store.format.schema import (
 from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 
 TOGETHER_BYTES_MAX: Final = 16 << 20
-"""Of entries in one transaction: LMDB keeps its pages in memory until it is written."""
+"""Bytes of entries in one transaction: LMDB keeps its pages in memory until it is written."""
 
 UNFLUSHED_HEARTBEATS_MAX: Final = 30
-"""Records that say nothing and need no transaction of their own, in half a minute."""
+"""Empty records that need no transaction of their own: half a minute of them."""
 
 MEMBERS_ROW: Final = Table.CATALOG, frontend_key("cluster/members")
-"""The list of members, written by whoever leads."""
+"""The list of members, written by the leader."""
 
 UNFOUNDED: Final = Applied("", FOUNDATION, NOWHERE, FOUNDATION)
-"""A directory that has nothing of any topic."""
+"""The state of a directory that has nothing of any topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ class Step:
     """A commit to be applied."""
 
     changes: Changes
-    """Empty: nothing but a number."""
+    """Empty: only a number."""
     applied: Applied
     size: int = 0
-    """In bytes, about."""
+    """Bytes, roughly."""
 
 
 @dataclass(slots=True)
@@ -65,8 +65,8 @@ class _Together:
     def takes(self, step: Step) -> bool:
         if not self.steps:
             return True
-        # What removes a whole prefix does so when all else is done; what comes behind it must not
-        # be removed too.
+        # Prefix deletions are done last in a transaction; they must not delete what later commits
+        # put.
         ends = bool(self.steps[-1].changes.prefixes)
         return not ends and self.size + step.size <= TOGETHER_BYTES_MAX
 
@@ -76,7 +76,7 @@ class _Together:
 
 
 def together(steps: Sequence[Step]) -> Iterator[list[Step]]:
-    """``steps`` as the transactions that they make."""
+    """Group ``steps`` into transactions."""
     made = _Together()
     for step in steps:
         if not made.takes(step):
@@ -88,12 +88,12 @@ def together(steps: Sequence[Step]) -> Iterator[list[Step]]:
 
 
 def joined(commits: Sequence[Changes]) -> Changes:
-    """Several commits as one that leaves what they leave one after the other. Only the last of them
-    may delete by prefix."""
+    """Join commits into one with the same result as one after another. Only the last of them may
+    delete by prefix."""
     if len(commits) == 1:
         return commits[0]
     first = commits[0]
-    # What a later commit deletes an earlier one may have put.
+    # An earlier commit may have put what a later one deletes.
     puts = list(first.puts)
     for each in commits[1:]:
         puts += [(table, key, None) for table, key in each.deletes]
@@ -109,10 +109,10 @@ def joined(commits: Sequence[Changes]) -> Changes:
 
 
 class Replica:
-    """One directory. What changes it belongs to one thread at a time."""
+    """One directory. Only one thread at a time may change it."""
 
     def __init__(self, store: Store) -> None:
-        """Raises :class:`ValueError` for a row that is none."""
+        """Raises :class:`ValueError` for an invalid row."""
         self.store = store
         with store.snapshot() as snapshot:
             row = snapshot.get(Table.META, META_REPLICA)
@@ -120,19 +120,18 @@ class Replica:
             self.members = Members.unpack(snapshot.get(*MEMBERS_ROW))
         self.applied = UNFOUNDED if row is None else unpack_applied(row)
         self.flushed = self.applied
-        """What is on disk; :attr:`applied` is ahead by what is held, and by records that say
-        nothing."""
+        """What is on disk; :attr:`applied` is ahead by held commits and by empty records."""
         self._held: list[Applied] = []
-        """Up to where the directory has the log with each commit that is held. The loop adds, and
-        the thread that takes over removes."""
+        """The log position of each held commit. The loop adds, and the thread that takes over
+        removes."""
         self._unflushed = 0
         self.metadata_changes = 0
-        """Transactions that changed what frontends keep beside messages."""
+        """Transactions that changed the frontends' metadata."""
         store.prepare_holding()
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """The one in a directory, whose store the caller closes. Raises
+        """Open the replica in a directory; the caller closes its store. Raises
         :class:`.StoreUnusable`."""
         store = Store.open(path, follows=True)
         try:
@@ -148,20 +147,20 @@ class Replica:
 
     @property
     def has_topics(self) -> bool:
-        """Somebody has made a topic here."""
+        """Whether the directory has any topic."""
         with self.store.snapshot() as snapshot:
             return next(snapshot.keys(Table.CATALOG, TOPIC_PREFIX), None) is not None
 
     def metadata(self, prefix: str) -> dict[str, bytes]:
-        """What frontends keep beside messages, by the keys that begin so. For any thread."""
+        """Return the frontends' metadata with keys of that prefix. For any thread."""
         first, cut = frontend_key(prefix), len(FRONTEND_PREFIX)
         with self.store.snapshot() as snapshot:
             rows = snapshot.scan(Table.CATALOG, first)
             return {key[cut:].decode(): value for key, value in rows}
 
     def apply(self, steps: Sequence[Step]) -> list[CommitReport]:
-        """Take these in; one report for each. Raises :class:`.CommitFailed`: those that were not
-        taken in are the last of them, and :attr:`applied` says from where on."""
+        """Apply steps; return one report for each. Raises :class:`.CommitFailed`: the steps not
+        applied are the last ones, and :attr:`applied` says from where on."""
         reports: list[CommitReport] = []
         for each in together(steps):
             report = self._apply(each)
@@ -170,20 +169,20 @@ class Replica:
 
     @property
     def held_bytes(self) -> int:
-        """What readers of this process find, and a transaction has to take over."""
+        """Bytes visible to this process's readers that a transaction must still take over."""
         return self.store.held_bytes
 
     def hold(self, step: Step) -> bool:
-        """Have it found by readers of this process from now on, and taken over later: for the event
-        loop, while :meth:`take_over` may be under way in a thread, and nothing else. False: it is
-        to be taken in by :meth:`apply`, before anything else is."""
+        """Make a commit visible to this process's readers, to be taken over later. For the event
+        loop, while at most :meth:`take_over` is under way in a thread. False: it must be passed to
+        :meth:`apply` before anything else."""
         changes = step.changes
         if not changes:
             if self._unflushed + 1 >= UNFLUSHED_HEARTBEATS_MAX:
                 return False
             self._unflushed += 1
         elif MEMBERS_ROW in map(_key_of, changes.puts):
-            return False  # who is told of by these relies on what is on disk
+            return False  # those listed rely on what is on disk
         elif self.store.hold(changes, step.size):
             self._held.append(step.applied)
             self._took(changes)
@@ -193,16 +192,16 @@ class Replica:
         return True
 
     def take_over(self) -> None:
-        """Have what is held now on disk. Raises :class:`.CommitFailed`."""
+        """Write what is held to disk. Raises :class:`.CommitFailed`."""
         if self._held:
             self._commit_held()
 
     def tidy_up(self) -> CommitReport:
-        """Go on with what is to be trimmed."""
+        """Go on trimming."""
         return self._commit_held()
 
     def flush(self) -> None:
-        """Have :attr:`flushed` be all that is applied. Raises :class:`.CommitFailed`."""
+        """Write to disk that everything applied is there. Raises :class:`.CommitFailed`."""
         if self.flushed != self.applied:
             self._commit(Changes(puts=[applied_row(self.applied)]), self.applied)
 
@@ -217,7 +216,7 @@ class Replica:
             return CommitReport(0, 0, len(self._trims))
         changes = joined(commits)
         for topic_id, first, entries in changes.blocks:
-            # A ledger's number comes again once its leader has trimmed what was left there.
+            # A ledger's number is reused once its leader has trimmed what was left there.
             while self._is_left_over(topic_id, first, Position(first + len(entries) - 1)):
                 self._commit_held()
         self._trims += changes.trims
@@ -227,7 +226,7 @@ class Replica:
         return report
 
     def _took(self, changes: Changes) -> None:
-        """Whoever reads finds it from now on."""
+        """Update the caches for what readers now find."""
         for table, key, value in changes.puts:
             if (table, key) == MEMBERS_ROW:
                 self.members = Members.unpack(value)
@@ -235,7 +234,7 @@ class Replica:
             self.metadata_changes += 1
 
     def _commit_held(self) -> CommitReport:
-        """Have on disk what is held, and go on with what is to be trimmed."""
+        """Write what is held to disk, and go on trimming."""
         if not (held := self._held.copy()):
             return self._commit(Changes(), self.flushed)
         return self._commit(Changes(puts=[applied_row(held[-1])]), held[-1], len(held))
@@ -247,13 +246,13 @@ class Replica:
         )
 
     def _commit(self, changes: Changes, applied: Applied, held: int | None = None) -> CommitReport:
-        """With so many of those that are held, or all; up to there the directory has the log
-        then."""
+        """Commit with that many held commits, or all; the directory then has the log up to
+        ``applied``."""
         held = len(self._held) if held is None else held
         try:
             report = self.store.commit(changes, held=held)
         except CommitInDoubt as doubt:
-            # Whether it is there a start finds out; nothing is taken in meanwhile.
+            # A restart finds out whether it is there; nothing is applied meanwhile.
             raise StoreFailed(f"outcome of a transaction unknown: {doubt}") from doubt
         self.flushed, self._unflushed = applied, 0
         del self._held[:held]
@@ -263,7 +262,7 @@ class Replica:
 
 
 def _with_place(changes: Changes, applied: Applied) -> Changes:
-    """The same, and up to where the directory has the log then."""
+    """Return the changes with the directory's log position."""
     return Changes(
         changes.blocks,
         [*changes.puts, applied_row(applied)],
@@ -283,12 +282,12 @@ def _is_metadata(row: tuple[Table, bytes] | tuple[Table, bytes, bytes | None]) -
 
 
 def pack_applied(applied: Applied) -> bytes:
-    """The row of META."""
+    """Return the row of META."""
     return json.dumps(asdict(applied), sort_keys=True).encode()
 
 
 def unpack_applied(value: bytes) -> Applied:
-    """Raises :class:`ValueError`."""
+    """Decode the row of META. Raises :class:`ValueError`."""
     try:
         found: Any = json.loads(value)
         found["link"], found["base"] = Link(*found["link"]), Link(*found["base"])
@@ -300,7 +299,7 @@ def unpack_applied(value: bytes) -> Applied:
 
 
 def applied_in(path: Path) -> Applied | None:
-    """What a directory has that nobody writes to; None: nothing of any topic. Raises
+    """Return what a directory has that nobody writes to; None: nothing of any topic. Raises
     :class:`StoreUnusable` and :class:`ValueError`."""
     with open_snapshot_environment(path) as environment, environment.snapshot() as snapshot:
         row = snapshot.get(Table.META, META_REPLICA)
@@ -308,5 +307,5 @@ def applied_in(path: Path) -> Applied | None:
 
 
 def applied_row(applied: Applied) -> tuple[Table, bytes, bytes]:
-    """The row that says what a directory has."""
+    """Return the row with a directory's log position."""
     return Table.META, META_REPLICA, pack_applied(applied)

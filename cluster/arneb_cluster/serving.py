@@ -1,6 +1,6 @@
-"""Serving: what whoever puts a node together gives to its shard.
+"""Serving: the functions that a node's composition gives to its shard.
 
-The rule: a shard calls these and knows nothing of who is behind them.
+The rule: a shard calls these and knows nothing of who implements them.
 """
 
 from collections.abc import Awaitable, Callable
@@ -13,15 +13,15 @@ Serve = Callable[[Engine], Awaitable[None]]
 """Serves clients with the engine until it is cancelled."""
 
 OpenEngine = Callable[..., AbstractAsyncContextManager[Engine]]
-"""As :func:`~arneb_core.engine.engine.open_engine`, with what the settings say."""
+"""As :func:`~arneb_core.engine.engine.open_engine`, with the node's settings."""
 
 Placed = Callable[[Placement], None]
-"""Is told who leads, as this node knows it, whenever that changes."""
+"""Called with this node's knowledge of the leader, whenever that changes."""
 
 
 def nobody_waits() -> None:
-    """Nobody wants to know what the directory has."""
+    """Do nothing: nobody waits for the directory."""
 
 
 def nobody_asks(_: Placement) -> None:
-    """Nobody wants to know who leads."""
+    """Do nothing: nobody asks who leads."""

@@ -1,8 +1,8 @@
-"""The serving lease: what a leader's engine and its frontends look at before they tell anything.
+"""The serving lease: checked by a leader's engine and frontends before they tell clients anything.
 
-The rule: whether it holds is asked of the machine each time, by the clock; that it has ended is
-noticed by nobody at once, so those who want to know are told within a tick. One leadership has one,
-and when that is over it never holds again.
+The rule: whether it holds is computed from the machine and the clock each time; nobody notices its
+end at once, so listeners are told within a tick. Each leadership has one, which never holds again
+after the leadership's end.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ class ServingLease:
     """The lease of one leadership. Fulfils :class:`~arneb_core.api.lease.Lease`."""
 
     def __init__(self, serves: Callable[[], bool]) -> None:
-        """``serves``: this node may deliver and answer at this instant."""
+        """``serves``: whether this node may deliver and answer at this instant."""
         self._serves = serves
         self._is_over = False
         self._held = False
@@ -47,15 +47,15 @@ class ServingLease:
         self._listeners.pop(changed, None)
 
     def look(self) -> bool:
-        """Whether it holds. Who finds first that this has changed tells all who want to know: it
-        may be back before anybody else has looked."""
+        """Return whether it holds. The first caller to see a change tells all listeners: it may
+        have changed back before another looks."""
         if (holds := self.holds) != self._held:
             self._held = holds
             self._tell()
         return holds
 
     def end(self) -> None:
-        """Another node leads, or might: it never holds again. Idempotent."""
+        """End it for good: another node leads, or might. Idempotent."""
         if not self._is_over:
             self._is_over, self._held = True, False
             self._tell()

@@ -1,4 +1,4 @@
-"""Settings: what a shard is, a node's part in it, and by which clock it goes."""
+"""Settings: a shard, a node's part in it, and its clock."""
 
 import time
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ class ShardSettings:
     shard: str
     node: str
     topic: str
-    """The complete name of the log topic."""
+    """The full name of the log topic."""
     addresses: dict[str, str] = field(default_factory=dict)
-    """Where clients are to go: fields of :class:`~arneb_core.api.placement.NodeAddresses`."""
+    """The addresses for clients: fields of :class:`~arneb_core.api.placement.NodeAddresses`."""
     copies: Copies = field(default_factory=Copies)
     priority: int = 0
-    """Among the nodes that may lead; the lowest is asked first."""
+    """The order among nodes that may lead; the lowest comes first."""
 
     @property
     def election_topic(self) -> str:
@@ -26,10 +26,10 @@ class ShardSettings:
 
     @property
     def members_topic(self) -> str:
-        """By which members tell what they have."""
+        """The topic of members' reports."""
         return f"{self.topic}-members"
 
 
 def boot_s() -> float:
-    """A clock that goes on while the machine sleeps."""
+    """Return a clock that goes on while the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

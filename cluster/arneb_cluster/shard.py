@@ -1,8 +1,8 @@
-"""A shard on this node: the protocol's machine carried out on Pulsar, a directory and an engine.
+"""A shard on this node: runs the protocol's machine on Pulsar, a directory and an engine.
 
-The rule: what the machine asks for is done in its order; only what is written to the topic waits
-for nothing else. An engine is there from when this node's own TAKE counts until leadership ends,
-and the directory has nothing that has no receipt.
+The rule: the machine's effects are carried out in order; only writes to the topic wait for nothing
+else. An engine exists from when this node's own TAKE counts until leadership ends, and the
+directory has nothing without a receipt.
 """
 
 import logging
@@ -44,7 +44,7 @@ from arneb_pulsar.client.errors import PulsarError
 from arneb_pulsar.names import parse_topic
 
 TICK_S: Final = 0.1
-"""How exact silence and leases are seen; what serves asks for itself."""
+"""The resolution of silence and leases; serving checks by itself."""
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Shard:
         self._producer: FencingProducer | None = None
         self._log: PulsarLog | None = None
         self._leading, self._led = trio.CancelScope(), trio.Event()
-        """The engine is closed, if there was one."""
+        """Set once the engine is closed, if there was one."""
         self._led.set()
         self._applying = Applying(replica, self._apply_failed)
         self._ordered = Ordered(self._applying, self._act, self._has_more)
@@ -101,14 +101,14 @@ class Shard:
             self._warming.warm,
         )  # fmt: skip
         self._changed = trio.Event()
-        """Something was done or told."""
+        """Set whenever anything has changed."""
         self._placed = placed
         self._applied = applied
         self.placement: Placement = NOBODY
-        """Who leads, as this node knows it."""
+        """The leader, as far as this node knows."""
         self._lets_in = False
         self._lease = ServingLease(self.serves)
-        """Of the last leadership."""
+        """The lease of the last leadership."""
         self._nursery: trio.Nursery | None = None
 
     def __repr__(self) -> str:
@@ -116,15 +116,15 @@ class Shard:
 
     @property
     def state(self) -> State:
-        """Where this node stands."""
+        """This node's state."""
         return self.node.state
 
     def serves(self) -> bool:
-        """It may deliver and answer at this instant."""
+        """Whether it may deliver and answer at this instant."""
         return self.node.serves(self._now())
 
     def statistics(self) -> ShardStatistics:
-        """This node's part at this instant."""
+        """Return this node's statistics at this instant."""
         unapplied = self._ordered.unapplied_bytes
         return statistics_of(
             self.node, self.settings, self.replica.applied, self.membership, self._now(),
@@ -132,16 +132,16 @@ class Shard:
         )  # fmt: skip
 
     def let_in(self) -> None:
-        """Clients may come here from now on: said by who serves the engine, once it is ready."""
+        """Admit clients from now on: called by the server of the engine once it is ready."""
         self._lets_in = True
         self._gather()
 
     async def flush(self) -> bool:
-        """Have on disk what readers of this process find by now; whether it is."""
+        """Write what this process's readers find to disk; return whether that succeeded."""
         return await self._applying.flush()
 
     async def lacks(self) -> None:
-        """Wait until the topic has no more what the directory lacks, if that ever comes."""
+        """Wait until the topic no longer has what the directory lacks, if that ever happens."""
         while not self.node.lacks:
             await self._changed.wait()
 
@@ -161,11 +161,11 @@ class Shard:
             self._changed.set()
 
     async def changed(self) -> None:
-        """Wait until something was done or told."""
+        """Wait until anything changes."""
         await self._changed.wait()
 
     async def resign(self, why: str, within_s: float = math.inf, successor: str = "") -> None:
-        """Let another node lead, whichever or that one, and wait until nothing is served here any
+        """Let another node lead, ``successor`` if given, and wait until nothing is served here any
         more. What is not stored ``within_s`` is given up."""
         self.node.resign(why, successor)
         self._gather()
@@ -176,19 +176,20 @@ class Shard:
         await self._until_not(State.CLOSING)
 
     async def _until_not(self, *states: State) -> None:
-        """Or until nobody goes on: an error has ended it."""
+        """Wait until the state is another one, or an error has ended the shard."""
         while self.state in states and self._nursery is not None:
             await self._changed.wait()
 
     async def _lose_with_run(self) -> None:
-        """Whoever closes an engine waits for its commits, and nobody ends those any more."""
+        """End waiting commits with this task: closing an engine waits for them, and nobody else
+        ends them any more."""
         try:
             await trio.sleep_forever()
         finally:
             if self._log is not None:
                 self._log.lose("this node stops")
 
-    # What a leader's commit log asks for
+    # Calls of a leader's commit log
 
     def commit(self, body: bytes, changes: Changes, ended: Applied) -> bool:
         """See :class:`.Leading`."""
@@ -201,7 +202,7 @@ class Shard:
         self._ordered.add(TidyUp(ended))
         self._ordered.go_on()
 
-    # What a producer says
+    # Calls of the producer
 
     def attached(self) -> None:
         """See :class:`.Owner`."""
@@ -231,7 +232,7 @@ class Shard:
     # Effects
 
     def _gather(self) -> None:
-        """Take what the machine asks for; what goes to the topic goes at once."""
+        """Take the machine's effects; what goes to the topic goes at once."""
         self._changed.set()
         self._changed = trio.Event()
         self._lease.look()
@@ -251,7 +252,8 @@ class Shard:
                 self._start(self._following.read_back, effect.after)
             else:
                 self._ordered.add(effect)
-        # Behind all that goes to the topic: who is told of a commit may write the next.
+        # After everything that goes to the topic: being told of a commit may lead to the next
+        # write.
         self._ordered.go_on()
 
     def _start(self, task: Callable[..., Awaitable[None]], *args: object) -> None:
@@ -307,7 +309,7 @@ class Shard:
         self._gather()
 
     async def _resign(self) -> None:
-        """Engine first: what it writes when it closes stands before the resignation."""
+        """Close the engine first: what it writes when closing precedes the resignation."""
         self._leading.cancel()
         await self._led.wait()
         self.node.write_resignation(self._now_ms(), self._now())
@@ -341,16 +343,16 @@ class Shard:
                     finally:
                         self._lets_in = False
                         self._gather()
-                        # Only who resigns has what is left to be written stored and applied.
+                        # Only on resignation is what is left stored and applied.
                         if self.state is not State.RESIGNING and self._log is not None:
                             self._log.lose(self.node.leadership.why or "this node stops")
         except* EngineFenced:
-            pass  # another node leads, or whoever served has failed, which is told beside it
+            pass  # another node leads, or serving failed, which is reported separately
         finally:
             led.set()
 
     async def _until_it_serves(self) -> None:
-        """Until no other lease lasts, and the first record has its receipt."""
+        """Wait until no other lease lasts, and the first record has its receipt."""
         while not self.serves():
             with trio.move_on_after(self.node.leadership.others_last_s(self._now())):
                 await self._changed.wait()

@@ -1,6 +1,6 @@
-"""Warming: a node that follows counts beforehand what its engine would count before it opens.
+"""Warming: a follower counts in advance what its engine would count before opening.
 
-The rule: it happens in a thread while this node follows, and ends when it is to lead; what was
+The rule: counting runs in a thread while this node follows, and stops when it is to lead; what was
 counted by then need not be counted while clients wait.
 """
 
@@ -17,18 +17,18 @@ from arneb_core.engine.open_counts import OpenCounts
 LOGGER: Final = logging.getLogger(__name__)
 
 LOOK_S: Final = 1.0
-"""Between two looks for what came: what one of these leaves is counted in milliseconds."""
+"""The interval between counts: what one leaves is counted in milliseconds."""
 
 REST: Final = 10
-"""A look that took long, since there are very many queues, is followed by so many times its time
-without one: it is read on and clients are carried beside it."""
+"""After a long count, because there are very many queues, this many times its duration passes
+without one: reading and relaying go on beside it."""
 
 
 class Warming:
-    """Of one directory."""
+    """Counts for one directory."""
 
     def __init__(self, replica: Replica, follows: Callable[[], bool]) -> None:
-        """``follows``: this node does, at this instant."""
+        """``follows``: whether this node follows at this instant."""
         self.counts = OpenCounts()
         self._replica = replica
         self._follows = follows
@@ -43,7 +43,7 @@ class Warming:
         await self._is_warm.wait()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._end_with_run)
             counted_number = -1
@@ -56,7 +56,7 @@ class Warming:
                 await trio.sleep(max(LOOK_S, REST * took_s))
 
     async def _end_with_run(self) -> None:
-        """A thread that counts is waited for, so that nobody closes the store under it."""
+        """Stop counting: the thread is waited for, so the store is not closed under it."""
         try:
             await trio.sleep_forever()
         finally:
@@ -66,12 +66,12 @@ class Warming:
         return self._follows() and not self._is_over
 
     def _count(self) -> float:
-        """How long it took of this thread's time. In a thread."""
+        """Count, in a thread; return the thread's time."""
         began = time.thread_time()
         try:
             with self._replica.store.snapshot() as snapshot:
                 self.counts.count_all(snapshot, self._is_wanted)
         except ValueError as error:
-            # Rows that are damaged: whoever opens the engine says it, and what is to be done.
+            # Damaged rows: opening the engine reports them, and what to do.
             LOGGER.warning("%r is not counted beforehand: %s", self._replica, error)
         return time.thread_time() - began

@@ -1,1 +1,2 @@
-"""Copies of a shard's directory: one node gives it, another takes it, by the internal port."""
+"""Copies of a shard's directory: one node gives a copy, another takes it, through the internal
+port."""

@@ -1,7 +1,7 @@
-"""Need: whether a directory can go on by reading the topic, or only with a copy.
+"""Need: whether a directory can continue by reading the topic, or only with a copy.
 
-The rule: it is asked before a node takes part. What a directory lacks the topic shows: the first
-record that counts, or the first that can only stand there behind what was trimmed.
+The rule: it is checked before a node takes part. The topic shows what a directory lacks: the first
+record that counts, or the first that can only exist after trimming.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ from arneb_cluster.settings import ShardSettings
 from arneb_pulsar.client import Client
 
 READ_RATHER_MAX: Final = 10_000
-"""An empty directory reads so many records rather than have another node make a copy: it takes some
+"""Records that an empty directory reads rather than have another node make a copy: it takes some
 seconds."""
 
 

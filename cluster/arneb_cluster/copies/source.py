@@ -1,8 +1,8 @@
 """The source: this node gives others a copy of its directory.
 
-The rule: one at a time, at a bounded rate, and only to who is waited for: the list of members in
-this very directory has to say so, which every later leader reads as well. The copy is a file of its
-own, so that who takes it may be cut off and go on, and the store's pages are not held meanwhile.
+The rule: one at a time, at a bounded rate, and only to a taker that is waited for: the list of
+members in this very directory has to say so, which every later leader reads as well. The copy is a
+file of its own, so an interrupted taker can continue, and the store's pages are not held meanwhile.
 """
 
 import logging
@@ -42,35 +42,35 @@ from arneb_core.api.tls_records import TlsRecords
 from arneb_core.store.directory.replacing import GIVEN_NAME, give_up_replacing
 
 COPY: Final = "copy"
-"""What is asked for at the internal port."""
+"""The kind of request at the internal port."""
 
 PIN_WAIT_S: Final = 60.0
-"""How long a leader may take to write down who is waited for; without one nobody is."""
+"""How long a leader may take to record who is waited for; without a leader nobody is."""
 
 POLL_S: Final = 0.1
 
 ALIVE_S: Final = 10.0
-"""While a copy is made, the taker hears that it is."""
+"""How often the taker is told that its copy is still being made."""
 
 IDLE_S: Final = 60.0
-"""Who asks for nothing so long has gone."""
+"""A taker that asks for nothing for this long is gone."""
 
 KEPT_S: Final = 3_600.0
-"""A copy whose taker has gone is kept so long for it to come back."""
+"""How long a copy is kept for a taker that is gone to come back."""
 
 ROOM_BYTES_MIN: Final = 64 << 20
-"""What is left on the disk beside the copy, at least."""
+"""The least free disk space that must remain besides the copy."""
 
 LOGGER: Final = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Given:
-    """The copy that there is."""
+    """The present copy."""
 
     made: Made
     standing: Standing
-    """Who takes it is waited for there."""
+    """The place at which its taker is waited for."""
     path: Path
     wanted: Wanted
     used_at: float
@@ -82,7 +82,7 @@ class CopySource:
     def __init__(
         self, shard: str, replica: Replica, is_sound: Callable[[], bool], bytes_per_s: int
     ) -> None:
-        """``is_sound``: what the directory has can be relied on."""
+        """``is_sound``: whether the directory's content can be relied on."""
         self._shard = shard
         self._replica = replica
         self._is_sound = is_sound
@@ -90,7 +90,7 @@ class CopySource:
         self._given: _Given | None = None
         self._taker: tuple[Wanted, trio.CancelScope, trio.Event] | None = None
         self.bytes_total = 0
-        """That were given."""
+        """Bytes given in total."""
 
     def __repr__(self) -> str:
         taker = self._taker[0].node if self._taker is not None else "nobody"
@@ -117,8 +117,8 @@ class CopySource:
         return serve
 
     async def run(self) -> None:
-        """Remove copies that nobody comes back for, until cancelled; and first what an earlier run
-        has left, of copies that were given or taken."""
+        """Remove copies that nobody comes back for, until cancelled; first remove what an earlier
+        run has left of copies given or taken."""
         path = self._replica.store.path
         where = path / GIVEN_NAME
         await trio.to_thread.run_sync(lambda: shutil.rmtree(where, ignore_errors=True))
@@ -139,7 +139,7 @@ class CopySource:
     ) -> None:
         stream = InternalStream(trio.socket.from_stdlib_socket(sock), records, early)
         try:
-            if self._taker is not None:  # it was cut off, which we have not noticed
+            if self._taker is not None:  # it was cut off unnoticed
                 _, scope, gone = self._taker
                 scope.cancel()
                 await gone.wait()
@@ -181,7 +181,7 @@ class CopySource:
             await trio.sleep_until(began + sent / self._bytes_per_s)
 
     async def _ready(self, wanted: Wanted, stream: InternalStream) -> _Given:
-        """The copy, once it is waited for. Raises :class:`CopyRefused` and
+        """Return the copy, once its taker is waited for. Raises :class:`CopyRefused` and
         :class:`trio.BrokenResourceError`."""
         given = self._given
         if given is not None and given.made.copy == wanted.copy and given.wanted.run == wanted.run:

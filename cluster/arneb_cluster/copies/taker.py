@@ -1,8 +1,8 @@
-"""The taker: this node takes a copy of another's directory in the place of its own.
+"""The taker: this node replaces its directory by a copy of another's.
 
-The rule: what it has stays until the copy is whole, checked and on disk. It says that it is waited
-for before anything is copied, and goes on saying it; a copy that was cut off goes on where it was.
-Whatever goes wrong with one node is tried with another, until one has given a copy.
+The rule: the old directory stays until the copy is complete, checked and on disk. The taker reports
+that it must be waited for before anything is copied, and goes on reporting; an interrupted copy
+continues where it was. If one node fails, others are tried until one has given a copy.
 """
 
 import json
@@ -51,17 +51,16 @@ from arneb_pulsar.client import Client
 from arneb_pulsar.client.errors import PulsarError
 
 RETRY_S: Final = 3.0
-"""After no node gave a copy."""
+"""Wait after no node gave a copy."""
 
 HEARD_S: Final = 60.0
-"""Who gives a copy says something within that time, six times over."""
+"""The giver sends something within that time, six times over."""
 
 SAVED_CHUNKS: Final = 32
-"""After so many, what was written is on disk and known to be: a node that was killed goes on from
-there."""
+"""Chunks after which progress is synced to disk: a killed node continues from there."""
 
 SAID_S: Final = 10.0
-"""Between two lines of the log about how far it is."""
+"""The time between two log lines about the progress."""
 
 PROGRESS_NAME: Final = "progress"
 
@@ -72,7 +71,7 @@ LOGGER: Final = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class CopyStatistics:
-    """How far a copy is."""
+    """The progress of a copy."""
 
     step: str = "looks for a node that gives a copy"
     source: str = ""
@@ -82,7 +81,7 @@ class CopyStatistics:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """A part of a copy, that was left by a cut or a kill."""
+    """A part of a copy left by an interruption or a kill."""
 
     source: str
     run: str
@@ -131,14 +130,14 @@ class Taker:
         return f"<Taker {said.step}, {said.bytes_done} of {said.bytes_total} bytes>"
 
     async def take(self) -> None:
-        """Have the directory hold a copy when it is opened next. Raises
+        """Take a copy, which the directory holds when it is opened next. Raises
         :class:`StoreUnusable`."""
         lock = await trio.to_thread.run_sync(DirectoryLock.take, self._path)
         try:
             making = begin_replacing(self._path)
             kept = await trio.to_thread.run_sync(_kept_in, making)
             if kept is not None:
-                self._run = kept.run  # by which it is waited for
+                self._run = kept.run  # by this run it is waited for
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._tell)
                 while not await self._take_from_any(making, kept):
@@ -206,7 +205,7 @@ class Taker:
                 taking = kept.taking
                 LOGGER.info("the copy goes on at %d bytes", taking.bytes_done)
             else:
-                # What is there is of another copy, and so is what says how far it is.
+                # What is there belongs to another copy, as does its progress file.
                 await trio.to_thread.run_sync(_clear, making)
             await self._copy(conversation, taking, report.node, making)
             await conversation.say(frame(Kind.DONE))
@@ -263,7 +262,7 @@ class Taker:
                 LOGGER.info("%d of %d bytes are copied", said.bytes_done, said.bytes_total)
 
     def _finish(self, making: Path, made: Made) -> None:
-        """Raises :class:`CopyBroken`, and then nothing of it is left."""
+        """Check and install the copy. Raises :class:`CopyBroken`, leaving nothing of it."""
         try:
             (making / PROGRESS_NAME).unlink(missing_ok=True)
             findings = [each for each in self._findings_of(making) if not each.is_doubt]
@@ -285,7 +284,7 @@ class Taker:
 
 
 class _Conversation:
-    """With the node that gives a copy."""
+    """The exchange with the node that gives a copy."""
 
     def __init__(self, stream: trio.abc.Stream, early: bytes) -> None:
         self._stream = stream
@@ -317,7 +316,7 @@ async def _conversation(
 
 
 def _kept_in(making: Path) -> _Kept | None:
-    """What is there of a copy; without that, nothing is left of any."""
+    """Return what is there of a copy; if there is nothing usable, remove everything."""
     try:
         return _Kept.unpack((making / PROGRESS_NAME).read_bytes())
     except FileNotFoundError:

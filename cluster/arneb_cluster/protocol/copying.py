@@ -1,8 +1,8 @@
-"""Copying: what two nodes say while one is given a copy of the other's directory. No I/O.
+"""Copying: the exchange in which one node gives another a copy of its directory. No I/O.
 
-The rule: who takes it asks, one chunk at a time, and believes none whose checksum is not its own;
-what it has is counted in whole chunks, so that it goes on after a cut where it was, of the same
-copy or not at all. Nothing is copied before it is known to be waited for (:mod:`.trimming`).
+The rule: the taker asks, one chunk at a time, and accepts only chunks with the right checksum.
+Progress is counted in whole chunks, so an interrupted copy continues where it was, from the same
+copy or not at all. Nothing is copied before the taker is known to be waited for (:mod:`.trimming`).
 
 ======== ======== =============================================================================
 who      says     what
@@ -15,7 +15,7 @@ takes    DONE     it has all of it
 gives    REFUSED  why it gives nothing
 ======== ======== =============================================================================
 
-What the taker asks first is in the request of the internal port (:class:`Wanted`).
+The taker's first request is part of the internal port's request (:class:`Wanted`).
 """
 
 import json
@@ -29,23 +29,23 @@ from typing import Any, Final, TypeGuard
 from arneb_cluster.protocol.values import Place
 
 CHUNK_BYTES: Final = 1 << 20
-"""Held in memory on either side; a cut costs no more than one."""
+"""Bytes of a chunk, held in memory on either side; an interruption costs at most one."""
 
 HEAD: Final = Struct(">IB")
-"""How long what follows is, and what it is."""
+"""The size and the kind of what follows."""
 
 HASH_BYTES: Final = 32
 
 FRAME_BYTES_MAX: Final = CHUNK_BYTES + HASH_BYTES
 
 TEXT_BYTES_MAX: Final = 4_096
-"""Of everything but a chunk."""
+"""Bytes of everything but a chunk."""
 
 FILES_MAX: Final = 4
 
 
 class Kind(IntEnum):
-    """What is said."""
+    """The kinds of frames."""
 
     STANDING = 1
     MADE = 2
@@ -56,25 +56,25 @@ class Kind(IntEnum):
 
 
 class CopyBroken(Exception):
-    """What was said is none of this, or damaged. The text says what was expected."""
+    """A frame is invalid or damaged. The text says what was expected."""
 
 
 class CopyRefused(Exception):
-    """The other node gives no copy, and says why."""
+    """The other node refuses to give a copy, and says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Who takes a copy."""
+    """A request for a copy."""
 
     node: str
     run: str
-    """As its reports name it."""
+    """The taker's run, as in its reports."""
     copy: str = ""
-    """The name of one of which it has a part."""
+    """The name of a copy of which it has a part."""
 
     def pack(self) -> bytes:
-        """For the request."""
+        """Return it as bytes for the request."""
         return json.dumps(asdict(self)).encode()
 
 
@@ -93,9 +93,9 @@ class Made:
 
     copy: str
     number: int
-    """It has at least this one."""
+    """The copy has at least this record."""
     files: Mapping[str, int]
-    """Their sizes in bytes."""
+    """File sizes in bytes."""
 
 
 def parse_wanted(data: bytes) -> Wanted:
@@ -109,33 +109,33 @@ def parse_wanted(data: bytes) -> Wanted:
 
 
 def frame(kind: Kind, body: bytes = b"") -> bytes:
-    """As it stands on the wire."""
+    """Return a frame as bytes on the wire."""
     return HEAD.pack(len(body), kind) + body
 
 
 def standing_frame(standing: Standing) -> bytes:
-    """What the giver has."""
+    """Return the frame with what the giver has."""
     return frame(Kind.STANDING, json.dumps(asdict(standing)).encode())
 
 
 def made_frame(made: Made) -> bytes:
-    """A copy is ready."""
+    """Return the frame that a copy is ready."""
     document = {"copy": made.copy, "number": made.number, "files": dict(made.files)}
     return frame(Kind.MADE, json.dumps(document).encode())
 
 
 def need_frame(file: str, index: int) -> bytes:
-    """A chunk is asked for."""
+    """Return the frame that asks for a chunk."""
     return frame(Kind.NEED, json.dumps([file, index]).encode())
 
 
 def chunk_frame(chunk: bytes) -> bytes:
-    """A chunk."""
+    """Return the frame of a chunk."""
     return frame(Kind.CHUNK, sha256(chunk).digest() + chunk)
 
 
 def refused_frame(why: str) -> bytes:
-    """Nothing is given."""
+    """Return the frame of a refusal."""
     return frame(Kind.REFUSED, why.encode()[:TEXT_BYTES_MAX])
 
 
@@ -151,7 +151,7 @@ def parse_standing(body: bytes) -> Standing:
 
 
 def parse_made(body: bytes, names: frozenset[str]) -> Made:
-    """``names``: of files that there may be. Raises :class:`CopyBroken`."""
+    """``names``: the possible file names. Raises :class:`CopyBroken`."""
     found = _document(body)
     copy, number, files = found.get("copy"), found.get("number"), found.get("files")
     if not isinstance(copy, str) or not _is_number(number) or not isinstance(files, dict):
@@ -175,7 +175,7 @@ def parse_need(body: bytes) -> tuple[str, int]:
 
 
 class Frames:
-    """What comes, one frame at a time."""
+    """Received frames, one at a time."""
 
     def __init__(self, early: bytes = b"") -> None:
         self._held = bytearray(early)
@@ -184,12 +184,12 @@ class Frames:
         return f"<Frames, {len(self._held)} bytes held>"
 
     def receive(self, data: bytes | bytearray) -> None:
-        """Take what has come."""
+        """Take input."""
         self._held += data
 
     def next(self) -> tuple[Kind, bytes] | None:
-        """The next one, if it is whole. Raises :class:`CopyBroken` as soon as it is known, and
-        :class:`CopyRefused`."""
+        """Return the next frame if it is complete. Raises :class:`CopyBroken` as soon as it is
+        known, and :class:`CopyRefused`."""
         if len(self._held) < HEAD.size:
             return None
         size, number = HEAD.unpack_from(self._held)
@@ -211,25 +211,25 @@ class Frames:
 
 @dataclass(slots=True)
 class Taking:
-    """How far a copy is: which chunk comes next, and whether what comes is that."""
+    """The progress of a copy: which chunk comes next, and whether a received one is valid."""
 
     made: Made
     done: dict[str, int] = field(default_factory=dict)
-    """Chunks of each file that are there."""
+    """Chunks received, by file."""
 
     @property
     def bytes_total(self) -> int:
-        """Of the whole copy."""
+        """The bytes of the whole copy."""
         return sum(self.made.files.values())
 
     @property
     def bytes_done(self) -> int:
-        """Of what is there."""
+        """The bytes received."""
         sizes = self.made.files
         return sum(min(n * CHUNK_BYTES, sizes.get(name, 0)) for name, n in self.done.items())
 
     def need(self) -> tuple[str, int] | None:
-        """What is to be asked for next; None: all of it is there."""
+        """Return what to ask for next; None: the copy is complete."""
         for name, size in self.made.files.items():
             index = self.done.get(name, 0)
             if index * CHUNK_BYTES < size:
@@ -237,8 +237,8 @@ class Taking:
         return None
 
     def take(self, body: bytes) -> tuple[str, int, bytes]:
-        """The chunk that was asked for: its file, where it stands in that, and what it is; say
-        :meth:`written` then. Raises :class:`CopyBroken`."""
+        """Check a chunk and return its file, its offset and its bytes; call :meth:`written` next.
+        Raises :class:`CopyBroken`."""
         asked = self.need()
         if asked is None:
             raise CopyBroken("expected nothing more, got a chunk")
@@ -252,14 +252,14 @@ class Taking:
         return name, index * CHUNK_BYTES, chunk
 
     def written(self) -> None:
-        """It is in its file."""
+        """Note that the chunk is in its file."""
         asked = self.need()
         assert asked is not None, "a chunk was taken"
         name, index = asked
         self.done[name] = index + 1
 
     def pack(self) -> bytes:
-        """To go on with later."""
+        """Return the progress as bytes, to resume later."""
         made = {"copy": self.made.copy, "number": self.made.number, "files": dict(self.made.files)}
         return json.dumps({"made": made, "done": self.done}).encode()
 

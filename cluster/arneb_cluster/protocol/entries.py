@@ -1,8 +1,8 @@
-"""Entries: a TAKE or a record as the bytes of one entry of the log topic, and back.
+"""Entries: TAKEs and records as bytes in the log topic, and back.
 
-The rule: what is parsed is byte for byte what was made, or it is refused. One entry that this
-version cannot read must not be passed over, since what counts behind it cannot be known
-(:class:`UnknownVersion`); bytes of somebody else may be (:class:`EntryCorrupt`).
+The rule: an entry parses to exactly what was written, or is refused. An entry that this version
+cannot read must not be skipped, because what counts after it cannot be known
+(:class:`UnknownVersion`); foreign bytes may be (:class:`EntryCorrupt`).
 
 ====== ====== ==================================================================
 offset type   field
@@ -27,24 +27,24 @@ from arneb_core.api.checksum import crc32c
 MAGIC: Final = b"aRl"
 FIRST_VERSION: Final = 1
 VERSION: Final = 1
-"""The last that this code writes; it reads all up to that one. Written is what every member
-reads."""
+"""The last version this code writes; it reads all up to that. A leader writes a version that every
+member reads."""
 
 HEAD: Final = Struct(">3sBIB")
 CHECKED_AT: Final = 8
 KIND_AT: Final = 8
 RECORD: Final = Struct(">QQIQQqq")
-"""Epoch, number, checksum of the record before, number that is stored, stamp, ledger and entry of
-the TAKE."""
+"""Epoch, number, checksum of the preceding record, stored number, stamp, ledger and entry of the
+TAKE."""
 
 OVERHEAD_BYTES: Final = HEAD.size + RECORD.size
-"""Of a record around its body."""
+"""Bytes of a record besides its body."""
 
 NUMBER_MAX: Final = (1 << 64) - 1
 
 
 class Kind(IntEnum):
-    """What an entry is."""
+    """The kind of an entry."""
 
     TAKE = 1
     CHANGES = 2
@@ -53,7 +53,7 @@ class Kind(IntEnum):
     """A part of a commit; more follow."""
     HEARTBEAT = 4
     RESIGNATION = 5
-    """The leader writes nothing more. Its body is the name of the node that it hands over to, or
+    """The leader writes nothing more. The body names the node that it hands over to, or is
     empty."""
 
 
@@ -62,7 +62,7 @@ _RECORDS: Final = frozenset(Kind) - {Kind.TAKE}
 
 
 class EntryCorrupt(ValueError):
-    """Not an entry as this protocol makes them."""
+    """Not an entry of this protocol."""
 
 
 class UnknownVersion(ValueError):
@@ -77,36 +77,36 @@ class Record:
     epoch: int
     number: int
     before: int
-    """The checksum of the record before."""
+    """The checksum of the preceding record."""
     stored: int
-    """Up to this number the leader had receipts when it made this one: all of those stand before
+    """The leader had receipts up to this number when it made this record: all of those precede
     it."""
     stamp_ms: int
     """The leader's clock."""
     take_place: Place
-    """Where the TAKE of its epoch stands."""
+    """The place of its epoch's TAKE."""
     body: bytes
     checksum: int
-    """Its own; covers that of the record before, and so all before it."""
+    """Its own checksum; covers that of the preceding record, and so of all before it."""
 
     @property
     def link(self) -> Link:
-        """What the next record follows."""
+        """The link that the next record follows."""
         return Link(self.number, self.checksum)
 
     @property
     def is_resignation(self) -> bool:
-        """Its leader writes nothing more."""
+        """Whether its leader writes nothing more."""
         return self.kind is Kind.RESIGNATION
 
     @property
     def successor(self) -> str:
-        """To whom the leader of a resignation hands over; empty: to whoever is active."""
+        """The successor named in a resignation; empty: whichever node is active."""
         return self.body.decode(errors="replace") if self.is_resignation else ""
 
 
 def encode_take(take: Take, version: int = VERSION) -> bytes:
-    """The entry of a TAKE."""
+    """Return the entry of a TAKE."""
     body = json.dumps(asdict(take), sort_keys=True).encode()
     return _sealed(Kind.TAKE, body, version)[0]
 
@@ -121,7 +121,7 @@ def encode_record(
     body: bytes = b"",
     version: int = VERSION,
 ) -> tuple[bytes, Link]:
-    """The entry of the record behind ``before``, and its own link."""
+    """Return the entry of the record after ``before``, and its own link."""
     number = before.number + 1
     head = RECORD.pack(epoch, number, before.checksum, stored, stamp_ms, *take_place)
     data, checksum = _sealed(kind, head + body, version)
@@ -129,7 +129,7 @@ def encode_record(
 
 
 def parse_entry(data: bytes) -> Take | Record:
-    """What an entry is. Raises :class:`EntryCorrupt`, :class:`UnknownVersion`."""
+    """Parse an entry. Raises :class:`EntryCorrupt`, :class:`UnknownVersion`."""
     if len(data) < HEAD.size or not data.startswith(MAGIC):
         raise EntryCorrupt(f"expected an entry of the log, got {len(data)} bytes {data[:8]!r}")
     _, version, checksum, number = HEAD.unpack_from(data)
@@ -154,14 +154,14 @@ def parse_entry(data: bytes) -> Take | Record:
 
 
 def is_record(data: bytes) -> bool:
-    """Whether it is a record of a version that is read here, as its head says; one that is damaged
-    is taken for one too."""
+    """Whether its head is that of a record of a readable version; a damaged record also counts as
+    one."""
     return data.startswith(_RECORD_HEADS) and len(data) > KIND_AT and data[KIND_AT] in _RECORDS
 
 
 def history_in(data: bytes) -> str | None:
-    """Which life of its shard an entry belongs to, if it says so; of what is none of ours, nothing
-    is said."""
+    """Return the history an entry belongs to, if it says so; None also for anything not of this
+    protocol."""
     try:
         entry = parse_entry(data)
     except (EntryCorrupt, UnknownVersion):

@@ -1,8 +1,8 @@
 """Fitness: whether a directory and a topic belong together.
 
 The rule: a directory never follows a topic of another history, nor one that ends before what the
-directory has; it is refused with what is to be done. A topic that was ever written is never empty:
-its leader does not trim the last record. What a topic has lost in between, the numbers show.
+directory has; it is refused with advice. A topic that was ever written is never empty: its leader
+does not trim the last record. What a topic has lost in between shows in the numbers.
 """
 
 from enum import Enum
@@ -11,7 +11,7 @@ from arneb_cluster.protocol.values import NOWHERE, Applied, Place
 
 
 class Unfit(Enum):
-    """Why they do not belong together."""
+    """Why a directory and a topic do not belong together."""
 
     FOREIGN = (
         "the topic has another history than the directory: move the directory away, and the node "
@@ -30,10 +30,10 @@ class Unfit(Enum):
 def judge(
     applied: Applied | None, history: str | None, last: Place, *, holds_something: bool
 ) -> Unfit | None:
-    """None: they do. ``applied``: None for a directory that was never part of a shard, in which
-    ``holds_something`` says whether there is anything. ``history``: what the topic's first TAKE or
-    heartbeat says, None where none is to be read; ``last``: where it ends, :data:`.NOWHERE` in an
-    empty one."""
+    """Return why they do not belong together; None: they do. ``applied``: None for a directory that
+    was never part of a shard; ``holds_something`` then says whether it has content. ``history``:
+    from the topic's first TAKE or heartbeat, None if there is none to read; ``last``: the topic's
+    end, :data:`.NOWHERE` if it is empty."""
     if applied is None:
         return Unfit.NO_HISTORY if holds_something and last != NOWHERE else None
     if history is not None and history != applied.history:

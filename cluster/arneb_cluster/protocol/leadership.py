@@ -1,11 +1,11 @@
-"""Leadership: one node's way to lead a shard, and back.
+"""Leadership: how one node comes to lead a shard, and stops.
 
-The rule: who *may* try is Pulsar's Failover subscription to say, or the leader that hands over to a
-node by name; whoever may does so only when nobody has written for :data:`.SILENCE_S`, up to the
-very end of the topic, or for :data:`.GONE_S` by a leader that is not connected any more, or the
-leader has resigned, and handed over to nobody else. It leads when its
-TAKE counts, and serves when no other lease can last any more. Whoever loses leadership gives its
-whole engine up before it does anything else.
+The rule: a node *may* try if Pulsar's Failover subscription says so, or if the leader hands over to
+it by name. Such a node tries only when nobody has written for :data:`.SILENCE_S`, up to the very
+end of the topic, or for :data:`.GONE_S` if the leader is no longer connected, or when the leader
+has resigned without handing over to another node. It leads once its TAKE counts, and serves once no
+other lease can last. A node that loses leadership gives its whole engine up before it does anything
+else.
 
 ::
 
@@ -25,39 +25,39 @@ from arneb_cluster.protocol.reader import Verdict
 from arneb_cluster.protocol.values import Place, Take
 
 RETRY_S: Final = 1.0
-"""After a try that came to nothing."""
+"""Wait after a failed try."""
 
 PROBE_S: Final = 2.0
-"""A broker that does not say where the topic ends by then is asked anew."""
+"""A broker that does not tell the topic's end by then is asked again."""
 
 TAKING_S: Final = 10.0
-"""A TAKE that is not read by then is given up: a broker that dies costs more than that, and another
+"""A TAKE not read by then is given up: the failure of a broker takes longer than that, and another
 node may do better."""
 
 
 RESIGNING_S: Final = 5.0
-"""A resignation that has no receipt by then is given up; the next leader waits for silence."""
+"""A resignation without a receipt by then is given up; the next leader waits for silence."""
 
 
 class State(Enum):
-    """Where a node stands in a shard."""
+    """The state of a node in a shard."""
 
     FOLLOWING = auto()
     PROBING = auto()
-    """Nobody writes, as it seems; it asks where the topic ends, to know that it has read all."""
+    """Nobody seems to write; it asks for the topic's end, to know that it has read everything."""
     FENCING = auto()
-    """It opens the producer that throws out whoever writes."""
+    """It opens the producer that fences off any other writer."""
     TAKING = auto()
-    """Its TAKE is on its way; it reads the topic up to that."""
+    """Its TAKE is on its way; it reads the topic up to it."""
     OPENING = auto()
-    """Its TAKE counts; the engine opens, and other leases end."""
+    """Its TAKE counts; the engine opens, and other leases run out."""
     LEADING = auto()
     RESIGNING = auto()
-    """It serves no more, and says so in the topic."""
+    """It no longer serves, and says so in the topic."""
     CLOSING = auto()
-    """The engine is given up."""
+    """The engine is being given up."""
     STOPPED = auto()
-    """What it has cannot be relied on, or cannot grow; it does nothing more."""
+    """Its directory is unreliable or cannot grow; it does nothing more."""
 
 
 MOVES: Final = {
@@ -71,11 +71,11 @@ MOVES: Final = {
     State.CLOSING: frozenset({State.FOLLOWING, State.STOPPED}),
     State.STOPPED: frozenset[State](),
 }
-"""From where to where."""
+"""The legal moves."""
 
 
 class Act(Enum):
-    """What the shell is to do."""
+    """What the shell must do."""
 
     PROBE = "ask where the topic ends; then say probed()"
     SUSPECT = "ask for the Exclusive subscription that the active candidate holds"
@@ -91,7 +91,7 @@ class Act(Enum):
 
 @dataclass(slots=True)
 class Leadership:
-    """The machine of one node. What is to be done gathers in :attr:`acts`."""
+    """The machine of one node. Acts to be carried out gather in :attr:`acts`."""
 
     shard: str
     history: str
@@ -102,47 +102,47 @@ class Leadership:
     state: State = State.FOLLOWING
     acts: list[Act] = field(default_factory=list)
     take: Take | None = None
-    """Its own, of the last try."""
+    """Its own TAKE of the last try."""
     serve_from: float = 0.0
     """When no other lease lasts any more."""
     why: str = ""
-    """Why it stopped, or lost leadership last."""
+    """Why it stopped or last lost leadership."""
     successor: str = ""
-    """To whom it hands over while it resigns."""
+    """The node it hands over to while it resigns."""
     _may_try: bool = False
     _retry_at: float = 0.0
     _deadline: float = 0.0
     _suspected_at: float | None = None
     _looked_for: float | None = None
-    """The silence for whose sake the leader was looked for."""
+    """The silence for which the leader was last looked for."""
     _failed: bool = False
 
     def __repr__(self) -> str:
         return f"<Leadership of {self.shard} at {self.node}, {self.state.name}>"
 
     def serves(self, now: float) -> bool:
-        """It may deliver and answer at this instant; to be asked each time."""
+        """Whether it may deliver and answer at this instant; must be asked each time."""
         return self.state is State.LEADING and now >= self.serve_from and self.lease.holds(now)
 
     def others_last_s(self, now: float) -> float:
-        """How long other leases may last still; infinite: none does, and time alone ends nothing
-        that is waited for."""
+        """Return how long other leases may still last; infinite: none does, and the caller waits
+        for something other than time."""
         return self.serve_from - now if now < self.serve_from else math.inf
 
-    # What comes in
+    # Input
 
     def active(self, is_active: bool) -> None:
-        """The Failover subscription says whether it may try."""
+        """Take the Failover subscription's verdict whether it may try."""
         self._may_try = is_active
 
     def gone(self, now: float) -> None:
-        """Whoever led is not connected any more, as it was asked for last."""
+        """Note that the last leader is no longer connected, as the last query found."""
         if self.state is State.FOLLOWING and self._looked_for == self.silence.since:
             self.silence.gone = True
             self._look(now)
 
     def read(self, place: Place, entry: Take | Record | None, verdict: Verdict, now: float) -> None:
-        """An entry of the topic; None: one that is none of the protocol's."""
+        """Take an entry of the topic; None: it is not of this protocol."""
         mine = self.take
         if isinstance(entry, Take) and mine is not None and entry.nonce == mine.nonce:
             if self.state is State.TAKING:
@@ -166,7 +166,7 @@ class Leadership:
             self._look(now)  # clients wait for every tick
 
     def probed(self, last: Place, read_up_to: Place, now: float) -> None:
-        """Where the topic ends, and how far it was read."""
+        """Take the topic's end, and how far it was read."""
         if self.state is not State.PROBING:
             return
         if last > read_up_to or not self.silence.may_try(now, self.node):
@@ -177,7 +177,7 @@ class Leadership:
         self.acts.append(Act.FENCE)
 
     def fenced(self, epoch: int, nonce: str, now: float) -> None:
-        """The fencing producer is open."""
+        """Note that the fencing producer is open."""
         if self.state is not State.FENCING:
             return
         # The nonce of the very first TAKE names the history that begins with it.
@@ -188,27 +188,27 @@ class Leadership:
         self.acts.append(Act.TAKE)
 
     def gave_up(self, why: str, now: float) -> None:
-        """The producer could not be opened, or is gone and cannot come back."""
+        """Note that the producer could not be opened, or is gone for good."""
         if self.state in (State.FENCING, State.TAKING):
             self._give_up(now, why)
         else:
             self.lost(why)
 
     def opened(self) -> None:
-        """The engine is open, and has all that counts."""
+        """Note that the engine is open, with everything that counts."""
         if self.state is State.OPENING:
             self._becomes(State.LEADING)
             self.acts.append(Act.SERVE)
 
     def lost(self, why: str) -> None:
-        """The log has another leader, or none that could be this one."""
+        """Give leadership up: the log has another leader, or cannot have this one."""
         if self.state in (State.OPENING, State.LEADING, State.RESIGNING):
             self._becomes(State.CLOSING)
             self.why = why
             self.acts.append(Act.CLOSE)
 
     def resign(self, why: str, successor: str = "") -> None:
-        """Let another node lead, whichever or that one."""
+        """Let another node lead, ``successor`` if given."""
         if self.state is State.LEADING:
             self._becomes(State.RESIGNING)
             self._deadline = math.inf
@@ -218,13 +218,13 @@ class Leadership:
             self.lost(why)
 
     def resigned(self) -> None:
-        """The resignation is stored."""
+        """Note that the resignation is stored."""
         if self.state is State.RESIGNING:
             self._becomes(State.CLOSING)
             self.acts.append(Act.CLOSE)
 
     def closed(self, now: float) -> None:
-        """The engine is given up."""
+        """Note that the engine is closed."""
         if self.state is State.CLOSING:
             self._becomes(State.STOPPED if self._failed else State.FOLLOWING)
             self.take = None
@@ -232,7 +232,7 @@ class Leadership:
             self._retry_at = now + RETRY_S
 
     def failed(self, why: str, now: float) -> None:
-        """What counts could not be applied: a leader resigns, a follower stops."""
+        """Note that a counting record could not be applied: a leader resigns, a follower stops."""
         self._failed = True
         if self.state in (State.OPENING, State.LEADING):
             self.resign(why)
@@ -243,7 +243,7 @@ class Leadership:
         self.why = why
 
     def tick(self, now: float) -> None:
-        """Time has gone by."""
+        """Handle the passing of time."""
         if self.state in (State.PROBING, State.FENCING, State.TAKING) and now >= self._deadline:
             self._give_up(now, f"no answer while {self.state.name}")
         if self.state is State.RESIGNING:
@@ -255,7 +255,7 @@ class Leadership:
     # Inside
 
     def _look(self, now: float) -> None:
-        """Try, if it is time to."""
+        """Try to lead, if it is time to."""
         if self.state is not State.FOLLOWING or now < self._retry_at:
             return
         permitted = self._may_try or self.silence.is_called(self.node)

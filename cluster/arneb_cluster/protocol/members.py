@@ -1,9 +1,9 @@
-"""Members: who has a directory of the shard, and up to where the topic may be trimmed.
+"""Members: the nodes with a directory of the shard, and how far the topic may be trimmed.
 
 The rule: nothing is trimmed that a member lacks, alive or not, and nothing at all while fewer than
-``copies_min`` have it on disk. The list is a row that is replicated with everything else, so a new
-leader knows all of it when it has read the topic up to its own TAKE. Numbers only grow, but for a
-member that begins anew, maybe with another directory.
+``copies_min`` members have it on disk. The list is a row that is replicated with everything else,
+so a new leader has all of it once it has read the topic up to its own TAKE. Numbers only grow,
+except for a member that starts over, perhaps with another directory.
 """
 
 import json
@@ -15,72 +15,72 @@ from arneb_cluster.protocol.entries import VERSION
 from arneb_cluster.protocol.values import NOWHERE, Place
 
 MEMBERS_MAX: Final = 64
-"""Of one shard. The row that names them is written anew each minute; more than a handful are of no
-use, and who writes to the topic of reports must not make it grow."""
+"""Members of one shard. The row that lists them is rewritten every minute; more than a handful are
+of no use, and writers to the topic of reports must not make it grow."""
 
 REPORT_BYTES_MAX: Final = 4_096
 
 TEXT_BYTES_MAX: Final = 255
-"""Of a name or an address."""
+"""Bytes of a name or an address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """What is asked of the copies that there are."""
+    """Requirements on copies."""
 
     copies_min: int = 2
-    """So many members have it on disk before the topic is trimmed of something."""
+    """Members that must have an entry on disk before it is trimmed."""
     gone_after_s: float = 24 * 3_600.0
-    """A member that was not heard of for so long is waited for no more, if enough are left."""
+    """A member not heard of for this long is no longer waited for, if enough are left."""
     report_s: float = 5.0
-    """Between two reports of a member."""
+    """The time between two reports of a member."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a member tells of itself."""
+    """A member's report on itself."""
 
     node: str
     run: str
-    """Random, drawn when the node started: what it had before may have been replaced since."""
+    """Random, drawn when the node started: its earlier directory may have been replaced since."""
     number: int
-    """Of the last record whose commit is on its disk, and synced."""
+    """The number of the last record whose commit is synced to its disk."""
     place: Place
     reads: int = VERSION
-    """The highest version of entries that it reads."""
+    """The highest entry version it reads."""
     is_copying: bool = False
-    """It has nothing yet and is being given a copy, which has at least this number."""
+    """Whether it has nothing yet and is being given a copy, which has at least this number."""
     internal: str = ""
-    """Where other nodes reach it."""
+    """Its address for other nodes."""
     history: str = ""
-    """What it has is of; empty while it has nothing."""
+    """The history of its directory; empty while it has nothing."""
     leads: bool = False
-    """It has clients to serve: others give copies first."""
+    """Whether it leads: others should give copies first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """What is known of one."""
+    """What is known of a member."""
 
     report: Report
     heard_ms: int
-    """When, by the leader's clock."""
+    """When it last reported, by the leader's clock."""
 
     @property
     def is_copy(self) -> bool:
-        """It has on disk what it told of."""
+        """Whether it has on disk what it reported."""
         return not self.report.is_copying and self.report.place != NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """All of them, by node; replaced as a whole."""
+    """All members, by node; replaced as a whole."""
 
     by_node: dict[str, Member]
 
     def heard(self, report: Report, now_ms: int) -> "Members":
-        """One has told of itself. A number that is lower than before, of the same run, is a report
-        that came late, but for a copy that was given up; of another run, it begins anew."""
+        """Return the members after a report. A lower number of the same run is a late report,
+        unless a copy was abandoned; another run starts over."""
         known = self.by_node.get(report.node)
         if known is None and len(self.by_node) >= MEMBERS_MAX:
             return self
@@ -94,8 +94,8 @@ class Members:
         return Members({**self.by_node, report.node: Member(report, now_ms)})
 
     def without_gone(self, now_ms: int, asked: Copies) -> "Members":
-        """Those who were not heard of for long are dropped, the longest first, as long as enough
-        are left."""
+        """Return the members without those not heard of for long, the longest first, as long as
+        enough are left."""
         left = dict(self.by_node)
         for node, member in sorted(self.by_node.items(), key=lambda each: each[1].heard_ms):
             copies = sum(each.is_copy for name, each in left.items() if name != node)
@@ -104,15 +104,16 @@ class Members:
         return self if len(left) == len(self.by_node) else Members(left)
 
     def trim_place(self, copies_min: int) -> Place | None:
-        """Everything up to there may go; None: nothing may."""
+        """Return the place up to which the topic may be trimmed; None: nothing may go."""
         if sum(each.is_copy for each in self.by_node.values()) < copies_min:
             return None
-        # Places, not numbers: whoever has more may have to read on from before.
+        # Places, not numbers: a member with a higher number may have to read on from an earlier
+        # place.
         lowest = min(each.report.place for each in self.by_node.values())
         return None if lowest == NOWHERE else lowest
 
     def missing(self, now_ms: int, asked: Copies) -> str:
-        """Why the topic is not trimmed any more; empty if nothing is wrong."""
+        """Return why the topic is no longer trimmed; empty if nothing is wrong."""
         copies = sorted(name for name, each in self.by_node.items() if each.is_copy)
         if len(copies) < asked.copies_min:
             those = f" ({', '.join(copies)})" if copies else ""
@@ -134,26 +135,26 @@ class Members:
 
     @property
     def version(self) -> int:
-        """The highest version of entries that all of them read."""
+        """The highest entry version that all members read."""
         return min((each.report.reads for each in self.by_node.values()), default=VERSION)
 
     @property
     def runs(self) -> dict[str, tuple[str, bool, str]]:
-        """Who they are, whatever they have by now."""
+        """The members' identities, regardless of their progress."""
         return {
             name: (each.report.run, each.report.is_copying, each.report.internal)
             for name, each in self.by_node.items()
         }
 
     def pack(self) -> bytes:
-        """For the row."""
+        """Return the row's value."""
         return json.dumps(
             {node: asdict(each) for node, each in self.by_node.items()}, sort_keys=True
         ).encode()
 
     @classmethod
     def unpack(cls, value: bytes | None) -> "Members":
-        """None: a shard that has no list yet. Raises :class:`ValueError`."""
+        """Decode the row; None: the shard has no list yet. Raises :class:`ValueError`."""
         if value is None:
             return cls({})
         found: Any = json.loads(value)
@@ -164,7 +165,7 @@ class Members:
 
 
 def pack_report(report: Report) -> bytes:
-    """For the topic of reports."""
+    """Return a report as bytes."""
     return json.dumps(asdict(report), sort_keys=True).encode()
 
 
@@ -182,7 +183,7 @@ FIELDS: Final[Sequence[str]] = tuple(each.name for each in fields(Report))
 
 
 def _report_of(found: Any) -> Report:
-    """Fields of later versions are left out."""
+    """Decode a report; fields of later versions are ignored."""
     given = {name: found[name] for name in FIELDS if name in found}
     ledger, entry = given["place"]
     given["place"] = Place(ledger, entry)

@@ -1,9 +1,9 @@
 """A node of a shard: its reader, its leadership and, while it leads, its window, as one machine.
 
-The rule: what it asks for is in :attr:`Node.effects`, in order; the shell carries it out and says
-what came of it, however late. What was asked for before leadership was lost and is told of
-afterwards changes nothing. A leader reads its own topic: what has a receipt is told of as stored
-only when everything up to it was read, and no other node's TAKE stands there.
+The rule: its effects are in :attr:`Node.effects`, in order; the shell carries them out and reports
+the results, however late. Results of effects from before leadership was lost change nothing. A
+leader reads its own topic: an entry with a receipt is reported as stored only when everything up to
+it was read without another node's TAKE.
 """
 
 from collections import deque
@@ -35,23 +35,23 @@ from arneb_cluster.protocol.window import (
 )
 
 TAKE_SEQUENCE: Final = 0
-"""The TAKE is the first that a fencing producer sends."""
+"""The TAKE is the first entry a fencing producer sends."""
 
 HISTORY_S: Final = 30.0
-"""A leader that is never idle says all the same in which history it is: who looks from where a
-topic was trimmed reads no more than this until it knows."""
+"""How often even a busy leader states its history: a node that reads from where a topic was trimmed
+reads no more than this until it knows."""
 
 UNREAD_S: Final = 10.0
-"""A leader that cannot read for so long what it has stored gives up: it serves nobody, and its
+"""A leader that cannot read what it has stored for this long gives up: it serves nobody, and its
 heartbeats keep others from leading."""
 
 Ended = Callable[[], None]
-"""Told that a commit is stored and applied."""
+"""Called when a commit is stored and applied."""
 
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """Put this into the directory, in order; then, for the leader's own, call ``ended``."""
+    """Apply this to the directory, in order; then, for the leader's own commit, call ``ended``."""
 
     commit: Commit
     ended: Ended | None
@@ -59,7 +59,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class _Unread:
-    """A record with its receipt, until everything up to it is read."""
+    """A record with a receipt, waiting until everything up to it is read."""
 
     place: Place
     sent_at: float
@@ -91,14 +91,14 @@ class Node:
         self.stamps = Stamps(applied.stamp_ms)
         self.skew = SkewWatch()
         self.lacks = False
-        """It has stopped since the topic has no more what its directory lacks: with a copy it could
-        go on."""
+        """Whether it has stopped because the topic no longer has what its directory lacks: with a
+        copy it could continue."""
         self.effects: list[Effect] = []
         self._entry_bytes_max = 0
         self._version = VERSION
         self._attached = False
         self._resigns = False
-        """Its resignation is to be written as soon as it may be."""
+        """Whether its resignation must be written as soon as possible."""
         self._sent_at = self._said_at = now
         self._unread: deque[_Unread] = deque()
 
@@ -112,7 +112,7 @@ class Node:
     # The topic
 
     def read(self, place: Place, data: bytes, now: float, clock_ms: int | None = None) -> None:
-        """An entry, in order. Raises :class:`.UnknownVersion`. ``clock_ms``: when it came, if it
+        """Take the next entry. Raises :class:`.UnknownVersion`. ``clock_ms``: when it came, if that
         may be compared with its leader's stamp."""
         if self.state in (State.CLOSING, State.STOPPED):
             return
@@ -139,20 +139,20 @@ class Node:
         self._gather()
 
     def probed(self, last: Place, now: float) -> None:
-        """Where the topic ends."""
+        """Take the topic's end."""
         self.leadership.probed(last, self.reader.place, now)
         self._gather()
 
     # The producer
 
     def fenced(self, epoch: int, entry_bytes_max: int, nonce: str, now: float) -> None:
-        """The fencing producer is open, at a broker that takes entries of so many bytes."""
+        """Note that the fencing producer is open, at a broker with this entry size limit."""
         self._entry_bytes_max, self._attached = entry_bytes_max, True
         self.leadership.fenced(epoch, nonce, now)
         self._gather()
 
     def attached(self, now: float) -> None:
-        """The producer has come back, with its epoch."""
+        """Note that the producer has reconnected, with its epoch."""
         self._attached = True
         if self.window is not None:
             self.window.attached(now)
@@ -161,29 +161,30 @@ class Node:
         self._gather()
 
     def detached(self) -> None:
-        """Its connection is gone; it comes back, or :meth:`gave_up` says that it cannot."""
+        """Note that the producer's connection is gone; it reconnects, or :meth:`gave_up` says that
+        it cannot."""
         self._attached = False
         if self.window is not None:
             self.window.detached()
 
     def receipt(self, sequence: int, place: Place, now: float) -> None:
-        """A broker says that something is stored. That the TAKE is, reading shows."""
+        """Take a broker's receipt. That the TAKE is stored shows when it is read."""
         if self.window is not None:
             self.window.receipt(sequence, place, now)
         self._gather()
 
     def refused(self, sequence: int, error: SendError, why: str, now: float) -> None:
-        """A broker has refused what was sent."""
+        """Take a broker's refusal."""
         if self.window is not None:
             self.window.refused(sequence, error, why, now)
         elif self.state is State.TAKING and error is SendError.UNKNOWN_DUPLICATE:
-            pass  # it is on its way, or the time is up
+            pass  # it is on its way, or will time out
         else:
             self.leadership.gave_up(f"{error.value}: {why}", now)
         self._gather()
 
     def gave_up(self, why: str, now: float) -> None:
-        """There is no producer, and none will come back with this epoch."""
+        """Note that the producer is gone and cannot reconnect with this epoch."""
         self._attached = False
         if self.window is not None:
             self.window.ended(why)
@@ -192,13 +193,13 @@ class Node:
         self._gather()
 
     def found(self, place: Place, data: bytes, now: float) -> None:
-        """An entry, read back."""
+        """Take an entry that was read back."""
         if self.window is not None:
             self.window.found(place, data, now)
         self._gather()
 
     def found_all(self) -> None:
-        """What was to be read back is read."""
+        """Note that reading back is done."""
         if self.window is not None:
             self.window.found_all()
         self._gather()
@@ -206,12 +207,12 @@ class Node:
     # The engine
 
     def opened(self) -> None:
-        """It is open."""
+        """Note that the engine is open."""
         self.leadership.opened()
         self._gather()
 
     def commit(self, body: bytes, clock_ms: int, ended: Ended, now: float) -> bool:
-        """Have a commit stored; False if this node leads no more, and nothing comes of it."""
+        """Store a commit; False if this node no longer leads, and nothing comes of it."""
         if self.window is None or self.window.lost is not None:
             return False
         stamp_ms = self.stamps.now(clock_ms)
@@ -221,26 +222,27 @@ class Node:
         return True
 
     def resign(self, why: str, successor: str = "") -> None:
-        """Let another node lead, whichever or that one; clients are gone when :data:`.Act.RESIGN`
+        """Let another node lead, ``successor`` if given; clients are gone when :data:`.Act.RESIGN`
         is carried out."""
         self.leadership.resign(why, successor)
         self._gather()
 
     def write_resignation(self, clock_ms: int, now: float) -> None:
-        """No client is served any more. It is written once nobody else's lease can last: whoever
-        reads it waits for none, and this leader may have gone on before the last one's was over."""
+        """Write the resignation, now that no client is served. It is written once no other node's
+        lease can last: its readers wait for no lease, and this leader may have begun before the
+        previous one's was over."""
         if self.window is None or self.state is not State.RESIGNING:
             return
         self._resigns = now < self.leadership.serve_from
         if self._resigns:
             return
-        # It is not applied: a directory that could not take something may be why.
+        # It is not applied: a failing directory may be the reason for it.
         stamp_ms, successor = self.stamps.now(clock_ms), self.leadership.successor
         self.window.resign(stamp_ms, lambda *_: self.leadership.resigned(), now, successor)
         self._gather()
 
     def closed(self, applied: Applied, now: float) -> None:
-        """The engine is given up, and the producer; the directory has this."""
+        """Follow again: engine and producer are closed, and the directory has ``applied``."""
         self.window = None
         self._attached = self._resigns = False
         self._unread.clear()
@@ -248,14 +250,14 @@ class Node:
         self.leadership.closed(now)
 
     def apply_failed(self, why: str, now: float) -> None:
-        """The directory could not take what counts."""
+        """Note that the directory could not apply a counting record."""
         self.leadership.failed(why, now)
         self._gather()
 
     # The members
 
     def all_read(self, version: int) -> None:
-        """Up to this version of entries, every member: from now on it writes no later one."""
+        """Note the entry version that every member reads: this node writes no later one."""
         self._version = max(FIRST_VERSION, min(version, VERSION))
         if self.window is not None:
             self.window.version = self._version
@@ -263,16 +265,16 @@ class Node:
     # Time
 
     def active(self, is_active: bool) -> None:
-        """The Failover subscription says whether this node may try."""
+        """Take the Failover subscription's verdict whether this node may try."""
         self.leadership.active(is_active)
 
     def gone(self, now: float) -> None:
-        """Whoever led is not connected to Pulsar any more."""
+        """Note that the last leader is no longer connected to Pulsar."""
         self.leadership.gone(now)
         self._gather()
 
     def tick(self, now: float, clock_ms: int) -> None:
-        """Time has gone by."""
+        """Handle the passing of time."""
         window = self.window
         if window is not None:
             window.tick(now)
@@ -289,7 +291,7 @@ class Node:
         self._gather()
 
     def serves(self, now: float) -> bool:
-        """It may deliver and answer at this instant; to be asked each time."""
+        """Whether it may deliver and answer at this instant; must be asked each time."""
         return self.leadership.serves(now)
 
     # Inside
@@ -299,7 +301,7 @@ class Node:
         return self.state in (State.OPENING, State.LEADING)
 
     def _begin(self, now: float) -> None:
-        """Its TAKE counts: everything from here on is its own."""
+        """Begin the window: its TAKE counts, and everything from here on is its own."""
         standing = self.reader.standing
         assert standing is not None, "a TAKE was read just now"
         self.stamps = Stamps(self.reader.stamp_ms)
@@ -327,9 +329,9 @@ class Node:
         return stored
 
     def _read_own(self, place: Place, data: bytes, window: Window) -> None:
-        """An entry, while this node leads. Pulsar lets a producer with a stale epoch in beside one
-        with a newer, if it comes back while that is being written down: it gets receipts behind the
-        other's TAKE, and what has those does not count."""
+        """Take an entry while this node leads. Pulsar admits a producer with a stale epoch beside
+        one with a newer epoch if it reconnects while that one is being recorded: it gets receipts
+        after the other's TAKE, and those records do not count."""
         if is_record(data):
             self.reader.pass_by(place)
         elif self.reader.read(place, data)[0] is Verdict.TAKEN:
@@ -340,7 +342,7 @@ class Node:
         self._tell_read()
 
     def _tell_read(self) -> None:
-        """Tell of what is stored, and read with all before it."""
+        """Report records that are stored and read along with all before them."""
         window = self.window
         while window is not None and window.lost is None and self._unread:
             if self._unread[0].place > self.reader.place:
@@ -354,7 +356,7 @@ class Node:
         self.effects.append(Send(TAKE_SEQUENCE, encode_take(self.leadership.take, self._version)))
 
     def _gather(self) -> None:
-        """Put together what the parts ask for."""
+        """Collect the effects of window and leadership."""
         window, leadership = self.window, self.leadership
         if window is not None:
             made, window.effects = window.effects, []

@@ -1,9 +1,9 @@
-"""The log reader: which entries of the topic count, and the commits that they make.
+"""The log reader: decides which entries of the topic count, and assembles their commits.
 
-The rule: what counts is a function of the topic's content and of nothing else. A TAKE counts if its
-epoch is above that of the last one that did; a record, if it belongs to that TAKE and follows the
-last record that counted. Everything else is passed over, and what is passed over changes nothing:
-the record that is due may still come behind it.
+The rule: what counts is a function of the topic's content alone. A TAKE counts if its epoch is
+above that of the last one that did; a record counts if it belongs to that TAKE and follows the last
+record that counted. Everything else is skipped and changes nothing: the next record may still come
+after it.
 """
 
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from arneb_cluster.protocol.entries import EntryCorrupt, Kind, Record, parse_ent
 from arneb_cluster.protocol.values import Applied, Place, Standing, Take
 
 PARTS_BYTES_MAX: Final = 1 << 30
-"""What the parts of one commit may hold before the last one came. The leader that made them had
-that in memory too, and refuses a larger commit."""
+"""Bytes of the parts of an incomplete commit. The leader that made them had them in memory, too,
+and refuses a larger commit."""
 
 
 class Verdict(Enum):
-    """What became of an entry."""
+    """The verdict on an entry."""
 
     TAKEN = "a TAKE that counts"
     COUNTED = "a record that counts"
@@ -36,17 +36,17 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit that is whole: apply it, with :attr:`applied` in the same transaction."""
+    """A complete commit: apply it, with :attr:`applied` in the same transaction."""
 
     body: bytes
-    """As :func:`arneb_core.store.format.commit_record.pack_changes` made it; empty where nothing is
-    to be applied: a heartbeat."""
+    """As made by :func:`arneb_core.store.format.commit_record.pack_changes`; empty if there is
+    nothing to apply: a heartbeat."""
     applied: Applied
 
 
 class LogReader:
-    """Reads one topic in order. A directory without a history takes that of the first TAKE. Raises
-    :class:`.UnknownVersion` out of :meth:`read`."""
+    """Reads one topic in order. A directory without a history adopts that of the first TAKE.
+    :meth:`read` raises :class:`.UnknownVersion`."""
 
     def __init__(self, shard: str, applied: Applied) -> None:
         self._shard = shard
@@ -54,19 +54,20 @@ class LogReader:
         self.history = applied.history
         self.link = applied.base
         self.place = applied.place
-        """Of the last entry that was read, counted or not."""
+        """The place of the last entry read, whether it counted or not."""
         self.entry: Take | Record | None = None
-        """What was read last; None: nothing of this protocol."""
+        """The last entry read; None: not of this protocol."""
         self.standing = _standing_of(shard, applied)
-        """The last TAKE that counts; None where there was none yet, or a directory does not say
-        whose it was."""
+        """The last TAKE that counts; None if there was none yet, or the directory does not name its
+        author."""
         self.epoch = applied.epoch
         self.take_place = applied.take_place
         self.stamp_ms = applied.stamp_ms
         self.resigned = False
-        """The last record that counted is a resignation."""
+        """Whether the last record that counted is a resignation."""
         self._saw_foreign = False
-        """A TAKE that is not of this shard's life, whose records do not count either."""
+        """Whether a TAKE of another shard or history was seen, whose records do not count
+        either."""
         self._parts: list[bytes] = []
         self._parts_bytes = 0
 
@@ -77,7 +78,7 @@ class LogReader:
         )
 
     def read(self, place: Place, data: bytes) -> tuple[Verdict, Commit | None]:
-        """The next entry; and the commit that it completes, if it does."""
+        """Take the next entry; return the verdict and the commit it completes, if any."""
         is_seen, self.entry = place <= self.place, None
         self.place = max(self.place, place)
         try:
@@ -94,7 +95,7 @@ class LogReader:
         return verdict, self._count(place, entry)
 
     def pass_by(self, place: Place) -> None:
-        """An entry that is no TAKE, while this node leads: what counts it knows itself."""
+        """Skip an entry that is not a TAKE while this node leads: it knows itself what counts."""
         self.place = max(self.place, place)
 
     def _take(self, place: Place, take: Take) -> Verdict:
@@ -112,7 +113,7 @@ class LogReader:
 
     def _judge(self, record: Record) -> Verdict:
         if record.epoch > self.epoch and not self._saw_foreign:
-            return Verdict.LACKING  # its TAKE stood before it
+            return Verdict.LACKING  # its TAKE preceded it
         if (record.epoch, record.take_place) != (self.epoch, self.take_place):
             return Verdict.OTHER_LEADER
         if record.number <= self.link.number:
@@ -140,7 +141,7 @@ class LogReader:
             body = b"".join((*self._parts, record.body))
             self._parts, self._parts_bytes = [], 0
         elif self._parts:
-            return None  # in the middle of a commit a directory's number stays before it
+            return None  # within a commit a directory's number stays before it
         else:
             body = b""
         if self.link.number <= self._applied:
@@ -165,5 +166,5 @@ def _standing_of(shard: str, applied: Applied) -> Standing | None:
         return None
     take = Take(
         shard, applied.history, applied.epoch, applied.leader, "", dict(applied.addresses)
-    )  # its nonce was for who wrote it
+    )  # its nonce mattered only to its author
     return Standing(take, applied.take_place)

@@ -1,7 +1,7 @@
-"""Requirements: what a Pulsar cluster must be set to, before a shard is kept there.
+"""Requirements: the settings that a Pulsar cluster must have to hold a shard.
 
-The rule: what would lose a confirmed commit, or double one, is refused at the start with one line
-that says what to set.
+The rule: a setting that could lose or duplicate a confirmed commit is refused at the start, with
+one line that says what to set.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,14 +10,14 @@ from typing import Any, Final
 
 ACK_QUORUM_MIN: Final = 2
 READERS_WAIT: Final = "managedLedgerNewEntriesCheckDelayInMillis"
-"""How long a broker waits before it tells a reader that has read all of what has come since."""
+"""How long a broker waits before it notifies a reader at the end of the topic of new entries."""
 READERS_WAIT_MS: Final = 10
-"""Unless it is set."""
+"""The default of that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """A setting that is not as it must be."""
+    """A setting with a wrong value."""
 
     setting: str
     expected: str
@@ -28,8 +28,8 @@ class Unmet:
 
 
 def unmet(policies: Mapping[str, Any], broker: Mapping[str, Any]) -> Iterator[Unmet]:
-    """What is not as it must be: ``policies`` are the namespace's, as the admin API gives them,
-    ``broker`` the broker's configuration; what the namespace leaves open the broker says."""
+    """Yield the wrong settings: ``policies`` are the namespace's from the admin API, ``broker`` is
+    the broker's configuration, which applies where the namespace sets nothing."""
     deduplicates = policies.get("deduplicationEnabled")
     if deduplicates is None:
         deduplicates = _is_true(broker.get("brokerDeduplicationEnabled"))
@@ -74,7 +74,7 @@ def unmet(policies: Mapping[str, Any], broker: Mapping[str, Any]) -> Iterator[Un
 
 
 def advice(broker: Mapping[str, Any]) -> Iterator[str]:
-    """What only makes confirms slow."""
+    """Yield advice on settings that only slow confirms down."""
     delay_ms = _number(broker.get(READERS_WAIT), READERS_WAIT_MS)
     if delay_ms > 0:
         yield (

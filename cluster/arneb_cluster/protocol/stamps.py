@@ -1,7 +1,7 @@
-"""Stamps: the leader's clock in records, and how far the clocks of nodes are apart.
+"""Stamps: the leader's clock in records, and the skew between nodes' clocks.
 
-The rule: stamps never go back, whoever leads; a new leader begins at the last stamp that counts if
-its own clock is behind that. Followers decide nothing by a clock of theirs.
+The rule: stamps never go back, whoever leads; a new leader starts from the last stamp that counts
+if its own clock is behind it. Followers decide nothing by their own clocks.
 """
 
 from collections import deque
@@ -9,39 +9,40 @@ from dataclasses import dataclass, field
 from typing import Final
 
 SKEW_MS_MAX: Final = 100
-"""More is an alarm: times to live and delays move by as much when another node leads."""
+"""A larger skew raises an alarm: times to live and delays shift by as much when another node
+leads."""
 
 SAMPLES: Final = 30
-"""Records that are compared: half a minute of heartbeats. One that was held up on its way looks
-like a clock that is ahead; the least held up of them tells."""
+"""Records compared: half a minute of heartbeats. A delayed record looks like a clock that is ahead;
+the least delayed one tells."""
 
 
 @dataclass(slots=True)
 class Stamps:
-    """A leader's."""
+    """A leader's stamps."""
 
     last_ms: int
-    """The highest stamp that counts, or was given out."""
+    """The highest stamp that counts or was issued."""
 
     def now(self, clock_ms: int) -> int:
-        """The time of day, as this shard has it."""
+        """Return the shard's time of day."""
         self.last_ms = max(self.last_ms, clock_ms)
         return self.last_ms
 
 
 @dataclass(slots=True)
 class SkewWatch:
-    """A follower's: its own clock beside the leader's."""
+    """A follower's comparison of its own clock with the leader's."""
 
     _apart_ms: deque[int] = field(default_factory=lambda: deque(maxlen=SAMPLES))
 
     def came(self, stamp_ms: int, clock_ms: int) -> None:
-        """A record, fresh from its leader."""
+        """Note a record fresh from its leader."""
         self._apart_ms.append(clock_ms - stamp_ms)
 
     @property
     def skew_ms(self) -> int:
-        """How far this clock is ahead of the leader's, the way of a record not taken off; negative:
+        """How far this clock is ahead of the leader's, including a record's transit; negative:
         behind."""
         return min(self._apart_ms, default=0)
 

@@ -1,8 +1,7 @@
-"""The successor: which node a leader hands over to.
+"""The successor: the node that a leader hands over to.
 
-The rule: it was heard of a moment ago, and lacks no more than what it reads in a moment; clients
-wait for as long as it reads, and the others do not wait for it longer than for a leader that is
-silent.
+The rule: it was heard of recently and lacks only what it reads in a moment: clients wait while it
+reads, and the other nodes wait for it no longer than for a silent leader.
 """
 
 from typing import Final
@@ -10,25 +9,25 @@ from typing import Final
 from arneb_cluster.protocol.members import Member, Members
 
 HEARD_S: Final = 15.0
-"""Of a member that is there: three reports."""
+"""How recently a live member was heard of: three reports."""
 
 LAG_RECORDS_MAX: Final = 10_000
-"""What a node may lack by its last report: more than a leader writes between two of them, and what
-is read in a second or two."""
+"""Records a node may lack by its last report: more than a leader writes between two reports, and
+what is read in a second or two."""
 
 
 class NoSuccessor(Exception):
-    """Nobody can go on at once; the text says why."""
+    """No node can take over at once; the text says why."""
 
     def __init__(self, text: str, *, may_pass: bool = False) -> None:
-        """``may_pass``: a report may come that changes it."""
+        """``may_pass``: a coming report may change that."""
         super().__init__(text)
         self.may_pass = may_pass
 
 
 def successor_of(members: Members, own: str, wanted: str, number: int, now_ms: int) -> str:
-    """The node that goes on: the one that is wanted, or, if that is empty, the one that has most.
-    ``number``: of the leader's last record. Raises :class:`NoSuccessor`."""
+    """Return the successor: the wanted node, or if empty the most up-to-date one. ``number``: of
+    the leader's last record. Raises :class:`NoSuccessor`."""
     others = {name: each for name, each in members.by_node.items() if name != own}
     if wanted == own:
         raise NoSuccessor("it leads already")

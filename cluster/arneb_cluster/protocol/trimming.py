@@ -1,8 +1,8 @@
-"""Trimming: what one leader has Pulsar forget of its log topic, and when.
+"""Trimming: what a leader has Pulsar trim from its log topic, and when.
 
-The rule: nothing goes before every member was heard of in this leadership, and before the list of
-them, as it is now, stands in the topic itself; and nothing goes but behind a record that says that
-it was stored. So whoever comes too late for something finds a record that tells it so, whoever is
+The rule: nothing is trimmed before every member has reported in this leadership, and before the
+current list of members is in the topic itself; and only what a later record confirms as stored is
+trimmed. So a node that comes too late for an entry finds a record that tells it so, a node that is
 given a copy is waited for by every later leader, and a topic that was written is never empty.
 """
 
@@ -13,23 +13,23 @@ from arneb_cluster.protocol.members import Copies, Members, Report
 from arneb_cluster.protocol.values import NOWHERE, Place
 
 SETTLED_REPORTS: Final = 3
-"""So many reports every member has made by then that lives: before that nobody is missed."""
+"""Reports that every live member has made by then: before that no member is considered missing."""
 
 ROW_REPORTS: Final = 12
-"""The list is written anew after so many, a minute: a new leader must not take for gone who was
-heard of all the time."""
+"""Reports after which the list is rewritten, a minute: a new leader must not consider members gone
+that were heard of all the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Have this list replicated; say :meth:`Trimming.written` when it is stored and applied."""
+    """Replicate this list; call :meth:`Trimming.written` when it is stored and applied."""
 
     members: Members
 
 
 @dataclass(frozen=True, slots=True)
 class Trim:
-    """Have the topic forget everything up to there."""
+    """Trim the topic up to there."""
 
     place: Place
 
@@ -38,14 +38,14 @@ class Trim:
 class _Decided:
     place: Place
     number: int
-    """Of the last record that was made by then."""
+    """The number of the last record made by then."""
 
 
 class Trimming:
-    """Of one leadership."""
+    """The trimming of one leadership."""
 
     def __init__(self, node: str, members: Members, asked: Copies, now_ms: int) -> None:
-        """``members``: as the directory of ``node``, which leads, has them."""
+        """``members``: from the directory of ``node``, the leader."""
         self.members = members
         self._node = node
         self.asked = asked
@@ -53,36 +53,36 @@ class Trimming:
         self._writing: Members | None = None
         self._began_ms = self._written_ms = self._decided_ms = now_ms
         self._heard: set[str] = set()
-        """Who has told of itself in this leadership."""
+        """The nodes that have reported in this leadership."""
         self._decided: _Decided | None = None
         self.trimmed = NOWHERE
-        """What this leader has had forgotten."""
+        """The place up to which this leader has trimmed."""
 
     def __repr__(self) -> str:
         waits = len(self.members.by_node.keys() - self._heard)
         return f"<Trimming up to {self.trimmed}, {waits} of {len(self.members.by_node)} unheard>"
 
     def heard(self, report: Report, now_ms: int) -> None:
-        """A member has told of itself."""
+        """Take a member's report."""
         self.members = self.members.heard(report, now_ms)
         self._heard.add(report.node)
 
     def written(self) -> None:
-        """The list that was to be written is stored."""
+        """Note that the list being written is stored."""
         if self._writing is not None:
             self._written, self._writing = self._writing, None
 
     def is_settled(self, now_ms: int) -> bool:
-        """Who has not been heard of by now is missing."""
+        """Whether members not heard of by now are missing."""
         return self._later(self._began_ms, SETTLED_REPORTS, now_ms)
 
     def alarm(self, now_ms: int) -> str:
-        """Why the topic is not trimmed any more; empty if nothing is wrong."""
+        """Return why the topic is no longer trimmed; empty if nothing is wrong."""
         return self.members.missing(now_ms, self.asked) if self.is_settled(now_ms) else ""
 
     def tick(self, now_ms: int, made: int, stored: int) -> list[Write | Trim]:
-        """Time has gone by. ``made``: the number of the leader's last record; ``stored``: of the
-        last one that has its receipt."""
+        """Return what to do now. ``made``: the number of the leader's last record; ``stored``: of
+        the last one with a receipt."""
         if self.is_settled(now_ms):
             self.members = self.members.without_gone(now_ms, self.asked)
         asked: list[Write | Trim] = []
@@ -91,7 +91,7 @@ class Trimming:
             asked.append(Write(self.members))
         decided = self._decided
         if decided is not None and stored > decided.number:
-            # A record that was made since says that all of it was stored.
+            # A record made since then confirms that all of it was stored.
             self._decided, self.trimmed = None, decided.place
             asked.append(Trim(decided.place))
         elif decided is None and self._later(self._decided_ms, 1, now_ms):
@@ -101,7 +101,7 @@ class Trimming:
         return asked
 
     def failed(self) -> None:
-        """The topic could not be trimmed."""
+        """Note that trimming failed."""
         self.trimmed = NOWHERE
 
     def _is_to_be_written(self, now_ms: int) -> bool:

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 
 class Place(NamedTuple):
-    """Where an entry stands in the log topic; places ascend."""
+    """The place of an entry in the log topic; places ascend."""
 
     ledger: int
     entry: int
@@ -15,7 +15,7 @@ class Place(NamedTuple):
 
 
 NOWHERE: Final = Place(-1, -1)
-"""Before every entry; also how Pulsar answers for what it has already."""
+"""Before every entry; also Pulsar's answer for an entry it already has."""
 
 
 class Link(NamedTuple):
@@ -26,62 +26,62 @@ class Link(NamedTuple):
 
 
 FOUNDATION: Final = Link(0, 0)
-"""What the first record of a history follows."""
+"""The link that a history's first record follows."""
 
 
 Addresses = tuple[tuple[str, str], ...]
-"""Where a node is reached, by protocol."""
+"""A node's addresses, by protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """By which a node says that an epoch is its own."""
+    """A node's claim to an epoch."""
 
     shard: str
     history: str
     """Names one life of the shard; :data:`.fitness` compares it."""
     epoch: int
-    """Of the fencing producer that wrote it."""
+    """The epoch of the fencing producer that wrote it."""
     node: str
     nonce: str
-    """Random: the author knows its own by it."""
+    """Random: the author recognises its own TAKE by it."""
     addresses: dict[str, str] = field(default_factory=dict)
-    """Where clients are to go, by protocol."""
+    """The addresses for clients, by protocol."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A TAKE that counts, and where it stands."""
+    """A TAKE that counts, and its place."""
 
     take: Take
     place: Place
 
     @property
     def addresses(self) -> Addresses:
-        """Where its node is reached."""
+        """The addresses of its node."""
         return tuple(sorted(self.take.addresses.items()))
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a directory has of a topic: everything up to a record that ends a commit, and from where
-    reading goes on."""
+    """What a directory has of a topic: everything up to a record that ends a commit, and where to
+    read on."""
 
     history: str
     link: Link
-    """Of the last record that is applied."""
+    """The link of the last applied record."""
     place: Place
-    """Reading goes on behind it."""
+    """Reading continues after it."""
     base: Link
-    """Up to where records had counted there: all of :attr:`link`, or less. A leader that had to
-    resend does not know where readers count its records, which may stand there twice; so it names
-    the last that was sent once, and reads what it has applied behind that once more."""
+    """The last record that had counted there: :attr:`link`, or an earlier one. A leader that had to
+    resend does not know where readers count its records, which may be in the topic twice; so it
+    names the last one sent only once, and records applied after that are read again."""
     epoch: int = -1
-    """Of the TAKE that was the last one there; -1 before the first, since Pulsar begins with 0."""
+    """The epoch of the last TAKE there; -1 before the first, because Pulsar starts at 0."""
     take_place: Place = NOWHERE
     stamp_ms: int = 0
-    """The highest stamp of a record that is applied."""
+    """The highest stamp of an applied record."""
     leader: str = ""
-    """The node whose TAKE that was, and beneath where it is reached: a node that starts may have
-    read it long ago, and knows from its directory where clients are to go."""
+    """The author of that TAKE; its addresses follow. A node that starts may have read it long ago,
+    and knows from its directory where to send clients."""
     addresses: Addresses = ()

@@ -1,10 +1,10 @@
 """The window: a leader's records on their way to the topic, until each has its receipt.
 
-The rule: what was sent ends as *stored*, in order, or the epoch ends (:class:`Lost`) and nothing
-more is said. A record is stored when a receipt says where it stands, or it was read back, and its
-place lies behind that of the record before: then every reader that has counted the one before
-counts it there at the latest. On every new connection all that has no place is sent again,
-verbatim and in order.
+The rule: sent records end as *stored*, in order, or the epoch ends (:class:`Lost`) and nothing more
+is reported. A record is stored when a receipt gives its place, or it was read back, and its place
+is after the preceding record's: then every reader that has counted the preceding one counts it
+there at the latest. On every new connection all records without a place are sent again, verbatim
+and in order.
 """
 
 from collections import deque
@@ -17,17 +17,18 @@ from arneb_cluster.protocol.entries import OVERHEAD_BYTES, VERSION, Kind, encode
 from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Link, Place, Standing
 
 IN_FLIGHT_BYTES_MAX: Final = 16 << 20
-"""What may be sent without a receipt: four full commits. One record alone may be larger."""
+"""Bytes sent without a receipt: four full commits. One record alone may be larger."""
 
 RESEND_S: Final = 0.1
-"""After an answer that a duplicate cannot be told yet: an entry is written in less."""
+"""Wait after a broker could not tell yet whether an entry is a duplicate: writing one takes
+less."""
 
 METADATA_BYTES: Final = 512
-"""Around an entry's payload, within what Pulsar allows for one: names and numbers."""
+"""Bytes around an entry's payload within Pulsar's limit: names and numbers."""
 
 
 class ItemState(Enum):
-    """What is known of a record."""
+    """The state of a record."""
 
     HELD = "numbered, and not sent yet"
     SENT = "sent once"
@@ -46,7 +47,7 @@ MOVES: Final = {
 
 
 class SendError(Enum):
-    """How a broker refuses what was sent."""
+    """How a broker refuses an entry."""
 
     UNKNOWN_DUPLICATE = "it cannot tell yet whether it has that already"
     FENCED = "another producer has thrown this one out"
@@ -61,13 +62,13 @@ class Item:
     data: bytes
     link: Link
     stored: "Stored | None"
-    """None: a part, whose commit is told of with its last one."""
+    """None: a part, whose commit is reported with its last one."""
     ends_commit: bool
     state: ItemState = ItemState.HELD
     place: Place = NOWHERE
     was_resent: bool = False
     sent_at: float = 0.0
-    """When it was sent first: what is stored was stored after that."""
+    """When it was first sent: it was stored after that."""
 
     def becomes(self, state: ItemState) -> None:
         assert state in MOVES[self.state], (self, state)
@@ -75,8 +76,8 @@ class Item:
 
 
 Stored = Callable[[Item, Place, Link, float], None]
-"""Told the record, which has its place; a place, and up to where records have counted there; and
-when that is."""
+"""Called with a placed record; a place, and the link up to which records have counted there; and
+the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +90,16 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class ReadBack:
-    """Read the topic from behind ``after`` to what is its end now, into :meth:`Window.found`."""
+    """Read the topic after ``after`` up to its current end, into :meth:`Window.found`."""
 
     after: Place
 
 
 @dataclass(frozen=True, slots=True)
 class Reattach:
-    """End the producer's connection and come back with the epoch that it has, once: a stale
-    producer that came back has thrown this one out, and is refused itself. If this one is refused,
-    say :meth:`Window.ended`."""
+    """Drop the producer's connection and reconnect with the same epoch, once: a stale producer that
+    reconnected has fenced this one off, and is refused itself. If this one is refused, call
+    :meth:`Window.ended`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,28 +119,29 @@ class Window:
     standing: Standing
     """The TAKE of this epoch."""
     link: Link
-    """The last record that is numbered; at the start the last that counted before the TAKE."""
+    """The last numbered record; at the start the last that counted before the TAKE."""
     next_sequence: int
-    """Of the producer, which the TAKE came by as well."""
+    """The producer's next sequence id; the TAKE used one, too."""
     entry_bytes_max: int
-    """As the broker has announced it."""
+    """The broker's announced limit."""
     version: int = VERSION
-    """Of what it makes."""
+    """The version of entries it makes."""
     effects: list[Effect] = field(default_factory=list)
     lost: Lost | None = None
     last_place: Place = NOWHERE
-    """Of the last record that is known to be stored, with all before it."""
+    """The place of the last record known to be stored, with all before it."""
     stored: int = 0
     """Its number."""
     _base: tuple[Place, Link] = NOWHERE, FOUNDATION
-    """Of the last that was sent once only, and so stands there once: readers count it there, and
-    what comes next behind it. Of what was sent twice nobody knows which copy counts."""
+    """Place and link of the last record sent only once, which therefore is in the topic once:
+    readers count it there, and the next one after it. For a record sent twice nobody knows which
+    copy counts."""
     _items: deque[Item] = field(default_factory=deque)
     _attached: bool = False
     _in_flight_bytes: int = 0
     _resend_at: float | None = None
     _reading_back: list[Item] | None = None
-    """Those for whose sake the topic is being read."""
+    """The doubted records for which the topic is being read."""
 
     def __post_init__(self) -> None:
         self.last_place = self.standing.place
@@ -152,23 +154,23 @@ class Window:
 
     @property
     def under_way(self) -> int:
-        """Records that have no receipt, or wait for one before them."""
+        """Records without a receipt, or waiting for one before them."""
         return len(self._items)
 
     @property
     def is_empty(self) -> bool:
-        """Everything is stored."""
+        """Whether everything is stored."""
         return not self._items
 
     @property
     def due(self) -> float | None:
-        """When :meth:`tick` is wanted."""
+        """When :meth:`tick` is needed."""
         return self._resend_at
 
-    # What the leader wants
+    # Calls of the leader
 
     def commit(self, body: bytes, stamp_ms: int, stored: Stored, now: float) -> None:
-        """A commit, in as many parts as it takes."""
+        """Write a commit, in as many parts as needed."""
         room = self.entry_bytes_max - METADATA_BYTES - OVERHEAD_BYTES
         parts = [body[at : at + room] for at in range(0, len(body), room)]
         for part in parts[:-1]:
@@ -177,38 +179,38 @@ class Window:
         self._send_held(now)
 
     def heartbeat(self, stamp_ms: int, stored: Stored, now: float) -> None:
-        """A record that says that the leader is there, and in which history."""
+        """Write a record that shows that the leader is alive, and names its history."""
         self._add(Kind.HEARTBEAT, stamp_ms, self.standing.take.history.encode(), stored)
         self._send_held(now)
 
     def resign(self, stamp_ms: int, stored: Stored, now: float, successor: str = "") -> None:
-        """The last record: that node may take the shard at once, or any other."""
+        """Write the last record: ``successor`` may take over at once, or any node if empty."""
         self._add(Kind.RESIGNATION, stamp_ms, successor.encode(), stored)
         self._send_held(now)
 
-    # What the producer says
+    # Calls of the producer
 
     def attached(self, now: float) -> None:
-        """The producer is at a broker, for the first time or again, with this epoch."""
+        """Note that the producer is connected with this epoch, for the first time or again."""
         if self.lost is None:
             self._attached = True
             self._resend(now)
 
     def detached(self) -> None:
-        """Its connection is gone; what has no receipt may be stored or not."""
+        """Note that the connection is gone; records without a receipt may or may not be stored."""
         self._attached = False
         self._resend_at = None
 
     def receipt(self, sequence: int, place: Place, now: float) -> None:
-        """A broker says that it is stored."""
+        """Take a receipt."""
         if self.lost is not None or sequence < self._first_sequence:
-            return  # of what is told of already
+            return  # already reported
         index = sequence - self._first_sequence
         item = self._items[index] if index < len(self._items) else None
         if item is None or item.state is ItemState.HELD:
             self._lose(f"expected a receipt of what was sent, got one of {sequence}")
         elif item.state is ItemState.PLACED:
-            return  # said twice
+            return  # repeated
         elif place != NOWHERE:
             self._place(item, place)
             self._finish(now)
@@ -222,26 +224,26 @@ class Window:
             self._read_back()
 
     def refused(self, sequence: int, error: SendError, why: str, now: float) -> None:
-        """A broker has refused what was sent."""
+        """Take a refusal."""
         if self.lost is not None:
             return
         if error is SendError.UNKNOWN_DUPLICATE:
             if self._resend_at is None:
                 self._resend_at = now + RESEND_S
         elif error is SendError.FENCED:
-            # It was not written, and nothing that was sent behind it is: no gap comes of it.
+            # It was not written, nor was anything sent after it, so no gap results.
             self.detached()
             self.effects.append(Reattach())
         else:
             self._lose(f"record with sequence id {sequence} was refused: {error.value}: {why}")
 
     def ended(self, why: str) -> None:
-        """The producer cannot come back."""
+        """End the epoch: the producer cannot reconnect."""
         if self.lost is None:
             self._lose(why)
 
     def found(self, place: Place, data: bytes, now: float) -> None:
-        """An entry, while the topic is read back."""
+        """Take an entry while the topic is read back."""
         if self.lost is not None:
             return
         before = self.last_place
@@ -255,7 +257,7 @@ class Window:
             return
 
     def found_all(self) -> None:
-        """The topic was read up to what was its end when :class:`ReadBack` was asked for."""
+        """Note that the topic was read up to its end as of the request :class:`ReadBack`."""
         looked_for, self._reading_back = self._reading_back, None
         if self.lost is not None:
             return
@@ -268,7 +270,7 @@ class Window:
             self._read_back()
 
     def tick(self, now: float) -> None:
-        """Time has gone by."""
+        """Handle the passing of time."""
         if self._resend_at is not None and now >= self._resend_at:
             self._resend_at = None
             if self._attached and self.lost is None:
@@ -309,7 +311,7 @@ class Window:
             self.effects.append(Send(item.sequence, item.data))
 
     def _held(self) -> Sequence[Item]:
-        """Those not sent yet, which are the last ones."""
+        """Return the records not sent yet, which are the last ones."""
         held: list[Item] = []
         for item in reversed(self._items):
             if item.state is not ItemState.HELD:
@@ -326,7 +328,7 @@ class Window:
         self._send_held(now)
 
     def _sent(self) -> Iterator[Item]:
-        """Those that were sent, and of which no place is known."""
+        """Yield the records that were sent and have no known place."""
         for item in self._items:
             if item.state is ItemState.HELD:
                 return
@@ -339,7 +341,7 @@ class Window:
         self._in_flight_bytes -= len(item.data)
 
     def _finish(self, now: float) -> None:
-        """Tell of what is stored, in order, and send what there is room for now."""
+        """Report stored records, in order, and send what there is room for now."""
         while self._items and self._items[0].state is ItemState.PLACED:
             item = self._items.popleft()
             if item.place <= self.last_place:
@@ -356,7 +358,7 @@ class Window:
         self._send_held(now)
 
     def _read_back(self) -> None:
-        """Have the topic read for what is doubted, one reading at a time."""
+        """Request reading back for doubted records, one reading at a time."""
         if self._reading_back is not None:
             return
         doubted = [each for each in self._items if each.state is ItemState.DOUBTED]

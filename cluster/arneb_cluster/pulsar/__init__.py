@@ -1,1 +1,1 @@
-"""What of Pulsar a shard uses: its log topic, and the subscriptions by which nodes are chosen."""
+"""The parts of Pulsar a shard uses: its log topic, and the subscriptions that elect nodes."""

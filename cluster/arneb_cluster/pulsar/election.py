@@ -1,8 +1,9 @@
-"""The election: which node may try to lead, as a Failover subscription of Pulsar says.
+"""The election: a Failover subscription of Pulsar decides which node may try to lead.
 
-The rule: it only permits trying. The active node also holds a subscription of its own, exclusively;
-whoever asks for that makes the broker ask the holder for a sign of life, and end its connection if
-there is none. So does whoever leads: a leader that has lost it, and writes nothing, is gone.
+The rule: it only permits trying. The active node also holds an exclusive subscription of its own;
+when another node asks for that, the broker probes the holder, and ends its connection if it does
+not respond. A leader holds another one in the same way: a leader that has lost it and writes
+nothing is gone.
 """
 
 import logging
@@ -21,16 +22,16 @@ HOLDER_SUBSCRIPTION: Final = "holder"
 LEADER_SUBSCRIPTION: Final = "leader"
 
 LOOK_WITHIN_S: Final = 1.0
-"""A broker that does not answer by then says nothing of who leads."""
+"""The time a broker has to answer; a late answer is ignored."""
 
 RETRY_S: Final = 0.5
-"""After Pulsar could not be reached, or another still holds."""
+"""Wait after Pulsar could not be reached, or another node still holds the subscription."""
 
 logger = logging.getLogger(__name__)
 
 
 class Election:
-    """One node's part in it."""
+    """One node's part in the election."""
 
     def __init__(
         self,
@@ -41,9 +42,9 @@ class Election:
         priority: int,
         ready: Callable[[], Awaitable[None]],
     ) -> None:
-        """``told`` learns whether this node may try. Of those that are there the one with the
-        lowest ``priority`` may, or of several the one whose name comes first. It is there once it
-        is ``ready`` to open an engine at once: another may be before that."""
+        """``told`` is called with whether this node may try. Among the present nodes the one with
+        the lowest ``priority`` may, or of several the one whose name sorts first. A node takes part
+        once it is ``ready`` to open an engine at once: another may be ready earlier."""
         self._client = client
         self._priority = priority
         self._topic = topic
@@ -65,19 +66,19 @@ class Election:
             nursery.start_soon(self._hold, LEADER_SUBSCRIPTION, lambda: self._leads)
 
     async def suspect(self) -> None:
-        """Have whoever is active looked at."""
+        """Have the broker probe the active node."""
         with suppress(PulsarError):
             taken = await self._client.subscribe(self._topic, HOLDER_SUBSCRIPTION)
             await taken.close()
 
     def leads(self, leads: bool) -> None:
-        """This node does from now on, or no more."""
+        """Note whether this node leads."""
         self._leads = leads
         self._changed.set()
         self._changed = trio.Event()
 
     async def is_leader_gone(self) -> bool:
-        """Nobody holds that."""
+        """Return whether no leader holds its subscription."""
         with trio.move_on_after(LOOK_WITHIN_S), suppress(PulsarError):
             taken = await self._client.subscribe(self._topic, LEADER_SUBSCRIPTION)
             with trio.CancelScope(shield=True), trio.move_on_after(CLOSE_S):
@@ -107,7 +108,7 @@ class Election:
         self._changed = trio.Event()
 
     async def _hold(self, subscription: str, wanted: Callable[[], bool]) -> None:
-        """That one, exclusively, whenever it is wanted."""
+        """Hold a subscription exclusively whenever it is wanted."""
         while True:
             while not wanted():
                 await self._changed.wait()

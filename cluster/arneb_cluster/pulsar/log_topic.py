@@ -1,7 +1,7 @@
-"""The log topic, read: from any place on, and up to what is its end now.
+"""The log topic: read from any place on, or up to its current end.
 
-The rule: it is held by a durable subscription before anything is written, since Pulsar trims a
-topic without one when its ledger closes.
+The rule: a durable subscription holds it before anything is written, because Pulsar trims a topic
+without one when its ledger closes.
 """
 
 import logging
@@ -28,10 +28,10 @@ from arneb_pulsar.client.ids import EARLIEST
 from arneb_pulsar.client.reader import Reader
 
 RETRY_S: Final = 0.5
-"""After Pulsar could not be reached."""
+"""Wait after Pulsar could not be reached."""
 
 CLOSE_S: Final = 1.0
-"""How long who stops waits for a broker to hear it."""
+"""How long a stopping node waits for a broker's answer."""
 
 TRIM_SUBSCRIPTION: Final = "trim"
 
@@ -49,7 +49,7 @@ class LogTopic:
         return f"<LogTopic {self._topic}>"
 
     async def hold(self) -> Place:
-        """Make the subscription that holds it, as long as that takes; where the topic ends,
+        """Make the subscription that holds it, however long that takes; return the topic's end,
         :data:`NOWHERE` if it is empty. Raises :class:`StoreUnusable`."""
         while True:
             try:
@@ -62,8 +62,8 @@ class LogTopic:
                 await trio.sleep(RETRY_S)
 
     async def trim(self, place: Place) -> None:
-        """Have Pulsar forget everything up to there, once the ledgers that hold it are closed.
-        Raises :class:`PulsarError` and :class:`StoreUnusable`."""
+        """Have Pulsar trim everything up to ``place``, once the ledgers with it are closed. Raises
+        :class:`PulsarError` and :class:`StoreUnusable`."""
         holder = await self._held()
         try:
             await holder.acknowledge_stored(MessageId(*place), cumulative=True)
@@ -72,7 +72,7 @@ class LogTopic:
                 await holder.close()
 
     async def _held(self) -> Consumer[bytes]:
-        # Failover: what is acknowledged cumulatively is taken of any of its consumers, and several
+        # Failover: cumulative acknowledgements are accepted from any of its consumers, and several
         # nodes may have one at a time.
         options = ConsumerOptions(
             type=SubscriptionType.FAILOVER, initial_position=InitialPosition.EARLIEST, queue_size=0
@@ -87,13 +87,13 @@ class LogTopic:
         )
 
     async def reader(self, after: Place) -> Reader[bytes]:
-        """Of what stands behind ``after``. Raises :class:`PulsarError`."""
+        """Return a reader of the entries after ``after``. Raises :class:`PulsarError`."""
         start = EARLIEST if after == NOWHERE else MessageId(after.ledger, after.entry)
         return await self._client.create_reader(self._topic, start)
 
     async def history(self) -> str | None:
-        """Which life of the shard it belongs to, as the first entry says that says it; None: no
-        entry does. Raises :class:`PulsarError`."""
+        """Return the topic's history from the first entry that states it; None: no entry does.
+        Raises :class:`PulsarError`."""
         reader = await self.reader(NOWHERE)
         try:
             while await reader.has_message_available():
@@ -105,7 +105,7 @@ class LogTopic:
             await reader.close()
 
     async def up_to_the_end(self, after: Place) -> AsyncIterator[tuple[Place, bytes]]:
-        """What stands behind ``after``, until there is no more; some of it twice, where the way to
+        """Yield the entries after ``after`` up to the end; some of them twice if the connection to
         Pulsar breaks meanwhile."""
         while True:
             try:
@@ -121,5 +121,5 @@ class LogTopic:
 
 
 def entry_of(message: Message[bytes]) -> tuple[Place, bytes]:
-    """Where it stands, and what it is."""
+    """Return a message's place and data."""
     return Place(message.id.ledger_id, message.id.entry_id), message.data

@@ -1,8 +1,8 @@
 """The fencing producer of a shard's topic, on a connection of its own.
 
-The rule: it decides nothing. What is sent is written as it is while it is attached, and left out
-while it is not; every answer is passed on. It comes back by itself with the epoch that it was
-given, until a broker says that another has a higher one.
+The rule: it decides nothing. Entries are written unchanged while it is attached, and dropped while
+it is not; every answer is passed on. It reconnects by itself with its epoch, until a broker says
+that another producer has a higher one.
 """
 
 import time
@@ -32,35 +32,36 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 )
 
 NOT_KNOWN_YET: Final = "whether the message is a duplicate"
-"""In the text with which a broker refuses what it may have and is writing just now
-(``MessageDeduplication.MessageDupUnknownException``); its code is that of any other failure."""
+"""Part of the text with which a broker refuses an entry that it may be writing just now
+(``MessageDeduplication.MessageDupUnknownException``); the error code is that of any other
+failure."""
 
 CLOSED: Final = "Producer is closed"
-"""The text with which a broker refuses what comes after it has closed the producer, which it does
-when another has thrown that out: neither that nor anything behind it is written."""
+"""The text with which a broker refuses entries after it has closed the producer, which it does when
+another has fenced it off: neither that entry nor any after it is written."""
 
 
 class Owner(Protocol):
-    """Who is told what comes."""
+    """Receives the producer's events."""
 
     def attached(self) -> None:
-        """It has come back."""
+        """The producer has reconnected."""
 
     def detached(self) -> None:
-        """Its connection is gone; it comes back."""
+        """Its connection is gone; it reconnects."""
 
     def receipt(self, sequence: int, place: Place) -> None:
-        """Something is stored, or was before."""
+        """An entry is stored, or was before."""
 
     def refused(self, sequence: int, error: SendError, why: str) -> None:
-        """Something is not stored."""
+        """An entry is not stored."""
 
     def gave_up(self, why: str) -> None:
-        """It does not come back."""
+        """It does not reconnect."""
 
 
 class FencingProducer:
-    """One producer, with one name that was never used before."""
+    """One producer, with a name that was never used before."""
 
     def __init__(self, context: ClientContext, topic: TopicName, shard: str, owner: Owner) -> None:
         self.epoch: int | None = None
@@ -80,7 +81,7 @@ class FencingProducer:
         return f"<FencingProducer {self._name}, epoch {self.epoch}>"
 
     async def open(self) -> None:
-        """Throw out whoever writes the topic; :attr:`epoch` is known then. Raises
+        """Fence off any other producer of the topic; :attr:`epoch` is known then. Raises
         :class:`PulsarError`."""
         await self._attachment.start()
 
@@ -101,7 +102,7 @@ class FencingProducer:
         connection.flush_now()
 
     def come_back(self) -> None:
-        """End the connection, and come back with the epoch."""
+        """Drop the connection and reconnect with the epoch."""
         if (connection := self._attachment.connection) is not None:
             connection.close(Disconnected(f"{self._topic}: a producer that was thrown out"))
 
@@ -149,7 +150,7 @@ class FencingProducer:
         if not self._is_closed:
             self._owner.gave_up(str(error))
 
-    # What its connection says
+    # Calls of its connection
 
     def on_receipt(self, receipt: CommandSendReceipt) -> None:
         """See ``connection.machine.Sender``."""

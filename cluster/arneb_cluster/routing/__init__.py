@@ -1,5 +1,5 @@
-"""Routing: clients reach any node, whichever of them leads what they want.
+"""Routing: clients may connect to any node, whichever node leads what they want.
 
-The rule: it carries bytes and tells addresses. What a client says is understood by the frontends;
-here no more of it is known than where a frame begins and ends.
+The rule: it carries bytes and tells addresses. Frontends understand what clients say; here only
+frame boundaries are known.
 """

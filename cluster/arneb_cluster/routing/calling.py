@@ -1,7 +1,7 @@
-"""Calling: another node is asked to serve a client.
+"""Calling: asks another node to serve a client.
 
-The rule: it is asked once and within a bound; whatever goes wrong becomes one sentence, and of the
-client nothing was touched then.
+The rule: it asks once, within a time limit; every failure becomes one sentence, and leaves the
+client untouched.
 """
 
 import logging
@@ -25,25 +25,25 @@ from arneb_core.api.placement import NodeAddresses, NotServed
 LOGGER: Final = logging.getLogger(__name__)
 
 CALL_S: Final = 5.0
-"""From the first packet to the answer. A node that takes longer hangs or is cut off, and its
-leadership is about to end; clients that wait longer give up by themselves."""
+"""The time from the first packet to the answer. A node that takes longer hangs or is cut off, and
+its leadership is about to end; clients that wait longer give up by themselves."""
 
 
 class NotTaken(NotServed):
-    """Another node was asked, and does not serve the client; a third one may."""
+    """The node that was asked does not serve the client; a third one may."""
 
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """Another node serves the client, whose bytes go by this stream."""
+    """Another node serves the client; its bytes go through this stream."""
 
     stream: InternalStream
     early: bytes
-    """What has come of it already."""
+    """Bytes already received on it."""
 
 
 async def call(settings: InternalSettings, leader: NodeAddresses, request: Request) -> Called:
-    """Have ``leader`` serve a client. Raises :class:`NotTaken`."""
+    """Ask ``leader`` to serve a client. Raises :class:`NotTaken`."""
     try:
         with trio.fail_after(CALL_S):
             return await _called(settings, leader.internal, request)

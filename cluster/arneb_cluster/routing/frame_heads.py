@@ -1,8 +1,8 @@
-"""Frame heads: where the frames of one direction of an AMQP connection begin and end.
+"""Frame heads: finds the frame boundaries in one direction of an AMQP connection.
 
-The rule: seven bytes of a frame are looked at, and its last one; of methods of the connection
-itself also which they are. Nothing is kept but what is less than that, so following costs no memory
-and holds nothing up. Once an end is not where it must be, no border is known any more.
+The rule: only a frame's seven-byte head and last byte are read; for methods of the connection
+itself also their ids. Nothing more is kept, so following a stream costs no memory and delays
+nothing. Once a frame's end is not where it must be, no boundary is known any more.
 """
 
 from enum import Enum
@@ -16,14 +16,14 @@ OVERHEAD_BYTES: Final = HEAD_BYTES + 1
 METHOD: Final = 1
 END: Final = 0xCE
 IDS_BYTES: Final = 4
-"""Class and method, as a method's payload begins with them."""
+"""Bytes of class and method, with which a method's payload begins."""
 
 CLOSE: Final = b"\x00\x0a\x00\x32"
 CLOSE_OK: Final = b"\x00\x0a\x00\x33"
 
 
 class Said(Enum):
-    """How far one side has gone in ending the connection."""
+    """What one side has said about ending the connection."""
 
     NOTHING = "nothing"
     CLOSE = "connection.close"
@@ -34,10 +34,10 @@ _SAID: Final = {CLOSE: Said.CLOSE, CLOSE_OK: Said.CLOSE_OK}
 
 
 class FrameHeads:
-    """One direction of one connection, which begins at a border.
+    """One direction of one connection, beginning at a frame boundary.
 
-    Invariant: ``_left`` bytes of a frame are still to come, or ``_head`` is what has come of the
-    head of the next one; never both.
+    Invariant: ``_left`` bytes of a frame are still to come, or ``_head`` is the incomplete head of
+    the next one; never both.
     """
 
     __slots__ = ("_head", "_left", "_saying", "frames", "is_lost", "said")
@@ -46,13 +46,13 @@ class FrameHeads:
         self._left = 0
         self._head = b""
         self.frames = 0
-        """That have ended."""
+        """Frames completed."""
         self._saying = Said.NOTHING
-        """What the frame says that is under way."""
+        """What the incomplete frame says."""
         self.said = Said.NOTHING
-        """The last that was said of the end of the connection, to its last byte."""
+        """What the last complete frame about ending the connection said."""
         self.is_lost = False
-        """Where the next frame begins is not known."""
+        """Whether frame boundaries are lost."""
 
     def __repr__(self) -> str:
         where = "lost" if self.is_lost else "at a border" if self.at_border else "in a frame"
@@ -60,11 +60,11 @@ class FrameHeads:
 
     @property
     def at_border(self) -> bool:
-        """All that has begun has ended: other frames may be put here."""
+        """Whether the stream is at a frame boundary, where other frames may be inserted."""
         return not (self._left or self._head or self.is_lost)
 
     def receive(self, data: bytes) -> None:
-        """Follow what has come."""
+        """Follow received bytes."""
         if self.is_lost:
             return
         at, size = 0, len(data)

@@ -1,9 +1,9 @@
-"""The internal port: other nodes bring clients here that this node serves.
+"""The internal port: other nodes bring clients here to be served.
 
-The rule: nobody is served who has not proved that it is one of the cluster's nodes, within a time
-and a size that have names, and only so many may be about it at once. What is not served is refused
-with a sentence; what is said wrongly closes the connection and is logged. A client that is served
-is from then on whoever serves it's.
+The rule: a peer must first prove that it is one of the cluster's nodes, within named limits of time
+and size, and only a bounded number may be doing so at once. A request that is not served is refused
+with a sentence; a protocol error closes the connection and is logged. From then on a served client
+belongs to its server.
 """
 
 import logging
@@ -30,25 +30,25 @@ from arneb_core.api.tls_records import TlsRecords
 LOGGER: Final = logging.getLogger(__name__)
 
 STRANGERS_MAX: Final = 256
-"""Connections that have not proved anything yet. Nodes need a few round trips; when a node has gone
-all clients of the others come at once, and wait in the system's queue for a moment."""
+"""Connections without a proof yet. Nodes need a few round trips; when a node has failed, all
+clients of the others come at once and wait briefly in the system's queue."""
 
 PROVE_S: Final = 5.0
-"""From the accepted socket to the request: as long as who calls waits."""
+"""The time from the accepted socket to the request: as long as the caller waits."""
 
 REFUSE_S: Final = 1.0
-"""How long a refusal may take to be sent."""
+"""How long sending a refusal may take."""
 
 Serve = Callable[[socket.socket, TlsRecords | None, bytes], Awaitable[None]]
-"""Serves a client whose socket this is, of which these bytes have come, until it goes, and closes
-the socket."""
+"""Serves a client on this socket, of which these bytes have come, until it leaves, and closes the
+socket."""
 
 
 class Served(Protocol):
     """Serves clients of one kind."""
 
     def prepare(self, request: Request) -> Serve:
-        """Look at a request; what serves it. Raises :class:`NotServed`."""
+        """Check a request and return what serves it. Raises :class:`NotServed`."""
         ...
 
 
@@ -60,7 +60,7 @@ class InternalPort:
         self._kinds = kinds
         self._strangers = trio.CapacityLimiter(STRANGERS_MAX)
         self.accepted_total = self.refused_total = 0
-        """Clients that were served, and connections that were not."""
+        """Clients served, and connections refused."""
 
     def __repr__(self) -> str:
         served = f"{self.accepted_total} served, {self.refused_total} refused"
@@ -125,7 +125,7 @@ class InternalPort:
             try:
                 await stream.send_all(refusal(text))
                 await stream.send_eof()
-                while await stream.receive_some():  # else the kernel takes the refusal back
+                while await stream.receive_some():  # else the kernel discards the refusal
                     pass
             except trio.BrokenResourceError:
                 pass
@@ -140,5 +140,5 @@ async def serve_internal(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
-    """Serve other nodes on ``listeners``, until cancelled."""
+    """Serve other nodes on ``listeners`` until cancelled."""
     await serve_listeners(port.accepted, listeners, task_status=task_status)

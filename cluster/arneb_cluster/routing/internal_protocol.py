@@ -1,9 +1,9 @@
-"""The internal protocol: what two nodes say before bytes of a client go between them. No I/O.
+"""The internal protocol: the exchange between two nodes before they pass a client's bytes. No I/O.
 
-The rule: nothing is believed and nothing told before the other has proved that it knows the secret;
-each proof is over two numbers that were drawn for this connection, so that what was heard once is
-of no use later, and names the side that it comes from, so that it is of no use to answer with. The
-proof of who asks is over what is asked, too. Whatever is not understood is refused with a sentence.
+The rule: neither side trusts or tells anything before the other has proved that it knows the
+secret. Each proof covers two numbers drawn for this connection, so it cannot be replayed, and names
+its side, so it cannot be reflected. The caller's proof also covers its request. Whatever is not
+understood is refused with a sentence.
 
 =========  =======  ==========================================================
 who asks   HELLO    version, a number drawn for this, its name
@@ -12,8 +12,8 @@ who asks   REQUEST  its proof, the kind of the client, namespace, document
 who leads  ACCEPTED or REFUSED with a sentence
 =========  =======  ==========================================================
 
-Then the bytes of the client follow in both directions as they are. Where TLS proves both sides
-already, a secret may be left out, and proofs are over an empty one.
+Then the client's bytes follow unchanged in both directions. Where TLS already proves both sides,
+the secret may be left out, and proofs are over an empty one.
 """
 
 import hmac
@@ -28,17 +28,17 @@ VERSION: Final = b"ARNEB/1"
 NONCE_BYTES: Final = 32
 
 SECRET_BYTES_MIN: Final = 32
-"""Of a secret that is to be proved: one that can be guessed proves nothing."""
+"""Bytes of a secret: one that can be guessed proves nothing."""
 
 RECORD: Final = Struct(">IB")
-"""How long what follows is, and what it is."""
+"""The size and the kind of what follows."""
 FIELD: Final = Struct(">I")
 
 STRANGER_BYTES_MAX: Final = 1024
-"""A record of somebody who has proved nothing."""
+"""Bytes of a record from a side that has proved nothing."""
 
 REQUEST_BYTES_MAX: Final = 64 * 1024
-"""What is said of a client: its properties and its secret, which came in a frame of 4 KiB, and a
+"""Bytes about a client: its properties and its secret, which came in a frame of 4 KiB, and a
 certificate."""
 
 NAME_BYTES_MAX: Final = 255
@@ -46,7 +46,7 @@ REFUSAL_BYTES_MAX: Final = 1024
 
 
 class Kind(IntEnum):
-    """What a record is."""
+    """The kind of a record."""
 
     HELLO = 1
     PROOF = 2
@@ -56,28 +56,28 @@ class Kind(IntEnum):
 
 
 class ProtocolBroken(Exception):
-    """The other side is none of ours, or does not know the secret. The text says what was expected,
-    and what came."""
+    """The other side is not one of ours, or does not know the secret. The text says what was
+    expected and what came."""
 
 
 class CallRefused(Exception):
-    """The other node does not serve what was asked for, and says why."""
+    """The other node refuses to serve the client, and says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of another node."""
+    """A request to serve a client."""
 
     kind: str
     """The kind of the client, ``amqp`` and others."""
     namespace: str
     document: bytes
-    """What is known of the client."""
+    """The client's document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """What the nodes of a cluster know; empty where TLS proves who they are."""
+    """The secret that the nodes of a cluster share; empty where TLS proves who they are."""
 
     value: bytes
 
@@ -91,7 +91,7 @@ class Secret:
             )
 
     def proof(self, side: bytes, *parts: bytes) -> bytes:
-        """Of one side, over what was said."""
+        """Return one side's proof over the exchange."""
         return hmac.digest(self.value, pack(side, VERSION, *parts), "sha256")
 
 
@@ -100,12 +100,13 @@ LEADS: Final = b"who leads"
 
 
 def pack(*fields: bytes) -> bytes:
-    """Fields one after the other, each with its size."""
+    """Concatenate fields, each with its size."""
     return b"".join(FIELD.pack(len(each)) + each for each in fields)
 
 
 def unpack(data: bytes, names: Sequence[str]) -> list[bytes]:
-    """The fields of a record that has just these. Raises :class:`ProtocolBroken`."""
+    """Return the fields of a record, which must be exactly these. Raises
+    :class:`ProtocolBroken`."""
     found, at = [], 0
     for name in names:
         if at + FIELD.size > len(data):
@@ -122,25 +123,27 @@ def unpack(data: bytes, names: Sequence[str]) -> list[bytes]:
 
 
 def record(kind: Kind, *fields: bytes) -> bytes:
-    """A record as it stands on the wire."""
+    """Return a record as bytes on the wire."""
     body = pack(*fields)
     return RECORD.pack(len(body), kind) + body
 
 
 def refusal(text: str) -> bytes:
-    """That what was asked for is not done, and why."""
+    """Return a refusal with its reason."""
     return record(Kind.REFUSED, text.encode("utf-8", "replace")[:REFUSAL_BYTES_MAX])
 
 
 class _Records:
-    """Records as they come, one at a time, so that what follows the last one is kept as it is."""
+    """Received records, taken one at a time, so that what follows the last one is kept
+    unchanged."""
 
     def __init__(self) -> None:
         self.held = b""
 
     def take(self, expected: Kind, size_max: int) -> bytes | None:
-        """What the next record says, which must be of that kind; None until it is whole. Raises
-        :class:`ProtocolBroken`, as soon as it is known, and :class:`CallRefused`."""
+        """Return the body of the next record, which must be of that kind; None until it is
+        complete. Raises :class:`ProtocolBroken`, as soon as it is known, and
+        :class:`CallRefused`."""
         if len(self.held) < RECORD.size:
             return None
         size, kind = RECORD.unpack_from(self.held)
@@ -183,7 +186,7 @@ class Asking:
     """The side that brings a client."""
 
     def __init__(self, secret: Secret, name: str, nonce: bytes, request: Request) -> None:
-        """``nonce`` was drawn for this connection and is used for no other."""
+        """``nonce`` was drawn for this connection alone."""
         self._secret = secret
         self._name = name.encode()[:NAME_BYTES_MAX]
         self._nonce = nonce
@@ -197,11 +200,11 @@ class Asking:
         return f"<Asking {self._request.kind}, {'asked' if self._has_asked else 'not asked yet'}>"
 
     def hello(self) -> bytes:
-        """What is said first."""
+        """Return the first record."""
         return record(Kind.HELLO, VERSION, self._nonce, self._name)
 
     def receive(self, data: bytes) -> bytes:
-        """Take what has come; what is to be said now. Raises :class:`ProtocolBroken` and
+        """Take input; return the output. Raises :class:`ProtocolBroken` and
         :class:`CallRefused`."""
         self._records.held += data
         if self._has_asked:
@@ -222,7 +225,7 @@ class Asking:
         return record(Kind.REQUEST, mine, *fields)
 
     def accepted(self) -> bytes | None:
-        """What the client is told already, if it was accepted; None while that is not known."""
+        """Return the client's first bytes once it was accepted; None while that is not known."""
         if not self._has_asked:
             return None
         body = self._records.take(Kind.ACCEPTED, STRANGER_BYTES_MAX)
@@ -234,25 +237,25 @@ class Asking:
 
 
 class Answering:
-    """The side that is asked."""
+    """The side that is called."""
 
     def __init__(self, secret: Secret, name: str, nonce: bytes) -> None:
-        """``nonce`` was drawn for this connection and is used for no other."""
+        """``nonce`` was drawn for this connection alone."""
         self._secret = secret
         self._name = name.encode()[:NAME_BYTES_MAX]
         self._nonce = nonce
         self._records = _Records()
         self._hello: tuple[bytes, bytes] | None = None
         self.node = ""
-        """Who asks, once it has proved itself."""
+        """The name of the calling node, once it has proved itself."""
         self.request: Request | None = None
-        """What is asked, once that is proved."""
+        """The request, once it is proved."""
 
     def __repr__(self) -> str:
         return f"<Answering {self.node or 'a stranger'}, {self.request}>"
 
     def receive(self, data: bytes) -> bytes:
-        """Take what has come; what is to be said now. Raises :class:`ProtocolBroken`."""
+        """Take input; return the output. Raises :class:`ProtocolBroken`."""
         records = self._records
         records.held += data
         answer = b""
@@ -283,9 +286,9 @@ class Answering:
 
     @property
     def rest(self) -> bytes:
-        """What has come behind the request."""
+        """The input after the request."""
         return self._records.held
 
     def accept(self) -> bytes:
-        """That the client is served here, from the next byte on."""
+        """Return the record that says that the client is served here, from the next byte on."""
         return record(Kind.ACCEPTED, b"")

@@ -1,7 +1,7 @@
-"""Internal settings: by what the nodes of a cluster know each other.
+"""Internal settings: how the nodes of a cluster authenticate each other.
 
-The rule: a secret, or TLS in which both sides show a certificate of the cluster's own authority, or
-both; never neither. What tells secrets of clients goes by TLS only.
+The rule: by a secret, by TLS with certificates of the cluster's own authority on both sides, or by
+both; never by neither. Clients' secrets go over TLS only.
 """
 
 import ssl
@@ -16,13 +16,14 @@ NO_SECRET: Final = Secret(b"")
 
 @dataclass(frozen=True, slots=True)
 class InternalSettings:
-    """Of one node. Raises :class:`ValueError` for settings by which nobody proves anything."""
+    """The internal settings of one node. Raises :class:`ValueError` if nodes would prove
+    nothing."""
 
     node: str
     """The name of this node."""
     secret: Secret = NO_SECRET
     tls: tuple[ssl.SSLContext, ssl.SSLContext] | None = field(default=None, repr=False)
-    """For who comes here, and for who is called."""
+    """The contexts for incoming and for outgoing connections."""
 
     def __post_init__(self) -> None:
         if not self.secret.value and self.tls is None:
@@ -32,8 +33,8 @@ class InternalSettings:
 
 
 def tls_of(certificate: Path, key: Path, authority: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """TLS by which both sides show certificates that ``authority`` has signed. Raises
-    :class:`OSError` and :class:`ssl.SSLError` for files that cannot be used."""
+    """Return TLS contexts in which both sides must show certificates signed by ``authority``.
+    Raises :class:`OSError` and :class:`ssl.SSLError` for files that cannot be used."""
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     calling = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     for context in (serving, calling):
@@ -41,6 +42,6 @@ def tls_of(certificate: Path, key: Path, authority: Path) -> tuple[ssl.SSLContex
         context.load_cert_chain(certificate, key)
         context.load_verify_locations(authority)
         context.verify_mode = ssl.CERT_REQUIRED
-    # Half closes and resumption are TLS 1.3's; a ticket would say nothing of the certificate.
+    # Half closes and resumption are TLS 1.3's; a resumption ticket would prove no certificate.
     serving.num_tickets = 0
     return serving, calling

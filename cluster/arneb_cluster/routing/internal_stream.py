@@ -1,7 +1,7 @@
-"""Internal streams: the bytes between two nodes, by TLS or without.
+"""Internal streams: the bytes between two nodes, with or without TLS.
 
-The rule: either side may say that no more comes and still hear the other out, by TLS as well; what
-is sent waits until the kernel has taken it, so that a slow reader is felt at the other end.
+The rule: either side may end its direction and still receive the other's, over TLS as well; sending
+waits until the kernel has taken the bytes, so a slow reader is felt at the other end.
 """
 
 import socket
@@ -15,11 +15,11 @@ from arneb_core.api.tls_records import TlsRecords
 RECEIVE_BYTES_MAX: Final = 256 * 1024
 
 HANDSHAKE_BYTES: Final = 16 * 1024
-"""Read at once while hands are shaken."""
+"""Bytes of one read during the handshake."""
 
 THREADS: Final = trio.lowlevel.RunVar[trio.CapacityLimiter]("arneb_internal_handshakes")
 THREADS_MAX: Final = 2
-"""Signatures that are made at once; the event loop needs the processor, too."""
+"""Signatures made at once; the event loop needs the processor, too."""
 
 
 class InternalStream(trio.abc.HalfCloseableStream):
@@ -31,7 +31,7 @@ class InternalStream(trio.abc.HalfCloseableStream):
         records: TlsRecords | None = None,
         early: bytes = b"",
     ) -> None:
-        """``early``: what was said and is still to be received."""
+        """``early``: bytes to be received first."""
         self._socket = sock
         self._records = records
         self._early = early + (b"" if records is None else records.opened(b""))
@@ -49,11 +49,11 @@ class InternalStream(trio.abc.HalfCloseableStream):
             raise trio.BrokenResourceError("the other node is gone") from error
 
     async def wait_send_all_might_not_block(self) -> None:
-        """It may be sent at any time; to send is to wait."""
+        """Return at once: sending itself waits."""
         await trio.lowlevel.checkpoint()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """What has come; empty when no more will. Raises :class:`trio.BrokenResourceError`."""
+        """Receive; empty at the end. Raises :class:`trio.BrokenResourceError`."""
         size = max_bytes or RECEIVE_BYTES_MAX
         said, self._early = self._early, b""
         while not said:
@@ -73,7 +73,7 @@ class InternalStream(trio.abc.HalfCloseableStream):
         return said
 
     async def send_eof(self) -> None:
-        """Nothing more will be sent."""
+        """End the sending direction."""
         try:
             if self._records is not None and (farewell := self._records.farewell()):
                 await self._socket.send(farewell)
@@ -87,7 +87,7 @@ class InternalStream(trio.abc.HalfCloseableStream):
         await trio.lowlevel.checkpoint()
 
     def release(self) -> tuple[socket.socket, TlsRecords | None, bytes]:
-        """The socket, which is the caller's from now on, and what was said and not received."""
+        """Return the socket, which is the caller's from now on, and bytes not received yet."""
         said, self._early = self._early, b""
         return socket.socket(fileno=self._socket.detach()), self._records, said
 
@@ -95,7 +95,7 @@ class InternalStream(trio.abc.HalfCloseableStream):
 async def secured(
     sock: trio.socket.SocketType, context: ssl.SSLContext, server_name: str | None
 ) -> InternalStream:
-    """Shake hands, as a server if there is no ``server_name`` to be asked for. Raises
+    """Shake hands, as a server if there is no ``server_name`` to check. Raises
     :class:`trio.BrokenResourceError`."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     is_server = server_name is None

@@ -1,7 +1,7 @@
 """Leaders: which node leads each shard, as this node knows it.
 
-The rule: whoever follows the commit topics says who leads, and everybody else asks here. What is
-said here is a hint: a node that is asked to serve looks at its own leadership.
+The rule: the shards on this node report their leaders, and everybody else asks here. An answer is a
+hint: a node that is asked to serve checks its own leadership.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from arneb_core.api.placement import NOBODY, Elsewhere, Here, Nobody, Placement
 
 
 class Leaders:
-    """Who leads. Fulfils :class:`~arneb_core.api.placement.Placements`."""
+    """The leaders of all shards. Fulfils :class:`~arneb_core.api.placement.Placements`."""
 
     def __init__(self, division: Division) -> None:
         self.division = division
@@ -25,15 +25,15 @@ class Leaders:
         return f"<Leaders {led or 'of nothing'}>"
 
     def of(self, namespace: str) -> Placement:
-        """Who serves it at this instant."""
+        """Return who serves a namespace at this instant."""
         return self.of_shard(self.division.shard_of(namespace))
 
     def of_shard(self, shard: str) -> Placement:
-        """Who leads a shard at this instant."""
+        """Return who leads a shard at this instant."""
         return self._placements.get(shard, NOBODY)
 
     def say(self, shard: str, placement: Placement) -> None:
-        """From now on it is led there. Whoever listens is told if that is news."""
+        """Set a shard's leader; listeners are told if it changed."""
         if self.of_shard(shard) == placement:
             return
         self._placements[shard] = placement
@@ -41,11 +41,11 @@ class Leaders:
             call(listener)
 
     def listen(self, changed: Callable[[], None]) -> None:
-        """Call it whenever an answer may be another."""
+        """Call ``changed`` whenever an answer may have changed."""
         self._listeners.append(changed)
 
     def leave(self, changed: Callable[[], None]) -> None:
-        """Call it no more."""
+        """Stop calling ``changed``."""
         with suppress(ValueError):
             self._listeners.remove(changed)
 

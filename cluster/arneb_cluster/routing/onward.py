@@ -1,8 +1,8 @@
-"""Onward: clients that were received here go on to the node that leads.
+"""Onward: passes clients received here on to the node that leads.
 
-The rule: whoever leads is asked, not guessed: a client waits a little while nobody leads or a
-leader is not ready, comes to the leader or hears a sentence why not, and is lost with its leader at
-once when another leads. Nothing of a client is touched before another node has taken it.
+The rule: the leader is asked, not guessed. A client waits a little while nobody leads or a leader
+is not ready; then it reaches the leader or gets a sentence why not. It is dropped at once when
+another node becomes leader. Nothing of a client is touched before another node has accepted it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -26,32 +26,33 @@ from arneb_core.api.placement import (
 )
 
 LEADER_WAIT_S: Final = 8.0
-"""How long a client waits for a leader: most take-overs are shorter, and clients give up later."""
+"""How long a client waits for a leader: most takeovers are shorter, and clients give up later."""
 
 ASK_AGAIN_S: Final = 0.2
-"""Until a leader that did not take a client is asked again: all clients of a node ask at once."""
+"""The wait before a leader that refused a client is asked again: all clients of a node ask at
+once."""
 
 CHANGED: Final = "another node serves it now"
 STOPPED: Final = "broker forced connection closure with reason 'shutdown'"
-"""As a broker says it that stops."""
+"""The text of a broker that stops."""
 
 
 class Received(Protocol):
-    """A client that has come so far that it is known where it wants to go."""
+    """A client whose destination is known."""
 
     @property
     def name(self) -> str:
-        """Where it comes from, and what it reached."""
+        """Both ends of its connection."""
         ...
 
     @property
     def has_secret(self) -> bool:
-        """Its document tells a secret."""
+        """Whether its document contains a secret."""
         ...
 
     @property
     def document(self) -> bytes:
-        """All that another node needs to go on with it but the bytes."""
+        """Everything that another node needs to serve it, except its bytes."""
         ...
 
     @property
@@ -61,7 +62,7 @@ class Received(Protocol):
 
     @property
     def unread(self) -> bytes:
-        """What it has said already."""
+        """Its input so far."""
         ...
 
 
@@ -70,19 +71,20 @@ ClientT = TypeVar("ClientT", bound=Received)
 
 @dataclass(frozen=True, slots=True)
 class Clients(Generic[ClientT]):
-    """What is common to the clients of one kind."""
+    """The common properties of the clients of one kind."""
 
     kind: str
-    """As it is called at the internal port."""
+    """Its name at the internal port."""
     relayed: Kind
     where_to: Callable[[ClientT], tuple[str, str]]
-    """The namespace that a client wants, and what it calls that."""
+    """Returns the namespace that a client wants, and the client's word for it."""
     serve_here: Callable[[str, ClientT], Awaitable[None]]
-    """Serves a client of a namespace until it goes. Raises :class:`NotServed`."""
+    """Serves a client of a namespace until it leaves. Raises :class:`NotServed`."""
 
 
 class OnwardByLeader(Generic[ClientT]):
-    """Has clients of one kind go on: those of this node's own namespaces here, others elsewhere."""
+    """Passes clients of one kind on: those of namespaces led by this node are served here, others
+    elsewhere."""
 
     def __init__(
         self,
@@ -104,7 +106,7 @@ class OnwardByLeader(Generic[ClientT]):
         return f"<OnwardByLeader, {self.relays!r}>"
 
     async def go_on(self, client: ClientT) -> None:
-        """Serve one until it goes. Raises :class:`NotServed`."""
+        """Have a client served until it leaves. Raises :class:`NotServed`."""
         namespace, wanted = self._clients.where_to(client)
         until = trio.current_time() + self._wait_s
         while True:
@@ -121,15 +123,15 @@ class OnwardByLeader(Generic[ClientT]):
                             raise NotServed(f"the log of {wanted} does not answer at the moment")
                         raise NotServed(f"no node leads {wanted} at the moment")
             except NotTaken:
-                # The leader may know before we do that it leads no more, or may be about to let
-                # clients in: it has said that it leads before it serves.
+                # The leader may know before we do that it no longer leads, or may be about to admit
+                # clients: it announces its leadership before it serves.
                 now = trio.current_time()
                 if now >= until:
                     raise
                 await self._other_than(placement, namespace, min(until, now + ASK_AGAIN_S))
 
     def say_goodbye(self) -> None:
-        """The node stops: tell whom it carries."""
+        """Tell the carried clients that the node stops."""
         for carried in self._where:
             carried.lose(STOPPED)
 
@@ -147,13 +149,13 @@ class OnwardByLeader(Generic[ClientT]):
             self._where[carried] = namespace, placement
             try:
                 if self._placements.of(namespace) != placement:
-                    carried.lose(CHANGED)  # while we called
+                    carried.lose(CHANGED)  # it changed during the call
                 await self.relays.carry(carried, client.unread, called.early)
             finally:
                 del self._where[carried]
 
     async def _other_than(self, placement: object, namespace: str, until: float) -> None:
-        """Wait for another answer, until then at the most."""
+        """Wait for another answer, at most ``until`` then."""
         changed = trio.Event()
 
         def note() -> None:
@@ -169,7 +171,7 @@ class OnwardByLeader(Generic[ClientT]):
             self._placements.leave(note)
 
     def _changed(self) -> None:
-        """Somebody else may lead."""
+        """Drop clients whose leader has changed."""
         for carried, (namespace, placement) in list(self._where.items()):
             if self._placements.of(namespace) != placement:
                 carried.lose(CHANGED)

@@ -1,9 +1,9 @@
-"""A relay: one client's bytes to the node that serves it, and the answers back. No I/O.
+"""A relay: passes one client's bytes to the node that serves it, and the answers back. No I/O.
 
-The rule: bytes go on as they came, in their order and nothing in between, as long as the leader is
+The rule: bytes are passed on unchanged, in order and with nothing in between, while the leader is
 there; so heartbeats, back-pressure and errors are those of the two ends. When the leader is lost,
-the client hears it in AMQP's own words if a frame has just ended, and else by the end of its
-socket: a half frame with something else behind it would be read as garbage.
+the client is told in AMQP's own words if a frame has just ended, else by the end of its socket:
+half a frame followed by something else would be read as garbage.
 """
 
 from dataclasses import dataclass
@@ -19,37 +19,37 @@ CONNECTION_FORCED: Final = 320
 _CLOSE: Final = Struct(">HHHB")
 _NO_METHOD: Final = b"\x00\x00\x00\x00"
 TEXT_BYTES_MAX: Final = 255
-"""A short string holds no more."""
+"""The bound of a short string."""
 
 
 def close_frame(text: str) -> bytes:
-    """``connection.close`` with 320 and that text."""
+    """Return ``connection.close`` with 320 and that text."""
     raw = f"CONNECTION_FORCED - {text}".encode()[:TEXT_BYTES_MAX].decode("utf-8", "ignore").encode()
     payload = _CLOSE.pack(10, 50, CONNECTION_FORCED, len(raw)) + raw + _NO_METHOD
     return HEAD.pack(METHOD, 0, len(payload)) + payload + bytes((END,))
 
 
 class Kind(Enum):
-    """What goes through a relay."""
+    """The kind of a relay's stream."""
 
     FRAMED = "framed"
-    """Frames of AMQP, whose clients can be told why they are to come again."""
+    """AMQP frames: clients can be told why to reconnect."""
     PLAIN = "plain"
-    """Anything else, whose clients come again when their connection ends."""
+    """Anything else: clients reconnect when their connection ends."""
 
 
 class RelayState(Enum):
-    """How far a relay is."""
+    """The state of a relay."""
 
     CARRYING = "carrying"
     TOLD = "told"
-    """The leader is lost, and the client has been told so; its answer is waited for."""
+    """The leader is lost and the client has been told; its answer is awaited."""
     ENDING = "ending"
-    """The client is to hear no more."""
+    """The client gets nothing more."""
 
 
 class RelayInput(Enum):
-    """What can happen to it."""
+    """The inputs of a relay."""
 
     LOST_AT_BORDER = "the leader is lost, at a border"
     LOST_INSIDE = "the leader is lost inside a frame, or after a goodbye"
@@ -65,7 +65,7 @@ MOVES: Final = {
     (_S.CARRYING, _I.LEADER_ENDED): _S.ENDING,
     (_S.TOLD, _I.ANSWERED): _S.ENDING,
 }
-"""All moves that there are; whatever else happens changes nothing."""
+"""All moves; other inputs change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,13 @@ class ToClient:
 
 @dataclass(frozen=True, slots=True)
 class EndToLeader:
-    """The client says no more; the leader is told, and may still answer."""
+    """The client has ended its direction; tell the leader, which may still answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndToClient:
-    """Say no more to the client. ``farewell``: what it was told is on its way, else it is cut."""
+    """End the direction to the client. ``farewell``: its last bytes are on the way; else it is
+    cut."""
 
     farewell: bool
 
@@ -98,25 +99,25 @@ Effect = ToLeader | ToClient | EndToLeader | EndToClient
 
 
 class Relay:
-    """One client."""
+    """The relay of one client."""
 
     def __init__(self, kind: Kind = Kind.FRAMED) -> None:
         self._kind = kind
         self.state = RelayState.CARRYING
         self.up = FrameHeads()
-        """What the client says."""
+        """The client's frames."""
         self.down = FrameHeads()
-        """What it is told."""
+        """The leader's frames."""
         self.up_bytes = self.down_bytes = 0
         self._client_ended = False
         self.is_lost = False
-        """It ended because the leader was lost."""
+        """Whether it ended because the leader was lost."""
 
     def __repr__(self) -> str:
         return f"<Relay {self.state.value}, up {self.up!r}, down {self.down!r}>"
 
     def from_client(self, data: bytes) -> list[Effect]:
-        """The client has said something."""
+        """Take bytes from the client."""
         if self._kind is Kind.FRAMED:
             self.up.receive(data)
         match self.state:
@@ -124,13 +125,13 @@ class Relay:
                 self.up_bytes += len(data)
                 return [ToLeader(data)]
             case RelayState.TOLD if self.up.said is not Said.NOTHING:
-                # A close of its own that crossed ours ends it as well.
+                # A close of the client's own that crossed ours ends it as well.
                 self._move(RelayInput.ANSWERED)
                 return [EndToClient(farewell=True)]
         return []
 
     def from_leader(self, data: bytes) -> list[Effect]:
-        """The leader has said something."""
+        """Take bytes from the leader."""
         if self.state is not RelayState.CARRYING:
             return []
         if self._kind is Kind.FRAMED:
@@ -139,7 +140,7 @@ class Relay:
         return [ToClient(data)]
 
     def client_ended(self) -> list[Effect]:
-        """The client says no more. What is still to come from the leader goes on to it."""
+        """Note the end of the client's direction. What still comes from the leader is passed on."""
         match self.state:
             case RelayState.CARRYING:
                 self._client_ended = True
@@ -151,7 +152,8 @@ class Relay:
                 return []
 
     def leader_ended(self) -> list[Effect]:
-        """The leader says no more: after a goodbye of either side all is well, else it is lost."""
+        """Note the end of the leader's direction: after a goodbye of either side all is well, else
+        the leader is lost."""
         if self.state is not RelayState.CARRYING:
             return []
         if self._has_goodbye or self._kind is Kind.PLAIN:
@@ -160,7 +162,7 @@ class Relay:
         return self.lost(LEADER_GONE)
 
     def lost(self, reason: str) -> list[Effect]:
-        """The leader is gone, or leads no more: nothing that it says counts from now on."""
+        """The leader is gone or no longer leads: ignore it from now on."""
         if self.state is not RelayState.CARRYING:
             return []
         self.is_lost = not self._has_goodbye
@@ -172,7 +174,7 @@ class Relay:
 
     @property
     def _has_goodbye(self) -> bool:
-        """One side has said that it ends; then the end of the other is none too soon."""
+        """Whether one side has announced its end, so that the other's is expected."""
         said = self.down.said is not Said.NOTHING or self.up.said is not Said.NOTHING
         return said or self._client_ended
 

@@ -1,9 +1,9 @@
-"""Relaying: relays with their sockets, as many as this node carries.
+"""Relaying: the relays of this node with their sockets.
 
-The rule: two tasks a client. One reads the client and alone writes to the leader, the other the
-other way round; each sends what it has received before it receives again. So a client that does not
-read stops its leader, a leader that does not read stops its client, and of neither more than one
-read is held here.
+The rule: two tasks per client. One reads the client and is the only writer to the leader, the other
+the reverse; each sends what it has received before it receives again. So a client that does not
+read stops its leader, a leader that does not read stops its client, and at most one read of each is
+held here.
 """
 
 from collections.abc import Iterator
@@ -26,18 +26,18 @@ from arneb_cluster.routing.relay import (
 from arneb_core.api.placement import NotServed
 
 CARRIED_MAX: Final = 10_000
-"""Clients that are carried at once: each has two sockets, and holds two reads at the most."""
+"""Clients carried at once: each has two sockets and holds at most two reads."""
 
 RECEIVE_BYTES_MAX: Final = 64 * 1024
-"""Of one read, each way. Larger ones bring nothing: what is waited for is the other node."""
+"""Bytes of one read, each way. Larger reads gain nothing: the other node is the bottleneck."""
 
 FAREWELL_S: Final = 2.0
-"""How long a client that was told that its leader is lost may take to answer, and one to which
-nothing more is said to close its socket."""
+"""How long a client that was told of its leader's loss may take to answer, and one that gets
+nothing more to close its socket."""
 
 
 class Carried:
-    """One client that is carried."""
+    """One carried client."""
 
     def __init__(
         self,
@@ -47,26 +47,26 @@ class Carried:
         kind: Kind = Kind.FRAMED,
     ) -> None:
         self.name = name
-        """Where it comes from, and what it reached."""
+        """Both ends of its connection."""
         self.relay = Relay(kind)
         self._client = client
         self._leader = leader
         self._lost = ""
-        """Why the leader is not to be heard any more."""
+        """Why the leader is ignored from now on."""
         self._is_deaf = False
-        """The leader is not to be told anything any more."""
+        """Whether nothing more is sent to the leader."""
         self._hearing = trio.CancelScope()
-        """Of the receive from the leader that is under way."""
+        """The scope of the current receive from the leader."""
         self._saying = trio.CancelScope()
-        """Of the send to the leader that is under way."""
+        """The scope of the current send to the leader."""
         self._all = trio.CancelScope()
 
     def __repr__(self) -> str:
         return f"<Carried {self.name}, {self.relay!r}>"
 
     async def run(self, unread: bytes, early: bytes) -> None:
-        """Carry until both sides are done, then close the leader's side. ``unread`` is what the
-        client has said already, and ``early`` what it is to be told."""
+        """Carry until both sides are done, then close the leader's side. ``unread`` is the client's
+        input so far, and ``early`` the leader's."""
         try:
             with self._all:
                 async with trio.open_nursery() as nursery:
@@ -76,7 +76,7 @@ class Carried:
             await trio.aclose_forcefully(self._leader)
 
     def lose(self, reason: str) -> None:
-        """The leader is not to be heard any more."""
+        """Ignore the leader from now on."""
         self._lost = self._lost or reason
         self._hearing.cancel()
         self._hush()
@@ -84,7 +84,7 @@ class Carried:
     # Up
 
     async def _carry_up(self, data: bytes) -> None:
-        """What the client says, to the leader."""
+        """Pass the client's bytes to the leader."""
         relay = self.relay
         effects = relay.from_client(data) if data else []
         while await self._say(effects):
@@ -100,7 +100,7 @@ class Carried:
             self._all.cancel()
 
     async def _say(self, effects: list[Effect]) -> bool:
-        """Have the leader hear it, if it listens; whether the client is to be heard on."""
+        """Send effects to the leader, if possible; return whether to go on reading the client."""
         for effect in effects:
             if isinstance(effect, EndToClient):
                 return False
@@ -113,7 +113,7 @@ class Carried:
                     elif isinstance(effect, EndToLeader):
                         await self._leader.send_eof()
                 except (trio.BrokenResourceError, trio.ClosedResourceError):
-                    self._is_deaf = True  # what it has said before is still to be heard
+                    self._is_deaf = True  # its earlier bytes are still to be read
         return True
 
     def _hush(self) -> None:
@@ -123,7 +123,7 @@ class Carried:
     # Down
 
     async def _carry_down(self, data: bytes) -> None:
-        """What the leader says, to the client."""
+        """Pass the leader's bytes to the client."""
         relay = self.relay
         effects = relay.from_leader(data) if data else []
         while await self._tell(effects) and relay.state is RelayState.CARRYING:
@@ -132,7 +132,7 @@ class Carried:
         self._all.deadline = trio.current_time() + FAREWELL_S
 
     async def _heard(self) -> list[Effect]:
-        """What comes next of the leader, or of its end."""
+        """Return the effects of the leader's next bytes, or of its end."""
         relay, data, is_broken = self.relay, b"", False
         with trio.CancelScope() as self._hearing:
             if self._lost:
@@ -148,7 +148,7 @@ class Carried:
         return relay.lost(LEADER_GONE) if is_broken else relay.leader_ended()
 
     async def _tell(self, effects: list[Effect]) -> bool:
-        """Have the client hear it; whether it is there."""
+        """Send effects to the client; return whether it is still there."""
         try:
             for effect in effects:
                 if isinstance(effect, ToClient):
@@ -164,34 +164,34 @@ class Carried:
 
 
 class Relays:
-    """The clients that one node carries."""
+    """The clients carried by one node."""
 
     def __init__(self, carried_max: int = CARRIED_MAX) -> None:
         self._carried_max = carried_max
         self._places = 0
         self.carried: dict[Carried, None] = {}
         self.carried_total = 0
-        """Since the node started."""
+        """Total since the node started."""
         self.lost_total = 0
-        """Of those, the ones whose leader was lost."""
-        self._up_bytes = self._down_bytes = 0  # of those that are gone
+        """Those of them whose leader was lost."""
+        self._up_bytes = self._down_bytes = 0  # of past clients
 
     def __repr__(self) -> str:
         return f"<Relays of {len(self.carried)} clients>"
 
     @property
     def up_bytes(self) -> int:
-        """What clients have said to their leaders."""
+        """Bytes from clients to leaders."""
         return self._up_bytes + sum(each.relay.up_bytes for each in self.carried)
 
     @property
     def down_bytes(self) -> int:
-        """What they were told."""
+        """Bytes from leaders to clients."""
         return self._down_bytes + sum(each.relay.down_bytes for each in self.carried)
 
     @contextmanager
     def place(self) -> Iterator[None]:
-        """A place for one more client. Raises :class:`NotServed` if there is none."""
+        """Reserve a place for one more client. Raises :class:`NotServed` if there is none."""
         if self._places >= self._carried_max:
             raise NotServed(f"this node carries {self._carried_max} connections, and no more")
         self._places += 1
