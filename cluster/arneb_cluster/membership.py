@@ -179,7 +179,7 @@ class Membership:
         own = self._node.reader.history
         if report.history not in ("", own):
             logger.warning(
-                "node %s has history %s of %s, and not %s: it is not counted",
+                "node %s has history %s of %s, expected %s: ignoring its report",
                 report.node, report.history, self._settings.shard, own,
             )  # fmt: skip
             return
@@ -202,10 +202,10 @@ class Membership:
         try:
             await self._topic.trim(asked.place)
         except (PulsarError, StoreUnusable) as error:
-            logger.warning("%r is not trimmed up to %s: %s", self._topic, asked.place, error)
+            logger.warning("cannot trim %r up to %s: %s", self._topic, asked.place, error)
             trimming.failed()
         else:
-            logger.info("%r is trimmed up to %s", self._topic, asked.place)
+            logger.info("trimmed %r up to %s", self._topic, asked.place)
 
 
 async def tell(client: Client, settings: ShardSettings, report: Callable[[], Report]) -> None:

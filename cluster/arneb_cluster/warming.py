@@ -73,5 +73,5 @@ class Warming:
                 self.counts.count_all(snapshot, self._is_wanted)
         except ValueError as error:
             # Damaged rows: opening the engine reports them, and what to do.
-            LOGGER.warning("%r is not counted beforehand: %s", self._replica, error)
+            LOGGER.warning("cannot count %r in advance: %s", self._replica, error)
         return time.thread_time() - began

@@ -109,7 +109,7 @@ class Shovels:
             async with self._topology.catalogue.changing() as edit:
                 edit.clear_parameter(shovel.vhost, COMPONENT, shovel.name)
         except (AccessError, CoreError) as error:
-            LOGGER.warning("the parameter of shovel %r stays: %s", shovel.name, error)
+            LOGGER.warning("cannot delete the parameter of shovel %r: %s", shovel.name, error)
 
     def _changed(self, changed: Sequence[Changed]) -> None:
         for before, after in changed:

@@ -160,7 +160,7 @@ class CopySource:
         try:
             given = await self._ready(wanted, stream)
         except CopyRefused as refused:
-            LOGGER.warning("node %s is given no copy: %s", wanted.node, refused)
+            LOGGER.warning("refused node %s a copy: %s", wanted.node, refused)
             await stream.send_all(refused_frame(str(refused)))
             return
         await stream.send_all(made_frame(given.made))
@@ -230,7 +230,7 @@ class CopySource:
         if room < store.size_bytes + ROOM_BYTES_MIN:
             text = f"its disk has {room} bytes free, and a copy may need {store.size_bytes}"
             raise CopyRefused(text)
-        LOGGER.info("a copy is made for node %s", wanted.node)
+        LOGGER.info("making a copy for node %s", wanted.node)
 
         def make() -> dict[str, int]:
             path.mkdir(parents=True, mode=0o750)

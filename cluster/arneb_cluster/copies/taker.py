@@ -203,7 +203,7 @@ class Taker:
             taking = Taking(made)
             if kept is not None and kept.taking.made == made:
                 taking = kept.taking
-                LOGGER.info("the copy goes on at %d bytes", taking.bytes_done)
+                LOGGER.info("continuing the copy at %d bytes", taking.bytes_done)
             else:
                 # What is there belongs to another copy, as does its progress file.
                 await trio.to_thread.run_sync(_clear, making)
@@ -211,7 +211,7 @@ class Taker:
             await conversation.say(frame(Kind.DONE))
         self.statistics.step = "checks the copy"
         await trio.to_thread.run_sync(self._finish, making, made)
-        LOGGER.info("there is a copy of what node %s has", report.node)
+        LOGGER.info("took a copy from node %s", report.node)
 
     async def _made(self, conversation: "_Conversation") -> Made:
         said = self.statistics
@@ -259,7 +259,7 @@ class Taker:
                 await trio.to_thread.run_sync(_keep, making, kept)
             if trio.current_time() >= said_at + SAID_S:
                 said_at = trio.current_time()
-                LOGGER.info("%d of %d bytes are copied", said.bytes_done, said.bytes_total)
+                LOGGER.info("copied %d of %d bytes", said.bytes_done, said.bytes_total)
 
     def _finish(self, making: Path, made: Made) -> None:
         """Check and install the copy. Raises :class:`CopyBroken`, leaving nothing of it."""
@@ -322,7 +322,7 @@ def _kept_in(making: Path) -> _Kept | None:
     except FileNotFoundError:
         pass
     except (OSError, CopyBroken) as error:
-        LOGGER.warning("%s: the copy is begun anew: %s", making, error)
+        LOGGER.warning("%s: starting the copy over: %s", making, error)
     _clear(making)
     return None
 

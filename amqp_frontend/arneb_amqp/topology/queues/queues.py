@@ -314,7 +314,7 @@ class Queues:
             try:
                 await self._keep_history(queue)
             except CommitFailed as error:
-                LOGGER.warning("%s goes on without its history: %s", queue, error)
+                LOGGER.warning("%s continues without recording its history: %s", queue, error)
 
     async def _find(self, name: str) -> Queue | None:
         queue = self._queues.get(name)
@@ -394,7 +394,7 @@ class Queues:
             if unit.metadata:
                 await self._core.committed(unit)
         except CommitFailed as error:
-            LOGGER.warning("policies hold, but not all of it outlives a restart: %s", error)
+            LOGGER.warning("policies are applied, but not all will outlive a restart: %s", error)
 
     def _policy_of(self, name: str, kind: QueueType) -> Applied:
         return NO_POLICY if is_reply_queue(name) else self.policies.for_queue(name, kind)
