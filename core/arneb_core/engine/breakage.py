@@ -60,8 +60,8 @@ class Breakage:
         return StoreFailed("the broker ends after an error in the commit path")
 
     async def wait(self) -> None:
-        """Wait for an error in the commit path. Lost leadership is none: every request is told
-        then, and nobody waits for ever."""
+        """Wait for an error in the commit path. Lost leadership is not one: then every request is
+        told, and nobody waits for ever."""
         await self._happened.wait()
 
     async def end(self) -> NoReturn:

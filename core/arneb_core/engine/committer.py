@@ -269,8 +269,8 @@ class Committer:
                 commit.removes(request)
 
     def _plan_cursors(self, commit: PlannedCommit) -> None:
-        """Put changed cursors into ``commit``, those that somebody waits for first, and the ledgers
-        that may go. The rest is left for the next commit."""
+        """Put changed cursors into ``commit``, beginning with those that somebody waits for, and
+        the ledgers that may go. The rest is left for the next commit."""
         dirty: dict[LogSubscription, None] = self._dirty
         rest: dict[LogSubscription, None] = {}
         if len(dirty) > COMMIT_CURSORS_MAX:

@@ -135,7 +135,7 @@ class Overtaking:
     ) -> tuple[PlannedCommit, CommitReport] | None:
         """Take out of ``waiting`` what need not wait for the rest, and store it beside the commits
         ``under_way``. None if there is nothing, or not now; ``possible`` is called when another try
-        is worth while before the next commit."""
+        is worthwhile before the next commit."""
         if self._rest.lasts:
             return None
         chosen = self.choose(waiting, under_way)

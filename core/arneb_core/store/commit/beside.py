@@ -42,7 +42,7 @@ class Beside:
 
     def append(self, changes: Changes, lent: Lent) -> int | None:
         """Append a record to the journal; return its size in bytes. None: not now; ``lent`` is
-        called in the thread when another try is worth while during its commit. Called in the loop.
+        called in the thread when another try is worthwhile during its commit. Called in the loop.
 
         Raises :class:`OSError` as :meth:`.Journal.append`.
         """

@@ -80,7 +80,7 @@ class CommitLog(Protocol):
     def submit_beside(self, changes: Changes, possible: Callable[[], None]) -> CommitReport | None:
         """Store small runs on the spot, whatever is under way, of topics that the commits under way
         do not touch. Return the report; no failure of a commit under way revokes it. None: not now;
-        ``possible`` may be called in the event loop when another try is worth while."""
+        ``possible`` may be called in the event loop when another try is worthwhile."""
         ...
 
     def close(self) -> None:

@@ -180,7 +180,7 @@ class Commits:
     def commit_beside(self, changes: Changes, lent: Lent) -> CommitReport | None:
         """Commit as :meth:`commit_tiny`, while another thread is in :meth:`commit`, runs for topics
         that its changes do not touch. None: not now; ``lent`` is called in that thread when another
-        try is worth while. Raises :class:`OSError`: the failed record does not count once the next
+        try is worthwhile. Raises :class:`OSError`: the failed record does not count once the next
         :meth:`commit` has ended."""
         begun = perf_counter()
         written = self._beside.append(changes, lent)

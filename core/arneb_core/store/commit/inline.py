@@ -158,7 +158,7 @@ class BesideCommits:
 
     def commit(self, changes: Changes, lent: Lent | None) -> CommitReport | None:
         """Commit here and now; blocks for one write. ``lent``: the thread has the store, and calls
-        this when another try is worth while. None: it was not possible, and may go with any other
+        this when another try is worthwhile. None: it was not possible, and may go with any other
         commit."""
         if self._pause:
             self._pause -= 1
