@@ -253,7 +253,7 @@ ROUTING_MUTANTS: Final = (
         "broker/arneb/http/routing/asked.py",
         '        raise BrokenOff("the other node\'s answer broke off")\n',
         "        return True\n",
-        HTTP_TESTS,
+        ("tests/broker/http/routing/test_asked.py",),
     ),
     Mutant(
         "what is asked loses its query on the way",
