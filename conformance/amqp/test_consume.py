@@ -54,6 +54,25 @@ def test_a_delivery_names_its_exchange_key_and_consumer(
     assert method.redelivered is False
 
 
+def test_a_delivery_is_answered_on_its_own_channel_only(connect: Connect, queue: str) -> None:
+    connection = connect()
+    first, second = connection.channel(), connection.channel()
+    publish(first, queue, b"x")
+    tag = take(first, queue, 1)[0][0].delivery_tag
+    second.basic_ack(tag)
+    with refused(406, f"PRECONDITION_FAILED - unknown delivery tag {tag}"):
+        second.basic_get(queue)
+    first.basic_ack(tag)
+    assert first.queue_declare(queue, passive=True).method.message_count == 0
+
+
+def test_who_polls_is_not_held_to_a_prefetch(channel: BlockingChannel, queue: str) -> None:
+    channel.basic_qos(prefetch_count=1)
+    channel.basic_qos(prefetch_count=1, global_qos=True)
+    publish(channel, queue, *numbers(3))
+    assert [body for _, _, body in take(channel, queue, 3)] == numbers(3)
+
+
 @pytest.mark.parametrize("prefetch", [1, 3, 50])
 def test_a_consumer_holds_no_more_than_its_prefetch(
     connect: Connect, queue: str, prefetch: int
