@@ -154,7 +154,9 @@ class Story(ShardNodes):
     def pulsar_clients(self) -> None:
         """The official client, by the service URL of each node."""
         names = "persistent://public/default/p", "persistent://books/old/p"
-        self.admin("PUT", "tenants/books", 204)  # at the first shard's leader, and there at once
+        tenant = {"allowedClusters": ["standalone"]}
+        # At the first shard's leader, and there at once.
+        self.admin("PUT", "tenants/books", 204, tenant)
         self.admin("PUT", "namespaces/books/old", 204)
         self.admin("PUT", "persistent/books/old/parts/partitions", 204, 3)
         for node in self.nodes:

@@ -71,6 +71,27 @@ def test_the_cluster_is_there(admin: Admin) -> None:
     assert refused(admin.call, "PATCH", "t/stats") == 405
 
 
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (None, "TenantInfo is null"),
+        ({}, "Clusters cannot be null"),
+        ({"allowedClusters": None}, "Clusters cannot be null"),
+        ({"allowedClusters": []}, "Clusters cannot be empty or blank"),
+        ({"allowedClusters": ["standalone", " "]}, "Clusters cannot be empty or blank"),
+        ({"allowedClusters": ["elsewhere"]}, "Clusters do not exist"),
+    ],
+)
+def test_a_tenant_names_its_clusters(admin: Admin, name: Named, said: Any, reason: str) -> None:
+    there, new = name("tenant"), name("tenant")
+    admin.put(f"/admin/v2/tenants/{there}", {"allowedClusters": ["standalone"]})
+    for call, tenant in ((admin.put, new), (admin.post, there)):
+        with pytest.raises(Refused) as caught:
+            call(f"/admin/v2/tenants/{tenant}", said)
+        assert (caught.value.status, caught.value.reason) == (412, reason)
+    assert new not in admin.get("/admin/v2/tenants")
+
+
 def test_tenants_and_namespaces_come_and_go(
     client: pulsar.Client, admin: Admin, name: Named
 ) -> None:

@@ -86,7 +86,10 @@ async def tenants_are_of_all_shards(cluster: Cluster, http: httpx.AsyncClient) -
         url = node.url(f"/admin/v2/{path}", "http-pulsar")
         return await http.request(method, url, json=said, follow_redirects=True)
 
-    made = await asked(second, "PUT", "tenants/shared", {"adminRoles": ["boss"]})
+    def of(role: str) -> dict[str, list[str]]:
+        return {"adminRoles": [role], "allowedClusters": ["standalone"]}
+
+    made = await asked(second, "PUT", "tenants/shared", of("boss"))
     assert made.status_code == 204, made.text
     for node, name in ((first, "audit"), (second, "other")):
         made = await asked(node, "PUT", f"namespaces/shared/{name}")
@@ -104,7 +107,7 @@ async def tenants_are_of_all_shards(cluster: Cluster, http: httpx.AsyncClient) -
         assert (await asked(node, "GET", "tenants/books")).status_code == 200
 
     # What is said of a tenant holds in all shards; what is left of one keeps it.
-    (await asked(first, "POST", "tenants/shared", {"adminRoles": ["anna"]})).raise_for_status()
+    (await asked(first, "POST", "tenants/shared", of("anna"))).raise_for_status()
     leader = (await cluster.leader_of("audit")).node
     assert leader is not None
     registry = leader.others["audit"].pulsar.context.namespaces

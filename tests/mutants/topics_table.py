@@ -92,6 +92,13 @@ TOPIC_MUTANTS: Final = (
         (TESTS + "admin/test_messages.py",),
     ),
     Mutant(
+        "a tenant may be in no cluster",
+        PULSAR + "admin/clusters.py",
+        "    if not clusters or not all(each.strip() for each in clusters):\n",
+        "    if not all(each.strip() for each in clusters):\n",
+        (TESTS + "admin/test_creation.py",),
+    ),
+    Mutant(
         "topics may be idle for a minute, however often they are looked for",
         PULSAR + "config.py",
         "self.inactive_topic_s or ceil(self.inactive_check_s)",

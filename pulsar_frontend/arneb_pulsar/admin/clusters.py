@@ -235,7 +235,8 @@ async def make_tenant(context: BrokerContext, request: AdminRequest) -> AdminRep
 
 
 async def change_tenant(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    await context.namespaces.put_tenant(_tenant(context, request), _tenant_info(context, request))
+    info = _tenant_info(context, request)
+    await context.namespaces.put_tenant(_tenant(context, request), info)
     await context.rights.look()  # administrators may be fewer
     return DONE
 
@@ -259,18 +260,23 @@ def _tenant(
 
 
 def _tenant_info(context: BrokerContext, request: AdminRequest) -> dict[str, Any]:
-    wanted = request.given()
+    if (wanted := request.given()) is None:
+        raise AdminError(412, "TenantInfo is null")
     try:
-        info = {} if wanted is None else read_table(wanted)
+        info = read_table(wanted)
         clusters, roles = (
-            [] if (given := info.get(field)) is None else read_texts(given)
+            None if (given := info.get(field)) is None else read_texts(given)
             for field in ("allowedClusters", "adminRoles")
         )
     except WrongKind as error:
         raise AdminError(400, str(error)) from error
+    if clusters is None:
+        raise AdminError(412, "Clusters cannot be null")
+    if not clusters or not all(each.strip() for each in clusters):
+        raise AdminError(412, "Clusters cannot be empty or blank")
     if not clusters_of(context).issuperset(clusters):
         raise AdminError(412, "Clusters do not exist")
-    return {"adminRoles": roles, "allowedClusters": list(dict.fromkeys(clusters))}
+    return {"adminRoles": roles or [], "allowedClusters": list(dict.fromkeys(clusters))}
 
 
 CLUSTER: Final = "/admin/v2/clusters/{cluster}"

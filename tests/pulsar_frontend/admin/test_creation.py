@@ -158,6 +158,11 @@ async def test_what_cannot_be_is_refused_and_nothing_is_made(
         ({"adminRoles": [[]]}, 400),
         ({"allowedClusters": 1}, 400),
         ({"allowedClusters": ["elsewhere"]}, 412),
+        (None, 412),
+        ({}, 412),
+        ({"allowedClusters": None}, 412),
+        ({"allowedClusters": []}, 412),
+        ({"allowedClusters": ["standalone", " "]}, 412),
         ({"adminRoles": ["role", 1, True], "allowedClusters": ["standalone"]}, 204),
     ],
 )
@@ -202,5 +207,6 @@ async def test_a_tenant_may_be_in_other_clusters_and_its_namespaces_here_only_if
                 {"replication_clusters": where},
             )
             assert (await admin("PUT", path, body))[0] == expected
-        assert (await admin("POST", "/admin/v2/tenants/there", {}))[0] == 204
+        here = {"allowedClusters": ["standalone"]}
+        assert (await admin("POST", "/admin/v2/tenants/there", here))[0] == 204
         assert (await admin("PUT", "/admin/v2/namespaces/there/ns", {}))[0] == 204
