@@ -198,3 +198,26 @@ def test_what_was_made_outlives_a_kill(mortal: Mortal, name: Named) -> None:
     )
     assert_gets(compacted, numbers(2, first=18))
     client.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "ending"),
+    [
+        ("PUT", "0/partitions"),
+        ("PUT", "x/partitions"),
+        ("POST", "0/partitions"),
+        ("DELETE", "0/partitions"),
+        ("POST", "0/createMissedPartitions"),
+        ("POST", "x/createMissedPartitions"),
+        ("GET", "0/partitioned-stats"),
+    ],
+)
+def test_calls_for_a_partitioned_topic_are_refused_of_a_partition(
+    admin: Admin, topic: str, method: str, ending: str
+) -> None:
+    admin.put(f"{local(topic)}/partitions", 2)
+    body = None if method in ("GET", "DELETE") else 3
+    with pytest.raises(Refused) as caught:
+        admin.call(method, f"{local(topic)}-partition-{ending}", body)
+    reason = "Partitioned Topic Name should not contain '-partition-'"
+    assert (caught.value.status, caught.value.reason) == (412, reason)

@@ -92,6 +92,13 @@ TOPIC_MUTANTS: Final = (
         (TESTS + "admin/test_messages.py",),
     ),
     Mutant(
+        "what looks like a partition is made with partitions",
+        PULSAR + "admin/topics.py",
+        '    if name.partition >= 0 or (made and "-partition-" in name.local):\n',
+        "    if name.partition >= 0:\n",
+        (TESTS + "admin/test_admin.py",),
+    ),
+    Mutant(
         "a tenant may be in no cluster",
         PULSAR + "admin/clusters.py",
         "    if not clusters or not all(each.strip() for each in clusters):\n",

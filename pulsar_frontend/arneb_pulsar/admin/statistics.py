@@ -13,7 +13,7 @@ from arneb_pulsar.admin.exchange import AdminError, AdminReply, AdminRequest, do
 from arneb_pulsar.admin.internal_documents import info_document, internal_document
 from arneb_pulsar.admin.router import Route
 from arneb_pulsar.admin.rules import on_topic
-from arneb_pulsar.admin.topics import plain, routes_of_topics, topic_of
+from arneb_pulsar.admin.topics import plain, routes_of_topics, topic_of, whole_topic_of
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.services.context import BrokerContext
@@ -54,9 +54,7 @@ OF_LEDGERS: Final = frozenset(
 
 
 async def partitioned(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    name = topic_of(context, request)
-    if name.partition >= 0:
-        raise AdminError(412, "Partitioned Topic Name should not contain '-partition-'")
+    name = whole_topic_of(context, request)
     _check_partitioned(context, name)
     each = request.flag("perPartition", default=True)
     detail = await _detail(context, request, context.topics.parts(name))

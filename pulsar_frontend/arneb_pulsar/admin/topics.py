@@ -219,10 +219,19 @@ def _number_of_partitions(request: AdminRequest, least: int = 0) -> Partitioned:
     return Partitioned(number, properties)
 
 
-async def make_partitioned(context: BrokerContext, request: AdminRequest) -> AdminReply:
+def whole_topic_of(
+    context: BrokerContext, request: AdminRequest, *, made: bool = False
+) -> TopicName:
+    """The topic of a call for partitioned ones, by its own name; one that is to be made may not
+    even look like a partition. Raises :class:`AdminError`."""
     name = topic_of(context, request)
-    if name.partition >= 0:
+    if name.partition >= 0 or (made and "-partition-" in name.local):
         raise AdminError(412, "Partitioned Topic Name should not contain '-partition-'")
+    return name
+
+
+async def make_partitioned(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    name = whole_topic_of(context, request, made=True)
     if name.is_internal:
         raise AdminError(400, INTERNAL)
     made = _number_of_partitions(request)
@@ -237,7 +246,7 @@ async def make_partitioned(context: BrokerContext, request: AdminRequest) -> Adm
 
 
 async def add_partitions(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    name = topic_of(context, request)
+    name = whole_topic_of(context, request)
     present = context.namespaces.partitions(name)
     wanted = _number_of_partitions(request, present).partitions
     if not present:
@@ -259,7 +268,7 @@ async def get_partitions(context: BrokerContext, request: AdminRequest) -> Admin
 
 
 async def drop_partitioned(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    name = topic_of(context, request)
+    name = whole_topic_of(context, request)
     if name.core_name in context.core.topics:
         text = f"{name} is a non-partitioned topic. Instead of calling delete-partitioned-topic "
         raise AdminError(409, text + "please call delete.")
@@ -274,7 +283,7 @@ async def drop_partitioned(context: BrokerContext, request: AdminRequest) -> Adm
 
 
 async def make_missing(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    await context.topics.make_missing(topic_of(context, request))
+    await context.topics.make_missing(whole_topic_of(context, request, made=True))
     return DONE
 
 

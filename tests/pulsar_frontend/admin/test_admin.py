@@ -43,6 +43,19 @@ async def partitions_of(client: Any, topic: str, *, create: bool = True) -> Any:
     return (await client.reply())[0]
 
 
+OF_WHOLE_TOPICS = (
+    ("PUT", "/q-partition-0/partitions"),
+    ("PUT", "/q-partition-x/partitions"),
+    ("POST", "/p-partition-0/partitions"),
+    ("DELETE", "/p-partition-0/partitions"),
+    ("DELETE", "/none-partition-0/partitions"),
+    ("POST", "/p-partition-0/createMissedPartitions"),
+    ("POST", "/q-partition-x/createMissedPartitions"),
+    ("GET", "/p-partition-0/partitioned-stats"),
+)
+"""Calls for partitioned topics, of what is, or looks like, a partition."""
+
+
 async def test_a_partitioned_topic_is_made_grows_and_goes(open_broker: OpenBroker) -> None:
     async with open_broker() as running:
         admin = Admin(running)
@@ -279,7 +292,8 @@ async def test_statistics_name_who_is_there(open_broker: OpenBroker) -> None:
         assert len((await admin("GET", "/p/partitioned-internalStats"))[1]["partitions"]) == 2
         assert (await admin("GET", "/p/stats"))[0] == 404
         assert (await admin("DELETE", "/p"))[0] == 409
-        assert (await admin("DELETE", "/p-partition-0/partitions"))[0] == 409
+        for method, path in OF_WHOLE_TOPICS:
+            assert (await admin(method, path, 3))[0] == 412
         assert (await admin("GET", "/none/stats"))[0] == 404
         for path, reason in (
             ("/p-partition-2/stats", "Topic partitions were not yet created"),
