@@ -110,7 +110,8 @@ def broker_urls(
         request.config,
         tmp_path_factory.mktemp("arneb"),
         listeners=["amqp", "pulsar", "http-pulsar"],
-        settings="[pulsar]\nbacklog_quota_check_s = 1\ninactive_check_s = 1\nstatistics_s = 1\n",
+        settings="[pulsar]\nbacklog_quota_check_s = 1\nstatistics_s = 1\n"
+        "inactive_check_s = 1\ninactive_topic_s = 60\n",
     )
     try:
         broker.start()

@@ -99,6 +99,13 @@ TOPIC_MUTANTS: Final = (
         (TESTS + "admin/test_admin.py",),
     ),
     Mutant(
+        "a subscription does not bring back partitions that have gone",
+        PULSAR + "admin/subscriptions.py",
+        "    await context.topics.make_missing(name)  # partitions that nobody used have gone\n",
+        "",
+        (TESTS + "admin/test_admin.py",),
+    ),
+    Mutant(
         "a tenant may be in no cluster",
         PULSAR + "admin/clusters.py",
         "    if not clusters or not all(each.strip() for each in clusters):\n",

@@ -53,6 +53,7 @@ async def make(context: BrokerContext, request: AdminRequest) -> AdminReply:
         context.topics.check(name, create=True)
         if not await context.topics.partitions(name, create=True):
             await context.topics.make(name)
+    await context.topics.make_missing(name)  # partitions that nobody used have gone
     initial, start = _beginning(request)
     wanted = request.given()
     properties = properties_of(wanted.get("properties") if isinstance(wanted, dict) else None)

@@ -60,6 +60,7 @@ listen = "127.0.0.1:0"
 [pulsar]
 listen = "127.0.0.1:0"
 inactive_check_s = 0.05
+inactive_topic_s = 60
 backlog_quota_check_s = 0.05
 [http]
 listen = "127.0.0.1:0"

@@ -94,6 +94,21 @@ async def test_impossible_partitions_are_refused(open_broker: OpenBroker, count:
         assert not running.core.topics
 
 
+async def test_a_subscription_brings_back_partitions_that_have_gone(
+    open_broker: OpenBroker,
+) -> None:
+    """Nobody used them for a while, and they are the topic's all the same."""
+    async with open_broker() as running:
+        admin = Admin(running)
+        await admin("PUT", "/t/partitions", 2)
+        names = [f"persistent://public/default/t-partition-{index}" for index in range(2)]
+        for name in names:
+            await running.core.delete_topic(name)
+        assert (await admin("PUT", "/t/subscription/s"))[0] == 204
+        assert all("s" in running.core.topics[name].subscriptions for name in names)
+        assert (await admin("PUT", "/t/subscription/s"))[0] == 409
+
+
 async def test_topics_come_to_be_as_the_nearest_rule_says(open_broker: OpenBroker) -> None:
     async with (
         open_broker(auto_topic_partitions=2) as running,
