@@ -1,6 +1,6 @@
-"""Sockets: the listeners, one connection a client, and what its session asks of it.
+"""Sockets: the listeners, one connection per client, and the effects of its session.
 
-The rule: only here are bytes read and written; what is shared by all connections is in
+The rule: bytes are read and written only here; what all connections share is in
 :mod:`arneb_pulsar.services`.
 """
 

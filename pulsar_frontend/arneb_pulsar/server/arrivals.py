@@ -1,7 +1,7 @@
-"""Arrivals: from accepted sockets to clients, of whom is known where from and where to they came.
+"""Arrivals: from accepted sockets to clients with known addresses at both ends.
 
-The rule: hands are shaken by TLS and a proxy's header is read, each within the time that a
-handshake may take, and nothing of what a client says is looked at.
+The rule: the TLS handshake and a proxy's header are handled here, each within the time that a
+handshake may take; what the client itself sends is not looked at.
 """
 
 import logging
@@ -18,22 +18,22 @@ from arneb_pulsar.config import PulsarConfig
 logger = logging.getLogger(__name__)
 
 Secure = Callable[[trio.SocketStream], Awaitable[trio.SSLStream[trio.SocketStream]]]
-"""Shakes hands on a connection that was accepted. Raises :class:`trio.BrokenResourceError`."""
+"""Does the TLS handshake on an accepted socket. Raises :class:`trio.BrokenResourceError`."""
 
 Listeners = Sequence[trio.abc.Listener[trio.SocketStream]]
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A client that has come."""
+    """A client that has connected."""
 
     stream: trio.abc.Stream
     service_url: str
-    """Where it reached us."""
+    """The URL by which it reached the broker."""
     address: str
-    """Where it comes from."""
+    """The address that it comes from."""
     certificate: Certificate = field(default_factory=dict)
-    """What it showed."""
+    """The certificate that it showed."""
 
 
 Handle = Callable[[Arrival], Awaitable[None]]
@@ -43,8 +43,8 @@ Handle = Callable[[Arrival], Awaitable[None]]
 async def arrive(
     stream: trio.SocketStream, config: PulsarConfig, handle: Handle, secure: Secure | None = None
 ) -> None:
-    """Have ``handle`` serve the client of a socket, with whom ``secure`` shakes hands if it comes
-    by TLS."""
+    """Have ``handle`` serve the client of a socket, after a TLS handshake by ``secure`` if that is
+    given."""
     try:
         ends: Ends | None = ends_of(stream.socket)
     except OSError:

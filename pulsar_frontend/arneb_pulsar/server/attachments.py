@@ -1,7 +1,7 @@
 """Attachments: from SUBSCRIBE to a consumer of the core.
 
-The rule: what is made on the way for a consumer that does not come to be goes again, and a place
-that a dead connection holds is free.
+The rule: if attaching fails, what was made for it is removed again; and a place that a dead
+connection holds counts as free.
 """
 
 from collections.abc import Callable
@@ -41,8 +41,8 @@ from arneb_pulsar.session.rules import TO_SUBSCRIBE
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 PER_TURN_ENTRIES_MAX: Final = 20
-"""What one consumer is given before it is the next one's turn, as Apache Pulsar's
-``dispatcherMaxRoundRobinBatchSize`` has it."""
+"""Entries that one consumer is given before the next one's turn, as by Apache Pulsar's
+``dispatcherMaxRoundRobinBatchSize``."""
 
 
 class Attachments:
@@ -56,7 +56,7 @@ class Attachments:
         start: Start,
         check_owned: Callable[[TopicName], None],
     ) -> None:
-        """``check_owned`` raises :class:`RequestRefused` for topics that are not used here."""
+        """``check_owned`` raises :class:`RequestRefused` for topics that are not served here."""
         self._context = context
         self._connection = connection
         self._consumers = consumers
@@ -67,7 +67,7 @@ class Attachments:
         return f"<Attachments to {self._consumers!r}>"
 
     async def attach(self, effect: effects.AttachConsumer) -> None:
-        """Find or make topic and subscription, attach to it."""
+        """Find or create topic and subscription, and attach the consumer."""
         context = self._context
         try:
             self._check_owned(effect.topic)
@@ -87,8 +87,8 @@ class Attachments:
         tell_if_ended(context, topic, attached.subscription)
 
     async def _check_schema(self, topic: Topic, name: TopicName, schema: Schema) -> None:
-        """A consumer that comes first to an unused topic brings its schema; every other must be
-        able to read what is there. Raises :class:`IncompatibleSchema`."""
+        """Check a consumer's schema: the first consumer of an unused topic attaches it, any other
+        must be able to read what is there. Raises :class:`IncompatibleSchema`."""
         schemas = self._context.schemas
         if schemas.find(name) is None and topic.first is None and not is_used(self._context, topic):
             may_add = self._context.namespaces.policies(name).may_update_schema is not False
@@ -97,8 +97,8 @@ class Attachments:
             await schemas.check_consumer(name, schema)
 
     async def _attached(self, topic: Topic, effect: effects.AttachConsumer) -> AttachedConsumer:
-        """The attached consumer. Shielded: a subscription that was made without a trace goes
-        with its consumer only, so one must come to be or it must be removed."""
+        """Attach the consumer. Shielded: a non-durable subscription goes only with its consumer, so
+        it must get one or be removed."""
         context = self._context
         with trio.CancelScope(shield=True):
             subscription = await subscribe(
@@ -120,7 +120,7 @@ class Attachments:
                 consumer = await self._attach(topic, subscription, effect)
             except BaseException:
                 if not effect.durable:
-                    # Somebody else may have come to it, or it may have gone.
+                    # Another consumer may have attached, or the subscription may be gone.
                     with suppress(SubscriptionBusy, SubscriptionNotFound):
                         await topic.unsubscribe(effect.subscription)
                 raise
@@ -141,16 +141,16 @@ class Attachments:
     async def _attach(
         self, topic: Topic, subscription: Subscription, effect: effects.AttachConsumer
     ) -> Consumer:
-        """Attach; a place taken by a dead connection is freed first."""
+        """Attach; if a dead connection holds the place, free it first."""
         config = self._context.config
         of_each, of_all = unacked_limits(self._context.namespaces.policies(effect.topic))
-        # Whoever leaves too much unacknowledged is shut off, unless others wait for its turn.
+        # Only consumers that share entries are shut off for leaving too much unacknowledged.
         is_limited = effect.durable and effect.type.traits.sharing
         spec = ConsumerSpec(
             name=effect.name,
             type=effect.type,
             priority=effect.priority,
-            # Of what is not kept Apache Pulsar hands out each entry by itself, as it comes
+            # On non-persistent topics Apache Pulsar dispatches each entry by itself, as it comes
             # (NonPersistentTopic.publishMessage), and the next one to the next consumer.
             entries_per_turn_max=PER_TURN_ENTRIES_MAX if effect.topic.is_persistent else 1,
             acks=effect.topic.is_persistent,
@@ -182,7 +182,7 @@ class Attachments:
     def _check(
         self, effect: effects.AttachConsumer, topic: Topic, subscription: Subscription
     ) -> None:
-        """The right may have gone since it was asked for, and the last place be taken. Raises
+        """Check again: the right may be gone since, or the last place taken. Raises
         :class:`RequestRefused`."""
         self._context.limits.check_consumer(topic, effect.topic, subscription, effect.type)
         caller = self._connection.caller
@@ -190,7 +190,7 @@ class Attachments:
             raise RequestRefused(pb.AuthorizationError, TO_SUBSCRIBE)
 
     def _sharing(self, wanted: KeySharing) -> KeySharing:
-        """``wanted``, with the broker's choice where it has one."""
+        """Return ``wanted``, with the broker's choice where it has one."""
         config, mode = self._context.config, wanted.mode
         if mode is not KeySharingMode.STICKY and not config.key_shared_consistent_hashing:
             mode = KeySharingMode.HASH_RANGES

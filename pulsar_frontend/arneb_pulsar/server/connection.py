@@ -1,7 +1,7 @@
-"""One connection: reads, has its session decide, and writes what there is to say.
+"""One connection: reads, has its session decide, and writes the answers.
 
 The rule: nothing here decides anything about the protocol, and no error in one connection reaches
-another. One task reads, one task writes; whatever a wake-up brings is written with one flush.
+another. One task reads, one task writes; everything due at a wake-up is written with one flush.
 """
 
 import logging
@@ -22,18 +22,17 @@ from arneb_pulsar.session.connection import ConnectionSession
 from arneb_pulsar.session.effects import Effect
 
 UNREAD_BYTES_MAX: Final = 16 * 1024 * 1024
-"""What a client did not ask for, as that a consumer of its has become the active one, is said
-however full its connection is; whoever leaves so much of it unread is not there."""
+"""Unasked bytes, such as the news that a consumer has become active, are sent however full the
+connection is; a client that leaves more than this unread counts as gone."""
 
 SMALL_UNITS: Final = 16
-"""Small requests that are handled in one turn behind the first, some of which count more than once:
-2 ms."""
+"""Small requests handled in one turn after the first, some of which count more than once: 2 ms."""
 
 FAREWELL_S: Final = 1.0
 """How long the last flush of a closing connection may take."""
 
 LEASED: Final = (events.Delivered, events.ActiveChanged)
-"""What only who leads may say, of all that is told unasked."""
+"""Unasked events that only the leader may report."""
 
 logger = logging.getLogger(__name__)
 
@@ -70,7 +69,7 @@ class Connection:
         self._is_over = False
         self._paused = False
         self._in_turn = False
-        """What is told is said at the end of it."""
+        """What is told during a turn is sent at its end."""
         self._whose_turn = 0
         self.received_bytes = 0
 
@@ -82,17 +81,17 @@ class Connection:
 
     @property
     def client_name(self) -> str:
-        """The library that the client is made on, with its version."""
+        """The client's library, with its version."""
         return self._session.client.name
 
     @property
     def sent_bytes(self) -> int:
-        """What has been written to it."""
+        """Bytes written to it."""
         return self._writer.sent_bytes
 
     @property
     def is_full(self) -> bool:
-        """It leaves so much unread that nothing more should be said."""
+        """Its client leaves so much unread that nothing more should be sent."""
         return self._writer.is_full(self._session.waiting_bytes)
 
     async def room(self) -> None:
@@ -115,7 +114,7 @@ class Connection:
                             await self._writer.flushed()
                     nursery.cancel_scope.cancel()
         except* (trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # the client is gone, which is its right
+            pass  # the client is gone, as it may be
         finally:
             self._closing = True
             await self._effects.release_in_turns()
@@ -132,11 +131,11 @@ class Connection:
         self._scope.cancel()
 
     async def is_alive(self) -> bool:
-        """Ask the client for a sign of life and wait for it as long as the settings allow."""
+        """Ping the client, and wait for an answer as long as the settings allow."""
         if self._closing:
             return False
         if self._paused or self._session.has_more:
-            return True  # it is we who do not listen
+            return True  # it is the broker that does not read
         if not self._session.probe():
             return True  # its client is too old to be asked
         self._writer.wake()
@@ -145,10 +144,10 @@ class Connection:
         return not waited.cancelled_caught
 
     def tell(self, event: events.Event) -> None:
-        """Report to the session and carry out what it asks for then.
+        """Report ``event`` to the session, and carry out the effects.
 
-        The core calls this too, and must not be hurt by a defect of ours: it costs this client
-        its connection, as one in the connection's own tasks does.
+        The core calls this too, and must not suffer from a defect of ours: it costs this client its
+        connection, as a defect in the connection's own tasks does.
         """
         if self._is_over:
             return  # commits may have been under way
@@ -175,7 +174,7 @@ class Connection:
     # Reading
 
     async def _read(self) -> None:
-        """Until the client closes or must be closed."""
+        """Read until the client closes or must be closed."""
         session, clock, turns, asks = (
             self._session,
             self._clock,
@@ -215,7 +214,7 @@ class Connection:
                     if turns.short_left <= turns.SHORT_LOW:
                         await self._my_short_turn(len(data))
                         now = clock.now()
-            # Not small again before little comes: a batch would be cut in two.
+            # Read in small pieces again only once little comes, lest a batch be cut in two.
             asks = len(data) > (SHORT_READ_BYTES if asks else FIRST_READ_BYTES - 1)
             if len(data) > self._effects.publishing.receive_bytes:
                 data = await self._in_pieces(bytes(data))
@@ -229,9 +228,9 @@ class Connection:
                 await self._go_on()
 
     async def _in_pieces(self, data: bytes) -> bytes:
-        """Work off more than may be read at once by now, all but the last piece; that piece, or
-        nothing if the connection ends. The read that waits while a producer is opened was asked for
-        before it was known that its topic has a rate."""
+        """Handle a read that is longer than may be read at once by now, except for the last piece;
+        return that, or nothing if the connection ends. The read under way while a producer is
+        opened was begun before it was known that its topic has a rate."""
         session, clock, begin = self._session, self._clock, 0
         while not self._closing and (self._context.core.lease.holds or await self._leased()):
             end = begin + self._effects.publishing.receive_bytes
@@ -247,8 +246,8 @@ class Connection:
         return b""
 
     def _turn(self, wanted: Iterable[Effect]) -> None:
-        """Carry out what the client's bytes ask for, and what small requests behind it do; what is
-        on disk at the end of that is answered with the same write."""
+        """Carry out what the client's bytes ask for, and small requests behind it; what is on disk
+        at the end of the turn is answered with the same write."""
         core, session, effects = self._context.core, self._session, self._effects
         core.turn_begins(self._whose_turn)
         self._in_turn = self._writer.is_leased = True
@@ -264,12 +263,12 @@ class Connection:
             self._flushed()
 
     def _may_go_on(self) -> bool:
-        """Something is left of what came, and may be handled in this turn."""
+        """Whether more of what came may be handled in this turn."""
         is_short = self._effects.transactions.units_left > 0
         return self._session.has_more and is_short and not self._must_pause()
 
     async def _leased(self) -> bool:
-        """Wait until what is asked for may be answered; False: never here."""
+        """Wait until requests may be answered; return False if they never may be here."""
         self._paused = True
         held = await self._context.core.lease.held()
         self._paused = False
@@ -277,7 +276,7 @@ class Connection:
         return held
 
     async def _my_turn(self) -> None:
-        """Wait until others have had theirs; the client, who is not read, may well live."""
+        """Wait until others have had their turn; the client, not being read, counts as alive."""
         self._paused = True
         await self._context.long_turns.begin()
         self._paused = False
@@ -291,7 +290,7 @@ class Connection:
         self._session.resumed(self._clock.now())
 
     async def _go_on(self) -> None:
-        """Work off what has been read, one request after the other."""
+        """Handle what has been read, one request after the other."""
         while self._session.has_more and not self._closing:
             # Others first: an answer may take as long as a hundred messages.
             await self._context.long_turns.next()
@@ -302,8 +301,8 @@ class Connection:
                 await self._pause()
 
     def _must_pause(self) -> bool:
-        """Is there no room for the answer to one more request? What waits for the core counts as
-        what it was asked with, for that much is held."""
+        """Return whether there is no room for the answer to one more request. Requests that wait
+        for the core count with their own size, which is what they hold."""
         tasks, context = self._effects.tasks, self._context
         return (
             context.core.crowded
@@ -336,8 +335,8 @@ class Connection:
         self._timer.cancel()
 
     def _authenticated(self, event: events.Authenticated) -> None:
-        """The client is who it says, and stays that; its proof may end before anything else is
-        due."""
+        """The client's identity is proved, and stays the same; its proof may expire before anything
+        else is due."""
         if self.caller is NOBODY:
             self.caller = event.caller
         self.tell(event)
@@ -346,14 +345,14 @@ class Connection:
     # Back-pressure and the end
 
     def _flushed(self) -> None:
-        """What there was to say is written."""
+        """Go on after a flush: the connection may no longer be full."""
         if not self.is_full:
             self._effects.consumers.set_writable(writable=True)
             self._context.watchers.catch_up(self)
 
     def _come_apart(self) -> None:
-        """Refer to nothing that refers to this: the connection is given up with its last user
-        then, and not only when a collection of everything finds it."""
+        """Drop all references that form cycles, so that the connection is freed with its last user
+        and not only by a full garbage collection."""
         self._is_over = True
         self._session.end()
         del self._effects

@@ -1,7 +1,7 @@
 """The consumers of one connection: what they ask of the core, and what the core gives them.
 
-The rule: a consumer is here from its attachment until the core lets it go, the client does, or the
-connection ends; what comes for one that is not here is dropped.
+The rule: a consumer is here from its attachment until the core or the client lets it go, or the
+connection ends; commands for one that is not here are dropped.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from arneb_pulsar.session.events import Acknowledged, ActiveChanged, ConsumerClo
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 Receipt = Callable[[Failure | None], None]
-"""Told once whether an acknowledgement is durable."""
+"""Called once, when an acknowledgement is durable or has failed."""
 
 
 class ConnectionConsumers:
@@ -42,7 +42,7 @@ class ConnectionConsumers:
         self._by_key: dict[ConsumerKey, AttachedConsumer] = {}
         self._throttled = context.dispatch_throttles.by_topic
         self._numbered: dict[ConsumerKey, NumberedSink] = {}
-        """Of those whose clients are told which message is which."""
+        """The sinks of consumers whose clients are told message numbers."""
 
     def __repr__(self) -> str:
         return f"<ConnectionConsumers: {len(self._by_key)}>"
@@ -50,45 +50,45 @@ class ConnectionConsumers:
     # Coming and going
 
     def add(self, attached: AttachedConsumer) -> None:
-        """The consumer is attached."""
+        """Add an attached consumer."""
         self._by_key[attached.key] = attached
         self._context.consumers.add(attached)
 
     def number(self, key: ConsumerKey, sink: NumberedSink) -> None:
-        """The consumer that was attached gets its deliveries through ``sink``."""
+        """Note that the consumer gets its deliveries through ``sink``."""
         self._numbered[key] = sink
 
     def find(self, key: ConsumerKey) -> AttachedConsumer | None:
-        """The consumer of that key, if it is still there."""
+        """Return the consumer of that key, if it is still there."""
         return self._by_key.get(key)
 
     def detach(self, effect: DetachConsumer) -> None:
-        """Leave the subscription."""
+        """Detach a consumer."""
         attached = self._by_key.get(effect.key)
         if attached is not None:
             attached.consumer.detach()
             self._forget(effect.key)
 
     def detach_all(self) -> None:
-        """The connection ends."""
+        """Detach all consumers: the connection ends."""
         self.detach_some(len(self._by_key))
 
     def detach_some(self, count: int) -> bool:
-        """So many leave their subscriptions; True when none is left."""
+        """Detach up to ``count`` consumers; return True when none is left."""
         for key, attached in list(islice(self._by_key.items(), count)):
             attached.consumer.detach()
             self._forget(key)
         return not self._by_key
 
     def closed(self, key: ConsumerKey, assigned: Assigned = NOWHERE) -> None:
-        """The consumer was detached: its client may subscribe again, or there where it is assigned
-        to."""
+        """Forget a detached consumer and tell its client, which may subscribe again, here or at the
+        ``assigned`` broker."""
         self._forget(key)
         self._connection.tell(ConsumerClosed(key, assigned))
 
     def _forget(self, key: ConsumerKey) -> None:
-        """It is detached. With the last one Pulsar's brokers forget how often they delivered
-        what."""
+        """Forget a detached consumer; with a subscription's last one, also its redelivery counts,
+        as Pulsar's brokers do."""
         if (numbered := self._numbered.pop(key, None)) is not None:
             numbered.drop()
         attached = self._by_key.pop(key, None)
@@ -101,7 +101,7 @@ class ConnectionConsumers:
     # What they ask for
 
     def flow(self, effect: AddPermits) -> None:
-        """The consumer can take more messages."""
+        """Grant a consumer more messages."""
         attached = self._by_key.get(effect.key)
         if attached is not None:
             if attached.topic.id in self._throttled:
@@ -110,7 +110,7 @@ class ConnectionConsumers:
                 attached.consumer.flow(effect.permits)
 
     def acknowledge(self, effect: Acknowledge) -> None:
-        """Acknowledge what the client names, and tell it when all of that is durable, if it asks.
+        """Acknowledge what the client names, and tell it when all of it is durable, if it asks.
 
         Positions beyond the log are left out: no client can have seen them.
         """
@@ -162,7 +162,7 @@ class ConnectionConsumers:
             attached.counts.redelivered += in_flight if asked is None else len(asked)
         if effect.positions is None:
             numbered = self._numbered.get(effect.key)
-            # What its client never heard of has cost it nothing.
+            # Messages that were never sent to its client have cost it no permits.
             unheard = 0 if numbered is None else numbered.drop()
             attached.consumer.release_all(count=effect.count)
             if unheard:
@@ -171,7 +171,7 @@ class ConnectionConsumers:
             attached.consumer.release(effect.positions, count=effect.count)
 
     def _receipt_of(self, effect: Acknowledge | AcknowledgeUntil) -> Receipt:
-        """What to call when the acknowledgement is durable, or failed."""
+        """Return what to call when the acknowledgement is durable, or has failed."""
         tell, consumer_id, request_id = self._connection.tell, effect.consumer_id, effect.request_id
         assert request_id is not None, "the client asks for no receipt"
         return lambda failure: tell(Acknowledged(consumer_id, request_id, failure))
@@ -179,7 +179,7 @@ class ConnectionConsumers:
     # Back-pressure
 
     def set_writable(self, *, writable: bool) -> None:
-        """The connection can take deliveries, or is full."""
+        """Let consumers get deliveries, or stop that while the connection is full."""
         for attached in self._by_key.values():
             consumer = attached.consumer
             if consumer.writable is not writable:
@@ -208,16 +208,16 @@ class ConnectionSink:
         self._connection.tell(Delivered(self._key, run))
 
     def active_changed(self, active: bool) -> None:
-        """A failover consumer has become the active one, or is not."""
+        """Tell the client whether its failover consumer is the active one."""
         self._connection.tell(ActiveChanged(self._key, active))
 
     def closed_by_core(self, reason: str) -> None:
-        """The core detached the consumer."""
+        """Tell the client that the core detached the consumer."""
         self._consumers.closed(self._key)
 
 
 class _Countdown:
-    """Tells a receipt when the last of several steps is durable, or that one failed."""
+    """Calls a receipt when the last of several steps is durable or has failed."""
 
     __slots__ = ("_failure", "_receipt", "_steps")
 
@@ -230,7 +230,7 @@ class _Countdown:
         return f"<_Countdown {self._steps} steps left, {self._failure or 'none failed'}>"
 
     def step(self, error: CommitFailed | None) -> None:
-        """One more is durable, or failed."""
+        """Note that one more step is durable, or has failed."""
         if error is not None:
             self._failure = failure_of(error)
         self._steps -= 1
@@ -241,7 +241,7 @@ class _Countdown:
 def _acknowledge_until(
     attached: AttachedConsumer, effect: AcknowledgeUntil, receipt: Receipt | None
 ) -> None:
-    """Raises :class:`CoreError` where the core refuses it."""
+    """Acknowledge cumulatively. Raises :class:`CoreError` where the core refuses it."""
     if effect.place >= attached.topic.next_append:
         if receipt is not None:
             receipt(Failure(pb.NotAllowedError, "Acknowledged a message that is not there"))

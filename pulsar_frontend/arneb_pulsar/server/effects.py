@@ -1,7 +1,7 @@
 """The effect runner: carries out what the session of one connection asks for.
 
-The rule: every effect has its line here, which the type checker sees to; what waits for the core
-runs in a task of its own, all else at once and in order.
+The rule: every effect has its case here, which the type checker ensures; what waits for the core
+runs in a task of its own, everything else at once and in order.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -24,16 +24,16 @@ from arneb_pulsar.session.effects import Effect
 from arneb_pulsar.session.events import Authenticated
 
 RELEASED_PER_TURN: Final = 50
-"""Consumers, or producers, that leave with their connection in one turn: some 2 ms."""
+"""Consumers, or producers, released in one turn when their connection ends: some 2 ms."""
 
 Asked = TypeVar("Asked")
 
 
 class EffectRunner:
-    """The parts of one connection that act, by what they are asked for.
+    """Passes each effect of one connection to the part that carries it out.
 
-    ``close`` is called with the reason when the session wants an end, ``authenticated`` when the
-    client has proved who it is.
+    ``close`` is called with the reason when the session wants to close, ``authenticated`` when the
+    client has proved its identity.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class EffectRunner:
         return f"<EffectRunner {self.publishing!r} {self.consumers!r} {self.tasks!r}>"
 
     def run(self, wanted: Iterable[Effect]) -> None:
-        """Carry effects out in their order. Hot path: what comes with every message is first."""
+        """Carry effects out in order. Hot path: those that come with every message are first."""
         for effect in wanted:
             match effect:
                 case effects.AppendRun():
@@ -137,15 +137,15 @@ class EffectRunner:
         self.tasks.spawn(request, effect, self._session.request_bytes)
 
     async def release_in_turns(self) -> None:
-        """The connection ends, whatever is cancelled meanwhile: give back what is too much for one
-        turn. A thousand clients may leave at the same moment, with thousands of consumers each."""
+        """Release consumers and producers over several turns, even if cancelled: a thousand clients
+        may leave at the same moment, with thousands of consumers each."""
         while not self.consumers.detach_some(RELEASED_PER_TURN):
             await trio.lowlevel.cancel_shielded_checkpoint()
         while not self.publishing.leave_some(RELEASED_PER_TURN):
             await trio.lowlevel.cancel_shielded_checkpoint()
 
     def release_all(self) -> None:
-        """The connection ends: give back everything that the client held. Idempotent."""
+        """Release everything that the client held: the connection ends. Idempotent."""
         self._context.watchers.leave(self._connection)
         self.consumers.detach_all()
         self.publishing.leave_all()

@@ -21,14 +21,14 @@ logger = logging.getLogger(__name__)
 
 
 class PulsarServer:
-    """The Pulsar frontend of one broker: its listeners share a context, and what runs beside them
-    runs once."""
+    """The Pulsar frontend of one broker: its listeners share a context, and background tasks run
+    once."""
 
     def __init__(self, context: BrokerContext) -> None:
         self.context = context
         self._enforcer = PolicyEnforcer(context)
         self._connections: trio.Nursery | None = None
-        """Of whoever serves first; what runs beside them runs there."""
+        """The nursery of the first listeners, where the background tasks run too."""
 
     def __repr__(self) -> str:
         return f"<PulsarServer {self.context.urls!r} {self._enforcer!r}>"
@@ -38,8 +38,8 @@ class PulsarServer:
     ) -> None:
         """Serve clients on ``listeners`` until cancelled.
 
-        Returns only by cancellation; every connection then sends what it still has to say, for a
-        second at most, and is closed.
+        Returns only by cancellation; every connection then sends what it still has, for a second at
+        most, and is closed.
         """
         urls = self.context.urls
         if listeners and not urls.plain and isinstance(listeners[0], trio.SocketListener):
@@ -54,7 +54,7 @@ class PulsarServer:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """The same for clients that come by TLS, with whom ``secure`` shakes hands."""
+        """As :meth:`serve`, for clients that use TLS; ``secure`` does the handshake."""
         urls = self.context.urls
         if not urls.tls and isinstance(listeners[0], trio.SocketListener):
             urls.tls = f"pulsar+ssl://{place_of(listeners[0].socket.getsockname())}"
@@ -92,7 +92,7 @@ class PulsarServer:
                     self._connections = None
 
     async def take(self, arrival: Arrival, told_url: str = "", *, through: bool = False) -> None:
-        """Serve a client that came by another way, until it goes: in a task of the server's own, so
+        """Serve a client that came by another way, until it goes, in a task of the server's own, so
         that it ends with the server. ``told_url`` and ``through`` as for :func:`serve_connection`.
         Raises :class:`NotServed`."""
         if self._connections is None:
@@ -112,7 +112,7 @@ class PulsarServer:
 async def serve_arrival(
     context: BrokerContext, arrival: Arrival, told_url: str = "", *, through: bool = False
 ) -> None:
-    """As :func:`serve_connection`."""
+    """As :func:`serve_connection`, for an arrival."""
     came = arrival
     await serve_connection(
         context, came.stream, came.service_url, came.address, came.certificate, told_url,
@@ -132,10 +132,10 @@ async def serve_connection(
 ) -> None:
     """Serve one client; nothing that goes wrong with it reaches the caller.
 
-    ``service_url`` is where the client reached us, ``address`` where it comes from, and
-    ``certificate`` what it showed. With a ``told_url`` it was brought here by another node, looks
-    topics up and asks about them, and is to come to that address to use them; ``through``: by the
-    way by which it came here.
+    ``service_url`` is the URL by which the client reached the broker, ``address`` where it comes
+    from, and ``certificate`` what it showed. With a ``told_url`` another node passed it on: it only
+    looks topics up and asks about them, and must connect to that URL to use them; ``through``: by
+    the same route as now.
     """
     config = context.config
     secured = service_url.startswith("pulsar+ssl:")
@@ -150,5 +150,5 @@ async def serve_connection(
         try:
             await connection.run()
         except* Exception:
-            # A defect of ours. It costs this client its connection, and nobody else anything.
+            # A defect of ours. It costs this client its connection, and others nothing.
             logger.exception("unexpected error in the connection of %s", address)

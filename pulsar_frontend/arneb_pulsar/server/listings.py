@@ -1,8 +1,8 @@
 """Listings: the lists of topics that one connection asks for.
 
-The rule: one at a time, and none is begun before there is room for it, so that a connection that
-reads nothing makes the broker hold one list and not thousands; and names are matched in pieces, so
-that no pattern keeps others waiting.
+The rule: lists are made one at a time, and only once there is room for the answer, so that a
+connection that reads nothing makes the broker hold one list and not thousands; names are matched in
+pieces, so that no pattern keeps others waiting.
 """
 
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ DOMAINS_OF: Final = {
     CommandGetTopicsOfNamespace.NON_PERSISTENT: (NON_PERSISTENT,),
     CommandGetTopicsOfNamespace.ALL: DOMAINS,
 }
-"""What each mode of listing asks for."""
+"""The domains of each listing mode."""
 
 
 class Listings:
-    """Answers what one connection wants to know of namespaces."""
+    """Answers what one connection asks about namespaces."""
 
     def __init__(self, context: BrokerContext, connection: ClientConnection) -> None:
         self._context = context
@@ -37,7 +37,7 @@ class Listings:
         return f"<Listings, {self._one_at_a_time.statistics().tasks_waiting} waiting>"
 
     async def list_topics(self, effect: effects.ListTopics) -> None:
-        """Tell a namespace's topics."""
+        """Answer with a namespace's topics."""
         async with self._one_at_a_time:
             await self._connection.room()
             pattern = effect.pattern
@@ -48,7 +48,8 @@ class Listings:
             self._connection.tell(listed)
 
     async def watch_topics(self, effect: effects.WatchTopics) -> None:
-        """Tell the topics of a namespace that is watched now; changes are told from then on."""
+        """Answer with the topics of a namespace that is watched now; changes are told from then
+        on."""
         async with self._one_at_a_time:
             await self._connection.room()
             present = self._context.topics.listed(effect.namespace, (PERSISTENT,))
@@ -58,7 +59,7 @@ class Listings:
 
 
 async def _chosen(pattern: TopicPattern | None, topics: Sequence[str]) -> Sequence[str]:
-    """Those of ``topics`` that ``pattern`` means."""
+    """Return those of ``topics`` that match ``pattern``."""
     await trio.lowlevel.checkpoint()
     if pattern is None:
         return topics

@@ -1,8 +1,8 @@
-"""Numbering: which message of its topic each entry begins with, for clients that are told.
+"""Numbering: the number in its topic of each entry's first message, for clients that are told.
 
-The rule: runs keep their order, and one waits for its numbers until they are counted. They follow
-from those of the entry before; only where a consumer begins, and behind what it does not get, are a
-ledger's batches counted anew.
+The rule: runs keep their order, and a run waits until its numbers are counted. Numbers follow from
+those of the entry before; a ledger's batches are counted anew only where a consumer begins, and
+after entries that it does not get.
 """
 
 from collections import deque
@@ -18,17 +18,17 @@ from arneb_core.api.position import Position
 from arneb_core.api.topics import Topic
 
 WAITING_BYTES_MAX: Final = 1024 * 1024
-"""Of runs that wait for their numbers: as much as a connection's output may hold."""
+"""Bytes of runs that wait for their numbers: as much as a connection's output may hold."""
 
 Start = Callable[[Callable[[], Awaitable[None]]], None]
 """Starts a task that ends with the connection at the latest."""
 
 
 class NumberedSink:
-    """A consumer's sink (:class:`arneb_core.api.consumers.Sink`) before that of its connection.
+    """A consumer's sink (:class:`arneb_core.api.consumers.Sink`) in front of its connection's.
 
-    Invariants: the message at ``_next``, should one be there, has the number ``_number``; while
-    something waits a task counts.
+    Invariants: an entry at ``_next`` begins with message ``_number``; while runs wait, a task
+    counts.
     """
 
     __slots__ = (
@@ -56,7 +56,7 @@ class NumberedSink:
         return f"<NumberedSink next {self._number}, {len(self._waiting)} runs wait>"
 
     def deliver(self, run: Deliveries) -> None:
-        """Pass the run on with its numbers, now or once they are counted."""
+        """Pass the run on with its numbers, now or once these are counted."""
         if self._waiting:
             self._waiting.append(run)
             self._waiting_bytes += sum(map(len, run.entries))
@@ -72,31 +72,31 @@ class NumberedSink:
                 self._start(self._count)
 
     def _pass_on(self) -> None:
-        """Counting takes too long: what waits goes without numbers."""
+        """Pass waiting runs on without numbers, since counting takes too long."""
         waiting, self._waiting = self._waiting, deque()
         self._waiting_bytes = 0
         for run in waiting:
             self._sink.deliver(run)
 
     def active_changed(self, active: bool) -> None:
-        """A failover consumer has become the active one, or is not."""
+        """Pass it on."""
         self._sink.active_changed(active)
 
     def closed_by_core(self, reason: str) -> None:
-        """The core detached the consumer."""
+        """Drop waiting runs, and pass it on."""
         self.drop()
         self._sink.closed_by_core(reason)
 
     def drop(self) -> int:
-        """Forget what waits, which is to come again: how many messages that is, of which the client
-        never hears."""
+        """Drop waiting runs, whose messages will be redelivered; return how many messages that is.
+        The client was never sent them."""
         dropped = [each for run in self._waiting for each in run.sizes()]
         self._waiting.clear()
         self._waiting_bytes = 0
         return sum(dropped)
 
     def _follows(self, run: Deliveries) -> bool:
-        """Its numbers follow from what was delivered last."""
+        """Return whether its numbers follow from what was delivered last."""
         first, count = run.positions[0], len(run.positions)
         return first == self._next and run.positions[-1] == first + count - 1
 
@@ -120,7 +120,7 @@ class NumberedSink:
                     try:
                         self._number = await self._topic.offset_of(position)
                     except StoreFailed:
-                        break  # told without numbers: its client knows no more than with others
+                        break  # passed on without numbers
                 numbers.append(self._take(position, entry))
             if self._waiting and self._waiting[0] is run:
                 self._waiting.popleft()

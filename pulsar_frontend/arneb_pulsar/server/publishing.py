@@ -1,7 +1,7 @@
-"""Publishing: the producers of one connection, and what becomes of what they send.
+"""Publishing: the producers of one connection, and the fate of what they send.
 
-The rule: a producer is here from its claim to its release; what comes for one that is not, or
-whose topic is gone, is never stored.
+The rule: a producer is here from its claim to its release; messages of one that is not here, or
+whose topic is gone, are never stored.
 """
 
 from functools import partial
@@ -33,10 +33,10 @@ from arneb_pulsar.transactions.states import PROVISIONAL
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 RECEIVE_BYTES: Final = 256 * 1024
-"""Read at once: hundreds of small messages, which then go to the log as one run."""
+"""Bytes read at once: hundreds of small messages, which then go to the log as one run."""
 
 THROTTLED_RECEIVE_BYTES: Final = 1024
-"""The same while producers must keep to a rate: one piece must not be worth minutes."""
+"""Bytes read at once while producers must keep to a rate: one read must not be worth minutes."""
 
 TOO_LARGE: Final = Failure(pb.NotAllowedError, "Exceed maximum message size")
 NOT_ALLOWED: Final = Failure(pb.AuthorizationError, TO_PRODUCE)
@@ -52,7 +52,7 @@ class Publishing:
         self._opened: dict[ProducerKey, tuple[Topic, ProducerClaim]] = {}
         self.receive_bytes = RECEIVE_BYTES
         self.silent_until = 0.0
-        """The client is not to be read before; 0 = it did not send too much."""
+        """The client is not read before this time; 0 = it did not send too much."""
 
     def __repr__(self) -> str:
         silent = f", silent until {self.silent_until}" if self.silent_until else ""
@@ -60,26 +60,26 @@ class Publishing:
 
     @property
     def caller(self) -> Caller:
-        """Who sends."""
+        """The identity that the producers send as."""
         return self._connection.caller
 
     def producer_name(self, key: ProducerKey) -> str | None:
-        """The name of one that is there."""
+        """Return the name of a producer, None if it is not there."""
         opened = self._opened.get(key)
         return None if opened is None else opened[1].name
 
-    # What becomes of claims
+    # Claims
 
     def claimed(self, claim: ProducerClaim) -> None:
-        """It has its name, or a place in the queue; it must be given back."""
+        """The claim has its name, or a place in the queue; it must be released."""
         self._opened[claim.holder.key] = claim.holder.topic, claim
 
     def queued(self, claim: ProducerClaim) -> None:
-        """It waits for its turn."""
+        """The producer waits for its turn."""
         self._connection.tell(events.ProducerQueued(claim.holder.key, claim.name))
 
     def admitted(self, claim: ProducerClaim, epoch: int | None) -> None:
-        """It may send, as soon as it is known how far it got before."""
+        """The producer may send, as soon as it is known how far it got before."""
         producer = claim.holder
         if self._context.throttles.of(producer.topic) is not None:
             self.receive_bytes = THROTTLED_RECEIVE_BYTES
@@ -105,32 +105,32 @@ class Publishing:
         return self._context.rights.may_produce(self._connection.caller, name)
 
     def lost(self, claim: ProducerClaim, failure: Failure) -> None:
-        """Another has the topic for itself now, or this one never got it."""
+        """Another producer has the topic for itself now, or this one never got it."""
         del self._opened[claim.holder.key]
         self._connection.tell(events.ProducerLost(claim.holder.key, failure))
 
     def leave(self, effect: effects.LeaveProducer) -> None:
-        """A producer gives its name back."""
+        """Release a producer's name."""
         opened = self._opened.pop(effect.key, None)
         if opened is not None:
             self._context.producers.release(opened[1])
 
     def leave_all(self) -> None:
-        """The connection ends."""
+        """Release all producers: the connection ends."""
         self.leave_some(len(self._opened))
 
     def leave_some(self, count: int) -> bool:
-        """So many give their names back; True when none is left."""
+        """Release up to ``count`` producers; return True when none is left."""
         for key in list(islice(self._opened, count)):
             self.leave(effects.LeaveProducer(key))
         return not self._opened
 
     def disconnect(self, key: ProducerKey, assigned: Assigned = NOWHERE) -> None:
-        """Close a producer; it may come again, or there where it is assigned to."""
+        """Close a producer; its client may open it again, here or at the ``assigned`` broker."""
         self._connection.tell(events.ProducerDisconnected(key, assigned))
 
     def disconnect_all(self, topic: Topic) -> None:
-        """The same with all producers of a topic."""
+        """As :meth:`disconnect`, for all producers of a topic."""
         for key in [key for key, (each, _) in self._opened.items() if each is topic]:
             self.disconnect(key)
 
@@ -183,7 +183,7 @@ class Publishing:
             )  # fmt: skip
             return
         if not (topic.durable or topic.subscriptions):
-            run.entries = []  # nobody is there, and nothing is kept for consumers to come
+            run.entries = []  # no consumer is there, and nothing is kept for later ones
             self._connection.tell(events.Appended(run, None, Position(0)))
             return
         context.core.append(
@@ -206,7 +206,7 @@ class Publishing:
             start = behind
 
     def appended(self, run: effects.AppendRun, error: CoreError | None, first: Position) -> None:
-        """A run is stored or failed."""
+        """A run is stored, or has failed."""
         if isinstance(error, TopicFenced):
             self._refuse(run)
             return
@@ -214,32 +214,32 @@ class Publishing:
             first = Position(PROVISIONAL + first)
         self._connection.tell(events.Appended(run, error, first))
         if isinstance(error, CommitFailed) and not isinstance(error, TransactionNotOpen):
-            # They come again and send it all again, in order, as after a failed write of Apache
-            # Pulsar (PersistentTopic.addFailed). Were they not closed, what they have sent since
-            # would stand before it, and deduplication would then take it for stored.
+            # They reconnect and send everything again, in order, as after a failed write of Apache
+            # Pulsar (PersistentTopic.addFailed). If they were not closed, messages sent since would
+            # be stored in front of it, and deduplication would then take it for stored.
             for key in {ProducerKey(sends.key) for sends in run.sends}:
                 self.disconnect(key)
 
     def _refuse(self, run: effects.AppendRun) -> None:
-        """The topic is being deleted under its producers, or has gone."""
+        """Refuse a run whose topic is being deleted, or is gone."""
         opened = self._opened.get(run.key)
         if opened is not None:
             self.disconnect_all(opened[0])
-        # Others in the run opened a new topic of the same name; they send it all again.
+        # Other producers in the run opened a new topic of the same name; they send it all again.
         gone = TopicNotFound("The topic was deleted")
         self._connection.tell(events.Appended(run, gone, Position(0)))
 
     def _end(self, run: effects.AppendRun, topic: Topic) -> None:
-        """The topic is being terminated: its producers are closed, and told why when they return.
+        """Close the producers of a topic being terminated; they are told why when they return.
 
-        A SEND_ERROR before would leave the client in Go waiting until its send times out.
+        A SEND_ERROR before that would leave Go's client waiting until its send times out.
         """
         self.disconnect_all(topic)
         ended = TopicTerminated("Topic was already terminated")
         self._connection.tell(events.Appended(run, ended, Position(0)))
 
     def _keep_limits(self, limits: PublishLimits, run: effects.AppendRun) -> None:
-        """Refuse those messages of a run that are too large, or are to be delivered too late."""
+        """Refuse messages of a run that are too large, or delayed for too long."""
         if run.delayed and not limits.delays:
             run.entries = [without_delay(entry) for entry in run.entries]
             run.delayed = False
@@ -255,13 +255,13 @@ class Publishing:
             self._connection.tell(events.SendsSorted(sort_refused(run, refused)))
 
     def _slow_down(self, throttle: Throttle, run: effects.AppendRun, size: int) -> None:
-        """The topic has a rate: what comes next is read when its time has come."""
+        """Spend from the topic's rate; the next read waits until the rate allows it."""
         now = self._context.clock.now()
         wait_until = throttle.spend(run.messages, size, now)
         if wait_until > now:
             self.silent_until = max(self.silent_until, wait_until)
 
     async def keep_silent(self) -> None:
-        """Wait until more may come."""
+        """Wait until more may be read."""
         await trio.sleep_until(self.silent_until)
         self.silent_until = 0.0

@@ -1,8 +1,8 @@
 """Request tasks: the requests of one connection that wait for the core, each in a task of its own
 or, if it waits for one commit and nothing else, without one.
 
-The rule: how many there are, and how many bytes they were asked with, is counted; what is asked
-beyond that is not read.
+The rule: their number and the bytes of their commands are counted and bounded; beyond the bound the
+connection is not read.
 """
 
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ class RequestTasks:
     def __init__(self) -> None:
         self.nursery: trio.Nursery | None = None
         self.pending_bytes = 0
-        """What the requests were asked with: for so much is held."""
+        """Bytes of the requests' commands, which are held meanwhile."""
         self._pending = 0
         self._one_done: trio.Event | None = None
 
@@ -31,22 +31,22 @@ class RequestTasks:
 
     @property
     def is_full(self) -> bool:
-        """No more may wait."""
+        """No more requests may wait."""
         return self._pending >= REQUESTS_MAX
 
     def spawn(self, request: Callable[[Asked], Awaitable[None]], effect: Asked, size: int) -> None:
-        """Carry ``effect`` out, which was asked for with ``size`` bytes."""
+        """Carry out ``effect``, whose command has ``size`` bytes, in a task."""
         assert self.nursery is not None, "requests come while the connection runs"
         self.begun(size)
         self.nursery.start_soon(self._finish, request, effect, size)
 
     def begun(self, size: int) -> None:
-        """A request that was asked with ``size`` bytes waits."""
+        """Count a request, with a command of ``size`` bytes, that waits."""
         self._pending += 1
         self.pending_bytes += size
 
     def ended(self, size: int) -> None:
-        """It does not any more."""
+        """Count it as no longer waiting."""
         self._pending -= 1
         self.pending_bytes -= size
         if self._one_done is not None:
@@ -54,12 +54,12 @@ class RequestTasks:
             self._one_done = None
 
     def start(self, task: Callable[[], Awaitable[None]]) -> None:
-        """Run what no request asked for, for as long as the connection does."""
+        """Run a task that no request asked for; it ends with the connection."""
         assert self.nursery is not None, "consumers come while the connection runs"
         self.nursery.start_soon(task)
 
     async def one_done(self) -> None:
-        """Wait for the end of some request."""
+        """Wait until some request ends."""
         if self._one_done is None:
             self._one_done = trio.Event()
         await self._one_done.wait()

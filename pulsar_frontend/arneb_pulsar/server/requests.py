@@ -1,7 +1,7 @@
-"""Requests: what one connection asks for and waits for, beside consumers and listings.
+"""Requests: what one connection asks and awaits, besides consumers and listings.
 
-The rule: each is answered by one event, whatever goes wrong; what has to wait for the core is a
-coroutine, which the caller runs in a task of its own.
+The rule: each is answered by one event, whatever goes wrong; a request that has to wait for the
+core is a coroutine, which the caller runs in a task of its own.
 """
 
 import logging
@@ -75,15 +75,15 @@ class Endpoint:
     """The two ends of a connection."""
 
     service_url: str
-    """Where this client reached us."""
+    """The URL by which the client reached the broker, or should."""
     address: str
-    """Where it comes from."""
+    """The address that it comes from."""
     certificate: Certificate = field(default_factory=dict)
-    """What it showed; empty without TLS."""
+    """The certificate that it showed; empty without TLS."""
     is_brought: bool = False
-    """It only asks here: it is to come to ``service_url`` to use topics."""
+    """It only asks here, and must connect to ``service_url`` to use topics."""
     is_through: bool = False
-    """That is to be reached as this was."""
+    """It is to connect there by the same route as here."""
 
 
 class Requests:
@@ -111,7 +111,7 @@ class Requests:
     # Producers
 
     async def open_producer(self, effect: effects.OpenProducer) -> None:
-        """Find or make the topic, take the name."""
+        """Find or create the topic, and take the name."""
         try:
             self.check_owned(effect.topic)
             topic = await open_topic(self._context, effect.topic, create=True)
@@ -125,14 +125,14 @@ class Requests:
             self._connection.tell(events.ProducerRefused(effect.key, refusal_of_writer(error)))
 
     def check_owned(self, topic: TopicName) -> None:
-        """Raise :class:`RequestRefused` unless topics there are used by this connection."""
+        """Raise :class:`RequestRefused` unless this connection may use the topic here."""
         if self._endpoint.is_brought:
             raise self._context.ownership.refusal(topic)
         self._context.ownership.check(topic)
 
     async def _brought(self, topic: TopicName, schema: Schema | None) -> bytes:
-        """The version of a schema that a client brings, none for plain bytes. Raises
-        :class:`IncompatibleSchema`, also where one is demanded."""
+        """Return the version of the schema that a client brings, none for plain bytes. Raises
+        :class:`IncompatibleSchema`, also if a schema is required."""
         policies, schemas = self._context.namespaces.policies(topic), self._context.schemas
         if schema is not None:
             may_add = policies.may_update_schema is not False
@@ -144,7 +144,7 @@ class Requests:
         return b""
 
     def _check_demands(self, effect: effects.OpenProducer) -> None:
-        """Raise :class:`RequestRefused` unless the producer brings what its topic demands."""
+        """Raise :class:`RequestRefused` unless the producer does what its topic requires."""
         name, policies = effect.topic, self._context.namespaces.policies(effect.topic)
         if policies.encryption_required and not effect.encrypted:
             raise RequestRefused(pb.MetadataError, f"Encryption is required in topic {name}")
@@ -160,7 +160,7 @@ class Requests:
             raise NotAllowed(NO_INITIAL) from error
 
     async def _check_open(self, topic: Topic, name: TopicName) -> None:
-        """Raise unless something may be added to the topic."""
+        """Raise unless messages may be added to the topic."""
         if topic.id in self._context.namespaces.ended:
             raise TopicTerminated("Topic was already terminated")
         now_ms = self._context.clock.wall_ms()
@@ -171,7 +171,7 @@ class Requests:
             )
 
     async def _claim(self, topic: Topic, effect: effects.OpenProducer, version: bytes) -> None:
-        """Have the producer take its name. Whoever is in the way on a dead connection goes."""
+        """Claim the producer's name; producers in the way on dead connections are removed."""
         producers = self._context.producers
         self._context.deduplications.refresh(topic)
         self._context.throttles.refresh(topic)
@@ -204,14 +204,14 @@ class Requests:
     # Topics
 
     def makes_partitions(self, effect: effects.FindTopic) -> bool:
-        """The topic comes to be, with partitions, by being asked for."""
+        """Return whether asking for the topic creates it, with partitions."""
         topics = self._context.topics
         if self._context.ownership.elsewhere(effect.topic.namespace) is not None:
             return False
         return not effect.lookup and effect.create and bool(topics.partitions_to_make(effect.topic))
 
     def find_topic(self, effect: effects.FindTopic) -> None:
-        """Tell whether a topic is there, or may be made."""
+        """Answer whether a topic exists, or may be created."""
         context, failure = self._context, None
         elsewhere = context.ownership.elsewhere(effect.topic.namespace)
         if elsewhere is not None:
@@ -224,7 +224,7 @@ class Requests:
         self._found(effect, failure, context.namespaces.partitions(effect.topic))
 
     async def make_partitions(self, effect: effects.FindTopic) -> None:
-        """Find out how many partitions the topic has; it may come to be by that."""
+        """Answer how many partitions the topic has, which may create it."""
         failure, count = None, 0
         try:
             count = await self._context.topics.partitions(effect.topic, create=effect.create)
@@ -233,8 +233,8 @@ class Requests:
         self._found(effect, failure, count)
 
     def _tell_where(self, effect: effects.FindTopic, placement: Placement) -> None:
-        """The topic is served elsewhere: a client that looks it up is told where, another that it
-        asked the wrong broker."""
+        """Answer for a topic served elsewhere: a lookup is told where, any other request that this
+        is the wrong broker."""
         url = ""
         if effect.lookup and isinstance(placement, Elsewhere):
             assigned = assigned_to(placement.addresses)
@@ -266,7 +266,7 @@ class Requests:
     # Subscriptions
 
     async def seek(self, effect: effects.Seek) -> None:
-        """Move the subscription; whatever goes wrong is UnknownError, as in Pulsar."""
+        """Move the subscription; any failure is UnknownError, as in Pulsar."""
         failure = None
         attached = self._consumers.find(effect.key)
         what = BY_TIME if effect.place is None else BY_PLACE
@@ -284,7 +284,7 @@ class Requests:
         self._connection.tell(events.SeekDone(effect.key, effect.request_id, failure))
 
     async def unsubscribe(self, effect: effects.Unsubscribe) -> None:
-        """Remove the subscription, if the consumer has it for itself or insists."""
+        """Remove the subscription, if the consumer is its only one or forces it."""
         failure = None
         attached = self._consumers.find(effect.key)
         if attached is None:
@@ -310,7 +310,7 @@ class Requests:
     # Identity
 
     async def authenticate(self, effect: effects.Authenticate) -> None:
-        """Look at what the client proves itself with."""
+        """Check the client's proof of identity."""
         endpoint, authenticator = self._endpoint, self._context.authenticator
         try:
             host = endpoint.address.rpartition(":")[0]
@@ -328,12 +328,12 @@ class Requests:
     # Answered at once
 
     def find_schema(self, effect: effects.FindSchema) -> None:
-        """Tell a topic's schema."""
+        """Answer with a topic's schema."""
         version = self._context.schemas.find(effect.topic, effect.number)
         self._connection.tell(events.SchemaFound(effect.request_id, effect.topic, version))
 
     def describe(self, effect: effects.DescribeConsumer) -> None:
-        """Tell how a consumer does."""
+        """Answer with a consumer's statistics."""
         attached = self._consumers.find(effect.key)
         if attached is not None:
             self._connection.tell(

@@ -1,7 +1,7 @@
 """Transactions of one connection: what its session asks of the coordinator, carried out.
 
 The rule: each request is answered by one event, whatever goes wrong. What belongs to a transaction
-is counted before its task begins, so that no commit that is asked for later passes it.
+is counted before its task begins, so that no commit asked for later overtakes it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -30,12 +30,12 @@ from arneb_pulsar.transactions.states import TransactionId
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 Spawn = Callable[[Callable[[], Awaitable[None]]], None]
-"""Runs something in a task of the connection, as a request of its."""
+"""Runs something in a task of the connection, as one of its requests."""
 
 Parts = dict[Position, tuple[int, int]]
 
 REQUEST_BYTES: Final = 32
-"""What NEW_TXN and END_TXN are asked with."""
+"""The size of a NEW_TXN or END_TXN command."""
 
 
 class ConnectionTransactions:
@@ -48,13 +48,13 @@ class ConnectionTransactions:
         self._connection = connection
         self._tasks = tasks
         self.units_left = 0
-        """So much more may be done in this turn."""
+        """How much more may be done in this turn, in small requests."""
 
     def __repr__(self) -> str:
         return f"<ConnectionTransactions {self._context.transactions!r}>"
 
     def begin(self, effect: BeginTransaction) -> None:
-        """Open another one."""
+        """Begin a transaction."""
         if self._context.transactions.is_ready:
             self._begin(effect)
         else:
@@ -89,7 +89,7 @@ class ConnectionTransactions:
             self._answer(TransactionAnswered(effect.request_id, kind, None, error.failure))
 
     def join(self, effect: JoinTransaction) -> None:
-        """Have topics or subscriptions take part."""
+        """Let topics or subscriptions take part."""
         kind, failure = TransactionRequest.ADD_PARTITION, None
         self.units_left -= 1 + len(effect.partitions) + len(effect.subscriptions)
         if effect.subscriptions:
@@ -111,7 +111,7 @@ class ConnectionTransactions:
         self._answer(TransactionAnswered(effect.request_id, kind, effect.transaction, failure))
 
     def end(self, effect: EndTransaction) -> None:
-        """Commit, or abort."""
+        """Commit or abort."""
 
         def ended(error: CommitFailed | None) -> None:
             self._tasks.ended(REQUEST_BYTES)
@@ -131,7 +131,7 @@ class ConnectionTransactions:
             self._tasks.spawn(self._end, effect, REQUEST_BYTES)
 
     async def _end(self, effect: EndTransaction) -> None:
-        """The same, whatever it has to wait for."""
+        """As :meth:`end`, when there is more to wait for than a commit."""
         failure = None
         try:
             await self._context.transactions.end(
@@ -150,7 +150,7 @@ class ConnectionTransactions:
     def acknowledge(
         self, effect: AcknowledgeInTransaction, attached: AttachedConsumer, spawn: Spawn
     ) -> None:
-        """Acknowledge as a part of it."""
+        """Acknowledge as part of a transaction."""
         try:
             found = self._context.transactions.find(effect.transaction, self._connection.caller)
         except RequestRefused as refused:
@@ -213,8 +213,8 @@ class ConnectionTransactions:
 def _through(
     subscription: Subscription, until: Position, masks: Mapping[Position, int]
 ) -> tuple[list[Position], dict[Position, int]]:
-    """What is neither acknowledged nor withheld up to a place: whole entries, and of batches some
-    messages; ``masks``: of that at ``until``, only these."""
+    """Return what is neither acknowledged nor withheld up to ``until``: whole entries, and messages
+    of batches; of those in ``masks``, only these messages."""
     whole: list[Position] = []
     parts: dict[Position, int] = {}
     for place in subscription.unacknowledged(ACKS_MAX + 1):
@@ -231,5 +231,5 @@ def _through(
 
 
 def _full(topic: str) -> str:
-    """The name as it is listed. Raises :class:`InvalidTopicName`."""
+    """Return the full topic name. Raises :class:`InvalidTopicName`."""
     return str(parse_topic(topic))

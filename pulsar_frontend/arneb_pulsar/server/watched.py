@@ -1,7 +1,7 @@
-"""Watched sinks: what a consumer gets is seen by the onlooker on its way.
+"""Watched sinks: show the onlooker what a consumer gets.
 
-The rule: there is such a sink where somebody looked on when the consumer was attached, and what
-goes through it is delivered as it would have been.
+The rule: a consumer has such a sink if there was an onlooker when it was attached; deliveries
+through it are not changed.
 """
 
 from arneb_core.api.consumers import Sink
@@ -33,7 +33,7 @@ class WatchedSink:
         return f"<WatchedSink {self._sink!r}>"
 
     def deliver(self, run: Deliveries) -> None:
-        """Have the run seen, and pass it on."""
+        """Show the run to the onlooker, and pass it on."""
         self._onlooker.delivered(client_of(self._connection), self._topic, self._subscription, run)
         self._sink.deliver(run)
 
@@ -47,5 +47,5 @@ class WatchedSink:
 
 
 def client_of(connection: ClientConnection) -> Client:
-    """Whom an onlooker is told of."""
+    """Return the client that an onlooker is told of."""
     return Client(connection.address, connection.caller.role or "")

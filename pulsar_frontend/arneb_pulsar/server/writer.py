@@ -1,10 +1,9 @@
-"""The writing half of a connection: one flush for each wake-up, and what is full.
+"""The writing half of a connection: one flush for each wake-up, and when it is full.
 
-The rule: what only who leads may say is written while the lease holds, or not at all. A task
-writes, for a flush may wait for a long turn in its middle; but for what there is to say at the end
-of the connection's own turn, which goes straight to a plain socket that takes it. Why AMQP's
-connections write otherwise is told in
-docs/decisions/0013-two-ways-of-writing-to-a-socket.md.
+The rule: what only the leader may say is written while the lease holds, or not at all. A task
+writes, since a flush may wait for a long turn in the middle; only what is due at the end of the
+connection's own turn goes straight to a plain socket, if that takes it. Why AMQP's connections
+write otherwise is told in docs/decisions/0013-two-ways-of-writing-to-a-socket.md.
 """
 
 from collections.abc import Callable
@@ -18,14 +17,14 @@ from arneb_core.api.long_turns import LongTurns
 from arneb_core.api.plain_stream import PlainStream
 
 PIECE_BYTES: Final = 256 * 1024
-"""Written at once, so that a slow but living client makes visible progress."""
+"""Bytes written at once, so that a slow but living client makes visible progress."""
 
 PIECE_WITHIN_S: Final = 60.0
-"""A client that takes no piece for so long does not read at all; two keep-alive intervals."""
+"""A client that takes no piece for this long does not read at all: two keep-alive intervals."""
 
 
 class Speaking(Protocol):
-    """What has something to send: a session, as its writer knows it."""
+    """A session, as its writer knows it: it has something to send."""
 
     @property
     def has_unsaid(self) -> bool:
@@ -33,15 +32,15 @@ class Speaking(Protocol):
         ...
 
     def data_to_send(self) -> list[bytes]:
-        """The frames that wait, as far as a turn goes."""
+        """Return the frames that wait, or one turn's part of them."""
         ...
 
 
 class Writer:
-    """Sends what the session has to say.
+    """Sends what the session has to send.
 
-    Past ``full_bytes`` it is full. Invariants: ``_sending_bytes`` is what was taken and is not yet
-    sent; ``_busy`` while something is due or under way.
+    Beyond ``full_bytes`` it is full. Invariants: ``_sending_bytes`` is the size of what was taken
+    and is not sent yet; ``_busy`` is set while something is due or under way.
     """
 
     def __init__(
@@ -58,31 +57,31 @@ class Writer:
         self._long_turns = long_turns
         self._lease = lease
         self.is_leased = False
-        """What there is to say has messages or answers in it, which were made under the lease; a
-        process may stand still before it writes them."""
+        """What is to be sent has messages or answers that were made under the lease; the process
+        may be suspended before it writes them."""
         self._woken = trio.Event()
         self._flushed = trio.Event()
         self._busy = False
         self._sending_bytes = 0
         self.sent_bytes = 0
-        """Since the connection was opened."""
+        """Bytes sent since the connection was opened."""
         self._torn = False
         self._plain = stream if isinstance(stream, PlainStream) else None
         self._left = b""
-        """What the kernel did not take of what was said at once."""
+        """What the kernel did not take of a write by :meth:`say`."""
 
     def __repr__(self) -> str:
         state = "torn" if self._torn else "busy" if self._busy else "idle"
         return f"<Writer {state}, {self._sending_bytes} bytes of {self._full_bytes} under way>"
 
     def wake(self) -> None:
-        """There may be something to send."""
+        """Have the task send what there may be."""
         self._busy = True
         self._woken.set()
 
     def say(self) -> bool:
-        """Say at once what there is to say, if that can be; True if all of it is on its way and
-        something was. Otherwise it is as :meth:`wake`."""
+        """Send what there is at once, if possible; return True if there was something and all of it
+        was sent. Otherwise as :meth:`wake`."""
         if self._plain is None or self._busy:
             self.wake()
             return False
@@ -105,7 +104,7 @@ class Writer:
         return sent > 0
 
     def is_full(self, waiting_bytes: int) -> bool:
-        """Is too much underway, with ``waiting_bytes`` still at the session?"""
+        """Return whether too much is under way, with ``waiting_bytes`` still at the session."""
         return self._sending_bytes + waiting_bytes > self._full_bytes
 
     async def flushed(self) -> None:
@@ -131,14 +130,14 @@ class Writer:
     async def farewell(self) -> None:
         """Send what is still there, unless the stream ends inside a frame already."""
         if not self._torn:
-            # If the client is gone there is nobody to say goodbye to.
+            # The client may be gone already.
             with suppress(trio.BrokenResourceError, trio.ClosedResourceError):
                 await self._flush()
 
     async def _flush(self) -> None:
         await self._flush_some()
         while self._session.has_unsaid:
-            # Others first: what there is to say takes as long as it may at once.
+            # Others first: one part takes as long as a turn may.
             await self._long_turns.next()
             await self._flush_some()
 
