@@ -1,6 +1,6 @@
 """Ack sets: which messages of a batch are not acknowledged yet.
 
-An ack set is a bit set in 64-bit words, bit set = still unacknowledged; words of zeros at its end
+An ack set is a bit set of 64-bit words; a set bit means still unacknowledged. Zero words at its end
 are left out, so it does not say how many messages the batch has.
 """
 
@@ -16,7 +16,7 @@ ALL_MESSAGES: Final = (1 << BATCH_MESSAGES_MAX) - 1
 
 
 def mask_of(words: Sequence[int]) -> int:
-    """The messages still unacknowledged in an ack set: bit *i* for message *i*.
+    """Return the messages still unacknowledged in an ack set: bit *i* for message *i*.
 
     Words beyond the largest batch are left out.
     """
@@ -25,11 +25,11 @@ def mask_of(words: Sequence[int]) -> int:
 
 
 def done_mask(words: Sequence[int]) -> int:
-    """The messages that an ack set calls done; bits beyond the batch are set as well."""
+    """Return the messages that an ack set acknowledges; bits beyond the batch are set as well."""
     return ALL_MESSAGES ^ mask_of(words)
 
 
 def words_of(mask: int) -> tuple[int, ...]:
-    """The words of an ack set, without zeros at the end."""
+    """Return the words of an ack set, without zeros at the end."""
     count = (mask.bit_length() + WORD_BITS - 1) // WORD_BITS
     return unpack(f"<{count}q", mask.to_bytes(count * 8, "little"))

@@ -21,7 +21,7 @@ SIZE: Final = Struct(">I")
 
 
 def split_batch(payload: bytes, count: int) -> list[tuple[SingleMessageMetadata, bytes]]:
-    """The ``count`` messages of a batch payload.
+    """Return the ``count`` messages of a batch payload.
 
     Raises :class:`PayloadError` when it holds fewer or more.
     """
@@ -45,8 +45,8 @@ def split_batch(payload: bytes, count: int) -> list[tuple[SingleMessageMetadata,
 
 
 def batch_starts(payload: bytes, count: int) -> "array[int]":
-    """Where each of the ``count`` messages of a batch payload begins; raises as
-    :func:`split_batch`, and takes a fifth of its time: half a microsecond a message."""
+    """Return where each of the ``count`` messages of a batch payload begins. Raises as
+    :func:`split_batch`, and takes a fifth of its time: half a microsecond per message."""
     starts, at, end = array("L"), 0, len(payload)
     read, size_at = SingleMessageMetadata.FromString, SIZE.unpack_from
     try:
@@ -67,7 +67,7 @@ def batch_starts(payload: bytes, count: int) -> "array[int]":
 
 
 def message_at(payload: bytes, at: int) -> tuple[SingleMessageMetadata, bytes]:
-    """The message of a batch payload that begins at ``at``; see :func:`batch_starts`."""
+    """Return the message of a batch payload that begins at ``at``; see :func:`batch_starts`."""
     metadata, start = _single_metadata(payload, at, 0)
     return metadata, payload[start : start + metadata.payload_size]
 
@@ -84,7 +84,7 @@ def _single_metadata(payload: bytes, at: int, index: int) -> tuple[SingleMessage
 
 
 def join_batch(messages: list[tuple[SingleMessageMetadata, bytes]]) -> bytes:
-    """A batch payload; sets each metadata's ``payload_size``."""
+    """Make a batch payload; sets each metadata's ``payload_size``."""
     parts: list[bytes] = []
     for metadata, payload in messages:
         metadata.payload_size = len(payload)

@@ -5,8 +5,8 @@
     [0x0e01][crc32c u32][metadata size u32][MessageMetadata][payload]
                         `--------- what the checksum covers ---------'
 
-Old clients leave out the first two fields; their payloads are taken as they are. The whole
-is called a *body* here: it is what an entry keeps behind its header.
+Old clients leave out the first two fields; their payloads are accepted as they are. The whole is
+called a *body* here: it is what an entry keeps behind its header.
 """
 
 import sys
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from arneb_pulsar.wire.errors import ChecksumMismatch, PayloadError
 
-# A broker has loaded the extension by itself, without what the package brings along (the core's
+# A broker has already loaded the bare extension, without the package around it (the core's
 # `api.checksum`); a client has no core.
 if TYPE_CHECKING or "crc32c._crc32c" not in sys.modules:
     from crc32c import crc32c
@@ -29,7 +29,7 @@ SIZE: Final = Struct(">I")
 COVERED_OFFSET: Final = len(MAGIC) + CHECKSUM.size
 
 VIEW_BYTES_MIN: Final = 4096
-"""From here on a memoryview is cheaper than a copy of the bytes."""
+"""Bytes from which on a memoryview is cheaper than a copy."""
 
 
 def verify_body(body: bytes) -> None:
@@ -46,7 +46,7 @@ def verify_body(body: bytes) -> None:
 
 
 def split_body(body: bytes, offset: int = 0) -> tuple[bytes, int]:
-    """The metadata's bytes, and where the payload behind them begins.
+    """Return the metadata's bytes, and where the payload behind them begins.
 
     ``offset`` is where the body begins in the bytes given: an entry is passed whole, so that
     a large payload is not copied. Does not look at the checksum. Raises :class:`PayloadError`.
@@ -63,17 +63,17 @@ def split_body(body: bytes, offset: int = 0) -> tuple[bytes, int]:
 
 
 def metadata_bytes(body: bytes) -> int:
-    """The size of the metadata of a body that :func:`join_body` made."""
+    """Return the size of the metadata in a body made by :func:`join_body`."""
     size: int = SIZE.unpack_from(body, COVERED_OFFSET)[0]
     return size
 
 
 def without_checksum(body: bytes) -> bytes:
-    """The body as clients of old send and read it."""
+    """Return the body as old clients send and read it."""
     return body[COVERED_OFFSET:] if body[:2] == MAGIC else body
 
 
 def join_body(metadata: bytes, payload: bytes) -> bytes:
-    """Headers and payload, with their checksum."""
+    """Make a body of metadata and payload, with a checksum."""
     covered = SIZE.pack(len(metadata)) + metadata + payload
     return MAGIC + CHECKSUM.pack(crc32c(covered)) + covered

@@ -1,8 +1,8 @@
 """Commands: reading those of clients, and building the broker's.
 
-Unasked, only commands that Pulsar's C++ client knows are said (and so those of the Python and
-Node clients, which are made on it): it closes the connection on any other. Each builder
-returns a whole frame.
+Unasked, only commands that Pulsar's C++ client knows are sent, since it closes the connection on
+any other, as do the Python and Node clients, which are built on it. Each builder returns a whole
+frame.
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 PROTOCOL_VERSION: Final = 21
 
 NO_REQUEST: Final = (1 << 64) - 1
-"""The request id of what the broker says unasked."""
+"""The request id of what the broker sends unasked."""
 
 FIELD_OF: Final = {
     field.number: field.name for field in BaseCommand.DESCRIPTOR.fields if field.name != "type"
@@ -57,7 +57,7 @@ FIELD_OF: Final = {
 
 
 def parse_command(data: bytes) -> BaseCommand:
-    """The command in ``data``, with every required field and the field of its type set.
+    """Return the command in ``data``, with all required fields and the field of its type set.
 
     Raises :class:`CommandError`.
     """
@@ -74,7 +74,7 @@ def parse_command(data: bytes) -> BaseCommand:
 
 
 def connected(server_version: str, protocol_version: int, message_bytes_max: int) -> bytes:
-    """The answer to CONNECT. Feature flags that stay unset have clients use what always works."""
+    """The answer to CONNECT. With feature flags left unset, clients use what always works."""
     flags = FeatureFlags(
         supports_topic_watchers=True,
         supports_get_partitioned_metadata_without_auto_creation=True,
@@ -89,7 +89,7 @@ def connected(server_version: str, protocol_version: int, message_bytes_max: int
 
 
 def auth_challenge(server_version: str, protocol_version: int) -> bytes:
-    """Asks for another proof of identity; the bytes are those that Pulsar's brokers send."""
+    """Ask for another proof of identity, with the bytes that Pulsar's brokers send."""
     challenge = AuthData(auth_data=b"PulsarAuthRefresh")
     command = CommandAuthChallenge(
         server_version=server_version, challenge=challenge, protocol_version=protocol_version
@@ -133,8 +133,8 @@ def _partitions(reply: CommandPartitionedTopicMetadataResponse) -> bytes:
 
 
 def lookup_connect(request_id: int, service_url: str, *, same_way: bool = False) -> bytes:
-    """The answer to LOOKUP: this broker has the topic. Those that came by TLS stay with it.
-    ``same_way``: it is to be reached as it was reached now, whatever its name."""
+    """The answer to LOOKUP: the broker that has the topic. A TLS URL is told as such. ``same_way``:
+    the client is to connect by the route it uses now, whatever the broker's name."""
     reply = CommandLookupTopicResponse(
         request_id=request_id,
         response=CommandLookupTopicResponse.Connect,
@@ -172,7 +172,7 @@ def topics_of_namespace(
 def topics_watched(
     request_id: int, watcher_id: int, topics: Sequence[str], topics_hash: str
 ) -> bytes:
-    """The answer to WATCH_TOPIC_LIST, which C++ clients do not know, nor do they ask."""
+    """The answer to WATCH_TOPIC_LIST; C++ clients do not know it, and never ask."""
     reply = CommandWatchTopicListSuccess(
         request_id=request_id, watcher_id=watcher_id, topic=topics, topics_hash=topics_hash
     )
@@ -183,7 +183,7 @@ def topics_watched(
 def topics_changed(
     watcher_id: int, new: Sequence[str], gone: Sequence[str], topics_hash: str
 ) -> bytes:
-    """What a watcher is told, unasked."""
+    """The news for a watcher, sent unasked."""
     update = CommandWatchTopicUpdate(
         watcher_id=watcher_id, new_topics=new, deleted_topics=gone, topics_hash=topics_hash
     )
@@ -191,7 +191,7 @@ def topics_changed(
 
 
 def topics_unchanged(request_id: int, topics_hash: str) -> bytes:
-    """The answer to a client that knows the list by its hash."""
+    """The answer to a client that has the list already, by its hash."""
     reply = CommandGetTopicsOfNamespaceResponse(
         request_id=request_id, topics_hash=topics_hash, changed=False
     )
@@ -217,7 +217,7 @@ def producer_success(
         request_id=request_id,
         producer_name=name,
         last_sequence_id=last_sequence_id,
-        # The Java client takes a missing version for a broken connection.
+        # To Java's client a missing version means a broken connection.
         schema_version=schema_version,
     )
     if epoch is not None:
@@ -235,8 +235,8 @@ def send_error(producer_id: int, sequence_id: int, code: ServerError, text: str)
 
 
 def close_producer(producer_id: int, url: str = "", url_tls: str = "") -> bytes:
-    """The broker's own CLOSE_PRODUCER: "look the topic up again and come back", or there, if a URL
-    is told, which older clients do not look at."""
+    """The broker's own CLOSE_PRODUCER: the client is to look the topic up again and reconnect, or
+    to connect to the URL given, which older clients ignore."""
     command = CommandCloseProducer(
         producer_id=producer_id,
         request_id=NO_REQUEST,
@@ -247,7 +247,7 @@ def close_producer(producer_id: int, url: str = "", url_tls: str = "") -> bytes:
 
 
 def close_consumer(consumer_id: int, url: str = "", url_tls: str = "") -> bytes:
-    """The broker's own CLOSE_CONSUMER: "subscribe again", or there."""
+    """The broker's own CLOSE_CONSUMER: the client is to subscribe again, or at the URL given."""
     command = CommandCloseConsumer(
         consumer_id=consumer_id,
         request_id=NO_REQUEST,
@@ -258,7 +258,7 @@ def close_consumer(consumer_id: int, url: str = "", url_tls: str = "") -> bytes:
 
 
 def active_consumer_change(consumer_id: int, is_active: bool) -> bytes:
-    """A failover consumer gets everything from now on, or nothing."""
+    """The news that a failover consumer gets everything from now on, or nothing."""
     change = CommandActiveConsumerChange(consumer_id=consumer_id, is_active=is_active)
     return _frame(
         BaseCommand(type=BaseCommand.ACTIVE_CONSUMER_CHANGE, active_consumer_change=change)
@@ -266,7 +266,7 @@ def active_consumer_change(consumer_id: int, is_active: bool) -> bytes:
 
 
 def reached_end_of_topic(consumer_id: int) -> bytes:
-    """Everything is acknowledged, and nothing will be added to the topic."""
+    """The news that everything is acknowledged and nothing more will be appended."""
     end = CommandReachedEndOfTopic(consumer_id=consumer_id)
     return _frame(BaseCommand(type=BaseCommand.REACHED_END_OF_TOPIC, reachedEndOfTopic=end))
 
@@ -325,8 +325,8 @@ def transaction_response(
     transaction: tuple[int, int] | None,
     failure: tuple[ServerError, str] | None,
 ) -> bytes:
-    """The answer of that type to a command about a transaction, which is named by its most and
-    least bits. No C++ client knows it, nor asks."""
+    """The answer of type ``kind`` to a command about a transaction, given by its most and least
+    bits. C++ clients do not know it, and never ask."""
     command = BaseCommand(type=BaseCommand.Type.ValueType(kind))
     reply = getattr(command, FIELD_OF[kind])
     reply.request_id = request_id

@@ -1,10 +1,10 @@
 """The four compressions of Pulsar payloads.
 
-Brokers store payloads as they come; only the codec looks inside. Three come from cramjam,
-one wheel without dependencies, instead of three packages (lz4, zstandard, python-snappy), of
-which the last needs a system library; ZLIB is Python's own, which reads what Java's client writes:
-a stream that is flushed and never finished. What is made has the size that the metadata promises,
-so a payload that grows further is refused before it can fill the memory.
+Brokers store payloads as they come; only the codec looks inside. Three compressions come from
+cramjam, one wheel without dependencies, instead of three packages (lz4, zstandard, python-snappy),
+of which the last needs a system library; ZLIB is Python's own, which reads what Java's client
+writes: a stream that is flushed and never finished. The output must have the size that the metadata
+states, so a payload that expands further is refused before it can fill the memory.
 """
 
 import zlib
@@ -40,7 +40,7 @@ FILLS: Final[dict[int, tuple[str, Fill]]] = {
 
 
 def decompress(data: bytes, compression: int, size: int) -> bytes:
-    """``data`` as it was before compression, which must be ``size`` bytes.
+    """Return ``data`` as it was before compression, which must be ``size`` bytes.
 
     Raises :class:`PayloadError` for an unknown compression, a damaged payload or another size.
     """

@@ -1,7 +1,7 @@
 """What can be wrong with bytes from a client.
 
 * :class:`WireError`
-    * :class:`FrameError` - sizes that no frame has; the stream cannot be read on
+    * :class:`FrameError` - impossible sizes; the rest of the stream cannot be read
     * :class:`CommandError` - a frame whose command cannot be parsed
     * :class:`PayloadError` - a payload that is not in the protocol's form
         * :class:`ChecksumMismatch` - its bytes were damaged on the way
@@ -13,7 +13,7 @@ class WireError(ValueError):
 
 
 class FrameError(WireError):
-    """A frame whose sizes cannot be right."""
+    """A frame with impossible sizes."""
 
 
 class CommandError(WireError):

@@ -1,11 +1,11 @@
-"""Frames: how commands and payloads stand in the stream.
+"""Frames: how commands and payloads are laid out in the stream.
 
 ::
 
     simple : [total u32][command size u32][BaseCommand]
     payload: [total u32][command size u32][BaseCommand][headers and payload]
 
-``total`` counts what follows it. The reader keeps no more than one incomplete frame and
+``total`` counts the bytes that follow it. The reader keeps no more than one incomplete frame, and
 knows nothing of what a frame means.
 """
 
@@ -15,30 +15,30 @@ from typing import Final
 from arneb_pulsar.wire.errors import FrameError
 
 MESSAGE_BYTES_MAX: Final = 5 * 1024 * 1024
-"""The payload of one SEND, without its headers, to which clients keep by themselves; announced
-in CONNECTED. Pulsar's default. What is enforced is the size of the frame."""
+"""Bytes of the payload of one SEND, without its headers; announced in CONNECTED, and kept by
+clients themselves. Pulsar's default. Only the size of the frame is enforced."""
 
 AROUND_BYTES_MAX: Final = 10 * 1024
-"""Of a frame beside its payload, the ``total`` field included; Pulsar leaves the same room for
-command and headers."""
+"""Bytes of a frame besides its payload, the ``total`` field included; Pulsar leaves the same room
+for command and headers."""
 
 FRAME_BYTES_MAX: Final = MESSAGE_BYTES_MAX + AROUND_BYTES_MAX
-"""A whole frame."""
+"""Bytes of a whole frame."""
 
 SIZES: Final = Struct(">II")
 SIZES_BYTES: Final = SIZES.size
 SIZE_BYTES: Final = 4
 
 Frames = tuple[list[bytes], list[bytes]]
-"""The bytes of each command, and beside it the headers and payload behind it (empty if there
-are none). Two lists, because runs of SENDs are worked through by column."""
+"""The bytes of each command, and for each the headers and payload behind it (empty if there are
+none). Two lists, because runs of SENDs are processed by column."""
 
 
 class FrameReader:
     """Cuts a stream of bytes into frames; feed it with :meth:`receive`.
 
-    Invariant: what is buffered is shorter than ``_wanted``, so a large frame that arrives in
-    many pieces is put together once and not at every piece.
+    Invariant: less than ``_wanted`` bytes are buffered, so a large frame that arrives in many
+    pieces is joined once and not at every piece.
     """
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
@@ -47,21 +47,20 @@ class FrameReader:
         self._buffered = 0
         self._wanted = SIZES_BYTES
         self.error: FrameError | None = None
-        """Set once sizes came that no frame has; nothing is read any more."""
+        """Set once impossible sizes came; nothing is read any more."""
 
     def __repr__(self) -> str:
         state = str(self.error or f"{self._buffered} bytes of {self._wanted} wanted")
         return f"<FrameReader {state}>"
 
     def allow(self, frame_bytes_max: int) -> None:
-        """Take frames of that size from now on."""
+        """Take frames of up to that size from now on."""
         self._frame_bytes_max = frame_bytes_max
 
     def receive(self, data: bytes) -> Frames:
-        """The frames that ``data`` completes, in order.
+        """Return the frames that ``data`` completes, in order.
 
-        Look at :attr:`error` after handling them: the bytes behind the last of them may be
-        no frame.
+        Look at :attr:`error` after handling them: the bytes behind the last may not be a frame.
         """
         self._pieces.append(data)
         self._buffered += len(data)
@@ -105,12 +104,12 @@ class FrameReader:
 
 
 def simple_frame(command: bytes) -> bytes:
-    """The frame of a command that has no payload."""
+    """Return the frame of a command that has no payload."""
     size = len(command)
     return SIZES.pack(size + SIZE_BYTES, size) + command
 
 
 def payload_frame(command: bytes, payload: bytes) -> bytes:
-    """The frame of a command and the headers and payload that belong to it."""
+    """Return the frame of a command with its headers and payload."""
     size = len(command)
     return SIZES.pack(size + SIZE_BYTES + len(payload), size) + command + payload

@@ -15,8 +15,8 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 )
 
 BATCH_MESSAGES_MAX: Final = 1 << 16
-"""Messages in one batch. Clients make at most 1,000 unless told otherwise; the bound keeps the
-bit sets of half-acknowledged batches small."""
+"""Messages in one batch. Clients put in at most 1,000 unless configured otherwise; the bound keeps
+the bit sets of half-acknowledged batches small."""
 
 ENVELOPE: Final = Struct(">HII")
 """Magic, checksum and metadata size of a body; see :mod:`arneb_pulsar.wire.checksum`."""
@@ -25,7 +25,7 @@ MAGIC_NUMBER: Final = 0x0E01
 
 
 def parse_metadata(data: bytes) -> MessageMetadata:
-    """The metadata in ``data``. Raises :class:`PayloadError`."""
+    """Return the metadata in ``data``. Raises :class:`PayloadError`."""
     try:
         metadata = MessageMetadata.FromString(data)
     except DecodeError as error:
@@ -35,7 +35,7 @@ def parse_metadata(data: bytes) -> MessageMetadata:
 
 
 def _check_complete(metadata: MessageMetadata) -> None:
-    # Required fields are there when they are not zero; asking protobuf is slow.
+    # A required field is present if it is not zero; asking protobuf is slow.
     if metadata.sequence_id and metadata.publish_time and metadata.producer_name:
         return
     if not metadata.IsInitialized():
@@ -47,14 +47,14 @@ def _no_metadata(size: int) -> PayloadError:
 
 
 def ordering_key_of(metadata: MessageMetadata) -> bytes | None:
-    """The key that orders an entry: the ordering key, else the partition key."""
+    """Return the key that orders an entry: the ordering key, else the partition key."""
     if metadata.ordering_key:
         return metadata.ordering_key
     return partition_key_of(metadata)
 
 
 def partition_key_of(metadata: MessageMetadata) -> bytes | None:
-    """The partition key as the producer's application gave it; None if it gave none."""
+    """Return the partition key as the producer's application gave it; None if it gave none."""
     key = metadata.partition_key
     if not key and not metadata.HasField("partition_key"):
         return None
@@ -62,7 +62,7 @@ def partition_key_of(metadata: MessageMetadata) -> bytes | None:
 
 
 def key_of(metadata: MessageMetadata | SingleMessageMetadata) -> bytes | None:
-    """The partition key of a message, None if it has none."""
+    """Return the partition key of a message; None if it has none."""
     key = metadata.partition_key
     if not key and (metadata.null_partition_key or not metadata.HasField("partition_key")):
         return None
@@ -70,18 +70,18 @@ def key_of(metadata: MessageMetadata | SingleMessageMetadata) -> bytes | None:
 
 
 def properties_of(pairs: Sequence[KeyValue]) -> dict[str, str]:
-    """The properties of a message."""
+    """Return the properties of a message."""
     # A slice is a list; going through protobuf's own container costs twice as much.
     return {text_of(pair.key): text_of(pair.value) for pair in pairs[:]} if pairs else {}
 
 
 def text_of(value: str | bytes) -> str:
-    """A string field; one that is not UTF-8 is handed out by protobuf as bytes."""
+    """Return a string field as text; protobuf gives it as bytes if it is not UTF-8."""
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
 def refuse_unreadable(metadata: MessageMetadata) -> None:
-    """Raise :class:`PayloadError` if the payload means nothing to a broker by itself."""
+    """Raise :class:`PayloadError` if a broker cannot read the payload: encrypted, or a chunk."""
     if metadata.encryption_keys or metadata.encryption_algo:
         raise PayloadError("expected a readable message, got one encrypted by its producer")
     if metadata.num_chunks_from_msg > 1:
@@ -92,8 +92,8 @@ def refuse_unreadable(metadata: MessageMetadata) -> None:
 
 
 def decode_key(key: str | bytes, is_base64: bool) -> bytes:
-    """The bytes of a key field; base64 that is none is taken as it stands."""
-    # Protobuf hands out a string field that is not UTF-8 as bytes.
+    """Return the bytes of a key field; invalid base64 is taken literally."""
+    # Protobuf gives a string field that is not UTF-8 as bytes.
     raw = key if isinstance(key, bytes) else key.encode()
     if not is_base64:
         return raw

@@ -1,8 +1,8 @@
 """SEND commands, a run at a time.
 
-Hot path: clients number their messages, so of a run of SENDs all but the first can be foretold:
-the same bytes with the next sequence id. Comparing a list of them costs a tenth of parsing
-them. Property tests hold the result against protobuf.
+Hot path: clients number their messages, so all SENDs of a run but the first can be predicted: the
+same bytes with the next sequence id. Comparing a list of them costs a tenth of parsing them.
+Property tests compare the result with protobuf's.
 """
 
 from collections.abc import Sequence
@@ -24,12 +24,12 @@ FIELD_SEQUENCE_ID: Final = b"\x10"
 
 
 def parse_send(data: bytes) -> CommandSend | None:
-    """The SEND in ``data`` if it is one in the form that clients write; None for the rest,
-    which :func:`arneb_pulsar.wire.commands.parse_command` must look at."""
+    """Return the SEND in ``data`` if it is one in the form that clients write; None for the rest,
+    which :func:`arneb_pulsar.wire.commands.parse_command` must parse."""
     size = len(data)
     if data[:3] != SEND_PREFIX or size <= SEND_OFFSET or data[3] != size - SEND_OFFSET:
         return None
-    # Required fields are there when they are not zero, or come first; asking protobuf is slow.
+    # A required field is present if it is not zero, or comes first; asking protobuf is slow.
     if data[SEND_OFFSET] != FIELD_PRODUCER_ID or data[3] >= 0x80:
         return None
     try:
@@ -42,8 +42,8 @@ def parse_send(data: bytes) -> CommandSend | None:
 
 
 def count_successors(commands: Sequence[bytes], at: int, send: CommandSend) -> int:
-    """How many commands behind ``commands[at]``, which holds ``send``, say the same with the
-    next sequence ids."""
+    """Count the commands behind ``commands[at]``, which holds ``send``, that differ from it only in
+    having the next sequence ids."""
     number = send.sequence_id
     parts = _around(commands[at], number)
     if parts is None or at + 1 >= len(commands):
@@ -52,7 +52,7 @@ def count_successors(commands: Sequence[bytes], at: int, send: CommandSend) -> i
     width = len(varint(number))
     if commands[at + 1] != before + varint(number + 1) + behind or number + 1 >= 1 << 64:
         return 0
-    # The numbers of one width share the bytes before them, which hold the command's length.
+    # Only numbers of one width share the bytes before them, which hold the command's length.
     bound = min(1 << 7 * width, 1 << 64)
     left = min(len(commands) - at - 1, bound - number - 1)
     expected = [before + each + behind for each in varints(number + 1, left)]
@@ -64,7 +64,7 @@ def count_successors(commands: Sequence[bytes], at: int, send: CommandSend) -> i
 
 
 def _around(command: bytes, number: int) -> tuple[bytes, bytes] | None:
-    """What stands before and behind the sequence id ``number``, in the usual form."""
+    """Return the bytes before and behind the sequence id ``number``, in the usual form."""
     at = SEND_OFFSET + 1
     while command[at] >= 0x80:  # the producer id
         at += 1

@@ -1,39 +1,39 @@
 """Base-128 varints, the integers of protobuf.
 
-Hot path: receipts and deliveries are packed by hand, a run at a time, because building
-them as protobuf objects costs three times as much. Consecutive numbers share all but their
-first byte within a page of 128, so :func:`varints` makes them with one addition each.
+Hot path: receipts and deliveries are packed by hand, a run at a time, because building them as
+protobuf objects costs three times as much. Within a page of 128, consecutive numbers share all but
+their first byte, so :func:`varints` makes them with one addition each.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 VARINT_BITS: Final = 7
-"""Of a number, in each byte."""
+"""Bits of the number in each byte."""
 
 LAST: Final = tuple(bytes((number,)) for number in range(128))
 """The one-byte varints, which are also the last byte of any longer one."""
 
 MORE: Final = tuple(bytes((number | 0x80,)) for number in range(128))
-"""A byte of seven bits that another byte follows."""
+"""Seven bits as a byte that is followed by another."""
 
 HIGH: Final = bytes(range(0x80, 0x100))
-"""The bytes that another one follows."""
+"""All bytes that are followed by another."""
 
 SEVEN_BITS: Final = bytes(byte & 0x7F for byte in range(0x100))
-"""A table that takes the highest bit away."""
+"""A translation table that clears the highest bit."""
 
 PAGES: Final = (b"", *LAST[1:], *(MORE[page & 0x7F] + LAST[page >> 7] for page in range(128, 512)))
-"""What follows the first byte of the numbers of a page of 128."""
+"""By page of 128 numbers, the bytes that follow the first one."""
 
 PAGED: Final = len(PAGES) << 7
-"""Below this one addition makes a varint: the number of any entry in a ledger of 50,000."""
+"""Below this, one addition makes a varint: enough for any entry of a ledger of 50,000."""
 
 NEGATIVE_BITS: Final = 1 << 64
 
 
 def varint(number: int) -> bytes:
-    """``number`` as a varint; negative numbers as the protocol's 64-bit two's complement."""
+    """Return ``number`` as a varint; a negative one as 64-bit two's complement."""
     if number < 0:
         number += NEGATIVE_BITS
     if number < 0x80:
@@ -51,7 +51,7 @@ def varint(number: int) -> bytes:
 
 
 def six_bytes_varint(data: bytes) -> int:
-    """The number of a varint of six bytes, which all times of day have from 2004 to 2109."""
+    """Return the number of a six-byte varint, as all times in ms from 2004 to 2109 have."""
     bits = int.from_bytes(data, "little")
     return (
         bits & 0x7F
@@ -64,7 +64,7 @@ def six_bytes_varint(data: bytes) -> int:
 
 
 def from_varint(data: bytes) -> int:
-    """The number of a varint of any length."""
+    """Return the number of a varint of any length."""
     number = 0
     for byte in reversed(data):
         number = number << 7 | byte & 0x7F
@@ -72,8 +72,8 @@ def from_varint(data: bytes) -> int:
 
 
 def from_varints(columns: Sequence[bytes]) -> list[int] | None:
-    """The numbers of varints of one length, of at most four bytes; ``columns`` has their first
-    bytes, their second ones and so on. None if some are not of that length."""
+    """Return the numbers of varints of one length, at most four bytes; ``columns`` has all first
+    bytes, all second bytes and so on. None if some have another length."""
     *more, last = columns
     if not last.isascii() or any(column.translate(None, HIGH) for column in more):
         return None
@@ -92,7 +92,7 @@ def from_varints(columns: Sequence[bytes]) -> list[int] | None:
 
 
 def varints(first: int, count: int) -> list[bytes]:
-    """The varints of ``first``, ``first + 1``, … (``count`` of them; none negative)."""
+    """Return the varints of ``first``, ``first + 1``, … (``count`` of them; none negative)."""
     found: list[bytes] = []
     for low, high, page in _pages(first, first + count):
         if page:
@@ -104,7 +104,7 @@ def varints(first: int, count: int) -> list[bytes]:
 
 
 def scattered_varints(numbers: Sequence[int]) -> list[bytes]:
-    """The varints of ``numbers``, none of which is negative, in any order."""
+    """Return the varints of ``numbers``, in any order, none of them negative."""
     if max(numbers) >= PAGED:
         return list(map(varint, numbers))
     return [
@@ -114,7 +114,7 @@ def scattered_varints(numbers: Sequence[int]) -> list[bytes]:
 
 
 def _pages(start: int, stop: int) -> Iterator[tuple[int, int, int]]:
-    """The pages of 128 numbers that ``start:stop`` touches: (low, high, page number)."""
+    """Yield the pages of 128 numbers that ``start:stop`` touches: (low, high, page number)."""
     while start < stop:
         page, low = start >> 7, start & 0x7F
         high = min(128, low + stop - start)

@@ -1,4 +1,4 @@
-"""Makes ``pulsar_pb2.py`` and its stub from ``pulsar.proto``, and proves that they are current.
+"""Makes ``pulsar_pb2.py`` and its stub from ``pulsar.proto``, and checks that they are current.
 
 Run ``python -m arneb_pulsar.wire.proto.generate`` after a change to the ``.proto`` file; with
 ``--check`` nothing is written and the exit status is 1 if the checked-in files are stale.
@@ -49,7 +49,7 @@ SCALARS: Final = {
 
 
 def main(arguments: list[str]) -> int:
-    """The command; returns its exit status."""
+    """Run the command; return its exit status."""
     file = parse()
     made = {MODULE: render_module(file), STUB: render_stub(file)}
     if arguments == ["--check"]:
@@ -66,7 +66,7 @@ def main(arguments: list[str]) -> int:
 
 
 def parse() -> FileDescriptorProto:
-    """The descriptor of ``pulsar.proto``, as protoc reads it.
+    """Return the descriptor of ``pulsar.proto``, as protoc reads it.
 
     Raises :class:`SystemExit` when protoc is not installed or refuses the file.
     """
@@ -89,7 +89,7 @@ def parse() -> FileDescriptorProto:
 
 
 def render_module(file: FileDescriptorProto) -> str:
-    """The text of ``pulsar_pb2.py``."""
+    """Return the text of ``pulsar_pb2.py``."""
     data = file.SerializeToString(deterministic=True)
     cuts = range(0, len(data), BYTES_PER_LINE)
     lines = "\n".join(f"    {data[at : at + BYTES_PER_LINE]!r}" for at in cuts)
@@ -106,7 +106,7 @@ def render_module(file: FileDescriptorProto) -> str:
 
 
 def render_stub(file: FileDescriptorProto) -> str:
-    """The text of ``pulsar_pb2.pyi``: what type checkers see of the module."""
+    """Return the text of ``pulsar_pb2.pyi``: what type checkers see of the module."""
     lines = [
         NOTICE,
         "from collections.abc import Iterable, Mapping",
@@ -130,7 +130,7 @@ def render_stub(file: FileDescriptorProto) -> str:
 
 
 def _python_names(file: FileDescriptorProto) -> dict[str, str]:
-    """How to write each type in the stub.
+    """Return how to write each type in the stub.
 
     Inside a class, a constant of a nested enum hides the message of the same name.
     """
@@ -151,7 +151,7 @@ def _python_names(file: FileDescriptorProto) -> dict[str, str]:
 
 
 def _enum_lines(enum: EnumDescriptorProto, indent: str, name: str) -> Iterator[str]:
-    """The class of an enum and the constants that stand beside it."""
+    """Yield the class of an enum and the constants beside it."""
     yield f"\n{indent}class {enum.name}(int, metaclass=EnumTypeWrapper):"
     names = [value.name for value in enum.value if not iskeyword(value.name)]
     for value in names:
@@ -162,7 +162,7 @@ def _enum_lines(enum: EnumDescriptorProto, indent: str, name: str) -> Iterator[s
 
 
 def _message_lines(message: DescriptorProto, names: dict[str, str]) -> Iterator[str]:
-    """The class of a message: nested enums, fields, constructor."""
+    """Yield the class of a message: nested enums, fields, constructor."""
     assert not message.nested_type, "the protocol nests enums only"
     yield f"\nclass {message.name}(Message):"
     for enum in message.enum_type:
@@ -185,7 +185,7 @@ def _message_lines(message: DescriptorProto, names: dict[str, str]) -> Iterator[
 
 
 def _types_of(field: FieldDescriptorProto, names: dict[str, str]) -> tuple[str, str]:
-    """What reading a field gives, and what the constructor takes for it."""
+    """Return what reading a field gives, and what the constructor takes for it."""
     repeated = field.label == field.LABEL_REPEATED
     if field.type == field.TYPE_MESSAGE:
         name = names[field.type_name.removeprefix(PACKAGE)]
