@@ -1,4 +1,4 @@
-"""What the broker says of an entry, before the entry: when it was stored, and which message it is.
+"""Broker metadata: put in front of an entry, it says when it was stored, and its message number.
 
 The rule: only clients that said that they read it get it; it is made when it is sent, and stored
 nowhere.
@@ -17,7 +17,7 @@ SIZE: Final = Struct(">I")
 
 
 def with_broker_metadata(run: Deliveries) -> Deliveries:
-    """``run`` with that of each entry; its offsets are there."""
+    """Return ``run``, which must have offsets, with the broker metadata of each entry."""
     assert run.offsets is not None, "a numbered sink has numbered the run"
     entries = [
         entry[:HEADER_BYTES] + _metadata(entry, offset) + entry[HEADER_BYTES:]
@@ -29,7 +29,7 @@ def with_broker_metadata(run: Deliveries) -> Deliveries:
 def _metadata(entry: bytes, offset: int) -> bytes:
     data = BrokerEntryMetadata(
         broker_timestamp=read_header(entry).publish_time_ms,
-        # Of its last message, as Pulsar's brokers count.
+        # The number of its last message, as Pulsar's brokers count.
         index=offset + messages_in(entry) - 1,
     ).SerializeToString()
     return MAGIC + SIZE.pack(len(data)) + data

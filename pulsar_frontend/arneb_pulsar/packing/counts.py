@@ -1,4 +1,4 @@
-"""Counts: what one producer sent and one consumer was sent, and how fast, for statistics.
+"""Counts: what one producer sent, what one consumer was sent, and how fast, for statistics.
 
 The rule: counting costs additions and no call. Times are the event loop's; rates are those of the
 last whole interval, as in Pulsar.
@@ -11,11 +11,11 @@ from math import inf
 from typing import Final
 
 NEVER: Final = -inf
-"""It has not happened yet."""
+"""The time of what has not happened yet."""
 
 
 class Meter:
-    """How much counters grow in a second."""
+    """How much counters grow per second."""
 
     __slots__ = ("_totals", "rates")
 
@@ -27,7 +27,7 @@ class Meter:
         return f"<Meter {', '.join(f'{each:.1f}/s' for each in self.rates)}>"
 
     def tick(self, totals: Sequence[int], elapsed_s: float) -> None:
-        """An interval has passed, at the end of which the counters stand so."""
+        """Measure an interval that has passed, with the counters at its end."""
         grown = zip(totals, self._totals, strict=True)
         self.rates = tuple(max(0, now - before) / elapsed_s for now, before in grown)
         self._totals = totals
@@ -41,7 +41,7 @@ class ProducerCounts:
     bytes: int = 0
     chunks: int = 0
     meter: Meter = field(default_factory=partial(Meter, 3))
-    """Of these, in this order."""
+    """Meters these, in this order."""
 
     def __repr__(self) -> str:
         return f"<ProducerCounts {self.messages} messages, {self.bytes} bytes, {self.meter!r}>"
@@ -49,25 +49,25 @@ class ProducerCounts:
 
 @dataclass(slots=True)
 class ConsumerCounts:
-    """What one consumer was sent, and when it was last heard."""
+    """What one consumer was sent, and when it last acted."""
 
     bytes: int = 0
     entries: int = 0
     acks: int = 0
-    """Acknowledgements: entries by themselves, or one for everything up to a place."""
+    """Acknowledgements: one for each entry, or one for everything up to a position."""
     redelivered: int = 0
     """Messages that it asked for again."""
     flowed_at: float = NEVER
     delivered_at: float = NEVER
     acked_at: float = NEVER
     meter: Meter = field(default_factory=partial(Meter, 4))
-    """Of messages, bytes, acknowledgements and messages asked for again, in this order."""
+    """Meters messages, bytes, acknowledgements and messages asked for again, in this order."""
 
     def __repr__(self) -> str:
         return f"<ConsumerCounts {self.bytes} bytes, {self.acks} acks, {self.meter!r}>"
 
     def take_over(self, other: "ConsumerCounts") -> None:
-        """A consumer has left: what was sent to it stays sent."""
+        """Add the counts of another consumer."""
         self.bytes += other.bytes
         self.entries += other.entries
         self.redelivered += other.redelivered

@@ -1,9 +1,9 @@
 """MESSAGE frames, a run at a time.
 
-Hot path: one frame an entry, packed by hand around the stored body, which is copied as it is.
-The command of an entry that comes for the first time is a constant, the varint of the entry
-id, and a constant, so that a run of neighbours is put together by C code alone; entries with a
-redelivery count or an ack set are built with protobuf. Property tests hold both against it.
+Hot path: one frame per entry, packed by hand around the stored body, which is copied as it is. The
+command of an entry delivered for the first time is a constant, the varint of the entry id, and a
+constant, so that a run of neighbours is assembled by C code alone; entries with a redelivery count
+or an ack set are built with protobuf. Property tests compare both with protobuf.
 """
 
 from bisect import bisect_left
@@ -35,13 +35,13 @@ BODY: Final = itemgetter(slice(HEADER_BYTES, None))
 """An entry without its header."""
 
 BODY_SIZES_MAX: Final = 4096
-"""Frame heads that one consumer remembers; when it is full the memory begins again."""
+"""Frame heads that one consumer remembers; when it is full, the memory is cleared."""
 
 
 class Heads(dict[int, bytes]):
-    """What stands before the entry id, frame sizes included, by the size of the entry.
+    """The bytes before the entry id, frame sizes included, by the size of the entry.
 
-    Invariant: all of it is for one ledger and one number of bytes of the entry id.
+    Invariant: all of them are for one ledger and one width of the entry id.
     """
 
     def __init__(self, before: bytes, entry_bytes: int, behind: bytes) -> None:
@@ -49,7 +49,7 @@ class Heads(dict[int, bytes]):
         self._before = before
         self._command_bytes = len(before) + entry_bytes + len(behind)
         self.frame_bytes = SIZES.size + self._command_bytes
-        """Of a frame, what stands around the body."""
+        """Bytes of a frame around the body."""
 
     def __repr__(self) -> str:
         return f"<Heads of {len(self)} sizes, commands of {self._command_bytes} bytes>"
@@ -64,7 +64,7 @@ class Heads(dict[int, bytes]):
 
 
 class LedgerHeads(dict[int, Heads]):
-    """The heads of one ledger, by the number of bytes that an entry id has; made when needed."""
+    """The heads of one ledger, by the width of the entry id in bytes; made when needed."""
 
     def __init__(self, consumer_id: int, ledger: int, behind_id: bytes, behind: bytes) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class MessageFrames:
         return f"<MessageFrames for consumer {self.consumer_id}{epoch}, ledger {self._ledger}>"
 
     def pack(self, run: Deliveries) -> bytes:
-        """The frames of a run whose entries are all of Pulsar origin."""
+        """Return the frames of a run whose entries are all of Pulsar origin."""
         positions, entries = run.positions, run.entries
         first, last, count = positions[0], positions[-1], len(positions)
         if run.masks or run.redelivery_counts:
@@ -175,7 +175,7 @@ class MessageFrames:
         self._heads = LedgerHeads(self.consumer_id, ledger, self._behind_id, self._behind)
 
     def _special_command(self, place: Position, run: Deliveries) -> bytes | None:
-        """The command of a redelivered or half-acknowledged entry; None for any other."""
+        """Return the command of a redelivered or half-acknowledged entry; None for any other."""
         count = run.redelivery_counts.get(place, 0) if run.redelivery_counts else 0
         mask = run.masks.get(place) if run.masks else None
         if not count and mask is None:
@@ -194,8 +194,8 @@ class MessageFrames:
 
 
 def _ends_of_alike(positions: Sequence[Position]) -> Iterator[int]:
-    """Where the stretches of ``positions`` end that are of one ledger and whose entry ids have one
-    number of bytes. Those that ascend are cut where they change, and not looked at one by one."""
+    """Yield the ends of stretches of ``positions`` in one ledger whose entry ids have one width.
+    Ascending positions are cut by bisection, without looking at each."""
     count, start = len(positions), 0
     is_ascending = all(map(lt, positions, islice(positions, 1, None)))
     while start < count:

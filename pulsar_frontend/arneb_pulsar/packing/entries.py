@@ -1,7 +1,7 @@
 """Entries: what the core keeps of a message that a Pulsar producer sent.
 
-The rule: headers and payload are stored as they came; looked for are only the number of messages,
-the key, and the time of delivery.
+The rule: headers and payload are stored as they came; only the number of messages, the key and the
+time of delivery are looked at.
 """
 
 import re
@@ -36,13 +36,13 @@ from arneb_pulsar.wire.varint import six_bytes_varint
 PULSAR: Final = int(Origin.PULSAR)
 
 GROUPS_MAX: Final = 0xFFFF
-"""Two messages of one group are no harm: both go to one consumer."""
+"""Two messages may share a group without harm: both go to one consumer."""
 
 FIELD_PRODUCER_NAME: Final = b"\x0a"
 
 DELIVER_AT: Final = slice(DELIVER_AT_OFFSET, DELIVER_AT_OFFSET + STAMP_BYTES)
 AT_ONCE: Final = bytes(STAMP_BYTES)
-"""The deliver-at time in an entry's header."""
+"""The deliver-at time in an entry's header that means at once."""
 
 _VARINT: Final = rb"[\x80-\xff]{0,%d}[\x00-\x7f]"
 
@@ -54,35 +54,35 @@ USUAL: Final = re.compile(
     + rb"(?:" + _BEHIND + rb"|\x32([\x00-\x7f])(.*?)" + _BEHIND + rb")",
     re.DOTALL,
 )  # fmt: skip
-"""What stands behind a producer's name in usual metadata: sequence id, publish time, perhaps a
-short partition key, perhaps the uncompressed size, perhaps a time of delivery in this century, and
+"""What follows the producer's name in usual metadata: sequence id, publish time, perhaps a short
+partition key, perhaps the uncompressed size, perhaps a time of delivery in this century, and
 nothing else: no batch. Matching it is cheaper than parsing. The groups are the time of a message
-without a key; and of one with a key the length that it claims and the key, which are right if they
-agree, and the time.
+without a key; for one with a key, the length that the key claims and the key, which are valid if
+they agree, and the time.
 
-The name is no part of it: with a form for each producer a thousand of them, in turn, had one
-compiled for each message, which took 270 us of CPU."""
+The name is not part of it: with one form per producer, a thousand producers in turn would have one
+compiled for each message, at 270 us of CPU."""
 
 TIME_GROUP: Final = 1
 KEY_BYTES_GROUP: Final = 2
 KEY_GROUP: Final = 3
-"""Of those of :data:`USUAL`; one with a key and a time ends with a fourth."""
+"""Groups of :data:`USUAL`; a message with a key and a time has a fourth."""
 
 NOTHING: Final = re.compile(rb"(?!)")
-"""While no name is known."""
+"""Matches nothing, while no name is known."""
 
 
 def make_entries(
     bodies: Sequence[bytes], publish_time_ms: int, name_field: bytes = b""
 ) -> tuple[list[bytes], int, bool]:
-    """The entries that keep the headers and payloads of a run of SENDs, how many messages they
-    hold, and whether some are to be delivered later. ``name_field``: of a message of the same
-    producer that has become an entry, if there was one (:func:`name_field_of`); without it the
-    first message is parsed, which is all of them where each is a run of its own.
+    """Return the entries of a run of SENDs, how many messages they hold, and whether some are to be
+    delivered later. ``name_field``: from an earlier message of the same producer, if there was one
+    (:func:`name_field_of`); without it the first message is parsed, and so every message if each is
+    a run of its own.
 
-    Hot path: the usual messages of one producer are told by the form of their metadata, without
-    parsing it, and those without a key share one header, but for the time of delivery, which is
-    put in at the end, into all that have one; :func:`make_entry` makes all others.
+    Hot path: a producer's usual messages are recognised by the form of their metadata, without
+    parsing it. Those without a key share one header except for the time of delivery, which is put
+    in at the end; :func:`make_entry` makes all others.
     Raises as :func:`make_entry`, without saying which body was wrong.
     """
     plain = HEADER.pack(ENTRY_FORMAT, PULSAR, 0, 1, publish_time_ms, 0, 0, 0, 0, 0)
@@ -129,7 +129,7 @@ def make_entries(
             form = USUAL.fullmatch if name_field else NOTHING.fullmatch
     if times:
         is_some_delayed = True
-        # Mostly all have one but the first, by which the producer's name was found.
+        # Mostly all but the first, which was parsed for the producer's name, have a time.
         start = len(bodies) - len(times)
         if not any(map(is_, entries[:start], bodies)):
             entries[start:] = timed_entries(plain, times, bodies[start:])
@@ -145,8 +145,8 @@ def make_entries(
 
 
 def name_field_of(body: bytes) -> bytes:
-    """Of a message that was made an entry: the field with the producer's name at the beginning of
-    whole metadata, if it is short."""
+    """Return the field with the producer's name from the beginning of valid metadata; empty if it
+    is not there, or not short."""
     metadata, _ = split_body(body)
     if metadata[:1] != FIELD_PRODUCER_NAME or metadata[1] >= 0x80:
         return b""
@@ -154,7 +154,7 @@ def name_field_of(body: bytes) -> bytes:
 
 
 def make_entry(body: bytes, publish_time_ms: int) -> bytes:
-    """The entry that keeps the headers and payload of one SEND.
+    """Make the entry that keeps the headers and payload of one SEND.
 
     Raises :class:`ChecksumMismatch` and :class:`PayloadError`.
     """
@@ -163,17 +163,17 @@ def make_entry(body: bytes, publish_time_ms: int) -> bytes:
 
 
 def is_delayed(entry: bytes) -> bool:
-    """The entry is not to be delivered at once."""
+    """Return whether the entry is not to be delivered at once."""
     return entry[DELIVER_AT] != AT_ONCE
 
 
 def deliver_at_ms(entry: bytes) -> int:
-    """When the entry is to be delivered; 0 = at once."""
+    """Return when the entry is to be delivered; 0 = at once."""
     return int.from_bytes(entry[DELIVER_AT])
 
 
 def without_delay(entry: bytes) -> bytes:
-    """The same, to be delivered at once."""
+    """Return the entry, to be delivered at once."""
     return entry[: DELIVER_AT.start] + AT_ONCE + entry[DELIVER_AT.stop :]
 
 
@@ -197,8 +197,8 @@ def _header(messages: int, publish_time_ms: int, deliver_at_ms: int, key: bytes)
 def _chunk_header(
     metadata: MessageMetadata, publish_time_ms: int, deliver_at_ms: int, key: bytes
 ) -> bytes:
-    """Of a chunk, which goes where the other chunks of its message go. Without a key it gets one
-    that they all have, as in Pulsar."""
+    """Make the header of a chunk, which goes where the other chunks of its message go. Without a
+    key it gets one that they all have, as in Pulsar."""
     if not key:
         key = f"{metadata.producer_name}-{metadata.sequence_id}".encode()
     group = key_hash(metadata.uuid.encode()) & GROUPS_MAX or 1
@@ -209,7 +209,7 @@ def _chunk_header(
 
 
 def batch_size_of(entry: bytes) -> int:
-    """How many messages the batch in a Pulsar entry has; -1 when the entry is no batch.
+    """Return how many messages the batch in a Pulsar entry has; -1 when it is not a batch.
 
     A batch of one is a batch: its message has the index 0.
     """

@@ -1,4 +1,4 @@
-"""Places: message ids in the core's words, and the core's positions as message ids.
+"""Places: message ids as positions of the core, and positions as message ids.
 
 The rule: a message id names a position by its ledger and entry. The wire marks places outside the
 log with ids that no entry has: (-1, -1) for the earliest, (2^63-1, 2^63-1) for the end.
@@ -26,18 +26,17 @@ BEFORE_FIRST: Final = (1 << 64) - 1
 """-1 in the unsigned fields of a message id."""
 
 NEIGHBOURS_MIN: Final = 8
-"""Acknowledgements from which on the look for neighbours pays."""
+"""Acknowledgements from which on looking for neighbours pays."""
 
 STRETCH_IDS_MIN: Final = 8
-"""Ids of one form; where fewer stand together, they are as cheap one by one."""
+"""Ids of one form; where fewer are together, handling them one by one costs no more."""
 
 IDS_PER_TURN: Final = 1_000
-"""Message ids of one request that are handled in a turn: up to 6 ms, with ack sets; a mask of each
-of them may take 8 KiB. Clients send as many at once at the most, but one request may have half a
-million."""
+"""Message ids of one request handled in a turn: up to 6 ms, with ack sets; the mask of each may
+take 8 KiB. Clients send at most this many at once, but one request may have half a million."""
 
 ENTRY_BYTES_MAX: Final = 4
-"""Of an entry id that is told by its form: ledgers have fewer entries than take five."""
+"""Bytes of an entry id that is recognised by its form: no ledger has entries that take five."""
 
 FIELD_MESSAGE_ID: Final = b"\x1a"
 FIELD_LEDGER_ID: Final = b"\x08"
@@ -45,7 +44,7 @@ FIELD_ENTRY_ID: Final = b"\x10"
 
 
 def position_of(message_id: MessageIdData) -> Position | None:
-    """The position that ``message_id`` names; None for an id that no entry can have."""
+    """Return the position that ``message_id`` names; None for an id that no entry can have."""
     ledger, entry = message_id.ledgerId, message_id.entryId
     if ledger < LEDGERS and entry < ENTRIES:
         return position(ledger, entry)
@@ -53,9 +52,9 @@ def position_of(message_id: MessageIdData) -> Position | None:
 
 
 def place_of(message_id: MessageIdData) -> Position:
-    """The place from which to read for ``message_id``, ends of the log included.
+    """Return the position from which to read for ``message_id``, ends of the log included.
 
-    Beyond the log means its nearest end: (5, -1) is the beginning of ledger 5.
+    Ids that no entry has mean the nearest place: (5, -1) is the beginning of ledger 5.
     """
     ledger, entry = message_id.ledgerId, message_id.entryId
     if ledger > LARGEST:
@@ -70,7 +69,7 @@ def place_of(message_id: MessageIdData) -> Position:
 def message_id_of(
     place: Position | None, partition: int = -1, batch_index: int = -1
 ) -> MessageIdData:
-    """The id of a place; the bound before a ledger's first entry gets the entry id -1."""
+    """Return the id of a position; the bound before a ledger's first entry has the entry id -1."""
     if place is None:
         return MessageIdData(ledgerId=BEFORE_FIRST, entryId=BEFORE_FIRST, partition=partition)
     ledger, entry = place >> ENTRY_BITS, place & ENTRY_MASK
@@ -84,7 +83,7 @@ def message_id_of(
 def split_acks(
     ids: Sequence[MessageIdData], raw: bytes
 ) -> tuple[list[Position], list[tuple[Position, int]]]:
-    """Whole entries, and (position, messages done) of half-acknowledged batches.
+    """Return whole entries, and (position, messages done) for half-acknowledged batches.
 
     ``raw`` is the command that ``ids`` came in. Ids that no entry can have are left out.
     """
@@ -105,10 +104,10 @@ def split_acks(
 
 
 def _neighbours(ids: Sequence[MessageIdData], raw: bytes) -> list[Position]:
-    """The positions of ``ids`` if they are neighbours in one ledger and say nothing else; an
+    """Return the positions of ``ids`` if they are neighbours in one ledger and say nothing else; an
     empty list if not.
 
-    Hot path: a consumer that keeps up acknowledges neighbours, whose bytes can be foretold.
+    Hot path: a consumer that keeps up acknowledges neighbours, whose bytes can be predicted.
     """
     first, last, count = ids[0], ids[-1], len(ids)
     ledger, entry = first.ledgerId, first.entryId
@@ -131,11 +130,11 @@ def _neighbours(ids: Sequence[MessageIdData], raw: bytes) -> list[Position]:
 
 
 def _plain_ids(ids: Sequence[MessageIdData], raw: bytes) -> list[Position]:
-    """The positions of ``ids`` if they follow each other in ``raw`` and say nothing but a ledger
-    and an entry; an empty list if not, or if so few of them stand together that it would not pay.
+    """Return the positions of ``ids`` if they are adjacent in ``raw`` and say nothing but a ledger
+    and an entry; an empty list if not, or if too few of one form are together to pay.
 
-    Hot path: what came due lies here and there in the log. Ids of one ledger, and of one length,
-    differ in the last bytes only, so that those are cut out and read by C code, column by column.
+    Hot path: due entries are scattered over the log. Ids of one ledger and one length differ only
+    in their last bytes, which are cut out and read by C code, column by column.
     """
     first, last, count = ids[0], ids[-1], len(ids)
     at = raw.find(_plain_id(first.ledgerId, first.entryId))
@@ -172,13 +171,13 @@ def _plain_ids(ids: Sequence[MessageIdData], raw: bytes) -> list[Position]:
 
 
 def _plain_id(ledger: int, entry: int) -> bytes:
-    """A message id in an ACK that says nothing else."""
+    """Return a message id of an ACK that says nothing else."""
     inner = FIELD_LEDGER_ID + varint(ledger) + FIELD_ENTRY_ID + varint(entry)
     return FIELD_MESSAGE_ID + varint(len(inner)) + inner
 
 
 def _alike(raw: bytes, at: int, step: int, head: bytes, most: int) -> int:
-    """How many pieces of ``step`` bytes, from ``at`` on, begin with ``head``."""
+    """Count the pieces of ``step`` bytes, from ``at`` on, that begin with ``head``."""
     most = min(most, (len(raw) - at) // step)
     for index in range(len(head)):
         column = raw[at + index : at + most * step : step]

@@ -1,7 +1,7 @@
 """SEND_RECEIPT frames, a run at a time.
 
-Hot path: a receipt is eight constants around three numbers. What depends only on how long the
-numbers are is packed once for each length; property tests hold the result against protobuf.
+Hot path: a receipt is eight constants around three numbers. What depends only on the lengths of the
+numbers is packed once for each length; property tests compare the result with protobuf's.
 """
 
 from collections.abc import Sequence
@@ -26,12 +26,12 @@ FIELD_LEDGER_ID: Final = b"\x08"
 FIELD_ENTRY_ID: Final = b"\x10"
 
 SHAPES_REMEMBERED: Final = 4096
-"""Bound of the cache of :func:`_shape`: a few for each producer and ledger in use, of which a
-thousand may have their turns one after the other. 1 MiB."""
+"""Entries in the cache of :func:`_shape`: a few for each producer and ledger in use, of which a
+thousand may take turns. 1 MiB."""
 
 
 def pack_receipts(producer_id: int, sequences: Sequence[int], first: Position) -> bytes:
-    """Receipts for a run whose message *i* has ``sequences[i]`` and stands at ``first + i``."""
+    """Return receipts for a run whose message *i* has ``sequences[i]`` and is at ``first + i``."""
     count = len(sequences)
     ledger = first >> ENTRY_BITS
     if count == 1:
@@ -59,7 +59,7 @@ def pack_receipts(producer_id: int, sequences: Sequence[int], first: Position) -
 
 
 def _varints_of(numbers: Sequence[int]) -> list[bytes]:
-    """The varints of ``numbers``, which nearly always count up by one."""
+    """Return the varints of ``numbers``, which are nearly always consecutive."""
     first, count = numbers[0], len(numbers)
     if numbers[-1] - first == count - 1 and list(numbers) == list(range(first, first + count)):
         return varints(first, count)
@@ -70,7 +70,7 @@ def _varints_of(numbers: Sequence[int]) -> list[bytes]:
 def _shape(
     producer_id: int, ledger: int, sequence_bytes: int, entry_bytes: int
 ) -> tuple[bytes, bytes]:
-    """What stands before the sequence id, frame sizes included, and before the entry id."""
+    """Return the bytes before the sequence id, frame sizes included, and before the entry id."""
     producer = FIELD_PRODUCER_ID + varint(producer_id) + FIELD_SEQUENCE_ID
     place = FIELD_LEDGER_ID + varint(ledger) + FIELD_ENTRY_ID
     message_id = FIELD_MESSAGE_ID + varint(len(place) + entry_bytes) + place
@@ -84,7 +84,7 @@ def _shape(
 def receipt(
     producer_id: int, sequence_id: int, highest_sequence_id: int, place: Position | None
 ) -> bytes:
-    """One receipt with all fields; ``place`` None = a duplicate that was not stored again."""
+    """Return one receipt with all fields; ``place`` None = a duplicate not stored again."""
     message_id = MessageIdData(ledgerId=(1 << 64) - 1, entryId=(1 << 64) - 1)
     if place is not None:
         message_id = MessageIdData(ledgerId=place >> ENTRY_BITS, entryId=place & ENTRY_MASK)

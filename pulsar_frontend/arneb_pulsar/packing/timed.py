@@ -1,8 +1,8 @@
 """Timed entries: usual messages that differ in their time of delivery, made many at a time.
 
-The rule: they are what :func:`.make_entry` makes of each. The times are read side by side, as one
-large integer: a varint of six bytes becomes a number by shifts and masks alone, and those of a
-thousand, each in eight bytes of its own, are shifted by the same few calls.
+The rule: the result is what :func:`.make_entry` makes of each. The times are read side by side, as
+one large integer: a varint of six bytes becomes a number by shifts and masks alone, and a thousand
+of them, each in eight bytes of its own, are shifted by the same few operations.
 """
 
 from collections.abc import Sequence
@@ -12,28 +12,28 @@ from arneb_core.api.due_key import DELIVER_AT_OFFSET, STAMP_BYTES
 from arneb_core.api.entry import HEADER_BYTES
 
 VARINT_BYTES: Final = 6
-"""Of a time in ms, from 2004 to 2109."""
+"""Bytes of the varint of a time in ms, from 2004 to 2109."""
 
 LANES_MAX: Final = 2_048
-"""Times that are read at once: 16 KiB, which stays in the processor's cache."""
+"""Times read at once: 16 KiB, which stays in the processor's cache."""
 
 
 def _lanes(lane: int) -> int:
-    """``lane`` in each of them."""
+    """Return an integer with ``lane`` in each lane."""
     return int.from_bytes(lane.to_bytes(STAMP_BYTES, "little") * LANES_MAX, "little")
 
 
 EVEN_BYTES: Final = _lanes(0x007F_007F_007F)
 ODD_BYTES: Final = _lanes(0x3F80_3F80_3F80)
-"""When they stand one bit lower, behind those; no mask lets the bits through that say that a varint
-goes on."""
+"""Masks of the even bytes, and of the odd ones after a shift by one bit; both drop the bits that
+say that a varint goes on."""
 PAIRS: Final = tuple(_lanes(0x3FFF << 14 * at) for at in range(VARINT_BYTES // 2))
-"""Fourteen bits each, which stand sixteen bits apart at first."""
+"""Masks of fourteen bits each, which are sixteen bits apart at first."""
 
 
 def timed_entries(head: bytes, times: Sequence[bytes], bodies: Sequence[bytes]) -> list[bytes]:
-    """The entries of ``bodies``: ``head``, but with the time of delivery that a varint says, and
-    the body."""
+    """Return the entries of ``bodies``: each is ``head`` with the time of delivery from its varint,
+    and the body."""
     entries: list[bytes] = []
     for start in range(0, len(times), LANES_MAX):
         some = times[start : start + LANES_MAX]
@@ -47,7 +47,7 @@ def timed_entries(head: bytes, times: Sequence[bytes], bodies: Sequence[bytes]) 
 
 
 def _heads(head: bytes, times: Sequence[bytes]) -> bytes:
-    """One behind the other, each with its time."""
+    """Return copies of ``head``, one behind the other, each with its time."""
     joined, lanes = b"".join(times), bytearray(STAMP_BYTES * len(times))
     for at in range(VARINT_BYTES):
         lanes[at::STAMP_BYTES] = joined[at::VARINT_BYTES]
