@@ -1,4 +1,4 @@
-"""Transactions as pure state: what one has done so far, what is kept of it, and how it ended.
+"""Transactions as pure state: their records, their numbers, and how they ended.
 
-The rule: nothing here waits, reads a clock or knows the core's topics by more than their ids.
+The rule: nothing here waits, reads a clock, or knows the core's topics by more than their ids.
 """

@@ -1,6 +1,6 @@
-"""Checking: can what is kept of transactions be read again, and does it fit together?
+"""Checking: whether what is stored of transactions can be read and is consistent.
 
-The rule: what is found here would stop a broker's start, or have it answer otherwise than before.
+The rule: each problem found would stop a broker's start, or make it answer differently than before.
 Rows are not compared with records: the newest records may be in the journal, whose rows are not in
 the store yet.
 """
@@ -17,11 +17,11 @@ from arneb_pulsar.transactions.reservations import RESERVED, Reserved
 from arneb_pulsar.transactions.states import ERA, ERA_BYTES
 
 Problem = tuple[str, str]
-"""Where, and what."""
+"""Where the problem is, and what it is."""
 
 
 def check_rows(rows: Mapping[str, bytes]) -> Iterator[Problem]:
-    """The era, the outcomes and the ranges that are reserved, by their keys."""
+    """Check the era, the outcomes and the reserved ranges, given by their keys."""
     singles: dict[int, bool] = {}
     many: list[Many] = []
     ranges: list[Reserved] = []
@@ -54,14 +54,14 @@ def check_rows(rows: Mapping[str, bytes]) -> Iterator[Problem]:
 
 
 def check_records(records: Iterable[tuple[Position, bytes]]) -> Iterator[Problem]:
-    """The records of transactions that have not ended, in their order."""
+    """Check the records of transactions that have not ended, in order."""
     opened: dict[int, Opened] = {}
     for place, entry in records:
         try:
             number, record = unpack(entry)
             match record:
                 case Opened():
-                    # There may be two, of what was done first in one.
+                    # There may be several: each of the first commits brings one along.
                     _expect(record, opened.setdefault(number, record), "as it was opened")
                 case Sent():
                     read_header(record.entry)

@@ -1,9 +1,9 @@
-"""Outcomes: how transactions have ended, for as long as somebody may ask.
+"""Outcomes: how transactions have ended, for as long as clients may ask.
 
 The rule: an outcome is a row of its own in the commit that ends the transaction; from time to time
-those rows are drawn together, in one commit, into one of sets of numbers, which cost about a bit
-each. So a million outcomes are neither a million rows nor hundreds of megabytes. A row of many goes
-when nobody asks any more for the last one in it.
+these rows are gathered, in one commit, into one row of number sets, at about a bit per outcome. So
+a million outcomes are neither a million rows nor hundreds of megabytes. A row of many goes when the
+last of its outcomes is no longer kept.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,14 +16,14 @@ from pyroaring import BitMap64
 from arneb_pulsar.transactions.states import TransactionState
 
 KEPT_MS: Final = 3_600_000
-"""An outcome is kept for the time that its transaction might have taken, and an hour: whoever has
-not heard it by then has given up."""
+"""An outcome is kept for the time-out of its transaction and an hour: a client that has not heard
+it by then has given up."""
 
 ONE: Final = "pulsar/transaction/outcome/"
-"""Keys of single rows; the number follows."""
+"""Key prefix of single outcomes; the transaction's number follows."""
 
 MANY: Final = "pulsar/transaction/outcomes/"
-"""Keys of rows of many; a number that counts up follows."""
+"""Key prefix of rows of many; an ascending number follows."""
 
 ONE_VALUE: Final = Struct(">BQ")
 MANY_VALUE: Final = Struct(">QI")
@@ -41,14 +41,14 @@ class Many:
     aborted: BitMap64 = field(default_factory=BitMap64)
 
     def pack(self) -> bytes:
-        """As it is kept."""
+        """Return the row's value."""
         committed = self.committed.serialize()
         head = MANY_VALUE.pack(self.until_ms, len(committed))
         return head + committed + self.aborted.serialize()
 
     @classmethod
     def unpack(cls, number: int, value: bytes) -> "Many":
-        """What was kept. Raises :class:`ValueError`."""
+        """Read a row's value. Raises :class:`ValueError`."""
         if len(value) <= MANY_VALUE.size:
             raise ValueError(f"expected more than {MANY_VALUE.size} bytes, got {len(value)}")
         until_ms, length = MANY_VALUE.unpack_from(value)
@@ -61,9 +61,9 @@ class Outcomes:
     """How the transactions of one coordinator have ended, by their numbers."""
 
     def __init__(self, rows: Mapping[str, bytes]) -> None:
-        """``rows``: what is kept."""
+        """``rows``: the stored outcomes."""
         self._singles: dict[int, tuple[bool, int]] = {}
-        """Whether it was committed, and until when that is kept."""
+        """By number, whether it was committed, and until when that is kept."""
         self._many: list[Many] = []
         for key, value in rows.items():
             if key.startswith(ONE):
@@ -78,11 +78,11 @@ class Outcomes:
 
     @property
     def singles(self) -> int:
-        """How many have rows of their own."""
+        """How many outcomes have rows of their own."""
         return len(self._singles)
 
     def find(self, number: int) -> TransactionState | None:
-        """How that transaction ended; None if it did not, or nobody knows any more."""
+        """Return how that transaction ended; None if it did not, or that is no longer kept."""
         if (single := self._singles.get(number)) is not None:
             return TransactionState.COMMITTED if single[0] else TransactionState.ABORTED
         for each in self._many:
@@ -93,15 +93,15 @@ class Outcomes:
         return None
 
     def row(self, number: int, until_ms: int, *, committed: bool) -> tuple[str, bytes]:
-        """What the commit that ends a transaction writes."""
+        """Return the row that the commit ending a transaction writes."""
         return f"{ONE}{number}", ONE_VALUE.pack(committed, until_ms)
 
     def stored(self, number: int, until_ms: int, *, committed: bool) -> None:
-        """That commit is on disk."""
+        """Note that the commit is on disk."""
         self._singles[number] = committed, until_ms
 
     def gathered(self, now_ms: int) -> "Gathered":
-        """What draws the single rows together and removes what nobody asks for any more."""
+        """Return the change that gathers single rows, and removes rows no longer kept."""
         gone = [each for each in self._many if each.until_ms <= now_ms]
         rows: Rows = [(f"{MANY}{each.number}", None) for each in gone]
         singles = dict(self._singles)
@@ -116,7 +116,7 @@ class Outcomes:
         return Gathered(rows, list(singles), made, gone)
 
     def settled(self, gathered: "Gathered") -> None:
-        """That is on disk."""
+        """Note that ``gathered`` is on disk."""
         for each in gathered.singles:
             del self._singles[each]
         if gathered.made is not None:
@@ -126,7 +126,7 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """Single outcomes drawn together."""
+    """Single outcomes gathered into a row of many, and rows to remove."""
 
     rows: Rows
     singles: Sequence[int]

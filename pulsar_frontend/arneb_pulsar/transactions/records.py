@@ -1,7 +1,7 @@
 """Records: what the log of open transactions holds, in bytes.
 
-The rule: a record is an entry of the broker's own, whose body begins with what it is and whose. Of
-a message that was sent the record holds the entry as it will stand in its topic. Big-endian.
+The rule: a record is an entry of the broker's own, whose body begins with its kind and its
+transaction. For a sent message it holds the entry as it will be in its topic. Big-endian.
 
 ========= ==================================================================
 ``OPENED``  when, for how long (ms), then who opened it, as JSON
@@ -30,11 +30,11 @@ TOPIC: Final = Struct(">Q")
 TIMES: Final = Struct(">QQ")
 LENGTH: Final = Struct(">I")
 SENT_AT: Final = HEADER_BYTES + HEAD.size + TOPIC.size
-"""Where the entry of a message that was sent begins in its record."""
+"""Where the entry of a sent message begins in its record."""
 
 
 class Kind(IntEnum):
-    """What a record tells."""
+    """The kinds of records."""
 
     OPENED = 1
     SENT = 2
@@ -48,11 +48,11 @@ class Opened:
     at_ms: int
     timeout_ms: int
     owner: tuple[str, str]
-    """The role that was proved, and on whose behalf it came."""
+    """The proved role, and the principal on whose behalf it acts."""
 
     @property
     def until_ms(self) -> int:
-        """When its time is up."""
+        """When it times out."""
         return self.at_ms + self.timeout_ms
 
 
@@ -73,7 +73,7 @@ class Acked:
     subscription_id: int | None
     whole: Sequence[Position] = ()
     parts: Mapping[Position, tuple[int, int]] = field(default_factory=dict)
-    """Of batches the mask of messages, and how many there are."""
+    """Batches acknowledged in part: the mask of messages, and the batch's size."""
     is_cumulative: bool = False
 
 
@@ -81,7 +81,7 @@ Record = Opened | Sent | Acked
 
 
 def pack(number: int, record: Opened | Acked, now_ms: int) -> bytes:
-    """The entry that keeps ``record`` of the transaction of that number."""
+    """Return the entry that keeps ``record`` of the transaction ``number``."""
     match record:
         case Opened():
             times = TIMES.pack(record.at_ms, record.timeout_ms)
@@ -97,13 +97,13 @@ def pack(number: int, record: Opened | Acked, now_ms: int) -> bytes:
 
 
 def pack_sent(number: int, topic: int, entries: Sequence[bytes], now_ms: int) -> list[bytes]:
-    """The entries that keep a run of messages."""
+    """Return the entries that keep a run of messages."""
     start = _start(Kind.SENT, number, now_ms) + TOPIC.pack(topic)
     return [start + entry for entry in entries]
 
 
 def unpack(entry: bytes) -> tuple[int, Record]:
-    """The number of the transaction, and what of it the entry keeps. Raises :class:`ValueError`."""
+    """Return the transaction's number, and the record in the entry. Raises :class:`ValueError`."""
     try:
         return _unpacked(entry)
     except (struct.error, TypeError) as error:

@@ -1,11 +1,12 @@
-"""Reservations: numbers of transactions that may be given out without a commit for each.
+"""Reservations: transaction numbers that may be given out without a commit for each.
 
-The rule: a row on disk says, before the first number of a range is given out, whose transactions
-that range has, and how long each of them lives. So a transaction in which nothing was done yet is
-known after a crash, to whoever opened it. What is done in one is recorded with a record of its own
-(:class:`.records.Opened`), and so is one that stays idle; then its range is not needed for it.
+The rule: before the first number of a range is given out, a row on disk names the owner of the
+range's transactions and their time-out. So a transaction in which nothing was done yet is known
+after a crash to the client that opened it. The first thing done in one brings a record of its own
+(:class:`.records.Opened`), and one that stays idle gets one too; the range is then not needed for
+it.
 
-Only who opens one transaction after the other is worth a range: the first two are recorded each.
+Only clients that open one transaction after the other get ranges: the first two are each recorded.
 """
 
 import json
@@ -20,21 +21,21 @@ from arneb_pulsar.transactions.outcomes import KEPT_MS
 from arneb_pulsar.transactions.records import Opened
 
 RESERVED: Final = "pulsar/transaction/reserved/"
-"""Keys of rows; the first number follows."""
+"""Key prefix of rows; the first number follows."""
 
 VALUE: Final = Struct(">QQI")
 
 COUNT_MIN: Final = 32
 COUNT_MAX: Final = 1_024
 """Numbers of a range: twice as many as of the one before, if half of that was given out in less
-than half of its time. One commit for so many transactions is enough; and numbers have an end."""
+than half of its time. One commit for that many transactions is enough, and numbers run out."""
 
 GIVEN_MS: Final = 10_000
-"""So long numbers of a range are given out. One that is known by its range alone lives by so much
-longer at most, for nobody knows when it was opened."""
+"""How long numbers of a range are given out. A transaction known only by its range may live this
+much longer, since nobody knows when it was opened."""
 
 SEEN_MAX: Final = 64
-"""Owners, with their time-outs, for whom it is remembered that they have opened some."""
+"""Pairs of owner and time-out that are remembered to have opened transactions."""
 
 Rows = list[tuple[str, bytes | None]]
 Owner = tuple[str, str]
@@ -42,7 +43,7 @@ Owner = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """A range."""
+    """A reserved range of numbers."""
 
     first: int
     count: int
@@ -52,28 +53,28 @@ class Reserved:
 
     @property
     def key(self) -> str:
-        """Of its row."""
+        """The key of its row."""
         return f"{RESERVED}{self.first}"
 
     @property
     def kept_until_ms(self) -> int:
-        """So long it is told how one ended of which nothing else is known: no longer than the
+        """How long the end of a transaction known only by its range is told: no longer than the
         outcomes of others in it are kept."""
         return self.opened.until_ms - GIVEN_MS + KEPT_MS
 
     @property
     def opened(self) -> Opened:
-        """What is known of each of its transactions: it was opened at this time at the latest."""
+        """What is known of each of its transactions: the latest time of its opening."""
         return Opened(self.given_until_ms, self.timeout_ms, self.owner)
 
     def pack(self) -> bytes:
-        """As it is kept."""
+        """Return the row's value."""
         head = VALUE.pack(self.given_until_ms, self.timeout_ms, self.count)
         return head + json.dumps(self.owner).encode()
 
     @classmethod
     def unpack(cls, key: str, value: bytes) -> "Reserved":
-        """What was kept. Raises :class:`ValueError`."""
+        """Read a row. Raises :class:`ValueError`."""
         try:
             given_until_ms, timeout_ms, count = VALUE.unpack_from(value)
             role, original = json.loads(value[VALUE.size :])
@@ -84,16 +85,16 @@ class Reserved:
 
 
 class _Line:
-    """The ranges of one owner and time-out: one that is used, and the one behind it."""
+    """The ranges of one owner and time-out: the one in use, and the next."""
 
     __slots__ = ("count", "following", "is_under_way", "next", "now")
 
     def __init__(self) -> None:
         self.count = COUNT_MIN
-        """Of the next range."""
+        """The size of the next range."""
         self.now: Reserved | None = None
         self.next = 0
-        """Of its numbers."""
+        """The next number of ``now``."""
         self.following: Reserved | None = None
         self.is_under_way = False
         """A row is on its way to disk."""
@@ -102,7 +103,7 @@ class _Line:
         return f"<_Line at {self.next} of {self.now}>"
 
     def take(self, now_ms: int) -> tuple[int, Reserved] | None:
-        """The next number, and its range; None: there is none."""
+        """Return the next number, and its range; None if there is none."""
         while self.now is not None:
             number = self.next
             if now_ms < self.now.given_until_ms and number < self.now.first + self.now.count:
@@ -112,17 +113,18 @@ class _Line:
         return None
 
     def let_go(self, now_ms: int) -> None:
-        """No number of what its time is up for is given out, even if the clock is set back."""
+        """Drop ranges whose time is up, so that they give nothing even if the clock is set back."""
         while self.now is not None and self.now.given_until_ms <= now_ms:
             self.use(self.following)
 
     def use(self, reserved: Reserved | None) -> None:
-        """Numbers are given out of this range from now on."""
+        """Give out numbers of this range from now on."""
         self.now, self.following = reserved, None
         self.next = 0 if reserved is None else reserved.first
 
     def wants(self, now_ms: int) -> bool:
-        """Half of the last range is given out, or half of its time is over."""
+        """Whether another range is needed: half of the last is given out, or half of its time is
+        over."""
         now = self.now
         if self.is_under_way or self.following is not None:
             return False
@@ -136,24 +138,24 @@ class Reservations:
     """The ranges of one coordinator."""
 
     def __init__(self, rows: Mapping[str, bytes]) -> None:
-        """``rows``: what is kept."""
+        """``rows``: the stored ranges."""
         self._found = [Reserved.unpack(key, value) for key, value in rows.items()]
-        """From before the start."""
+        """Ranges from before the start."""
         self._lines: OrderedDict[tuple[Owner, int], _Line] = OrderedDict()
         self._stored: dict[int, Reserved] = {}
-        """Those of this process that have rows, by their first numbers."""
+        """Ranges of this process that have rows, by their first numbers."""
 
     def __repr__(self) -> str:
         return f"<Reservations, {len(self._stored)} ranges, {len(self._found)} from before>"
 
     def take(self, owner: Owner, timeout_ms: int, now_ms: int) -> tuple[int, Reserved] | None:
-        """A number that need not be recorded, and its range; None: there is none."""
+        """Return a number that needs no record, and its range; None if there is none."""
         line = self._lines.get((owner, timeout_ms))
         return None if line is None else line.take(now_ms)
 
     def reserve(self, first: int, owner: Owner, timeout_ms: int, now_ms: int) -> Reserved | None:
-        """A range that begins at ``first`` and is to be stored now; None: there is enough, or it is
-        not worth one yet. The next number is behind it."""
+        """Return a range from ``first`` on that is to be stored now; None if there is enough, or a
+        range is not worth it yet. Numbers taken afterwards must come behind it."""
         key = owner, timeout_ms
         line = self._lines.get(key)
         if line is None:
@@ -168,7 +170,7 @@ class Reservations:
         return Reserved(first, line.count, now_ms + GIVEN_MS, timeout_ms, owner)
 
     def stored(self, reserved: Reserved) -> None:
-        """Its row is on disk: its numbers may be given out."""
+        """Note that its row is on disk: its numbers may be given out."""
         self._stored[reserved.first] = reserved
         line = self._lines.get((reserved.owner, reserved.timeout_ms))
         if line is None:
@@ -180,20 +182,20 @@ class Reservations:
             line.following = reserved
 
     def failed(self, reserved: Reserved) -> None:
-        """Its row is not on disk."""
+        """Note that its row could not be stored."""
         if line := self._lines.get((reserved.owner, reserved.timeout_ms)):
             line.is_under_way = False
 
     def find(self, number: int) -> Reserved | None:
-        """The range from before the start that has this number."""
+        """Return the range from before the start that has this number."""
         for each in self._found:
             if 0 <= number - each.first < each.count:
                 return each
         return None
 
     def over(self, needed: Collection[int], now_ms: int) -> Rows:
-        """The rows to be removed: of ranges that have nothing to give any more, but for those
-        ``needed``, by their first numbers, and from before the start of those that are over."""
+        """Return removals of rows: of ranges with nothing left to give, except those ``needed``
+        (given by their first numbers), and of ranges from before the start that are over."""
         for line in self._lines.values():
             line.let_go(now_ms)
         used = {
@@ -211,7 +213,7 @@ class Reservations:
         return [(each.key, None) for each in gone]
 
     def removed(self, rows: Rows) -> None:
-        """These are gone."""
+        """Note that these rows are gone."""
         keys = {key for key, _ in rows}
         self._found = [each for each in self._found if each.key not in keys]
         self._stored = {first: each for first, each in self._stored.items() if each.key not in keys}

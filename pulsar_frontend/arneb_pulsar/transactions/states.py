@@ -1,7 +1,7 @@
-"""States: what a transaction is called, and where it stands.
+"""States: the ids of transactions, and their state machine.
 
 The rule: a transaction moves along :data:`MOVES` only. One that is being committed is open again if
-its commit could not be stored: nothing of it is, so whoever asked may ask again.
+its commit could not be stored: nothing of it is, so the client may ask again.
 """
 
 from collections.abc import Mapping
@@ -12,28 +12,28 @@ from typing import Final
 from arneb_core.api.position import ENTRY_BITS
 
 COORDINATORS: Final = "persistent://pulsar/system/transaction_coordinator_assign"
-"""The topic whose partitions say, by a lookup, which broker coordinates. There is no such topic
+"""The topic whose partitions are looked up to find the broker that coordinates. It does not exist
 here, and nothing can be sent to it."""
 
 PROVISIONAL: Final = 1 << 62 << ENTRY_BITS
-"""Added to the places of messages in transactions, which have none in their topics before they are
-committed: an id that is told so is that of no message, and as a place to begin at means the end."""
+"""Added to the positions of messages in open transactions, which have none in their topics yet:
+such an id belongs to no message, and as a start position means the end."""
 
 COORDINATOR: Final = 0
-"""The one coordinator of a broker: its number is the upper half of the ids of its transactions."""
+"""The one coordinator of a broker; its number is the upper half of its transactions' ids."""
 
 ERA: Final = "pulsar/transaction/era"
-"""The key of what counts the starts at which transactions were opened: numbers never come twice."""
+"""The key of a counter of starts with transactions, so that no number is used twice."""
 
 ERA_BYTES: Final = 4
 
 ERA_BITS: Final = 32
-"""Of a transaction's number, the lower ones count."""
+"""Lower bits of a transaction's number, which count within an era."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class TransactionId:
-    """Tells a transaction from every other one that ever was."""
+    """The unique id of a transaction."""
 
     most_bits: int
     least_bits: int
@@ -43,7 +43,7 @@ class TransactionId:
 
 
 class TransactionState(Enum):
-    """Where it stands, by Pulsar's words."""
+    """The state of a transaction, in Pulsar's terms."""
 
     OPEN = "OPEN"
     COMMITTING = "COMMITTING"
@@ -59,7 +59,7 @@ MOVES: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {
     TransactionState.COMMITTED: frozenset(),
     TransactionState.ABORTED: frozenset(),
 }
-"""What may follow on what."""
+"""The states that may follow each state."""
 
 HOW_ENDED: Final[Mapping[TransactionState, str]] = {
     TransactionState.COMMITTED: "it was committed",
