@@ -1,4 +1,4 @@
-"""Schemas: what they are, whether one can be, and whether one goes with others.
+"""Schemas: their definitions, whether one is valid, and whether it is compatible with others.
 
-The rule: pure functions without I/O; :mod:`arneb_pulsar.services.schemas` keeps what is attached.
+The rule: pure functions without I/O; :mod:`arneb_pulsar.services.schemas` stores attached schemas.
 """

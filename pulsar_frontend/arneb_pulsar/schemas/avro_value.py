@@ -1,9 +1,8 @@
 """A value in Avro's binary form, as values of JSON.
 
-The rule: the writer's definition is followed and nothing else is believed. An array of nothing may
-say that it has a quintillion items, and a definition that holds itself may be as deep as the body
-is long; so steps, depth and names are counted. Bytes are shown in hex, times and decimals as people
-write them.
+The rule: only the writer's definition is followed, and nothing is trusted. An array of empty items
+may claim a quintillion of them, and a recursive definition may nest as deep as the body is long; so
+steps, depth and names are counted. Bytes are shown in hex, times and decimals as people write them.
 """
 
 import json
@@ -20,7 +19,7 @@ STEPS_MAX: Final = 100_000
 DEPTH_MAX: Final = 64
 
 NAMES_CHARACTERS_MAX: Final = 4 * 1024 * 1024
-"""Of the names of fields: each is written as often as it occurs, and its definition only once."""
+"""Characters of field names: a name is output as often as it occurs, but defined only once."""
 
 DEFINITIONS_KEPT: Final = 64
 
@@ -35,15 +34,15 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 _NAMED: Final = ("record", "error", "enum", "fixed")
 _TIMES: Final = {"timestamp-millis": 1_000, "timestamp-micros": 1}
-"""Logical types that are an instant, in microseconds."""
+"""Logical types that are instants, and their units in microseconds."""
 
 
 class InvalidValue(ValueError):
-    """A body that is not what its schema says, or is too much."""
+    """A body that does not match its schema, or is too large."""
 
 
 def read_avro(definition: bytes, body: bytes) -> Any:
-    """The value of a whole body. Raises :class:`InvalidValue`."""
+    """Return the value of a whole body. Raises :class:`InvalidValue`."""
     known, names = _definition(definition)
     reading = _Reading(body, names)
     found = reading.value(known, "", 0)
@@ -64,7 +63,7 @@ def _definition(data: bytes) -> tuple[Any, Mapping[str, Any]]:
 
 
 def _collect(of: Any, space: str, names: dict[str, Any]) -> None:
-    """What is named, by its full name."""
+    """Collect the named types by their full names."""
     if isinstance(of, list):
         for each in of:
             _collect(each, space, names)
@@ -83,7 +82,7 @@ def _collect(of: Any, space: str, names: dict[str, Any]) -> None:
 
 
 def _full_name(of: Mapping[str, Any], space: str) -> tuple[str, str]:
-    """A name with its namespace, and the namespace of what is inside."""
+    """Return the full name, and the namespace of what is inside."""
     name = str(of.get("name", ""))
     if "." in name:
         return name, name.rpartition(".")[0]
@@ -92,7 +91,7 @@ def _full_name(of: Mapping[str, Any], space: str) -> tuple[str, str]:
 
 
 class _Reading:
-    """How far a body has been read."""
+    """The reading of a body, and what may still be spent on it."""
 
     def __init__(self, body: bytes, names: Mapping[str, Any]) -> None:
         self._body = body
@@ -105,7 +104,7 @@ class _Reading:
         return f"<_Reading at {self.at} of {len(self._body)}, {self._steps} steps left>"
 
     def value(self, of: Any, space: str, depth: int) -> Any:
-        """The next value."""
+        """Read the next value."""
         self._steps -= 1
         if self._steps < 0:
             raise InvalidValue(f"it has more than {STEPS_MAX} values")
@@ -183,7 +182,7 @@ class _Reading:
         return found
 
     def _block(self) -> int:
-        """How many items come next."""
+        """Return how many items come next."""
         count = self._number()
         if count < 0:
             self._number()  # how many bytes they are
@@ -210,7 +209,7 @@ class _Reading:
             raise InvalidValue(f"expected text in UTF-8 before byte {self.at}") from None
 
     def _number(self) -> int:
-        """A whole number in zigzag."""
+        """Read an integer in zigzag encoding."""
         found = 0
         for place in range(VARINT_BYTES_MAX):
             byte = self._take(1)[0]
@@ -243,7 +242,7 @@ def _finite(value: float) -> float | str:
 
 
 def _logical(of: Mapping[str, Any], value: Any) -> Any:
-    """A value as its logical type is written; one that does not fit it stays what it is."""
+    """Return a value as its logical type is written; one that does not fit stays as it is."""
     kind = of.get("logicalType")
     if isinstance(value, bytes):
         scale = of.get("scale", 0)

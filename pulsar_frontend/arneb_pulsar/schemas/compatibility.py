@@ -1,7 +1,7 @@
-"""Compatibility: may a schema be attached to a topic that has others?
+"""Compatibility: whether a schema may be attached to a topic that has others.
 
-The rule: a strategy says who must be able to read whom, the latest version or all of them; the
-texts are Pulsar's. Definitions that cannot be are refused before anything is compared.
+The rule: a strategy says which schemas must be able to read which, the latest version or all; the
+error texts are Pulsar's. Invalid definitions are refused before anything is compared.
 """
 
 import json
@@ -25,7 +25,7 @@ class IncompatibleSchema(Exception):
 
 
 class InvalidSchema(IncompatibleSchema):
-    """No topic can have such a schema."""
+    """The definition is invalid: no topic can have it."""
 
 
 class Strategy(Enum):
@@ -69,16 +69,16 @@ READ_BY_OLD: Final = frozenset(
 LATEST_ENOUGH: Final = frozenset(
     {Strategy.BACKWARD, Strategy.FORWARD, Strategy.FORWARD_TRANSITIVE, Strategy.FULL}
 )
-"""Where a consumer must only be able to read what the latest schema writes."""
+"""Strategies where a consumer need only read what the latest schema writes."""
 
 NONE_OF_PYTHON: Final = b"null"
-"""What the official wheel says where there is nothing to say."""
+"""What the official Python wheel sends as an empty definition."""
 
 WITHOUT_SCHEMA: Final = "Failed to add schema to an active topic with empty(BYTES) schema: "
 
 
 def check_valid(schema: Schema) -> None:
-    """Raise :class:`InvalidSchema` for a definition that none can have."""
+    """Raise :class:`InvalidSchema` for an invalid definition."""
     name = schema.type.name
     if len(schema.data) > SCHEMA_BYTES_MAX:
         raise InvalidSchema(f"Schema definition longer than {SCHEMA_BYTES_MAX} bytes")
@@ -98,14 +98,14 @@ def check_valid(schema: Schema) -> None:
 
 
 def check_producer(present: Sequence[Schema], new: Schema, strategy: Strategy) -> None:
-    """May ``new`` follow the schemas that are there, oldest first, of which it is none? Raises
-    :class:`IncompatibleSchema`."""
+    """Raise :class:`IncompatibleSchema` unless ``new`` may follow the ``present`` schemas, oldest
+    first, of which it is none."""
     if present:
         _check(present if strategy in TRANSITIVE else present[-1:], new, strategy)
 
 
 def check_consumer(present: Sequence[Schema], new: Schema, strategy: Strategy) -> None:
-    """May a consumer come with ``new``? Raises :class:`IncompatibleSchema`."""
+    """Raise :class:`IncompatibleSchema` unless a consumer may come with ``new``."""
     if strategy is Strategy.ALWAYS_COMPATIBLE:
         return
     if not present:
@@ -117,7 +117,7 @@ def check_consumer(present: Sequence[Schema], new: Schema, strategy: Strategy) -
 
 
 def is_same(one: Schema, other: Schema) -> bool:
-    """They say the same; comments and spaces do not count."""
+    """Return whether they mean the same; comments and spaces do not count."""
     if one.type is not other.type:
         return False
     if one.data == other.data:
@@ -128,8 +128,7 @@ def is_same(one: Schema, other: Schema) -> bool:
 
 
 def split_key_value(schema: Schema) -> tuple[Schema | None, Schema | None]:
-    """The schemas of key and value; None for one that is plain bytes. Raises
-    :class:`InvalidSchema`."""
+    """Return the schemas of key and value, None for plain bytes. Raises :class:`InvalidSchema`."""
     data, parts = schema.data, []
     for _ in range(2):
         size = int.from_bytes(data[:4], "big", signed=True)
@@ -199,7 +198,7 @@ def _root_message(schema: Schema) -> str:
 def _check_structures(old: Schema, new: Schema, strategy: Strategy) -> None:
     before, after = _parse(old), _parse(new)
     if before is None or after is None:
-        return  # JSON schemas of a form older than Avro's; Pulsar lets them be
+        return  # JSON schemas of a form older than Avro's; Pulsar accepts them
     from arneb_pulsar.schemas.resolution import can_read
 
     if strategy is Strategy.ALWAYS_INCOMPATIBLE:
@@ -241,14 +240,14 @@ def _pretty(schema: Schema) -> str:
 
 
 def _parse(schema: Schema) -> Any:
-    """The Avro schema in a definition; None for a JSON schema that is not Avro's. Raises
+    """Return the Avro schema in a definition; None for a JSON schema that is not Avro's. Raises
     :class:`InvalidSchema`."""
-    # Only whoever uses schemas pays for this.
+    # Imported here, so that only brokers with schemas pay for it.
     from avro.errors import AvroException
     from avro.schema import parse
 
     try:
-        parse_json(schema.data)  # avro takes what can be neither shown nor stored
+        parse_json(schema.data)  # avro accepts what can be neither shown nor stored
         return parse(schema.data.decode(), validate_names=False)
     except (AvroException, ValueError, TypeError, AttributeError, RecursionError) as error:
         if schema.type is SchemaType.JSON and _is_json_object(schema.data):
@@ -265,7 +264,7 @@ def _is_json_object(data: bytes) -> bool:
 
 
 def _meaning(schema: Schema) -> Any:
-    """A definition without what says nothing."""
+    """Return a definition without parts that mean nothing."""
     parsed = _parse(schema)
     found = json.loads(schema.data) if parsed is None else parsed.to_json()
     return _each(found, lambda table: {k: v for k, v in table.items() if k != "doc"})

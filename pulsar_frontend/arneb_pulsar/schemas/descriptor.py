@@ -1,7 +1,7 @@
-"""Definitions in Protocol Buffers' own words: which message a schema is about.
+"""Definitions as Protocol Buffers descriptors: which message a schema describes.
 
-The rule: only names are read. Pulsar lets a message change as it likes while it keeps its name;
-what the fields mean is between its clients.
+The rule: only names are read. Pulsar lets a message change freely while it keeps its name; the
+meaning of the fields is left to its clients.
 """
 
 from base64 import b64decode
@@ -15,7 +15,8 @@ from arneb_core.api.json_text import parse_json
 
 
 def root_message(data: bytes) -> str:
-    """The full name of the message that a definition describes. Raises :class:`ValueError`."""
+    """Return the full name of the message that a definition describes. Raises
+    :class:`ValueError`."""
     definition = parse_json(data)
     root, file_name = (
         _text(definition, f"root{of}Name") for of in ("MessageType", "FileDescriptor")
@@ -45,7 +46,7 @@ def _file(encoded: str, name: str) -> FileDescriptorProto:
 
 
 def _names(messages: Iterable[DescriptorProto], above: str) -> Iterator[str]:
-    """The full names of ``messages`` and of those inside them."""
+    """Yield the full names of ``messages`` and of those nested in them."""
     for message in messages:
         name = f"{above}.{message.name}" if above else message.name
         yield name

@@ -1,6 +1,6 @@
-"""Resolution: can data written with one Avro schema be read with another?
+"""Resolution: whether data written with one Avro schema can be read with another.
 
-The rules are those of Avro's Java resolver, which Pulsar's brokers ask, with its leniencies:
+The rules are those of Avro's Java resolver, which Pulsar's brokers use, with its leniencies:
 records need not have the same name, and a reader's enum may lack symbols.
 """
 
@@ -24,10 +24,10 @@ PROMOTIONS: Final = {
     "string": {"bytes"},
     "bytes": {"string"},
 }
-"""What else a primitive may be read as."""
+"""The other types that a primitive may be read as."""
 
 Seen = dict[tuple[int, int], bool]
-"""Pairs of records looked at. Where a type holds itself, those under way are taken to fit."""
+"""Pairs of records compared. In recursive types, pairs under way are assumed to match."""
 
 
 def can_read(reader: Schema, writer: Schema, seen: Seen | None = None) -> bool:

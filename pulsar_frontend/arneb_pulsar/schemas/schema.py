@@ -1,4 +1,4 @@
-"""A schema: its type, its definition, and its properties, in Pulsar's words.
+"""A schema: its type, its definition, and its properties, as in Pulsar.
 
 The rule: a definition is kept as it came, byte for byte; clients compare and cache it.
 """
@@ -12,7 +12,7 @@ from typing import Final
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 SCHEMA_BYTES_MAX: Final = 1024 * 1024
-"""Of one definition. Pulsar keeps them in a store whose values are of this size."""
+"""Bytes of one definition. Pulsar stores them where values are bounded by this size."""
 
 VERSION: Final = Struct(">q")
 
@@ -42,11 +42,11 @@ class SchemaType(Enum):
     LOCAL_DATE_TIME = 19
     PROTOBUF_NATIVE = 20
     AUTO_CONSUME = 21
-    """A consumer that takes whatever is there."""
+    """For a consumer that takes any schema."""
 
 
 STRUCTURED: Final = frozenset({SchemaType.AVRO, SchemaType.JSON, SchemaType.PROTOBUF})
-"""Those whose definition is Avro's."""
+"""Types whose definitions are in Avro."""
 
 WITHOUT_DEFINITION: Final = frozenset(
     set(SchemaType) - STRUCTURED - {SchemaType.KEY_VALUE, SchemaType.PROTOBUF_NATIVE}
@@ -64,7 +64,7 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of a topic's schema; ``schema`` None = it was deleted then."""
+    """One version of a topic's schema; ``schema`` None = a deletion."""
 
     number: int
     schema: Schema | None
@@ -72,12 +72,12 @@ class Version:
 
     @property
     def bytes(self) -> bytes:
-        """The version as clients get it."""
+        """The version in the form that clients get."""
         return VERSION.pack(self.number)
 
 
 def version_number(data: bytes) -> int:
-    """The number in a client's version. Raises :class:`ValueError`."""
+    """Return the number in a client's version. Raises :class:`ValueError`."""
     if len(data) != VERSION.size:
         raise ValueError(f"expected a schema version of {VERSION.size} bytes, got {len(data)}")
     number: int = VERSION.unpack(data)[0]
@@ -85,12 +85,12 @@ def version_number(data: bytes) -> int:
 
 
 def from_wire(message: pb.Schema, properties: Mapping[str, str]) -> Schema:
-    """The schema that a command holds, whose properties are given as text."""
+    """Return the schema in a command; its properties are given as text."""
     return Schema(SchemaType(message.type), message.schema_data, properties)
 
 
 def to_wire(schema: Schema, name: str) -> pb.Schema:
-    """The schema as a command holds it."""
+    """Return the schema in the form of a command."""
     properties = [pb.KeyValue(key=key, value=value) for key, value in schema.properties.items()]
     kind = pb.Schema.Type.ValueType(schema.type.value)
     return pb.Schema(name=name, schema_data=schema.data, type=kind, properties=properties)

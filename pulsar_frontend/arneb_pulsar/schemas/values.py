@@ -1,8 +1,7 @@
-"""Values: what a message's body says by its schema, for people to read.
+"""Values: a message's body, decoded by its schema for people to read.
 
-The rule: whoever wrote the body and the definition may wish us ill. So each value is read by code
-whose steps, depth and text are counted; what is too much, or does not fit its definition, is
-refused with the reason.
+The rule: bodies and definitions may be hostile. So each value is read by code whose steps, depth
+and text are counted; what is too large, or does not fit its definition, is refused with the reason.
 """
 
 import json
@@ -44,11 +43,11 @@ READABLE: Final = frozenset(
         *_NUMBERS,
     }
 )
-"""The schemas by which a body is shown; by others it is bytes."""
+"""Schema types by which a body is decoded; with others it is shown as bytes."""
 
 
 def value_text(schema: Schema, body: bytes, key: bytes | None = None) -> str:
-    """A body as JSON. Raises :class:`InvalidValue`."""
+    """Return a body as JSON. Raises :class:`InvalidValue`."""
     return json.dumps(_value(schema, body, key), ensure_ascii=False, indent=2)
 
 
@@ -115,7 +114,7 @@ def _half(schema: Schema | None, data: bytes | None) -> Any:
 
 
 def _part(data: bytes) -> tuple[bytes | None, bytes]:
-    """The first part of a pair, and what is behind it."""
+    """Return the first part of a pair, and what follows it."""
     if len(data) < LENGTH.size:
         raise InvalidValue("expected the length of a part of a pair")
     (length,) = LENGTH.unpack_from(data)
