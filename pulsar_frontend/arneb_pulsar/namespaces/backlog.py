@@ -1,6 +1,6 @@
-"""Backlogs: where a subscription must stand for its backlog to be small enough.
+"""Backlogs: where a subscription must be for its backlog to be small enough.
 
-The rule: pure; sizes inside a ledger are its average, as everywhere that sizes are asked for.
+The rule: pure; entries count with the average size of their ledger, as in all statistics.
 """
 
 from collections.abc import Sequence
@@ -10,12 +10,13 @@ from arneb_core.api.admin import LedgerStatistics
 from arneb_core.api.position import Position, position
 
 EVICTED_TO: Final = 0.9
-"""Of the quota's bytes an eviction leaves so much, as in Pulsar: the next message fits too."""
+"""The share of the quota's bytes that an eviction leaves, as in Pulsar: the next message fits
+too."""
 
 
 def place_leaving(ledgers: Sequence[LedgerStatistics], bytes_left: int) -> Position | None:
-    """The last entry that has to go so that at most ``bytes_left`` stand behind it; None if
-    none has to."""
+    """Return the last entry that has to go so that at most ``bytes_left`` are left behind it; None
+    if none has to."""
     left = bytes_left
     for info in reversed(ledgers):
         if not info.entries:
@@ -28,7 +29,7 @@ def place_leaving(ledgers: Sequence[LedgerStatistics], bytes_left: int) -> Posit
 
 
 def bytes_from(ledgers: Sequence[LedgerStatistics], place: Position) -> int:
-    """Bytes of the entries from ``place`` on."""
+    """Return the bytes of the entries from ``place`` on."""
     total = 0
     for info in ledgers:
         if info.entries and position(info.id, info.entries - 1) >= place:
@@ -40,7 +41,7 @@ def bytes_from(ledgers: Sequence[LedgerStatistics], place: Position) -> int:
 def nth_entry(
     ledgers: Sequence[LedgerStatistics], number: int, *, from_end: bool
 ) -> Position | None:
-    """The nth entry, counted from 1; the last one on the way if there are not so many."""
+    """Return the nth entry, counted from 1; the last one counted if there are fewer."""
     left, found = number, None
     for info in reversed(ledgers) if from_end else ledgers:
         if not info.entries:

@@ -1,7 +1,7 @@
 """Bundles: the pieces of a namespace, by ranges of hashes of its topics' names.
 
-The rule: pure. In a cluster each piece is with one broker; here they only say which topics an
-operator means who names one.
+The rule: pure. In a Pulsar cluster one broker serves each piece; here a bundle only says which
+topics an operator means.
 Source: ``NamespaceBundleFactory``, ``NamespaceBundles``.
 """
 
@@ -16,12 +16,12 @@ HIGHEST: Final = 0xFFFFFFFF
 DEFAULT: Final = 4
 """Bundles of a new namespace, as in Pulsar."""
 BUNDLES_MAX: Final = 4096
-"""Of one namespace; Pulsar's own bound is 128 for splits by itself."""
+"""Bundles of one namespace; Pulsar's own bound is 128, for automatic splits."""
 
 RANGE: Final = re.compile(r"(0x[0-9a-f]{8})_(0x[0-9a-f]{8})", re.ASCII)
 
 Boundaries = Sequence[int]
-"""Where bundles begin, ascending, and behind them the end of the last."""
+"""Where bundles begin, ascending, and then the end of the last."""
 
 
 class InvalidBundle(ValueError):
@@ -29,13 +29,13 @@ class InvalidBundle(ValueError):
 
 
 def evenly(count: int) -> Boundaries:
-    """So many bundles of the same size."""
+    """Return the boundaries of ``count`` bundles of the same size."""
     _check_number(count)
     return [*(index * (1 << 32) // count for index in range(count)), HIGHEST]
 
 
 def read_asked(document: Any) -> Boundaries:
-    """What somebody asks for. Raises :class:`ValueError`."""
+    """Read boundaries that an operator asks for. Raises :class:`ValueError`."""
     if isinstance(document, list):
         _check_number(len(document) - 1)
     return read_boundaries(document)
@@ -47,7 +47,7 @@ def _check_number(count: int) -> None:
 
 
 def read_boundaries(document: Any) -> Boundaries:
-    """What :func:`written` made. Raises :class:`ValueError`."""
+    """Read boundaries from their document. Raises :class:`ValueError`."""
     if not isinstance(document, list) or len(document) < 2:
         raise ValueError("expected the boundaries of bundles")
     found = sorted({int(str(each), 16) for each in document})
@@ -57,28 +57,28 @@ def read_boundaries(document: Any) -> Boundaries:
 
 
 def written(boundaries: Boundaries) -> list[str]:
-    """As Pulsar writes them."""
+    """Return boundaries as Pulsar writes them."""
     return [f"0x{each:08x}" for each in boundaries]
 
 
 def named(low: int, high: int) -> str:
-    """The name of a bundle."""
+    """Return the name of a bundle."""
     return f"0x{low:08x}_0x{high:08x}"
 
 
 def hash_of(topic: str) -> int:
-    """Where a topic stands."""
+    """Return a topic's hash."""
     return zlib.crc32(topic.encode())
 
 
 def bundle_of(boundaries: Boundaries, topic: str) -> tuple[int, int]:
-    """The bundle that a topic is in."""
+    """Return the bundle that a topic is in."""
     index = bisect_right(boundaries, hash_of(topic), hi=len(boundaries) - 1)
     return boundaries[index - 1], boundaries[index]
 
 
 def find(boundaries: Boundaries, name: str, namespace: str) -> tuple[int, int]:
-    """The bundle of that name in ``namespace``. Raises :class:`InvalidBundle`."""
+    """Return the bundle of that name in ``namespace``. Raises :class:`InvalidBundle`."""
     match = RANGE.fullmatch(name.lower())
     if match is None:
         raise InvalidBundle(f"Invalid bundle range: {name}")
@@ -93,14 +93,14 @@ def find(boundaries: Boundaries, name: str, namespace: str) -> tuple[int, int]:
 
 
 def holds(bundle: tuple[int, int], topic: str) -> bool:
-    """Is the topic in the bundle?"""
+    """Return whether the topic is in the bundle."""
     low, high = bundle
     place = hash_of(topic)
     return low <= place < high or place == high == HIGHEST
 
 
 def split(boundaries: Boundaries, bundle: tuple[int, int]) -> Boundaries:
-    """The same with that bundle cut in halves. Raises :class:`InvalidBundle`."""
+    """Return the boundaries with that bundle cut in halves. Raises :class:`InvalidBundle`."""
     low, high = bundle
     middle = low + (high - low + (high == HIGHEST)) // 2
     if middle in (low, high) or len(boundaries) > BUNDLES_MAX:

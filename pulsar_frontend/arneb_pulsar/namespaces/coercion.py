@@ -1,7 +1,7 @@
-"""Coercion: numbers and truths as Pulsar's JSON reader takes them.
+"""Coercion: numbers and booleans as Pulsar's JSON reader accepts them.
 
-The rule: whatever Jackson, as Pulsar sets it up, makes a number or a truth of is one here, and
-nothing else is. Scripts send ``{"limit": "10240"}``, and have always been understood.
+The rule: whatever Jackson, as Pulsar sets it up, converts to a number or a boolean is one here, and
+nothing else is. Scripts send ``{"limit": "10240"}``, and Pulsar has always accepted that.
 Source: Jackson ``StdDeserializer._parseIntPrimitive``, ``_parseBooleanPrimitive``.
 """
 
@@ -30,12 +30,12 @@ TRUTHS: Final = {
 
 
 class WrongKind(ValueError):
-    """A value of another kind than what is set: text for a number, a list for a table. Jackson
-    refuses it before anything of Pulsar's looks at what it says."""
+    """A value of the wrong kind, such as text for a number or a list for a table. Jackson refuses
+    it before Pulsar's own checks."""
 
 
 def whole_number(value: Any) -> int | None:
-    """A number of 64 bits; None when it is none. Fractions are cut off."""
+    """Return a number of 64 bits, with any fraction cut off; None when it is not a number."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
@@ -47,8 +47,8 @@ def whole_number(value: Any) -> int | None:
 
 
 def real_number(value: Any) -> float | None:
-    """A number, also with a fraction; None when it is none. Nor is one that JSON could not say:
-    what is taken is written down, and read again."""
+    """Return a number, which may have a fraction; None when it is not one, or JSON cannot express
+    it: what is accepted is stored, and read again."""
     if isinstance(value, str):
         text = value.strip()
         value = float(text) if REAL.fullmatch(text) else None
@@ -58,13 +58,13 @@ def real_number(value: Any) -> float | None:
 
 
 def is_nothing(value: Any) -> bool:
-    """``null``, or text without a character, which Jackson takes for it."""
+    """Return whether it is ``null``, or blank text, which Jackson takes for that."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 
 def named(value: Any, names: Sequence[str]) -> str | None:
-    """One of Java's enumeration: by its name, or by its number. None for what is none of them; of
-    another kind: raises :class:`WrongKind`."""
+    """Return a member of a Java enumeration, given by its name or number; None for an unknown one.
+    Raises :class:`WrongKind` for a value of another kind."""
     if isinstance(value, str) and value in names:
         return value
     if is_nothing(value):
@@ -80,7 +80,7 @@ def named(value: Any, names: Sequence[str]) -> str | None:
 
 
 def truth(value: Any) -> bool | None:
-    """True or false; None when it is neither. A number is true unless it is 0."""
+    """Return a boolean, None when it is not one. A number is true unless it is 0."""
     if isinstance(value, bool):
         return value
     if isinstance(value, str):

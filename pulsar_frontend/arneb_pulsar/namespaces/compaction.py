@@ -1,8 +1,8 @@
 """Compaction: which messages are superseded by a later one of the same key.
 
-The rule: pure. Of each key the last message stays; one without a value takes its key away, and
-itself. What has no key goes, as in Pulsar; what cannot be read (an encrypted batch, or a chunk of
-something larger) stays.
+The rule: pure. The last message of each key stays; one without a value deletes its key, and then
+itself. Messages without a key go, as in Pulsar; unreadable ones (an encrypted batch, or a chunk of
+a larger message) stay.
 """
 
 from collections.abc import Sequence
@@ -23,9 +23,10 @@ class Compaction:
 
     latest: dict[bytes, MessagePlace] = field(default_factory=dict)
     superseded: dict[Position, int] = field(default_factory=dict)
-    """Entries with the messages that are: bit *i* for message *i*."""
+    """Entries with superseded messages: bit *i* for message *i*."""
     spent: dict[Position, int] = field(default_factory=dict)
-    """Those that took their keys away. They go when what they took away is gone for good."""
+    """Messages that deleted their keys, likewise. They go after what they deleted is gone for
+    good."""
     sizes: dict[Position, int] = field(default_factory=dict)
     """Messages in the entries that hold more than one."""
 
@@ -34,7 +35,7 @@ class Compaction:
         return f"<Compaction {len(self.latest)} keys, {superseded}, {len(self.spent)} spent>"
 
     def add(self, place: Position, entry: bytes) -> None:
-        """The next entry of the log."""
+        """Add the next entry of the log."""
         count = messages_in(entry)
         if count > 1:
             self.sizes[place] = count
@@ -51,7 +52,7 @@ class Compaction:
                 _add(self.spent, place, index)
 
     def is_whole(self, place: Position, mask: int) -> bool:
-        """Are these all messages of the entry?"""
+        """Return whether these are all messages of the entry."""
         return mask == (1 << self.sizes.get(place, 1)) - 1
 
 
@@ -60,7 +61,7 @@ def _add(masks: dict[Position, int], place: Position, index: int) -> None:
 
 
 def keys_in(entry: bytes) -> Sequence[tuple[bytes | None, bool]]:
-    """The key of each message, and whether it has a value."""
+    """Return the key of each message, and whether it has a value."""
     try:
         messages = codecs()[Origin(entry[1])].decode(entry)
     except KeyError:

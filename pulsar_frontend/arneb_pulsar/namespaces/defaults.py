@@ -1,8 +1,7 @@
-"""Defaults: the policies of a broker, which hold where neither a topic nor its namespace says
-anything.
+"""Defaults: the policies of a broker, which hold where neither a topic nor its namespace has one.
 
-The rule: pure values; a key is taken by Pulsar's name as well. What a default does not bound is not
-said, so that whoever asks for it hears what Pulsar says of nothing.
+The rule: pure values; each key is also accepted by Pulsar's name. A default that bounds nothing is
+left unset, so that asking for it gives Pulsar's answer for an unset policy.
 """
 
 from dataclasses import dataclass, field, replace
@@ -25,7 +24,7 @@ UNBOUNDED: Final = -1
 
 
 def _as(name: str, default: Any) -> Any:
-    """A field that Pulsar calls so."""
+    """Make a field that Pulsar calls ``name``."""
     return field(default=default, metadata={"also": name})
 
 
@@ -144,7 +143,7 @@ class DefaultPolicies:
             raise ValueError(f"subscription_types: {text}, got {list(self.subscription_types)}")
 
     def joined(self, policies: Policies) -> Policies:
-        """Those policies, and these."""
+        """Return ``policies`` with these defaults."""
         inactive = policies.inactive or InactiveTopics(True, 60)
         mode = InactiveMode(self.delete_inactive_topics_mode)
         delayed = DelayedDelivery(self.delayed_delivery, delay_ms_max=self.delay_ms_max)

@@ -1,8 +1,8 @@
 """Fields: single values of the documents that set policies, checked.
 
-The rule: pure. Each takes what JSON held and gives the value, or raises :class:`ValueError` with
-what was expected and what came; :class:`.WrongKind` if it could not even be one. What is left out
-of a document is nothing, 0 or false, as Jackson leaves it.
+The rule: pure. Each takes what JSON held and returns the value, or raises :class:`ValueError` with
+what was expected and what came, :class:`.WrongKind` if the value is not even of the right kind.
+What is left out of a document is null, 0 or false, as with Jackson.
 """
 
 import json
@@ -33,18 +33,18 @@ COMPATIBILITY: Final = (
 """Pulsar's schema compatibility strategies, in its order: they have numbers, too."""
 
 ACTIONS: Final = ("produce", "consume", "functions", "sources", "sinks", "packages")
-"""What permissions are about, in Pulsar's order."""
+"""The actions of permissions, in Pulsar's order."""
 
 
 def read_table(document: Any) -> dict[str, Any]:
-    """A JSON object."""
+    """Read a JSON object."""
     if not isinstance(document, dict):
         raise WrongKind(f"expected a JSON object, got {document!r:.40}")
     return document
 
 
 def read_number(table: Mapping[str, Any], name: str, default: int, null: int = 0) -> int:
-    """A whole number of 64 bits in a field of an object; ``null``: what JSON's null is."""
+    """Read a whole number of 64 bits from a field of an object; ``null``: the value of a null."""
     value = table.get(name, default)
     if is_nothing(value):
         return null
@@ -54,7 +54,7 @@ def read_number(table: Mapping[str, Any], name: str, default: int, null: int = 0
 
 
 def read_int(table: Mapping[str, Any], name: str, default: int, null: int = 0) -> int:
-    """The same, of 32 bits."""
+    """As :func:`read_number`, of 32 bits."""
     number = read_number(table, name, default, null)
     if not LOWEST_INT <= number <= HIGHEST_INT:
         raise WrongKind(f"{name}: expected a number of 32 bits, got {number}")
@@ -62,14 +62,14 @@ def read_int(table: Mapping[str, Any], name: str, default: int, null: int = 0) -
 
 
 def read_truth(value: Any) -> bool:
-    """True or false."""
+    """Read a boolean."""
     if (found := truth(value)) is None:
         raise WrongKind(f"expected true or false, got {value!r:.40}")
     return found
 
 
 def read_whole(document: Any) -> int:
-    """A whole number of 64 bits; null is 0."""
+    """Read a whole number of 64 bits; null is 0."""
     if is_nothing(document):
         return 0
     if (number := whole_number(document)) is None:
@@ -78,12 +78,12 @@ def read_whole(document: Any) -> int:
 
 
 def read_flag(document: Any) -> bool:
-    """True or false; null is false."""
+    """Read a boolean; null is false."""
     return False if is_nothing(document) else read_truth(document)
 
 
 def read_ttl(document: Any) -> int:
-    """Seconds that messages live."""
+    """Read a TTL in seconds."""
     seconds = read_whole(document)
     if not 0 <= seconds < 1 << 31:
         raise ValueError(f"Invalid value for message TTL: expected 0 or more, got {document!r:.40}")
@@ -91,14 +91,14 @@ def read_ttl(document: Any) -> int:
 
 
 def read_auto_subscription(document: Any) -> bool:
-    """``{"allowAutoSubscriptionCreation": …}``, or only what stands there."""
+    """Read ``{"allowAutoSubscriptionCreation": …}``, or its value alone."""
     if isinstance(document, (bool, str)):
         return read_truth(document)
     return read_flag(read_table(document).get("allowAutoSubscriptionCreation"))
 
 
 def read_compatibility(document: Any) -> str:
-    """The name of a schema compatibility strategy."""
+    """Read the name of a schema compatibility strategy."""
     if (found := named(document, COMPATIBILITY)) is None:
         known = ", ".join(sorted(COMPATIBILITY))
         raise WrongKind(f"expected one of {known}, got {document!r:.40}")
@@ -106,7 +106,7 @@ def read_compatibility(document: Any) -> str:
 
 
 def read_threshold(document: Any) -> int:
-    """Bytes of backlog after which a topic is compacted by itself; 0 = it is not."""
+    """Read the bytes of backlog at which a topic is compacted automatically; 0 = never."""
     size = read_whole(document)
     if size < 0:
         raise ValueError(f"Invalid compaction threshold: expected 0 or more, got {document!r:.40}")
@@ -114,7 +114,7 @@ def read_threshold(document: Any) -> int:
 
 
 def limit_reader(name: str, text: str = "") -> Callable[[Any], int]:
-    """Reads a bound of that name: 0 = there is none. ``text``: what Pulsar says of others."""
+    """Make a reader of the limit ``name``, 0 = none. ``text``: Pulsar's error for other values."""
 
     def read(document: Any) -> int:
         found = read_whole(document)
@@ -126,11 +126,11 @@ def limit_reader(name: str, text: str = "") -> Callable[[Any], int]:
 
 
 SUBSCRIPTION_TYPES: Final = ("Exclusive", "Shared", "Failover", "Key_Shared")
-"""As administrators write them."""
+"""Subscription types as administrators write them."""
 
 
 def read_subscription_types(document: Any) -> list[str]:
-    """Types of subscriptions that may be used, each once; none = all of them."""
+    """Read the subscription types that may be used, each once; none = all of them."""
     found = _all_named(document, SUBSCRIPTION_TYPES)
     if found is None:
         known = ", ".join(SUBSCRIPTION_TYPES)
@@ -139,7 +139,7 @@ def read_subscription_types(document: Any) -> list[str]:
 
 
 def _all_named(document: Any, names: Sequence[str]) -> list[str] | None:
-    """Those of an enumeration that a list names, each once; None unless it is a list of them."""
+    """Return the members of an enumeration in a list, each once; None if it is not such a list."""
     if not isinstance(document, list):
         return None
     found = [named(each, names) for each in document]
@@ -156,35 +156,36 @@ AUTO_UPDATES: Final = {
     "ForwardTransitive": "FORWARD_TRANSITIVE",
     "FullTransitive": "FULL_TRANSITIVE",
 }
-"""Strategies by the names that they have where producers bring new schemas."""
+"""Strategies by their names in the policy for schemas that producers bring."""
 
 
 def read_auto_update(document: Any) -> str | None:
-    """The strategy for schemas that producers bring; as in Pulsar, what is none takes it back."""
+    """Read the strategy for schemas that producers bring; as in Pulsar, unknown ones unset
+    it."""
     return named(document, tuple(AUTO_UPDATES))
 
 
 def read_text(document: Any) -> str:
-    """Text; numbers and truths are text as they are written."""
+    """Read text; numbers and booleans become text as written."""
     if not isinstance(document, (str, int, float)):
         raise WrongKind(f"expected text, got {document!r:.40}")
     return document if isinstance(document, str) else json.dumps(document)
 
 
 def read_texts(document: Any) -> list[str]:
-    """A set of texts, in order."""
+    """Read a set of texts, sorted."""
     if not isinstance(document, list):
         raise WrongKind(f"expected a list, got {document!r:.40}")
     return sorted({read_text(each) for each in document})
 
 
 def read_properties(document: Any) -> dict[str, str]:
-    """Text by name."""
+    """Read properties: text by name."""
     return {name: read_text(value) for name, value in read_table(document).items()}
 
 
 def read_actions(document: Any) -> list[str]:
-    """What a role may do."""
+    """Read the actions that a role may take."""
     if (found := _all_named(document, ACTIONS)) is None:
         raise ValueError(f"expected some of {', '.join(sorted(ACTIONS))}, got {document!r:.40}")
     return found

@@ -1,7 +1,7 @@
-"""Policies: what a namespace or a topic asks for, in the words of Pulsar's admin API.
+"""Policies: the settings of a namespace or a topic, by the names of Pulsar's admin API.
 
-The rule: pure values. Each reads one JSON document and writes the same one again; what is None
-is not asked for, and then the level above decides: topic, namespace, broker.
+The rule: pure values. Each reads one JSON document and writes the same one again; None means unset,
+and then the level above decides: topic, namespace, broker.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +44,7 @@ MEGABYTE: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Policies:
-    """Everything that one namespace or one topic asks for."""
+    """All policies of one namespace or one topic."""
 
     retention: RetentionPolicy | None = None
     message_ttl_s: int | None = None
@@ -58,54 +58,53 @@ class Policies:
     compaction_threshold: int | None = None
     publish_rate: PublishRate | None = None
     dispatch_rate: DispatchRate | None = None
-    """Of all subscriptions of a topic together."""
+    """For all subscriptions of a topic together."""
     subscription_dispatch_rate: DispatchRate | None = None
-    """Of each subscription."""
+    """For each subscription."""
     subscription_rates: Mapping[str, DispatchRate] = field(default_factory=dict)
-    """Of one subscription, by its name."""
+    """For single subscriptions, by name."""
     subscribe_rate: SubscribeRate | None = None
     max_producers: int | None = None
-    """Bounds, of which 0 is none."""
+    """In this and the other limits, 0 = no limit."""
     max_consumers: int | None = None
     max_consumers_per_subscription: int | None = None
     max_subscriptions: int | None = None
     max_topics: int | None = None
-    """Of a namespace."""
+    """For a namespace."""
     max_unacked_per_consumer: int | None = None
     max_unacked_per_subscription: int | None = None
     max_message_bytes: int | None = None
     subscription_expiration_min: int | None = None
-    """After so long without consumers a subscription goes; 0 = it stays."""
+    """How long a subscription without consumers stays; 0 = for ever."""
     subscription_types: Sequence[str] | None = None
     """Those that may be used; none = all of them."""
     delayed: DelayedDelivery | None = None
     schema_validation: bool | None = None
-    """Who brings no schema to a topic that has one may not produce."""
+    """Producers without a schema are refused on a topic that has one."""
     schema_auto_update: str | None = None
-    """The strategy for schemas that producers bring, in the names of an older interface."""
+    """The strategy for schemas that producers bring, by the names of an older interface."""
     may_update_schema: bool | None = None
     """Producers may bring new schemas."""
     encryption_required: bool | None = None
     resource_group: str | None = None
-    """Of a namespace: whose rates its topics share."""
+    """For a namespace: the group whose rates its topics share."""
     pauses_on_ack_state: bool | None = None
-    """Whether delivery may wait until acknowledgements are on disk. Here they always are within
-    moments, whatever is set."""
+    """Whether delivery may wait until acknowledgements are on disk. Here it has no effect: they
+    always are within moments."""
     persistence: Persistence | None = None
     deduplication_snapshot_s: int | None = None
     bundles: Boundaries | None = None
     permissions: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """What roles may do, where authorization is on."""
     subscription_roles: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Who may use a subscription, by its name, in all topics of a namespace; without any, all who
-    may consume."""
+    """Roles that may use a subscription, by its name, in all topics of a namespace; without any,
+    all that may consume."""
     subscription_auth_mode: SubscriptionAuthMode | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, document: Any) -> Self:
-        """The policies in a document; keys that are not of ours are left out. Raises
-        :class:`ValueError`."""
+        """Read the policies in a document; unknown keys are ignored. Raises :class:`ValueError`."""
         value = read_table(document)
         return cls(
             **{name: read(value[name]) for name, (read, _) in _FORMS.items() if name in value}
@@ -113,7 +112,7 @@ class Policies:
 
     @property
     def document(self) -> dict[str, Any]:
-        """What :meth:`parse` reads."""
+        """The document that :meth:`parse` reads."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
             name: _FORMS[name][1](value)
@@ -122,8 +121,8 @@ class Policies:
         }
 
     def under(self, above: "Policies") -> "Policies":
-        """These, and what ``above`` says where they say nothing. A rate that bounds nothing says
-        nothing, as in Pulsar: it does not lift one from above."""
+        """Return these, with those of ``above`` where these are unset. A rate that bounds nothing
+        counts as unset, as in Pulsar: it does not lift one from above."""
         own = {each.name: getattr(self, each.name) for each in fields(self)}
         said = {
             name: value
@@ -134,7 +133,7 @@ class Policies:
 
 
 def retention_of(policies: Policies) -> tuple[int, int]:
-    """Milliseconds and bytes that acknowledged entries stay, in the core's words."""
+    """Return the milliseconds and bytes that acknowledged entries stay, in the core's terms."""
     rule = policies.retention
     if rule is None:
         return 0, 0

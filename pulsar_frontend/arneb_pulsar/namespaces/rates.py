@@ -1,7 +1,7 @@
-"""Rates: how much may come for a topic, or go out of it, and how long whoever sent more waits.
+"""Rates: how much may come into a topic or go out of it, and how long an excess must wait.
 
-The rule: pure, and time is the caller's. No message is refused, as in Pulsar: what comes is taken,
-and whoever sent too much is not heard until the rate has made up for it.
+The rule: pure, and time is an argument. No message is refused, as in Pulsar: everything is
+accepted, and a client that sent too much is not read until the rate has made up for it.
 """
 
 from collections.abc import Mapping
@@ -12,14 +12,14 @@ from arneb_pulsar.namespaces.fields import read_flag, read_number, read_table
 
 UNLIMITED: Final = -1
 RATE_MAX: Final = 1 << 53
-"""Of what comes in a second; what is above counts as this."""
+"""Messages or bytes per second or period; higher rates count as this."""
 PERIOD_S_MAX: Final = 24 * 60 * 60
-"""Of a rate: a day."""
+"""Seconds of a rate's period: a day."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishRate:
-    """Messages and bytes a second; not above 0 = unlimited."""
+    """Messages and bytes per second; 0 or less = unlimited."""
 
     messages: int = UNLIMITED
     bytes: int = UNLIMITED
@@ -39,18 +39,18 @@ class PublishRate:
 
     @property
     def limits(self) -> bool:
-        """It bounds anything."""
+        """Whether it bounds anything."""
         return self.messages > 0 or self.bytes > 0
 
 
 @dataclass(frozen=True, slots=True)
 class DispatchRate:
-    """What may go out in a period; not above 0 = unlimited."""
+    """What may go out in a period; 0 or less = unlimited."""
 
     messages: int = UNLIMITED
     bytes: int = UNLIMITED
     relative: bool = False
-    """As much more as comes in."""
+    """What comes in may go out on top of it."""
     period_s: int = 1
 
     @classmethod
@@ -72,13 +72,13 @@ class DispatchRate:
 
     @property
     def limits(self) -> bool:
-        """It bounds anything."""
+        """Whether it bounds anything."""
         return self.messages > 0 or self.bytes > 0
 
 
 class Budget:
-    """A dispatch rate, at work: what may go out now. A period's worth may go out at once, and what
-    was too much is made up for."""
+    """A dispatch rate at work: what may go out now. A period's worth may go out at once, and an
+    excess is made up for."""
 
     def __init__(self, rate: DispatchRate, now: float) -> None:
         self.rate = rate
@@ -89,17 +89,17 @@ class Budget:
         return f"<Budget of {self.rate}, {self._left[0]:.1f} messages left>"
 
     def earn(self, now: float, incoming: tuple[float, float]) -> None:
-        """Time has passed; so much comes in a second."""
+        """Add what was earned since the last call; ``incoming`` is what comes per second."""
         elapsed_s, self._earned_at = now - self._earned_at, now
         rates = self.rate.messages, self.rate.bytes
         for index, (rate, more) in enumerate(zip(rates, incoming, strict=True)):
-            period_s = max(1, self.rate.period_s)  # none, if nobody said how long
+            period_s = max(1, self.rate.period_s)  # 0 if unset
             allowed = rate + more * period_s * self.rate.relative
             earned = self._left[index] + allowed * elapsed_s / period_s
             self._left[index] = min(allowed, earned)
 
     def spend(self, messages: int, size: int) -> None:
-        """So much has gone out."""
+        """Count what has gone out."""
         self._left[0] -= messages
         self._left[1] -= size
 
@@ -114,12 +114,12 @@ class Budget:
         return self.rate.bytes > 0 and self._left[1] <= 0
 
     def messages(self, message_bytes: int) -> int:
-        """How many messages of about that size may go out now."""
+        """Return how many messages of about that size may go out now."""
         room = RATE_MAX
         if self.rate.messages > 0:
             room = min(room, int(self._left[0]))
         if self.rate.bytes > 0 and room > 0:
-            # One larger than a period's worth goes out all the same, and is made up for.
+            # A message larger than a period's worth still goes out, and is made up for.
             room = min(
                 room, max(1, int(self._left[1] // message_bytes)) if self._left[1] > 0 else 0
             )
@@ -128,7 +128,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class SubscribeRate:
-    """How often one consumer may subscribe in a period; not above 0 = unlimited."""
+    """How often one consumer may subscribe in a period; 0 or less = unlimited."""
 
     subscribes: int = UNLIMITED
     period_s: int = 30
@@ -148,7 +148,7 @@ class SubscribeRate:
 
     @property
     def limits(self) -> bool:
-        """It bounds anything."""
+        """Whether it bounds anything."""
         return self.subscribes > 0
 
 
@@ -162,35 +162,35 @@ def _period(table: Mapping[str, Any], default: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PublishLimits:
-    """What a message may be that comes to a topic; 0 = whatever it is."""
+    """The limits on messages of a topic; 0 = no limit."""
 
     body_bytes_max: int = 0
     delay_ms_max: int = 0
     delays: bool = True
-    """Messages may be delivered later; otherwise they are at once, whatever they ask for."""
+    """Messages may be delayed; if not, they are delivered at once whatever they ask for."""
 
 
 NO_LIMITS: Final = PublishLimits()
 
 
 class Throttle:
-    """The rate and the limits of one topic, at work. A second's worth may come at once."""
+    """The rate and the limits of one topic at work. A second's worth may come at once."""
 
     def __init__(self, rate: PublishRate, now: float, limits: PublishLimits = NO_LIMITS) -> None:
         self.rate = rate
         self.limits = limits
         self.shared: Throttle | None = None
-        """Which other topics keep to as well, if any."""
+        """The throttle shared with other topics, if any."""
         self.exceeded_total = 0
         """How often more came than the rate allows."""
         self._free_at = [now - 1.0, now - 1.0]
-        """When what has come will be made up for, in messages and in bytes."""
+        """When what has come is made up for, in messages and in bytes."""
 
     def __repr__(self) -> str:
         return f"<Throttle to {self.rate}, free at {max(self._free_at):.3f}>"
 
     def spend(self, messages: int, size: int, now: float) -> float:
-        """So much has come; the time from which on more may."""
+        """Count what has come; return the time from which on more may."""
         for index, (rate, came) in enumerate(
             ((self.rate.messages, messages), (self.rate.bytes, size))
         ):

@@ -1,6 +1,6 @@
 """Resource groups: rates that the topics of several namespaces share.
 
-The rule: pure values. What a document does not say of a group stays as it is.
+The rule: pure values. What a document leaves out stays as it is.
 """
 
 from collections.abc import Mapping
@@ -14,17 +14,17 @@ from arneb_pulsar.namespaces.rates import RATE_MAX, UNLIMITED, PublishRate
 MESSAGES: Final = "publishRateInMsgs"
 BYTES: Final = "publishRateInBytes"
 RATES: Final = (MESSAGES, BYTES, "dispatchRateInMsgs", "dispatchRateInBytes")
-"""What a group may say. As in Pulsar 4.0, what goes out is told and not bounded."""
+"""The fields of a group. As in Pulsar 4.0, dispatch rates are reported and not enforced."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceGroup:
-    """One group, with what is said of it."""
+    """One group, with the fields that are set."""
 
     rates: Mapping[str, int] = field(default_factory=dict)
 
     def changed(self, document: Any) -> Self:
-        """With what a document says. Raises :class:`ValueError`."""
+        """Return the group changed by a document. Raises :class:`ValueError`."""
         table = read_table(document)
         said = {
             name: min(read_number(table, name, UNLIMITED), RATE_MAX)
@@ -35,7 +35,7 @@ class ResourceGroup:
 
     @property
     def document(self) -> dict[str, int]:
-        """What :meth:`changed` reads."""
+        """The document that :meth:`changed` reads."""
         return {name: self.rates.get(name, UNLIMITED) for name in RATES}
 
     @property

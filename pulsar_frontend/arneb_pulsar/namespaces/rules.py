@@ -13,7 +13,7 @@ from arneb_pulsar.namespaces.coercion import WrongKind, is_nothing, named, real_
 from arneb_pulsar.namespaces.fields import read_flag, read_int, read_number, read_table
 
 PARTITIONS_MAX: Final = 10_000
-"""Of one topic; each is a topic of its own. Pulsar sets no bound."""
+"""Partitions of one topic; each is a topic of its own. Pulsar sets no bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class QuotaType(Enum):
 
 
 class QuotaAction(Enum):
-    """What happens when the backlog is over its quota."""
+    """What happens when the backlog exceeds its quota."""
 
     HOLD = "producer_request_hold"
     EXCEPTION = "producer_exception"
@@ -91,7 +91,7 @@ NO_QUOTA: Final = Quota(WITHOUT_END, WITHOUT_END, QuotaAction.HOLD)
 
 
 def fits(quota: Quota, retention: RetentionPolicy) -> bool:
-    """A backlog may be as large as the quota, and what is kept anyhow is more than that."""
+    """Return whether the quota is below what retention keeps anyway."""
     if 0 < retention.megabytes * MEGABYTE <= quota.limit_bytes:
         return False
     return not 0 < retention.minutes * MINUTE_S <= quota.limit_s
@@ -102,7 +102,7 @@ MINUTE_S: Final = 60
 
 
 class InactiveMode(Enum):
-    """Which topics are inactive: those without subscriptions, or whose have read everything."""
+    """Which topics are inactive: those without subscriptions, or with all of them caught up."""
 
     NO_SUBSCRIPTIONS = "delete_when_no_subscriptions"
     CAUGHT_UP = "delete_when_subscriptions_caught_up"
@@ -110,7 +110,7 @@ class InactiveMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class InactiveTopics:
-    """Whether, and when, topics go that nobody uses."""
+    """Whether, and when, unused topics are deleted."""
 
     enabled: bool
     seconds: int
@@ -138,11 +138,11 @@ class InactiveTopics:
 
 
 class SubscriptionAuthMode(Enum):
-    """What the names of subscriptions have to do with roles."""
+    """Whether the names of subscriptions depend on roles."""
 
     NONE = "None"
     PREFIX = "Prefix"
-    """They begin with the role of whoever consumes."""
+    """A name must begin with the consumer's role."""
 
     @classmethod
     def parse(cls, document: Any) -> Self:
@@ -158,7 +158,7 @@ class SubscriptionAuthMode(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AutoTopicCreation:
-    """Whether topics come to be by being used, and with how many partitions (0 = plain)."""
+    """Whether topics are created by being used, and with how many partitions (0 = plain)."""
 
     allowed: bool
     partitions: int = 0
@@ -185,7 +185,7 @@ class AutoTopicCreation:
         if not flaw:
             return cls(allowed, partitions)
         if not allowed:
-            return cls(False)  # what they would be is not looked at
+            return cls(False)  # the rest of the document is not checked
         text = "Invalid configuration for autoTopicCreationOverride. the detail is"
         raise ValueError(f"{text} {flaw}")
 
@@ -199,11 +199,11 @@ class AutoTopicCreation:
 
 @dataclass(frozen=True, slots=True)
 class DelayedDelivery:
-    """Whether messages may be delivered later, and how much later."""
+    """Whether messages may be delayed, and for how long."""
 
     active: bool = True
     tick_ms: int = 1000
-    """Said to Pulsar's dispatchers; here nothing waits for a tick."""
+    """For Pulsar's dispatchers; here nothing waits for a tick."""
     delay_ms_max: int = 0
     """0 or less = any delay."""
 
@@ -225,8 +225,8 @@ class DelayedDelivery:
 
 @dataclass(frozen=True, slots=True)
 class Persistence:
-    """On how many bookies a cluster would keep a ledger; this broker keeps it once, on its disk,
-    and only checks what it is told."""
+    """On how many bookies a Pulsar cluster would store a ledger; this broker stores it once, on its
+    disk, and only checks these values."""
 
     ensemble: int = 1
     write_quorum: int = 1
@@ -258,16 +258,16 @@ class Persistence:
 
 
 OF_A_LEDGER: Final = 2
-"""Bookies where a document does not say (``managedLedgerDefaultEnsembleSize`` and the like)."""
+"""Bookies, if a document does not say (``managedLedgerDefaultEnsembleSize`` and the like)."""
 
 PERSISTENCE_NAMES: Final = ("Ensemble", "WriteQuorum", "AckQuorum")
 
 
 def read_quotas(document: Any) -> dict[QuotaType, Quota]:
-    """The quotas by what they bound."""
+    """Read the quotas, by what they bound."""
     return {QuotaType(name): Quota.parse(value) for name, value in read_table(document).items()}
 
 
 def write_quotas(quotas: Mapping[QuotaType, Quota]) -> Any:
-    """What :func:`read_quotas` reads."""
+    """Return the document that :func:`read_quotas` reads."""
     return {kind.value: quota.document for kind, quota in quotas.items()}
