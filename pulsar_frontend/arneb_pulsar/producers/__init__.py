@@ -1,4 +1,4 @@
-"""Producers, over all connections: who may produce on a topic, and what it has sent already.
+"""Producers, over all connections: which may produce to a topic, and what they have sent already.
 
-The rule: pure state without I/O; :mod:`arneb_pulsar.server` makes durable what must be.
+The rule: pure state without I/O; :mod:`arneb_pulsar.services` makes it durable where needed.
 """

@@ -1,8 +1,8 @@
-"""Access: who may produce on one topic, and in which epoch.
+"""Access: which producers may use one topic, and in which epoch.
 
-The rule: names are unique, and beside an exclusive producer there is no other. Every new
-exclusive owner begins an epoch; one that comes back with an older epoch was replaced meanwhile
-and is fenced. What an epoch starts with is for the caller to make durable before it admits.
+The rule: names are unique, and an exclusive producer is alone. Every new exclusive owner begins an
+epoch; one that comes back with an older epoch was replaced meanwhile and is fenced. The caller must
+make a new epoch durable before it admits the producer.
 """
 
 from collections import deque
@@ -12,32 +12,32 @@ from enum import Enum
 from typing import Final, Generic, TypeVar
 
 NO_EPOCH: Final = -1
-"""Nobody ever had the topic for itself."""
+"""The topic never had an exclusive producer."""
 
 Holder = TypeVar("Holder")
 
 
 class AccessMode(Enum):
-    """How a producer wants to have its topic."""
+    """How a producer wants to share its topic."""
 
     SHARED = 0
     EXCLUSIVE = 1
-    """Alone, or not at all."""
+    """Alone, or refused."""
     WAIT_FOR_EXCLUSIVE = 2
-    """Alone, when its turn comes."""
+    """Alone, once its turn comes."""
     EXCLUSIVE_WITH_FENCING = 3
-    """Alone, now: whoever is there has to go."""
+    """Alone, now: all others are fenced out."""
 
 
 class Refusal(Enum):
-    """Why a claim is refused: BUSY may be tried again, FENCED is for good."""
+    """Why a claim is refused: after BUSY it may be tried again, FENCED is final."""
 
     BUSY = "busy"
     FENCED = "fenced"
 
 
 class ClaimRefused(Exception):
-    """The claim cannot be had; nothing has changed."""
+    """The claim is refused; nothing has changed."""
 
     def __init__(self, refusal: Refusal, text: str) -> None:
         super().__init__(text)
@@ -61,20 +61,20 @@ class Claim(Generic[Holder]):
 
 @dataclass(frozen=True, slots=True)
 class Admission(Generic[Holder]):
-    """What became of a claim, and of others by it."""
+    """The result of a claim, and its effect on others."""
 
     epoch: int | None = None
-    """The epoch that begins or goes on with it; None for shared producers."""
+    """The epoch that begins or continues with it; None for shared producers."""
     queued: bool = False
     fenced: Sequence[Claim[Holder]] = ()
-    """Those who had the topic, or waited for it, and are out."""
+    """Owners and waiting claims that are fenced out by it."""
 
 
 @dataclass(slots=True)
 class Access(Generic[Holder]):
     """The claims on one topic.
 
-    Invariants: while ``exclusive`` is set it is the only owner; nobody waits while there is no
+    Invariants: while ``exclusive`` is set, it is the only owner; no claim waits while there is no
     owner.
     """
 
@@ -90,11 +90,11 @@ class Access(Generic[Holder]):
 
     @property
     def unused(self) -> bool:
-        """Nobody is here."""
+        """There are no claims."""
         return not (self.owners or self.waiting)
 
     def claim(self, claim: Claim[Holder]) -> Admission[Holder]:
-        """Take the claim in, or in its queue. Raises :class:`ClaimRefused`."""
+        """Admit the claim, or queue it. Raises :class:`ClaimRefused`."""
         match claim.mode:
             case AccessMode.SHARED:
                 return self._share(claim)
@@ -113,7 +113,8 @@ class Access(Generic[Holder]):
         return Admission(self._own(claim), fenced=fenced)
 
     def release(self, claim: Claim[Holder]) -> Claim[Holder] | None:
-        """Let a claim go, wherever it stands; the one that has the topic now instead, if any."""
+        """Release a claim, owning or waiting; return the one that owns the topic instead, if
+        any."""
         if self.owners.get(claim.name) is claim:
             del self.owners[claim.name]
             if self.exclusive is claim:
@@ -127,7 +128,7 @@ class Access(Generic[Holder]):
         return promoted
 
     def holds(self, claim: Claim[Holder]) -> bool:
-        """Is it an owner?"""
+        """Return whether it is an owner."""
         return self.owners.get(claim.name) is claim
 
     def _share(self, claim: Claim[Holder]) -> Admission[Holder]:
@@ -151,7 +152,7 @@ class Access(Generic[Holder]):
             raise ClaimRefused(Refusal.FENCED, text)
 
     def _own(self, claim: Claim[Holder]) -> int:
-        """Make it the only owner. The present epoch goes on if it comes back with it."""
+        """Make it the only owner. The present epoch continues if the claim comes back with it."""
         if claim.epoch != self.epoch:
             self.epoch += 1
         self.owners[claim.name] = self.exclusive = claim
