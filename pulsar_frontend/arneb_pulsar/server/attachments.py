@@ -144,7 +144,7 @@ class Attachments:
         """Attach; if a dead connection holds the place, free it first."""
         config = self._context.config
         of_each, of_all = unacked_limits(self._context.namespaces.policies(effect.topic))
-        # Only consumers that share entries are shut off for leaving too much unacknowledged.
+        # Only on durable, shared subscriptions are consumers shut off for too many unacknowledged.
         is_limited = effect.durable and effect.type.traits.sharing
         spec = ConsumerSpec(
             name=effect.name,

@@ -22,7 +22,7 @@ from arneb_pulsar.transactions.states import COORDINATOR, COORDINATORS
 
 MADE_BY: Final = "made-by"
 PULSAR: Final = "pulsar"
-"""The property of topics created by Pulsar's rules; only those are removed by them."""
+"""The property of topics created by Pulsar's rules; only those follow them."""
 
 COORDINATOR_PART: Final = parse_topic(COORDINATORS).part(COORDINATOR)
 
