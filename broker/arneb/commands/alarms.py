@@ -13,16 +13,16 @@ PATH: Final = "/api/alarms"
 @click.command(short_help="Show alarms; move their watermarks.")
 @click.argument("url", metavar="URL")
 @click.option("--memory-high-watermark", type=float, metavar="PART",
-              help="Of the machine's memory, from 0 (an alarm at once) to 1.")  # fmt: skip
+              help="Fraction of the machine's memory; 0 raises the alarm at once.")  # fmt: skip
 @click.option("--memory-high-watermark-bytes", type=int, metavar="BYTES",
               help="The same in bytes.")  # fmt: skip
 @click.option("--disk-free-min-bytes", type=int, metavar="BYTES",
-              help="What must be free on the data's disk; 0 = never an alarm.")  # fmt: skip
+              help="Free space that the data's disk must have; 0 = no alarm.")  # fmt: skip
 def alarms(url: str, **watermarks: float | None) -> None:
     """Show the alarms of the broker whose HTTP port is at URL.
 
-    Watermarks that are given hold at once and until the broker is started again. While there is
-    an alarm, AMQP connections that publish are blocked, and consumers go on.
+    New watermarks take effect at once and last until the broker restarts. While an alarm is
+    raised, AMQP connections that publish are blocked; consumers are not.
     """
     given = {name: value for name, value in watermarks.items() if value is not None}
     found = ask(url, PATH, given or None)

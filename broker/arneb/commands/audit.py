@@ -17,15 +17,19 @@ if TYPE_CHECKING:
 FOUND_STATUS = 1
 
 
-@click.command(short_help="Hold histories against what a broker promises.")
+@click.command(short_help="Check histories against the broker's promises.")
 @reads_the_log
-@click.option("--queue", metavar="NAME", help="The history of this queue; else all there are.")
+@click.option("--queue", metavar="NAME", help="Only the history of this queue.")
 @click.option("--topic", metavar="NAME", help="The history kept in this topic.")
 @click.option("--client-history", "files", multiple=True, metavar="FILE",
               help="Histories that clients wrote (JSON lines); may be repeated.")  # fmt: skip
-@click.option("--drained", is_flag=True, help="The queues were read until nothing was left.")
+@click.option(
+    "--drained", is_flag=True, help="The queues were drained: what was not received is lost."
+)
 @click.option("--exactly-once", is_flag=True, help="No message may be received twice.")
-@click.option("--ignore", multiple=True, metavar="KIND", help="Do not look for this anomaly.")
+@click.option(
+    "--ignore", multiple=True, metavar="KIND", help="Ignore this kind of anomaly; may be repeated."
+)
 @runs_on_spark
 def audit(
     path: str | None,
@@ -40,10 +44,11 @@ def audit(
     master: str,
     conf: tuple[str, ...],
 ) -> None:
-    """Cross-check histories for loss, duplicates and reordering, and name each anomaly: those that
-    the broker keeps of its queues (x-history), or those that clients wrote of what they did.
+    """Check histories for lost, duplicated and reordered messages, and name each anomaly.
 
-    Exit status 0: nothing found. 1: anomalies, one a line. 2: the audit could not be done.
+    Histories are kept by the broker (queues with x-history), or written by clients.
+
+    Exit status 0: nothing found. 1: anomalies, one per line. 2: the audit failed.
     """
     if bool(files) == bool(path or url):
         raise Refused("expected --path or --url, or else --client-history")

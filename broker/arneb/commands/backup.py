@@ -21,18 +21,17 @@ FLUSH_S: Final = 30.0
 copied, and the user hears that."""
 
 
-@click.command(short_help="Copy a data directory, also of a running broker.")
+@click.command(short_help="Copy a data directory, even while its broker runs.")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
 @click.option("--compact", is_flag=True, help="Leave out free pages; takes longer.")
 @click.option("--check/--no-check", default=True, help="Check the copy.  [default: check]")
 def backup(directory: Path, target: Path, compact: bool, check: bool) -> None:
-    """Write a copy of the data directory DIR to OUT, which is made or empty. A broker may go on
-    working in DIR meanwhile.
+    """Copy the data directory DIR to OUT, which must be new or empty. The broker may keep running.
 
-    The copy holds everything that was confirmed before the command began, and gets its name when
-    it is whole, checked and on disk. Exit status 0: there is a copy. 1: there is none, since the
-    check found damage, one finding a line. 2: there is none for another reason.
+    The copy holds everything that was confirmed before the command began. It appears as OUT only
+    when it is complete, checked and on disk. Exit status 0: the copy was made. 1: the check found
+    damage, one finding per line, and there is no copy. 2: there is no copy for another reason.
     """
     from arneb_core.api.errors import StoreUnusable
     from arneb_core.store.backup import CopyDamaged, back_up

@@ -14,11 +14,11 @@ FOUND_STATUS = 1
 @click.command(short_help="Verify every structure of a data directory.")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 def check(directory: Path) -> None:
-    """Walk the whole store in DIR, verify each structure and cross-check them.
+    """Verify every structure of the store in DIR, and that the structures agree.
 
-    A running broker is not disturbed: what is checked is the store as of one commit.
-    Exit status 0: nothing found, or only what a power cut leaves of a write that nobody was
-    told of. 1: findings, one a line. 2: DIR cannot be read.
+    The broker may keep running: the check reads a snapshot, the store as of one commit.
+    Exit status 0: nothing found, or only the remains of an unconfirmed write that a power cut
+    interrupted. 1: findings, one per line. 2: DIR cannot be read.
     """
     from arneb.store.check import check_store
     from arneb_core.api.errors import StoreUnusable

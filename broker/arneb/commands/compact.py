@@ -6,14 +6,14 @@ from arneb.commands.submitting import location, reads_the_log, runs_on_spark, su
 from arneb.logs.visible import visible
 
 
-@click.command(short_help="Keep of each key the last message, in a new topic or a table.")
+@click.command(short_help="Copy the last message of each key to a new topic or table.")
 @click.argument("topic", metavar="TOPIC")
 @reads_the_log
 @click.option("--into-topic", metavar="NAME", help="Write to this new topic (needs --url).")
 @click.option("--into-table", metavar="DIR", help="Write a table to this new directory or URI.")
 @click.option("--format", "table_format", default="parquet", show_default=True, metavar="FORMAT",
-              help="Of the table: parquet, orc, json or delta.")  # fmt: skip
-@click.option("--keep-unkeyed", is_flag=True, help="Keep messages without a key.")
+              help="Format of the table: parquet, orc, json or delta.")  # fmt: skip
+@click.option("--keep-unkeyed", is_flag=True, help="Copy messages without a key too.")
 @runs_on_spark
 def compact(
     topic: str,
@@ -27,8 +27,9 @@ def compact(
     master: str,
     conf: tuple[str, ...],
 ) -> None:
-    """Write of each key of TOPIC (or of each partition of it) the last message, in the order of the
-    log. A message without a body is a tombstone: it takes its key away. TOPIC stays as it is.
+    """Copy the last message of each key of TOPIC, in log order; of a partitioned topic, of each key
+    in each partition. A message without a body is a tombstone: its key is left out. TOPIC itself
+    is not changed.
     """
     where = location(path, url, options, master)
     with submitted("compact", master, conf, "compacting") as spark:

@@ -8,13 +8,15 @@ from arneb.cli import Refused
 from arneb.logs.visible import visible
 
 
-@click.command(name="compact-store", short_help="Give free room in a data directory back.")
+@click.command(
+    name="compact-store", short_help="Return a data directory's free space to the file system."
+)
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 def compact_store(directory: Path) -> None:
-    """Write the store in DIR anew without its free pages, while no broker uses it.
+    """Rewrite the store in DIR without its free pages. No broker may be using it.
 
-    Takes as much room beside the old file as there is data in it. A broken-off attempt leaves
-    the store as it was. Exit status 2: DIR is in use, holds no store, or has no room.
+    Beside the old file, the new one needs as much space as there is data. If it is interrupted,
+    the store stays as it was. Exit status 2: DIR is in use, has no store, or has no space.
     """
     from arneb_core.api.errors import StoreFailed, StoreUnusable
     from arneb_core.store.directory.compacting import compact

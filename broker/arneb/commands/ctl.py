@@ -21,7 +21,7 @@ OFFLINE: Final = "set-password"
 
 
 @click.command(
-    short_help="What rabbitmqctl does, for a running broker.",
+    short_help="Run a rabbitmqctl command on a running broker.",
     context_settings={"ignore_unknown_options": True, "help_option_names": []},
     add_help_option=False,
 )
@@ -52,17 +52,17 @@ def ctl(context: click.Context, words: tuple[str, ...]) -> None:
     context.exit(run(words, write=click.echo, complain=complain, program="arneb ctl"))
 
 
-@click.command(name=OFFLINE, short_help="Let a user in by another password.")
+@click.command(name=OFFLINE, short_help="Set a user's password.")
 @click.option("--data-dir", "directory", required=True, metavar="DIR",
               type=click.Path(path_type=Path), help="The data directory.")  # fmt: skip
 @click.argument("user")
 @click.option("--administrator", is_flag=True,
-              help="Make USER, if there is none, and an administrator.")  # fmt: skip
+              help="Create USER if it does not exist, and make it an administrator.")  # fmt: skip
 def set_password(directory: Path, user: str, administrator: bool) -> None:
-    """Set the password of USER in a data directory that no broker has open. It is read from
-    standard input: one line, or asked for.
+    """Set the password of USER in a data directory that no broker has open. The password is one
+    line of standard input; on a terminal you are asked for it.
 
-    Exit status 2: DIR is in use or no data directory, or there is no such user.
+    Exit status 2: DIR is in use, is not a data directory, or has no such user.
     """
     from arneb_core.access.errors import AccessError
     from arneb_core.api.errors import CommitFailed, StoreUnusable

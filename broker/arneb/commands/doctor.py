@@ -16,24 +16,24 @@ ILL: Final = 1
 """The exit status where there is something to do."""
 
 
-@click.command(short_help="Say what is wrong with a broker or its data, and what to do.")
+@click.command(short_help="Report what is wrong with a broker or its data, and what to do.")
 @click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
 @click.option("--data-dir", "named", metavar="DIR", type=click.Path(path_type=Path),
               help="The same as DIR.")  # fmt: skip
 @click.option(
-    "--url", metavar="URL", help="Look from elsewhere, as http://USER:PASSWORD@HOST:PORT."
+    "--url", metavar="URL", help="Ask a broker over HTTP: http://USER:PASSWORD@HOST:PORT."
 )
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text",
-              help="Lines, or one JSON object.")  # fmt: skip
+              help="Lines of text, or one JSON object.")  # fmt: skip
 @click.pass_context
 def doctor(
     context: click.Context, directory: Path | None, named: Path | None, url: str | None, form: str
 ) -> None:
-    """Look at the broker that runs on the data directory DIR, or at DIR alone if none does. Without
-    DIR or a URL it is the one that ARNEB_DATA_DIR or ARNEB_URL names.
+    """Examine the broker that runs on the data directory DIR, or DIR alone if none does. Without
+    DIR or a URL, ARNEB_DATA_DIR or ARNEB_URL names the broker.
 
-    Exit status 0: nothing to do, or notes only. 1: something is wrong or will be. 2: nobody and
-    nothing could be looked at.
+    Exit status 0: nothing to do, or notes only. 1: something is wrong, or soon will be.
+    2: neither a broker nor a directory could be examined.
     """
     from arneb.ctl.calling import Caller, HttpCaller, SocketCaller, Unreachable
     from arneb.ctl.exits import Failed

@@ -8,7 +8,7 @@ from arneb.cli import Refused
 from arneb.commands.lake_places import lake_target, refusing
 
 
-@click.command(short_help="Erase what was published with a key from the sealed tier.")
+@click.command(short_help="Erase a key's messages from the sealed tier.")
 @click.argument("target", metavar="TARGET")
 @click.argument("topic", metavar="TOPIC")
 @click.option("--key", "keys", multiple=True, required=True, metavar="KEY",
@@ -16,11 +16,12 @@ from arneb.commands.lake_places import lake_target, refusing
 @click.option("--storage", multiple=True, metavar="KEY=VALUE",
               help="A setting of the object store.")  # fmt: skip
 def erase(target: str, topic: str, keys: tuple[str, ...], storage: tuple[str, ...]) -> None:
-    """Delete every row of TOPIC with KEY that was published up to now from the table below TARGET,
-    and the files that held it. What is still in the log goes when its ledger is sealed; there it
-    stays until it is trimmed.
+    """Delete every row of TOPIC with KEY published so far from the table below TARGET, and delete
+    the files that held those rows. Messages still in the log are left out when their ledger is
+    sealed; in the log they stay until they are trimmed.
 
-    Queries that read the old files meanwhile fail. May be repeated. Exit status 2: it is not done.
+    Queries that are reading the old files fail. The command may be repeated. Exit status 2: it
+    failed.
     """
     place = lake_target(target, storage)
     from pyspark_arneb.lake.erasure import ErasedKeys, forget

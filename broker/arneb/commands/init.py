@@ -27,17 +27,17 @@ PLAIN_MODE: Final = 0o644
 @click.command(short_help="Write a configuration, a systemd unit and a first administrator.")
 @click.argument("directory", metavar="[DIR]", default=".", type=click.Path(path_type=Path))
 @click.option("--data-dir", type=click.Path(path_type=Path), metavar="DIR",
-              help="Where the broker is to keep its log.  [default: DIR/data]")  # fmt: skip
+              help="Where the broker keeps its log.  [default: DIR/data]")  # fmt: skip
 @click.option("--user", default="admin", show_default=True, help="The administrator's name.")
 @click.option("--password-stdin", is_flag=True,
               help="Read the administrator's password from standard input, instead of making "
               "one.")  # fmt: skip
 def init(directory: Path, data_dir: Path | None, user: str, password_stdin: bool) -> None:
     """Write into DIR a configuration file arneb.toml that explains every key, and a systemd unit
-    arneb.service for it. The file names an administrator, by a hash of the password, which is
-    printed once; the user guest, whose password everybody knows, is gone.
+    arneb.service for it. The file has one user, an administrator, with a hash of the password,
+    which is printed once. There is no user guest, whose password everybody knows.
 
-    Nothing that is there is written over.
+    Existing files are never overwritten.
     """
     from arneb.installing.configuration import configuration
     from arneb.installing.unit import unit

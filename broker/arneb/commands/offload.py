@@ -29,28 +29,28 @@ ON_CORRUPT: Final = ("fail", "skip", "raw")
 COMPRESSIONS: Final = ("zstd", "snappy", "lz4", "none")
 
 
-@click.command(short_help="Write closed ledgers to a Delta table, once each.")
+@click.command(short_help="Write closed ledgers to Delta tables, each exactly once.")
 @click.argument("log", metavar="DIR|URL")
 @click.argument("target", metavar="TARGET")
 @click.argument("topics", metavar="[TOPIC]...", nargs=-1)
-@click.option("--topics-pattern", metavar="REGEX", help="Topics by a regular expression.")
-@click.option("--follow", is_flag=True, help="Go on until Ctrl-C or SIGTERM.")
+@click.option("--topics-pattern", metavar="REGEX", help="Topics whose names match.")
+@click.option("--follow", is_flag=True, help="Continue until Ctrl-C or SIGTERM.")
 @click.option("--interval", type=click.FloatRange(min=0.1), default=10.0, show_default=True,
-              metavar="SECONDS", help="Between two looks, with --follow.")  # fmt: skip
-@click.option("--roll", is_flag=True, help="Have ledgers ended that still grow. Needs a broker.")
+              metavar="SECONDS", help="Pause between rounds, with --follow.")  # fmt: skip
+@click.option("--roll", is_flag=True, help="Close open ledgers first. Needs a broker.")
 @click.option("--roll-after", type=click.FloatRange(min=1), metavar="SECONDS",
-              help="Have ledgers ended that grow for so long. Needs a broker.")  # fmt: skip
+              help="Close ledgers that have been open for so long. Needs a broker.")  # fmt: skip
 @click.option("--trim", is_flag=True,
-              help="Trim what is out, whatever retention says. Needs a broker.")  # fmt: skip
+              help="Trim what is written, despite retention. Needs a broker.")  # fmt: skip
 @click.option("--cursor", metavar="NAME", default="arneb-lake", show_default=True,
-              help="The subscription that keeps what is not out yet.")  # fmt: skip
+              help="The subscription that keeps what is not written yet.")  # fmt: skip
 @click.option("--merge/--no-merge", default=True,
               help="Merge the files of small ledgers.  [default: merge]")  # fmt: skip
 @click.option("--compression", type=click.Choice(COMPRESSIONS), default=COMPRESSIONS[0],
-              show_default=True, help="Of the data files.")  # fmt: skip
-@click.option("--skip-lost", is_flag=True, help="Go on where entries are lost, without them.")
+              show_default=True, help="Compression of the data files.")  # fmt: skip
+@click.option("--skip-lost", is_flag=True, help="Continue without entries that are lost.")
 @click.option("--on-corrupt", type=click.Choice(ON_CORRUPT), default=ON_CORRUPT[0],
-              show_default=True, help="Damaged blocks: stop, pass over, or as bytes.")  # fmt: skip
+              show_default=True, help="Damaged blocks: stop, skip, or write as bytes.")  # fmt: skip
 @click.option("--storage", multiple=True, metavar="KEY=VALUE",
               help="A setting of the object store, such as aws_region=eu-central-1.")  # fmt: skip
 def offload(
@@ -70,12 +70,14 @@ def offload(
     on_corrupt: str,
     storage: tuple[str, ...],
 ) -> None:
-    """Write every closed ledger of the log in DIR, or of the broker at URL, into Delta tables below
-    TARGET, a directory or s3://BUCKET/PATH and the like, one table a topic; without TOPIC all.
+    """Write the closed ledgers of each TOPIC, or of all topics, to Delta tables below TARGET, one
+    table per topic. The log is in the data directory DIR, or belongs to the broker at URL. TARGET
+    is a directory, or a URI such as s3://BUCKET/PATH.
 
-    A ledger is written once, read back, compared with the log, and then committed. Whatever comes
-    in between, killed and begun again it goes on where it was. A broker keeps what is not out yet,
-    for a durable subscription that only this target moves. Exit status 2: it cannot go on.
+    Each ledger is written once, read back, compared with the log, and then committed. After a kill
+    at any instant, run it again: it continues where it stopped. A durable subscription, which only
+    this target advances, makes a broker keep what is not written yet. Exit status 2: it cannot
+    continue.
     """
     place = lake_target(target, storage)
     from pyspark_arneb.lake.cursor_guard import CursorGuard

@@ -27,16 +27,16 @@ what the directories have.
 5. Move the data directories of the others away, and start them: each takes a copy."""
 
 
-@click.command(name="re-found", short_help="Begin a new history of a cluster with one directory.")
+@click.command(name="re-found", short_help="Start a cluster again from one directory.")
 @click.option(
     "--data-dir", "directory", required=True, metavar="DIR", type=click.Path(path_type=Path),
     help="The data directory of a stopped node.",
 )  # fmt: skip
-@click.option("--yes", is_flag=True, help="Do it, and do not only say what would be done.")
+@click.option("--yes", is_flag=True, help="Do it, instead of only saying what would be done.")
 def re_found_command(directory: Path, yes: bool) -> None:
-    """Begin a new history with what DIR has, which no broker has open.
+    """Start a cluster again, with a new log, from the data directory DIR, which no broker has open.
 
-    Exit status 2: DIR is in use, or no data directory.
+    Exit status 2: DIR is in use, or is not a data directory.
     """
     from arneb_cluster.founding import re_found, standing_in
     from arneb_cluster.protocol.values import Applied

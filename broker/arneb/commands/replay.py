@@ -23,26 +23,28 @@ if TYPE_CHECKING:
     from pyspark_arneb.pipeline.replay_plan import Plan
 
 
-@click.command(short_help="Bring messages of the log into a topic, queue or exchange once more.")
+@click.command(short_help="Publish messages of the log again.")
 @click.argument("topics", metavar="TOPIC...", nargs=-1, required=True)
 @reads_the_log
 @chooses_times
 @click.option("--where", metavar="SQL",
-              help="Of which this holds: the columns of the source, and body.")  # fmt: skip
+              help="Only messages that match; columns of the source, and body.")  # fmt: skip
 @click.option(
-    "--sealed", metavar="DIR", help="What is in this sealed tier, too, or without a log that alone."
+    "--sealed", metavar="DIR", help="Read this sealed tier too; without a log, only this."
 )
-@click.option("--to-topic", metavar="NAME", help="Into this topic.")
-@click.option("--to-queue", metavar="NAME", help="Into this queue.")
-@click.option("--to-exchange", metavar="NAME", help="To this exchange, with their routing keys.")
-@click.option("--vhost", metavar="NAME", help="Of the queue or exchange.  [default: /]")
-@click.option("--to-url", metavar="URL", help="Of another broker than --url.")
+@click.option("--to-topic", metavar="NAME", help="Publish to this topic.")
+@click.option("--to-queue", metavar="NAME", help="Publish to this queue.")
+@click.option(
+    "--to-exchange", metavar="NAME", help="Publish to this exchange, with the same routing keys."
+)
+@click.option("--vhost", metavar="NAME", help="The queue's or exchange's vhost.  [default: /]")
+@click.option("--to-url", metavar="URL", help="Publish to this broker.  [default: --url]")
 @click.option("--to-option", "to_options", multiple=True, metavar="NAME=VALUE",
               help="An option of the sink, such as a token; may be repeated.")  # fmt: skip
 @click.option("--rate", type=click.FloatRange(min=0, min_open=True), metavar="N",
-              help="At most so many messages a second.")  # fmt: skip
+              help="At most N messages a second.")  # fmt: skip
 @click.option("--state", type=click.Path(path_type=Path), required=True, metavar="FILE",
-              help="Where the replay is written down, and goes on from.")  # fmt: skip
+              help="Records how far the replay has come.")  # fmt: skip
 @runs_on_spark
 def replay(
     topics: tuple[str, ...],
@@ -64,10 +66,11 @@ def replay(
     master: str,
     conf: tuple[str, ...],
 ) -> None:
-    """Publish what is in the log of each TOPIC once more: bodies, keys, properties and event times.
+    """Publish the messages in the log of each TOPIC again, with their bodies, keys, properties and
+    event times.
 
-    Run it again with the same --state after it was broken off: it goes on where it was, and no
-    message comes twice. What is replayed is fixed when it begins.
+    After an interruption, run it again with the same --state: it continues where it stopped, and
+    publishes no message twice. What is replayed is decided when it begins.
     """
     expect_times(starting_time, ending_time)
     if url is None and to_url is None:

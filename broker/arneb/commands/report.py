@@ -34,7 +34,7 @@ WIDTH_ELSEWHERE: Final = 180
 @reads_the_log
 @chooses_times
 @click.option("--html", type=click.Path(path_type=Path), metavar="FILE",
-              help="Write a page with plots, too.")  # fmt: skip
+              help="Write an HTML page with plots too.")  # fmt: skip
 @runs_on_spark
 def report(
     topics: tuple[str, ...],
@@ -47,9 +47,9 @@ def report(
     master: str,
     conf: tuple[str, ...],
 ) -> None:
-    """Show what the log holds of each TOPIC, or of all: how many messages, how fast they came, how
-    large they are, why some are dead letters, which keys are hot. Of queues with a history
-    (x-history) also how long messages took to be delivered and acknowledged.
+    """Report on the messages in the log of each TOPIC, or of all topics: their number, rates and
+    sizes, why some are dead letters, which keys are hot. For queues with a history (x-history),
+    also how long messages took to be delivered and acknowledged.
     """
     expect_times(starting_time, ending_time)
     where = location(path, url, options, master)

@@ -11,15 +11,14 @@ from arneb.logs.visible import visible
 MISSING_STATUS = 1
 
 
-@click.command(short_help="Write what is whole in a damaged data directory into a new one.")
+@click.command(short_help="Rescue the intact parts of a damaged data directory.")
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
 @click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
 def salvage(directory: Path, target: Path) -> None:
-    """Look through the damaged store in DIR page by page, and write every whole block that can
-    still be found into a new store in OUT, with all that is left beside. DIR is only read, and no
-    broker may have it.
+    """Search the damaged store in DIR page by page, and write every intact block, with whatever
+    else is intact, to a new store in OUT. DIR is only read. No broker may be using it.
 
-    Exit status 0: nothing is missing. 1: what is, one thing a line. 2: nothing was written.
+    Exit status 0: nothing is missing. 1: something is, one line for each. 2: nothing was written.
     """
     from arneb_core.api.errors import StoreUnusable
     from arneb_core.store.salvage.salvaging import salvage as salvage_store

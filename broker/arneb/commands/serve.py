@@ -25,22 +25,24 @@ LISTEN: Final = "HOST:PORT|off"
 
 @click.command(short_help="Run a broker.")
 @click.option("--config", "file", type=click.Path(path_type=Path), metavar="FILE.toml",
-              help="Settings; the options below win over it.")  # fmt: skip
+              help="Settings file; the options below override it.")  # fmt: skip
 @click.option("--rabbitmq-conf", type=click.Path(path_type=Path), metavar="FILE|DIR",
-              help="RabbitMQ's settings; what is ignored of them is said.")  # fmt: skip
+              help="Settings in RabbitMQ's format; ignored ones are reported.")  # fmt: skip
 @click.option("--data-dir", type=click.Path(path_type=Path), metavar="DIR",
               help="Where the log is kept.  [default: ./arneb-data]")  # fmt: skip
 @click.option("--amqp", metavar=LISTEN, help="For RabbitMQ clients.  [default: 127.0.0.1:5672]")
 @click.option("--pulsar", metavar=LISTEN, help="For Pulsar clients.  [default: 127.0.0.1:6650]")
-@click.option("--http", metavar=LISTEN, help="Health, metrics.  [default: 127.0.0.1:15672]")
+@click.option(
+    "--http", metavar=LISTEN, help="Management, health, metrics.  [default: 127.0.0.1:15672]"
+)
 @click.option("--http-pulsar", metavar=LISTEN,
               help="Pulsar's admin API.  [default: 127.0.0.1:8080]")  # fmt: skip
 @click.option("--log-level", type=click.Choice([each.value for each in LogLevel]),
-              help="The least severe records on standard error.  [default: warning]")  # fmt: skip
+              help="Least severe level that is logged.  [default: warning]")  # fmt: skip
 @click.option("--log-format", type=click.Choice([each.value for each in LogFormat]),
               help="Lines of text, or one JSON object a line.  [default: text]")  # fmt: skip
 @click.option("--watch-turns", is_flag=True,
-              help="Measure what keeps the event loop; see /api/turns.")  # fmt: skip
+              help="Measure long turns of the event loop; see /api/turns.")  # fmt: skip
 def serve(
     file: Path | None,
     rabbitmq_conf: Path | None,
@@ -55,8 +57,8 @@ def serve(
 ) -> None:
     """Run a broker until Ctrl-C or SIGTERM.
 
-    One line is printed for each listener when it is ready; port 0 takes any free port and
-    the line names it.
+    It prints a line for each listener that is ready. Port 0 takes any free port, which that line
+    names.
     """
     load = partial(
         load_config,

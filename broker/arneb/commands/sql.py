@@ -31,19 +31,19 @@ ROWS_SHOWN_MAX: Final = 10_000
 WIDTH_WITHOUT_TERMINAL: Final = 10_000
 
 
-@click.command(short_help="Ask topics in SQL, of the log and the sealed tier.")
+@click.command(short_help="Query topics with SQL, in the log and the sealed tier.")
 @click.argument("query", metavar="SELECT")
 @click.option("--log", "log", metavar="DIR|URL",
-              help=f"The data directory, or a broker.  [default: ${LOG}, {DATA_DIR}]")  # fmt: skip
+              help=f"Data directory, or broker.  [default: ${LOG}, {DATA_DIR}]")  # fmt: skip
 @click.option("--lake", metavar="TARGET",
-              help=f"What `arneb offload` writes to.  [default: ${LAKE}]")  # fmt: skip
+              help=f"The target of `arneb offload`.  [default: ${LAKE}]")  # fmt: skip
 @click.option("--format", "form", type=click.Choice(FORMATS), default=FORMATS[0], show_default=True,
-              help="How rows are written.")  # fmt: skip
+              help="Output format.")  # fmt: skip
 @click.option("--storage", multiple=True, metavar="KEY=VALUE",
               help="A setting of the object store.")  # fmt: skip
 def sql(query: str, log: str | None, lake: str | None, form: str, storage: tuple[str, ...]) -> None:
-    """Answer SELECT by DuckDB, with every topic as a table: its sealed files and what only the log
-    has, as of now. A broker may go on working meanwhile.
+    """Run SELECT in DuckDB with every topic as a table: its sealed files, and what only the log
+    has, as of now. The broker may keep running.
 
     \b
     arneb sql "select decode(key), count(*) from orders group by all"

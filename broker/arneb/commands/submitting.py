@@ -25,14 +25,14 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 LOCAL: Final = "local[*]"
 MASTER: Final = click.option(
     "--master", default=LOCAL, metavar="MASTER", show_default=True,
-    help="The Spark to run on: local[N], spark://HOST:PORT, yarn, k8s://HOST, sc://HOST:PORT.",
+    help="Spark master: local[N], spark://HOST:PORT, yarn, k8s://HOST, sc://HOST:PORT.",
 )  # fmt: skip
 CONF: Final = click.option(
-    "--conf", multiple=True, metavar="KEY=VALUE", help="A setting of Spark's; may be repeated.",
+    "--conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting; may be repeated.",
 )  # fmt: skip
 PATH: Final = click.option("--path", metavar="DIR", help="Read the log in this data directory.")
 URL: Final = click.option(
-    "--url", metavar="URL", help="Read the log from the broker whose HTTP port is at URL."
+    "--url", metavar="URL", help="Read the log from a broker, by its HTTP port."
 )
 FROM: Final = click.option(
     "--from", "starting_time", metavar="TIME", help="Published at or after TIME (ISO 8601).",

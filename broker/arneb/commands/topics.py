@@ -21,9 +21,9 @@ Documents = list[dict[str, Any]]
 @click.command(short_help="List topics with their backlog.")
 @click.argument("source", metavar="DIR|URL")
 def topics(source: str) -> None:
-    """List every topic and subscription of a data directory, or of the broker at URL.
+    """List every topic and subscription in a data directory, or of the broker at URL.
 
-    The directory may belong to a running broker; what is listed is what is on disk.
+    The directory's broker may be running; the list shows what is on disk.
     """
     show(from_url(source) if "://" in source else from_directory(Path(source)))
 
