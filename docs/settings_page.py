@@ -18,19 +18,18 @@ HEAD: Final = """\
 <!-- Written by docs/settings_page.py from the configuration's classes; do not edit. -->
 
 `arneb serve --config arneb.toml` reads a [TOML](https://toml.io) file. Every key has a default, so
-a file needs to hold only what you change; options on the command line win over the file. A key
-that does not exist is refused, and the nearest one that does is named. The file is read once, when
-the broker starts. On SIGHUP it is read again: the level of the log, the certificates, and the keys
-and passwords of `[pulsar.authentication]` hold at once, log files are opened anew, and of
-everything else it is said that it needs a restart. The watermarks of `[alarms]` can be moved while
-the broker runs (`arneb alarms`, `arneb ctl`).
+a file needs only what you change. An unknown key is refused, and the error names the nearest known
+one. The file is read when the broker starts, and again on SIGHUP: the log level, certificates, and
+the keys and passwords of `[pulsar.authentication]` then take effect at once, log files are
+reopened, and the log names all other changes, which need a restart. The watermarks of `[alarms]`
+can be changed while the broker runs (`arneb alarms`, `arneb ctl`).
 
-Every key that is one value has a variable of the environment, too, which wins over the file:
-`ARNEB_AMQP_HEARTBEAT_S` is `heartbeat_s` in `[amqp]`. `arneb serve --rabbitmq-conf FILE` takes
-RabbitMQ's own file first.
+Environment variables override the file, and command-line options override both. Each key with a
+single value has a variable: `ARNEB_AMQP_HEARTBEAT_S` is `heartbeat_s` in `[amqp]`.
+`arneb serve --rabbitmq-conf FILE` reads RabbitMQ's own file, before all of these.
 
-Where a key is Pulsar's as well, it is taken by the name that it has in Pulsar's `broker.conf`, too;
-a file may have either, and not both.
+A key that Pulsar has too may also be given by its name in Pulsar's `broker.conf`, but not by both
+names in one file.
 
 Names end in their unit: `_s` seconds, `_ms` milliseconds, `_bytes` bytes.
 

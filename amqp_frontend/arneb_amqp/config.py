@@ -33,15 +33,15 @@ class User:
     name: str
     """The name as the client sends it."""
     password: str = field(default="", repr=False)
-    """In clear text: keep the file from being read by others. Either this or ``password_hash``."""
+    """In clear text, so keep the file private. Set either this or ``password_hash``."""
     password_hash: str = ""
     """RabbitMQ's hash of a password, with SHA-256 (``rabbitmqctl hash_password``, ``arneb
     init``)."""
     loopback_only: bool = False
-    """The user may not log in from another machine; RabbitMQ's rule for ``guest``."""
+    """The user may log in from this machine only; RabbitMQ's rule for ``guest``."""
     tags: tuple[str, ...] = ("administrator",)
-    """What the user may do over HTTP: ``administrator``, ``monitoring``, ``policymaker``,
-    ``management`` or nothing; and ``impersonator``."""
+    """The user's RabbitMQ tags, which give rights over HTTP: ``administrator``, ``monitoring``,
+    ``policymaker``, ``management``, ``impersonator``."""
 
     def __post_init__(self) -> None:
         if not self.name or not (self.password or self.password_hash):
@@ -94,9 +94,9 @@ class DefaultLimits:
     pattern: str = ".*"
     """A regular expression, searched in names of virtual hosts."""
     max_connections: int = -1
-    """The most connections; -1 = no limit."""
+    """The maximum number of connections; -1 = no limit."""
     max_queues: int = -1
-    """The most queues; -1 = no limit."""
+    """The maximum number of queues; -1 = no limit."""
 
     def __post_init__(self) -> None:
         _check_pattern("pattern", self.pattern)
@@ -117,7 +117,7 @@ class DefaultOperatorPolicy:
     vhost_pattern: str = ".*"
     """A regular expression, searched in names of virtual hosts."""
     queue_pattern: str = ".*"
-    """The policy's own pattern, for names of queues."""
+    """The policy's pattern, for names of queues."""
     expires_ms: int = -1
     """``expires``: how long a queue may be unused; -1 = not set."""
     message_ttl_ms: int = -1
@@ -172,19 +172,19 @@ class AmqpConfig:
     """Users who may log in from this machine only, except those in ``users``, which have their own
     setting."""
     password_length_min: int = 0
-    """The fewest characters of a password that an operator gives a user."""
+    """The fewest characters in a password that an operator sets."""
     password_pattern: str = ".*"
     """A regular expression that must be found in each such password."""
     vhosts_max: int = -1
-    """The most virtual hosts; -1 = no limit."""
+    """The maximum number of virtual hosts; -1 = no limit."""
     connections_max: int = -1
     """The most AMQP connections of a node; -1 = no limit."""
     node_channels_max: int = -1
-    """The most channels on all connections of a node together; -1 = no limit."""
+    """The maximum number of channels on all connections to a node; -1 = no limit."""
     channel_consumers_max: int = -1
-    """The most consumers of a channel; -1 = no limit."""
+    """The maximum number of consumers on a channel; -1 = no limit."""
     queues_max: int = -1
-    """The most queues in all virtual hosts together; -1 = no limit."""
+    """The maximum number of queues in all virtual hosts; -1 = no limit."""
     external_login: bool = False
     """Offer ``EXTERNAL`` over TLS: a client's certificate, verified by ``tls.client_ca``, names the
     user, without a password."""
@@ -192,34 +192,35 @@ class AmqpConfig:
     """The part of a certificate that is the user's name: ``distinguished_name``, ``common_name`` or
     ``subject_alternative_name``."""
     certificate_san_type: SanType = SanType.DNS
-    """Which alternative names count: ``dns``, ``ip``, ``email``, ``uri`` or ``other_name``."""
+    """The type of alternative name to use: ``dns``, ``ip``, ``email``, ``uri`` or
+    ``other_name``."""
     certificate_san_index: int = 0
     """The index among these names, from 0."""
     channel_max: int = CHANNEL_MAX_DEFAULT
-    """The most channels on a connection; 0 = no limit."""
+    """The maximum number of channels on a connection; 0 = no limit."""
     frame_bytes_max: int = FRAME_BYTES_MAX_DEFAULT
-    """The largest frame, offered to clients as ``frame-max``; 0 = no limit."""
+    """The maximum size of a frame, offered to clients as ``frame-max``; 0 = no limit."""
     message_bytes_max: int = MESSAGE_BYTES_MAX_DEFAULT
-    """The largest body of a message; a larger one closes its channel with 406."""
+    """The maximum size of a message body; a larger one closes its channel with 406."""
     partial_bytes_max: int = PARTIAL_BYTES_MAX_DEFAULT
-    """The most bytes of partly received messages on all channels of a connection together; more
-    closes the connection with 506."""
+    """The maximum bytes of partly received messages on all channels of a connection; more close the
+    connection with 506."""
     transaction_bytes_max: int = TRANSACTION_BYTES_MAX_DEFAULT
-    """The most bytes that open transactions hold on all channels of a connection together; more
-    closes the connection with 506."""
+    """The maximum bytes of open transactions on all channels of a connection; more close the
+    connection with 506."""
     heartbeat_s: int = HEARTBEAT_S_DEFAULT
     """The heartbeat interval offered to clients; 0 = none."""
     proxy_protocol: bool = False
     """Every connection begins with a header of the PROXY protocol, version 1 or 2, in which a proxy
     names the client. Anybody who reaches the port is believed, so let only proxies reach it."""
     handshake_s: float = 10.0
-    """The longest time from the accepted socket to ``connection.open``."""
+    """The maximum time from accepting a connection to its ``connection.open``."""
     close_s: float = 5.0
     """The longest wait for ``close-ok`` after a ``connection.close`` before the socket is cut."""
     outbox_bytes_high: int = 512 * KIB
-    """Above this much unsent output a connection's consumers get no new deliveries."""
+    """With more unsent output than this, a connection's consumers get no new deliveries."""
     outbox_bytes_low: int = 128 * KIB
-    """Below this they get deliveries again."""
+    """Deliveries resume when there is less than this."""
     outbox_bytes_max: int = 8 * KIB * KIB
     """Above this much unsent output the connection is not read either. It is far above what
     deliveries can reach: a client with one thread may publish for long before it reads its
@@ -231,7 +232,7 @@ class AmqpConfig:
     """The virtual host whose exchange ``amq.rabbitmq.event`` publishes the broker's events, with
     the names of all virtual hosts and users; empty: none has it."""
     cluster_name: str = "arneb"
-    """The ``cluster_name`` among the server properties that clients see."""
+    """The ``cluster_name`` in the server properties that clients see."""
 
     def __post_init__(self) -> None:
         _check_pattern("password_pattern", self.password_pattern)

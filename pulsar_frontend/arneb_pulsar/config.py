@@ -51,10 +51,10 @@ NO_FILE: Final = Path()
 
 @dataclass(frozen=True, slots=True)
 class AuthenticationConfig:
-    """How clients authenticate. Without methods every client is let in."""
+    """How clients authenticate. Without methods, every client is admitted."""
 
     methods: tuple[str, ...] = ()
-    """The accepted methods: some of ``token``, ``basic`` and ``tls``."""
+    """The accepted methods: any of ``token``, ``basic`` and ``tls``."""
 
     token_secret_key: Path = NO_FILE
     """The file with the secret that tokens are signed with, of at least 32 bytes. Method ``token``
@@ -79,25 +79,26 @@ class AuthenticationConfig:
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationConfig:
-    """Whether roles need rights, and who has them all."""
+    """Whether roles need permissions, and who has all of them."""
 
     enabled: bool = False
-    """Roles of Pulsar's clients and administrators need rights: they are those of Apache Pulsar,
-    granted over its admin API. Without it, whoever has proved a role may do everything. Needs
+    """Roles of Pulsar clients and administrators need Apache Pulsar's permissions, granted over its
+    admin API. If disabled, every authenticated role may do everything. Needs
     ``pulsar.authentication.methods``."""
 
     super_user_roles: tuple[str, ...] = ()
     """Roles that may do everything."""
 
     proxy_roles: tuple[str, ...] = ()
-    """Roles of Pulsar's proxies: they say on whose behalf they come, and both must be allowed what
-    is asked for."""
+    """Roles of Pulsar proxies. A proxy names the client it acts for, and both need the
+    permission."""
 
     anonymous_role: str = ""
-    """The role of clients that prove nothing. Empty: they are not let in."""
+    """The role of clients that do not authenticate. Empty: they are not admitted."""
 
     wildcards: bool = False
-    """Permissions granted to ``abc*`` or ``*abc`` are those of all roles that begin or end so."""
+    """Permissions granted to ``abc*`` or ``*abc`` apply to all roles that begin or end with
+    ``abc``."""
 
 
 NO_AUTHORIZATION: Final = AuthorizationConfig()
@@ -111,9 +112,9 @@ class PulsarConfig:
     """
 
     advertised_url: str = ""
-    """The address that lookups answer with, such as ``pulsar://broker.example:6650``. Empty: the
-    client uses the address that it came by, which is right unless it looked up over HTTP and a
-    proxy or container translates ports."""
+    """The address given in answers to lookups, such as ``pulsar://broker.example:6650``. Empty: the
+    client uses the address it connected to, which is right unless it looks up over HTTP and a proxy
+    or container translates ports."""
 
     advertised_tls_url: str = ""
     """The same for connections by TLS, e.g. ``pulsar+ssl://broker.example:6651``."""
@@ -131,23 +132,23 @@ class PulsarConfig:
     allow_auto_topic_creation: bool = field(
         default=True, metadata={"also": "allowAutoTopicCreation"}
     )
-    """Create topics when a client first uses them, where no policy says otherwise."""
+    """Create a topic when a client first uses it, unless a policy says otherwise."""
 
     auto_topic_partitions: int = 0
-    """The number of partitions of topics that are created by being used; 0 = not partitioned."""
+    """The number of partitions of automatically created topics; 0 = not partitioned."""
 
     allow_auto_subscription_creation: bool = field(
         default=True, metadata={"also": "allowAutoSubscriptionCreation"}
     )
-    """Create subscriptions when a client first uses them, where no policy says otherwise."""
+    """Create a subscription when a client first uses it, unless a policy says otherwise."""
 
     deduplication: bool = field(default=False, metadata={"also": "brokerDeduplicationEnabled"})
-    """Store once what a producer sends twice, where no policy says otherwise."""
+    """Store a message once that a producer sends twice, unless a policy says otherwise."""
 
     delete_inactive_topics: bool = field(
         default=True, metadata={"also": "brokerDeleteInactiveTopicsEnabled"}
     )
-    """Delete topics that nobody uses, where no policy says otherwise."""
+    """Delete topics that nobody uses, unless a policy says otherwise."""
 
     inactive_topic_s: int = field(
         default=0, metadata={"also": "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds"}
@@ -158,51 +159,51 @@ class PulsarConfig:
     inactive_check_s: float = field(
         default=60.0, metadata={"also": "brokerDeleteInactiveTopicsFrequencySeconds"}
     )
-    """The interval at which inactive topics are looked for."""
+    """How often inactive topics are looked for."""
 
     backlog_quota_check_s: float = field(
         default=60.0, metadata={"also": "backlogQuotaCheckIntervalInSeconds"}
     )
-    """The interval at which backlog quotas are checked."""
+    """How often backlog quotas are checked."""
 
     schema_compatibility: str = field(
         default=Strategy.FULL.value, metadata={"also": "schemaCompatibilityStrategy"}
     )
-    """How a new schema must be compatible with those of its topic, where no policy says otherwise:
-    a strategy of Pulsar's by its name."""
+    """The compatibility that new schemas of a topic need, unless a policy says otherwise: the name
+    of one of Pulsar's strategies."""
 
     statistics_s: float = field(default=60.0, metadata={"also": "statsUpdateFrequencyInSecs"})
-    """The interval of which rates in statistics are the average. Pulsar's
-    ``statsUpdateFrequencyInSecs``."""
+    """The interval over which statistics average rates. Pulsar's ``statsUpdateFrequencyInSecs``."""
 
     proxy_protocol: bool = field(default=False, metadata={"also": "haProxyProtocolEnabled"})
     """As of ``[amqp]``; Pulsar calls it ``haProxyProtocolEnabled``."""
 
     handshake_timeout_s: float = 30.0
-    """The longest time from the accepted socket to the end of the handshake."""
+    """The maximum time from accepting a connection to the end of its handshake."""
 
     keep_alive_s: float = 30.0
-    """A connection that is silent for so long gets a PING, and is closed when it is silent for as
-    long again."""
+    """A connection that is silent for this long gets a PING, and is closed after as much silence
+    again."""
 
     probe_timeout_s: float = 5.0
-    """When a producer's or exclusive consumer's name is taken: how long the connection that has it
-    may take to show that it is alive."""
+    """When a producer's or exclusive consumer's name is taken: how long the connection that holds
+    it has to show that it is alive."""
 
     outbox_bytes_max: int = 1024 * 1024
-    """Above this much unsent output a connection gets no deliveries, is not read, and none of its
-    requests is answered. It is a few round trips' worth on a fast network, and small beside
+    """With more unsent output than this, a connection gets no deliveries, is not read, and its
+    requests are not answered. It covers a few round trips on a fast network, and is affordable for
     thousands of connections."""
 
     message_bytes_max: int = field(default=MESSAGE_BYTES_MAX, metadata={"also": "maxMessageSize"})
-    """The payload of one message, or batch, as it is sent; clients are told when they connect, and
-    cut larger ones in chunks. Pulsar's ``maxMessageSize``."""
+    """The maximum size of a message's or batch's payload as sent. Clients learn it when they
+    connect, and split larger messages into chunks. Pulsar's ``maxMessageSize``."""
 
     max_unacked_messages_per_consumer: int = field(
         default=50_000, metadata={"also": "maxUnackedMessagesPerConsumer"}
     )
-    """The most messages that a consumer of a durable Shared or Key_Shared subscription may have
-    unacknowledged; it then gets none until half of them are acknowledged. 0 = no limit."""
+    """The maximum number of unacknowledged messages of a consumer of a durable Shared or Key_Shared
+    subscription. A consumer that reaches it gets no more until half of them are acknowledged. 0 =
+    no limit."""
 
     max_unacked_messages_per_subscription: int = field(
         default=200_000, metadata={"also": "maxUnackedMessagesPerSubscription"}
@@ -210,61 +211,59 @@ class PulsarConfig:
     """The same for all consumers of such a subscription together. 0 = no limit."""
 
     max_producers_per_topic: int = field(default=0, metadata={"also": "maxProducersPerTopic"})
-    """The most producers of a topic, where no policy says otherwise; 0 = no limit."""
+    """The maximum number of producers of a topic, unless a policy says otherwise; 0 = no limit."""
 
     max_consumers_per_topic: int = field(default=0, metadata={"also": "maxConsumersPerTopic"})
-    """The most consumers of a topic, over all its subscriptions; 0 = no limit."""
+    """The maximum number of consumers of a topic, over all its subscriptions; 0 = no limit."""
 
     max_consumers_per_subscription: int = field(
         default=0, metadata={"also": "maxConsumersPerSubscription"}
     )
-    """The most consumers of a subscription; 0 = no limit."""
+    """The maximum number of consumers of a subscription; 0 = no limit."""
 
     max_subscriptions_per_topic: int = field(
         default=0, metadata={"also": "maxSubscriptionsPerTopic"}
     )
-    """The most subscriptions of a topic; 0 = no limit."""
+    """The maximum number of subscriptions of a topic; 0 = no limit."""
 
     max_topics_per_namespace: int = field(default=0, metadata={"also": "maxTopicsPerNamespace"})
-    """The most topics of a namespace, each partition counted; 0 = no limit."""
+    """The maximum number of topics in a namespace, counting each partition; 0 = no limit."""
 
     key_shared_consistent_hashing: bool = field(
         default=True, metadata={"also": "subscriptionKeySharedUseConsistentHashing"}
     )
-    """Key_Shared subscriptions distribute keys by consistent hashing; ``false``: by ranges of
-    hashes, the largest of which is split when a consumer joins. Pulsar's name of the key,
-    ``subscriptionKeySharedUseConsistentHashing``, is taken too."""
+    """Key_Shared subscriptions distribute keys by consistent hashing; ``false``: by hash ranges,
+    the largest of which is split when a consumer joins. Pulsar's
+    ``subscriptionKeySharedUseConsistentHashing``."""
 
     key_shared_look_ahead_per_consumer: int = field(
         default=2_000, metadata={"also": "keySharedLookAheadMsgInReplayThresholdPerConsumer"}
     )
-    """How many messages, or batches, of a Key_Shared subscription may wait for the turn of their
-    keys, for each of its consumers, before nothing new is read; 0 = no limit of this kind.
-    Pulsar's ``keySharedLookAheadMsgInReplayThresholdPerConsumer``."""
+    """How many messages or batches of a Key_Shared subscription may wait for earlier ones of their
+    keys, per consumer, before reading stops; 0 = no such limit. Pulsar's
+    ``keySharedLookAheadMsgInReplayThresholdPerConsumer``."""
 
     key_shared_look_ahead_per_subscription: int = field(
         default=20_000, metadata={"also": "keySharedLookAheadMsgInReplayThresholdPerSubscription"}
     )
-    """The same for all its consumers together. Where both are 0, the most unacknowledged messages
-    of a consumer and of a subscription bound this too. Pulsar's
-    ``keySharedLookAheadMsgInReplayThresholdPerSubscription``."""
+    """The same for all its consumers together. If both are 0, the limits of unacknowledged messages
+    apply instead. Pulsar's ``keySharedLookAheadMsgInReplayThresholdPerSubscription``."""
 
     transactions_open_max: int = field(
         default=10_000, metadata={"also": "maxActiveTransactionsPerCoordinator"}
     )
-    """The most transactions that may be open at once; Pulsar's
-    ``maxActiveTransactionsPerCoordinator``."""
+    """The maximum number of open transactions. Pulsar's ``maxActiveTransactionsPerCoordinator``."""
 
     transaction_bytes_max: int = 128 * 1024 * 1024
-    """The most bytes of messages that may be sent in one transaction. Until it ends they wait on
-    disk; when it is committed they are in memory for a moment, of one such transaction at a
-    time."""
+    """The maximum bytes of messages sent in one transaction. They wait on disk until it ends. While
+    it is committed they are in memory, for one such transaction at a time."""
 
     expose_broker_entry_metadata: bool = field(
         default=False, metadata={"also": "exposingBrokerEntryMetadataToClientEnabled"}
     )
-    """Tell clients that read it, with each message, when it was stored and its number in the topic.
-    Pulsar's ``exposingBrokerEntryMetadataToClientEnabled``; no interceptors are needed."""
+    """Send each message with the time at which it was stored and its index in the topic, to clients
+    that support it. Pulsar's ``exposingBrokerEntryMetadataToClientEnabled``; no interceptors are
+    needed."""
 
     def __post_init__(self) -> None:
         for namespace in self.namespaces:

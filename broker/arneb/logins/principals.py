@@ -20,21 +20,22 @@ class PrincipalTable:
     """A role of Pulsar's and a user of AMQP who are one and the same."""
 
     role: str
-    """As it was proved: the subject of a token, the name of a user, a certificate's."""
+    """The authenticated role: a token's subject, a user name, or a certificate's name."""
     user: str
-    """By his name at AMQP."""
+    """The AMQP user's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessTable:
-    """Who may do what, by whichever door. By AMQP and the management API users need the permissions
-    of RabbitMQ, always; by Pulsar's doors roles need those of Pulsar, if that is asked for here."""
+    """Who may do what, through either protocol. Over AMQP and the management API, users always need
+    RabbitMQ's permissions. Over Pulsar's protocol and admin API, roles need Pulsar's permissions if
+    that is enabled here."""
 
     authorization: AuthorizationConfig = NO_AUTHORIZATION
     same_names: bool = True
-    """A role of Pulsar's and a user of AMQP with the same name are one and the same: an
-    administrator there is a super user here, and what the user may not do to a queue, the role may
-    not do to its topic. Users of ``amqp.loopback_users`` are no super users."""
+    """A Pulsar role and an AMQP user with the same name are the same person: an administrator there
+    is a super user here, and what the user may not do to a queue, the role may not do to its topic.
+    Users in ``amqp.loopback_users`` are never super users."""
     principals: tuple[PrincipalTable, ...] = ()
     """Others who are one and the same, each with ``role`` and ``user``. They count before
     ``same_names``."""

@@ -17,9 +17,8 @@ CACHE_S_MAX: Final = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class HttpLoginTable:
-    """The backend ``http``: a server of yours that is asked as RabbitMQ's
-    ``rabbitmq_auth_backend_http`` asks it. It answers ``allow``, with tags for a login, or
-    ``deny``."""
+    """The backend ``http``: your own server, asked in the way of RabbitMQ's
+    ``rabbitmq_auth_backend_http``. It answers ``allow``, with tags for a login, or ``deny``."""
 
     user_url: str = "http://localhost:8000/auth/user"
     """Asked with ``username`` and ``password``."""
@@ -31,11 +30,11 @@ class HttpLoginTable:
     topic_url: str = "http://localhost:8000/auth/topic"
     """Asked with the same and ``routing_key``, for topic exchanges."""
     post: bool = False
-    """Send a form by POST, and no query by GET."""
+    """Send a form with POST instead of a query with GET."""
     timeout_s: float = 15.0
-    """How long an answer may take; without one nothing is allowed."""
+    """How long the server may take to answer; without an answer nothing is allowed."""
     cache_s: float = 15.0
-    """How long an answer counts before it is asked for again; 0 = it is asked for every time."""
+    """How long an answer is cached; 0 = ask every time."""
 
     def __post_init__(self) -> None:
         for name in ("user_url", "vhost_url", "resource_url", "topic_url"):
@@ -52,27 +51,27 @@ class HttpLoginTable:
 
 @dataclass(frozen=True, slots=True)
 class OAuthTable:
-    """The backend ``oauth``: a JSON Web Token as password, whose scopes are rights as RabbitMQ
-    writes them (``<resource_server_id>.read:<vhost>/<name>``)."""
+    """The backend ``oauth``: the password is a JSON Web Token, whose scopes are rights in
+    RabbitMQ's form (``<resource_server_id>.read:<vhost>/<name>``)."""
 
     resource_server_id: str = "rabbitmq"
-    """Must be among the audience of a token, and is what scopes that count begin with."""
+    """Must be in the token's audience, and is the prefix of the scopes that count."""
     jwks_url: str = ""
-    """Where the keys of tokens are published (a JSON Web Key Set)."""
+    """Where the keys for tokens are published (a JSON Web Key Set)."""
     public_key: Path = NO_FILE
-    """A public key in PEM, for tokens that name none."""
+    """A public key in PEM, for tokens that name no key."""
     issuer: str = ""
-    """If it is set, the only issuer whose tokens count."""
+    """If set, only tokens of this issuer are accepted."""
     verify_audience: bool = True
-    """Look at the audience of tokens."""
+    """Check the audience of tokens."""
     username_claims: tuple[str, ...] = ("sub", "client_id")
     """The first of these claims that a token has is the user's name."""
     additional_scopes_key: str = ""
-    """A claim in which there are more scopes."""
+    """A claim with additional scopes."""
     keys_s: float = 300.0
-    """How long the keys of ``jwks_url`` count before they are fetched again."""
+    """How long the keys of ``jwks_url`` are cached."""
     timeout_s: float = 10.0
-    """How long fetching them may take."""
+    """The maximum time for fetching them."""
 
     def __post_init__(self) -> None:
         if not self.resource_server_id:
@@ -87,10 +86,10 @@ class OAuthTable:
 
 @dataclass(frozen=True, slots=True)
 class LoginTable:
-    """Who knows the users of AMQP and of the HTTP port."""
+    """Where users of AMQP and of the HTTP port are looked up."""
 
     backends: tuple[str, ...] = (INTERNAL,)
-    """Asked in this order, the first that knows somebody counts: ``internal`` (the users in the
+    """The backends, asked in this order until one knows the user: ``internal`` (users in the
     store), ``http``, ``oauth``."""
     http: HttpLoginTable = HttpLoginTable()
     oauth: OAuthTable = OAuthTable()

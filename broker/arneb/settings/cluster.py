@@ -32,24 +32,23 @@ def _check(name: str, value: Any, *schemes: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ClusterPulsarTable:
-    """The Apache Pulsar that holds the log."""
+    """The Apache Pulsar that stores the log."""
 
     url: str = ""
-    """Where its brokers are, as ``pulsar://a:6650,b:6650`` or ``pulsar+ssl://…``."""
+    """Its brokers, such as ``pulsar://a:6650,b:6650`` or ``pulsar+ssl://…``."""
     admin_url: str = ""
-    """Where one of them answers admin calls, as ``http://a:8080``: at the start it is asked whether
-    the namespace is set as it must be."""
+    """The admin API of one of them, such as ``http://a:8080``; used at start to check the
+    namespace's policies."""
     namespace: str = "public/arneb"
-    """``tenant/namespace`` of the shard's topics. It is not made here."""
+    """``tenant/namespace`` of the shards' topics. The broker does not create it."""
     token_file: Path = NO_FILE
-    """A file with the token by which this node proves who it is."""
+    """A file with this node's token."""
     trust_certificates: Path = NO_FILE
-    """A file of certificates that brokers may prove themselves by; without it, those of the
-    system."""
+    """A file of certificates to verify brokers with; without it, the system's."""
     certificate: Path = NO_FILE
-    """What this node shows, for mutual TLS."""
+    """This node's certificate, for mutual TLS."""
     key: Path = NO_FILE
-    """The private key of that."""
+    """The certificate's private key."""
 
     def __post_init__(self) -> None:
         if self.url and not self.url.startswith(PULSAR_SCHEMES):
@@ -66,20 +65,20 @@ class ClusterPulsarTable:
 
 @dataclass(frozen=True, slots=True)
 class ClusterInternalTable:
-    """The port by which nodes bring each other clients. They prove who they are by a secret that
-    all of them have, by certificates of an authority of the cluster's own, or by both."""
+    """The port through which nodes forward clients to each other. Nodes authenticate with a shared
+    secret, with certificates of the cluster's own authority, or with both."""
 
     listen: Listen = None
-    """Where to listen for the other nodes. Off, clients of this node are not brought to it while it
-    leads: they hear that the leader cannot be reached."""
+    """Where to listen for the other nodes. If off, the other nodes cannot forward clients to this
+    one while it leads, and tell them that the leader cannot be reached."""
     secret_file: Path = NO_FILE
-    """A file with the secret, of at least 32 bytes. A secret alone does not hide what nodes say."""
+    """A file with the secret, of at least 32 bytes. A secret alone does not encrypt the traffic."""
     certificate: Path = NO_FILE
-    """What this node shows."""
+    """This node's certificate."""
     key: Path = NO_FILE
-    """The private key of that."""
+    """The certificate's private key."""
     authority: Path = NO_FILE
-    """Certificates of the authority that has signed those of all nodes, and of nobody else."""
+    """The certificates of the authority that signs those of the nodes, and nobody else's."""
 
     def __post_init__(self) -> None:
         files = self.certificate, self.key, self.authority
@@ -94,20 +93,20 @@ class ClusterInternalTable:
 
 @dataclass(frozen=True, slots=True)
 class ClusterToldTable:
-    """Where others are told that this node is reached while it leads."""
+    """The addresses of this node that others are told while it leads."""
 
     internal: str = ""
-    """``host:port`` of its internal port for the other nodes; empty: where it listens."""
+    """``host:port`` of its internal port, for the other nodes; empty: the address it listens on."""
     pulsar: str = ""
-    """``pulsar://host:port`` for Pulsar's clients; empty: ``pulsar.advertised_url``. Without either
-    they use their topics through the node that they reached."""
+    """``pulsar://host:port`` for Pulsar clients; empty: ``pulsar.advertised_url``. Without either,
+    clients use their topics through the node they are connected to."""
     pulsar_tls: str = ""
-    """``pulsar+ssl://host:port``, the same by TLS; empty: ``pulsar.advertised_tls_url``."""
+    """``pulsar+ssl://host:port``, the same over TLS; empty: ``pulsar.advertised_tls_url``."""
     http: str = ""
-    """``http://host:port`` of the management API; shown to operators."""
+    """``http://host:port`` of the management API, shown to operators."""
     http_pulsar: str = ""
-    """``http://host:port`` of Pulsar's admin API, to which requests are redirected. Without it the
-    leader is asked."""
+    """``http://host:port`` of Pulsar's admin API, to which other nodes redirect requests. Without
+    it they forward requests to the leader."""
 
     def __post_init__(self) -> None:
         _check("pulsar", self.pulsar, "pulsar://")
@@ -120,26 +119,27 @@ class ClusterToldTable:
 
 @dataclass(frozen=True, slots=True)
 class ClusterTable:
-    """A node of several that keep the same messages, of which one leads. Off until ``node`` has a
-    name; then everything that this node stores is one shard, whose log is a topic of Apache
-    Pulsar's, unless ``shards`` name others."""
+    """A node of a cluster, whose nodes keep the same messages and of which one leads. Off until
+    ``node`` is set. Everything that the node stores is one shard, whose log is a topic of Apache
+    Pulsar, unless ``shards`` define more."""
 
     node: str = ""
-    """The name of this node, which no other node of the cluster has and which stays the same."""
+    """The name of this node, unique in the cluster and never changed."""
     shard: str = "main"
-    """The name of the shard that holds everything that no other does, users among it; the same on
-    all of its nodes."""
+    """The name of the shard with everything that no other shard has, including users; the same on
+    all nodes."""
     prefer: tuple[str, ...] = ()
-    """Names of nodes, the one first that is to lead when several could; the same on all nodes. A
-    leader is not displaced by a node that is preferred; it hands over when it is told to."""
+    """Names of nodes in the order in which they should lead; the same on all nodes. A preferred
+    node does not displace a leader, which hands over only when told to."""
     copies_min: int = 2
-    """So many nodes must have something on disk before Pulsar's log topic is trimmed of it, alive
-    or not; with fewer nodes nothing is trimmed, and an alarm says so. The same on all nodes."""
+    """How many nodes, alive or not, must have a message on disk before it is trimmed from Pulsar's
+    log topic. With fewer nodes nothing is trimmed, and an alarm reports it. The same on all
+    nodes."""
     member_gone_after_s: float = 86_400.0
-    """The log topic waits so long for a node that is away; then it is trimmed without it, if enough
-    others have a copy, and the node needs one when it comes back."""
+    """How long the log topic waits for an absent node. Then it is trimmed, if enough other nodes
+    have a copy, and the node needs a new copy when it returns."""
     copy_bytes_per_s: int = 64 << 20
-    """How fast this node gives another one a copy of what it has, at the most."""
+    """The maximum speed at which this node sends a copy of its data to another."""
     pulsar: ClusterPulsarTable = ClusterPulsarTable()
     internal: ClusterInternalTable = ClusterInternalTable()
     told: ClusterToldTable = ClusterToldTable()

@@ -76,8 +76,8 @@ class TlsTable(TlsConfig):
     """A listener for TLS, off until it has an address; its files are in PEM."""
 
     listen: Listen = None
-    """Where to listen for TLS; ports 5671 for AMQP, 6651 for Pulsar, 15671 for HTTP and
-    8443 for Pulsar's admin API are usual."""
+    """Where to listen for TLS. The usual ports are 5671 for AMQP, 6651 for Pulsar, 15671 for HTTP
+    and 8443 for Pulsar's admin API."""
 
     def __post_init__(self) -> None:
         TlsConfig.__post_init__(self)
@@ -87,7 +87,7 @@ class TlsTable(TlsConfig):
 
 @dataclass(frozen=True, slots=True)
 class AmqpTable(AmqpConfig):
-    """RabbitMQ's clients: where they connect, who they are, and what a connection may hold."""
+    """For RabbitMQ clients: where they connect, who they are, and the limits of a connection."""
 
     listen: Listen = AMQP_ADDRESS
     """Where to listen for AMQP 0-9-1."""
@@ -97,7 +97,7 @@ class AmqpTable(AmqpConfig):
 
 @dataclass(frozen=True, slots=True)
 class PulsarTable(PulsarConfig):
-    """Pulsar's clients: where they connect, and what holds where no policy says otherwise."""
+    """For Pulsar clients: where they connect, and defaults where no policy says otherwise."""
 
     listen: Listen = PULSAR_ADDRESS
     """Where to listen for the Pulsar protocol."""
@@ -117,7 +117,7 @@ class HttpTable(HttpLimits):
     ``/readyz``."""
 
     body_bytes_max: int = 10_000_000
-    """The largest body of a request, as in RabbitMQ; definitions may have 32 MiB."""
+    """The maximum size of a request's body, as in RabbitMQ; definitions may have 32 MiB."""
     listen: Listen = HTTP_ADDRESS
     """Where to listen for HTTP."""
     tls: TlsTable = TlsTable()
@@ -125,9 +125,9 @@ class HttpTable(HttpLimits):
     open_metrics: bool = False
     """Serve ``/metrics`` to everybody, without a login."""
     path_prefix: str = ""
-    """Where the page and all else is served, too, as ``/arneb``, for a proxy that hands paths on as
-    they are; RabbitMQ's ``management.path_prefix``. Not needed behind one that takes a prefix
-    away."""
+    """A path, such as ``/arneb``, under which everything is served as well, for a proxy that
+    forwards paths unchanged; RabbitMQ's ``management.path_prefix``. A proxy that strips the prefix
+    needs no setting."""
 
     def __post_init__(self) -> None:
         HttpLimits.__post_init__(self)
@@ -151,25 +151,23 @@ class MetricsTable(HttpLimits):
     """Metrics for Prometheus on a port of their own, without a login."""
 
     listen: Listen = None
-    """Where to serve them, off until it has an address; RabbitMQ's port is 15692."""
+    """Where to serve them; off by default. RabbitMQ's port is 15692."""
     per_object: bool = False
     """``/metrics`` lists queues, channels and connections one by one, here and on the port of
-    ``[http]``; else it sums up, and ``/metrics/per-object`` lists."""
+    ``[http]``; otherwise it has their sums, and ``/metrics/per-object`` the list."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetentionTable:
-    """How long messages stay that every subscription has acknowledged.
-
-    A message is removed when it is over either bound. A bound that is left out while the other is
-    given does not count; without the table nothing is retained.
-    """
+    """How long messages are kept after every subscription has acknowledged them. A message is
+    removed when it exceeds either bound. A bound that is left out while the other is given does not
+    apply. Without this table nothing is retained."""
 
     time_s: int = 0
-    """The age in seconds from which messages are removed; -1 = never because of their age."""
+    """The maximum age of a message; -1 = unlimited."""
     bytes: int = 0
-    """The bytes of newer messages in the topic from which on a message is removed; -1 = never
-    because of its topic's size."""
+    """The maximum bytes of newer messages in the topic; a message with more behind it is removed.
+    -1 = unlimited."""
 
     def __post_init__(self) -> None:
         if self.time_s < WITHOUT_END or self.bytes < WITHOUT_END:
@@ -191,9 +189,9 @@ class StoreTable:
     """The store in the data directory."""
 
     reader_limit_s: float = READER_LIMIT_S
-    """A process that reads the store for longer in one transaction, such as a long Spark query, is
-    named in the log, and told to start over if it is one of Arneb's readers: the data file grows
-    as long as it reads."""
+    """The data file grows while a process reads the store in one transaction. A process that reads
+    for longer than this, such as a long Spark query, is named in the log; Arneb's own readers are
+    told to start over."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.reader_limit_s <= 86400:
@@ -205,10 +203,10 @@ class Config:
     """The whole file. Paths in it are relative to the file."""
 
     data_dir: Path = Path("arneb-data")
-    """The directory that holds everything that the broker stores. It is made if it is absent."""
+    """The directory for everything that the broker stores. It is created if it does not exist."""
     load_definitions: Path = NO_FILE
-    """A file of definitions as RabbitMQ exports them, or a directory of such files ``*.json``,
-    taken in at each start before AMQP's clients are."""
+    """A file of definitions in RabbitMQ's export format, or a directory of such ``*.json`` files;
+    imported at each start, before AMQP clients are admitted."""
     amqp: AmqpTable = AmqpTable()
     pulsar: PulsarTable = PulsarTable()
     http: HttpTable = HttpTable()

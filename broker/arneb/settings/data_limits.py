@@ -12,32 +12,32 @@ class DataLimits:
     """Keys of the table ``[data]``. Raises :class:`ValueError`."""
 
     body_bytes_max: int = 8 * 1024 * 1024
-    """The largest body with rows. One message cannot be larger either."""
+    """The maximum size of a body of rows; also that of one message."""
 
     batch_bytes_max: int = 128 * 1024 * 1024
-    """The most bytes of rows in one batch of a query: it is one commit, which others wait for, and
-    is in memory while it is made."""
+    """The maximum bytes of rows in one batch of a query. A batch is one commit, for which others
+    wait, and is in memory while it is made."""
 
     staged_bytes_max: int = 8 * 1024 * 1024 * 1024
-    """The most bytes of rows that are staged and not committed, of all queries together."""
+    """The maximum bytes of staged, uncommitted rows of all queries."""
 
     staged_bytes_per_user_max: int = 4 * 1024 * 1024 * 1024
-    """The most of these of the queries of one user or role."""
+    """The same for the queries of one user or role."""
 
     stages_per_user_max: int = 10_000
-    """The most stages of the queries of one user or role. A task of Spark makes one for each
-    micro-batch that it writes, or for each 8 MiB of a batch write."""
+    """The maximum number of stages of the queries of one user or role. A Spark task makes one for
+    each micro-batch that it writes, or for each 8 MiB of a batch write."""
 
     queries_per_user_max: int = 5_000
-    """The most queries of one user or role of which the last batch is known. One that is not
-    there any more counts until it is forgotten: ten minutes if it was a batch write."""
+    """The maximum number of queries of one user or role whose last batch is remembered. A finished
+    query counts until it is forgotten: ten minutes for a batch write."""
 
     stage_expiry_s: float = 86_400.0
-    """Stages of a batch to which nothing was added for so long are removed."""
+    """A batch's stages are removed after this long without additions."""
 
     mark_expiry_s: float = 90 * 86_400.0
-    """A query that has committed nothing for so long is forgotten: its last batch, if it came
-    again, would be published again."""
+    """A query that commits nothing for this long is forgotten; if it then repeated its last batch,
+    that would be published again."""
 
     def __post_init__(self) -> None:
         for each in fields(DataLimits):

@@ -19,28 +19,28 @@ class HttpLimits:
     """Keys of the tables ``[http]`` and ``[http_pulsar]``. Raises :class:`ValueError`."""
 
     body_bytes_max: int = 1024 * 1024
-    """The largest body of a request; the largest document is a set of policies or a schema."""
+    """The maximum size of a request's body; the largest documents are policies and schemas."""
 
     held_bytes_max: int = 64 * 1024 * 1024
-    """The most bytes that all connections of the port may make the broker hold: bodies that are on
-    their way, and answers that are not read. When others need room, connections are closed, first
-    those whose clients have moved nothing for the longest time."""
+    """The maximum memory for all connections of the port: request bodies still arriving, and
+    answers not read yet. When more is needed, connections are closed, those first whose clients
+    have been inactive longest."""
 
     connections_max: int = 1000
-    """The most connections: when one more comes, the one that has been idle for the longest time
-    is closed, or the new one."""
+    """The maximum number of connections. For one more, the connection that has been idle longest is
+    closed or, if none is idle, the new one."""
 
     head_timeout_s: float = 10.0
-    """The longest time from a request's first byte to the end of its headers."""
+    """The maximum time from a request's first byte to the end of its headers."""
 
     body_timeout_s: float = 30.0
-    """The longest time from there to the end of its body."""
+    """The maximum time from there to the end of its body."""
 
     idle_timeout_s: float = 30.0
-    """The longest time until a connection's first request, and between two requests."""
+    """The maximum time until a connection's first request, and between two requests."""
 
     write_timeout_s: float = 30.0
-    """The longest time that a client may take to read 64 KiB of an answer."""
+    """The maximum time that a client may take to read 64 KiB of an answer."""
 
     def __post_init__(self) -> None:
         for each in fields(HttpLimits):

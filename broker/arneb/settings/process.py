@@ -15,8 +15,9 @@ class StopTable:
     """How the broker stops."""
 
     unready_s: float = 0.0
-    """How long clients are still served after a signal to stop, while ``/readyz`` says 503 already:
-    for load balancers, to send them elsewhere. A second signal ends the process at once."""
+    """After a signal to stop, how long clients are still served while ``/readyz`` already answers
+    503, so that load balancers can send them elsewhere. A second signal ends the process at
+    once."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.unready_s <= 3600:
@@ -50,15 +51,14 @@ class LogTable:
     """What the broker writes on standard error."""
 
     level: LogLevel = LogLevel.WARNING
-    """The least severe records that are written: ``debug``, ``info``, ``warning`` or ``error``."""
+    """The least severe level that is written: ``debug``, ``info``, ``warning`` or ``error``."""
 
     format: LogFormat = LogFormat.TEXT
-    """``text``, or ``json``: one JSON object a line, what is printed on standard output
-    included."""
+    """``text``, or ``json``: one JSON object per line, on standard output too."""
 
     file: Path = NO_FILE
-    """A file for what is otherwise written on standard error. It may be moved away at any time; the
-    next line makes a new one."""
+    """A file to write to instead of standard error. It may be moved away at any time; the next line
+    creates a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,28 +66,28 @@ class AuditTable:
     """Who changed what."""
 
     file: Path = NO_FILE
-    """A file for one JSON object a line, of each administrative action: who, from where, what, and
-    what came of it; never a password. It may be moved away at any time. Without it such records
-    are in the log only, at ``info``."""
+    """A file with one JSON object per line for each administrative action: who, from where, what,
+    and the outcome; never a password. It may be moved away at any time. Without it these records
+    are only in the log, at level ``info``."""
 
 
 @dataclass(frozen=True, slots=True)
 class TracesTable:
-    """Spans of OpenTelemetry, for messages whose header or property ``traceparent`` says that their
-    trace is recorded. Needs ``pip install arneb[traces]``."""
+    """OpenTelemetry spans, for messages whose header or property ``traceparent`` has the sampled
+    flag. Needs ``pip install arneb[traces]``."""
 
     endpoint: str = ""
-    """Where a collector takes OTLP over HTTP, such as ``http://localhost:4318/v1/traces``; empty:
-    there are no spans. The library's own variables ``OTEL_EXPORTER_OTLP_…`` say the rest."""
+    """A collector of OTLP over HTTP, such as ``http://localhost:4318/v1/traces``; empty: no spans.
+    For the rest, set the library's variables ``OTEL_EXPORTER_OTLP_…``."""
 
     service_name: str = "arneb"
-    """What the broker is called in traces."""
+    """The broker's name in traces."""
 
     queued_max: int = 8192
-    """The most spans that wait to be sent; more are dropped."""
+    """The maximum number of spans waiting to be sent; more are dropped."""
 
     delay_s: float = 1.0
-    """The longest time that a span waits for others to be sent with."""
+    """The maximum time that a span waits to be sent together with others."""
 
     def __post_init__(self) -> None:
         if self.endpoint and not self.endpoint.startswith(("http://", "https://")):
@@ -102,10 +102,10 @@ class TracesTable:
 
 @dataclass(frozen=True, slots=True)
 class DebugTable:
-    """What helps to find faults and costs something."""
+    """Aids for finding faults, which cost some performance."""
 
     turn_watchdog: bool = False
-    """Measure how long every task blocks the event loop; ``/api/turns`` shows it."""
+    """Measure how long each task blocks the event loop; shown by ``/api/turns``."""
 
 
 DEFAULT_STOP: Final = StopTable()

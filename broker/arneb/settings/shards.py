@@ -32,18 +32,17 @@ class ClusterShardTable:
     all nodes."""
 
     name: str = ""
-    """The name of the shard, of its log topic and of its directory below ``shards`` in the data
+    """The name of the shard, its log topic, and its directory below ``shards`` in the data
     directory."""
     vhosts: tuple[str, ...] = ()
-    """Virtual hosts that are in it, with their namespaces. They are made when it is led for the
-    first time. One that is kept in another shard already is not moved: nobody leads then."""
+    """The shard's virtual hosts, with their namespaces. They are created when the shard is first
+    led. A virtual host is never moved from another shard: if another has it, nobody leads."""
     namespaces: tuple[str, ...] = ()
-    """Namespaces of Pulsar's that are in it, as ``tenant/namespace``."""
+    """The shard's Pulsar namespaces, as ``tenant/namespace``."""
     tenants: tuple[str, ...] = ()
-    """Tenants whose namespaces are in it, if no other shard names them."""
+    """Tenants whose namespaces are in the shard, unless another shard names them."""
     prefer: tuple[str, ...] = ()
-    """Names of nodes, the one first that is to lead it when several could; empty: as of the first
-    shard."""
+    """Names of nodes in the order in which they should lead it; empty: as for the first shard."""
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.name) or self.name.endswith(BESIDE):

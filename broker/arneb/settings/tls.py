@@ -33,24 +33,24 @@ class TlsConfig:
     """A TLS listener's files, in PEM."""
 
     certificate: Path = NO_FILE
-    """The file with the certificate and the chain behind it."""
+    """The file with the certificate and its chain."""
 
     key: Path = NO_FILE
-    """The file with the private key, if that is not in the certificate's file."""
+    """The file with the private key, if it is not in the certificate's file."""
 
     client_ca: Path = NO_FILE
-    """The file with the authorities that sign clients' certificates. If it is set, clients are
-    asked for theirs."""
+    """The file with the authorities that sign clients' certificates. If set, clients are asked for
+    a certificate."""
 
     require_client_certificate: bool = False
     """Refuse clients without a certificate; needs ``client_ca``."""
 
     minimum_version: TlsVersion = TlsVersion.TLS_1_2
-    """The oldest version of TLS that is spoken: ``TLSv1.2`` or ``TLSv1.3``."""
+    """The oldest TLS version accepted: ``TLSv1.2`` or ``TLSv1.3``."""
 
     ciphers: str = ""
-    """The ciphers for TLS 1.2, as OpenSSL lists them (``ECDHE+AESGCM``); those of TLS 1.3 are all
-    good. Empty: Python's choice."""
+    """The ciphers for TLS 1.2, as an OpenSSL cipher list (``ECDHE+AESGCM``); those of TLS 1.3 need
+    no choice. Empty: Python's default."""
 
     def __post_init__(self) -> None:
         if self.require_client_certificate and self.client_ca == NO_FILE:

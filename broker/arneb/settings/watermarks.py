@@ -31,15 +31,15 @@ class Watermarks:
     """When AMQP connections that publish are blocked. The defaults are RabbitMQ's."""
 
     memory_high_watermark: float = 0.4
-    """The part of the machine's memory, or of the container's, that the broker may use before the
-    memory alarm is raised, from 0 (always) to 1."""
+    """The fraction of the machine's or the container's memory that the broker may use before the
+    memory alarm is raised, from 0 (always raised) to 1."""
     memory_high_watermark_bytes: int = UNSET
-    """The same in bytes, in place of the part; -1 = the part counts."""
+    """The same in bytes, instead of the fraction; -1 = use the fraction."""
     disk_free_min_bytes: int = 50_000_000
-    """What must be free for data before the disk alarm is raised: on the file system and inside
-    the data file. 0 = there is no disk alarm."""
+    """The free space, on the file system and inside the data file together, below which the disk
+    alarm is raised; 0 = no disk alarm."""
     check_interval_s: float = 1.0
-    """The interval at which memory and disk are checked."""
+    """How often memory and disk are checked."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.memory_high_watermark <= 1:

@@ -56,25 +56,26 @@ class TrackerKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class DelayedSettings:
-    """How the broker keeps track of delayed messages."""
+    """How the broker tracks delayed messages."""
 
     tracker: TrackerKind = TrackerKind.BUCKET
-    """Where the index is: ``bucket`` on disk; ``memory``, which costs 50 bytes for each delayed
+    """Where the index is kept: ``bucket``, on disk; or ``memory``, which needs 50 bytes per delayed
     message and is rebuilt from the log at every start."""
     tick_ms: int = 10
-    """The interval between looks for due messages. Unless the machine is overloaded, no message
-    is more than this late."""
+    """How often due messages are looked for. Unless the machine is overloaded, a message is at most
+    this late."""
     seal_entries: int = 50_000
-    """The number of entries in memory that are sealed as a bucket on disk (Pulsar's default)."""
+    """The number of entries in memory after which they are sealed as a bucket on disk (Pulsar's
+    default)."""
     segment_entries: int = 5_000
-    """The most entries of a bucket's segment (Pulsar's default)."""
+    """The maximum number of entries in a bucket's segment (Pulsar's default)."""
     segment_ms: int = 300_000
-    """The longest time that a segment spans (Pulsar's default)."""
+    """The maximum time span of a segment (Pulsar's default)."""
     buckets_max: int = 32
-    """The most buckets of a topic: with more, small ones are merged. Each has a segment in
-    memory."""
+    """The maximum number of buckets of a topic, beyond which small ones are merged. Each has a
+    segment in memory."""
     bucket_entries_max: int = 2_000_000
-    """A bucket with more entries is not merged."""
+    """Buckets with more entries are not merged."""
 
     def __post_init__(self) -> None:
         for name in ("tick_ms", "seal_entries", "segment_entries", "segment_ms"):

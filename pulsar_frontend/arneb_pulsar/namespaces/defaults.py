@@ -30,91 +30,91 @@ def _as(name: str, default: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class DefaultPolicies:
-    """Policies of all topics, where neither the topic nor its namespace has one. Each key is taken
-    by its name in Pulsar's ``broker.conf``, too."""
+    """Policies for topics where neither the topic nor its namespace has one. Each key may also have
+    its name in Pulsar's ``broker.conf``."""
 
     retention_min: int = _as("defaultRetentionTimeInMinutes", 0)
-    """How long acknowledged messages stay; -1 = for ever, 0 = as ``[retention]`` says. Pulsar's
+    """How long acknowledged messages are kept; -1 = forever, 0 = as ``[retention]`` says. Pulsar's
     ``defaultRetentionTimeInMinutes``."""
 
     retention_mb: int = _as("defaultRetentionSizeInMB", 0)
-    """How much of them stays in each topic; -1 = all, 0 as above. Pulsar's
+    """How much of them each topic keeps; -1 = everything, 0 = as ``[retention]`` says. Pulsar's
     ``defaultRetentionSizeInMB``."""
 
     message_ttl_s: int = _as("ttlDurationDefaultInSeconds", 0)
-    """After so long messages are acknowledged for those who did not; 0 = never. Pulsar's
+    """Messages older than this are acknowledged on every subscription's behalf; 0 = never. Pulsar's
     ``ttlDurationDefaultInSeconds``."""
 
     backlog_quota_bytes: int = _as("backlogQuotaDefaultLimitBytes", UNBOUNDED)
-    """The most that the slowest subscription of a topic may have before it; -1 = no limit. Pulsar's
+    """The maximum backlog of a topic's slowest subscription; -1 = no limit. Pulsar's
     ``backlogQuotaDefaultLimitBytes``."""
 
     backlog_quota_s: int = _as("backlogQuotaDefaultLimitSecond", UNBOUNDED)
-    """The greatest age of the oldest message of a backlog; -1 = no limit. Pulsar's
+    """The maximum age of the oldest message in a backlog; -1 = no limit. Pulsar's
     ``backlogQuotaDefaultLimitSecond``."""
 
     backlog_quota_policy: str = _as("backlogQuotaDefaultRetentionPolicy", QuotaAction.HOLD.value)
-    """What happens above these: ``producer_request_hold``, ``producer_exception`` or
+    """What happens beyond these limits: ``producer_request_hold``, ``producer_exception`` or
     ``consumer_backlog_eviction``. Pulsar's ``backlogQuotaDefaultRetentionPolicy``."""
 
     compaction_threshold_bytes: int = _as("brokerServiceCompactionThresholdInBytes", 0)
-    """A topic with so much that is not compacted is compacted; 0 = only when asked for. Pulsar's
-    ``brokerServiceCompactionThresholdInBytes``."""
+    """A topic is compacted when it has this much that is not compacted; 0 = only on request.
+    Pulsar's ``brokerServiceCompactionThresholdInBytes``."""
 
     delete_inactive_topics_mode: str = _as(
         "brokerDeleteInactiveTopicsMode", InactiveMode.NO_SUBSCRIPTIONS.value
     )
-    """Which topics nobody uses: ``delete_when_no_subscriptions``, or
+    """Which topics count as unused: ``delete_when_no_subscriptions`` or
     ``delete_when_subscriptions_caught_up``. Pulsar's ``brokerDeleteInactiveTopicsMode``."""
 
     delayed_delivery: bool = _as("delayedDeliveryEnabled", True)
-    """Messages may be delivered later than they were sent. Pulsar's ``delayedDeliveryEnabled``."""
+    """Allow delayed delivery. Pulsar's ``delayedDeliveryEnabled``."""
 
     delay_ms_max: int = _as("delayedDeliveryMaxDelayInMillis", 0)
-    """How much later, at the most; 0 = no limit. Pulsar's ``delayedDeliveryMaxDelayInMillis``."""
+    """The maximum delay; 0 = no limit. Pulsar's ``delayedDeliveryMaxDelayInMillis``."""
 
     publish_rate: int = _as("maxPublishRatePerTopicInMessages", 0)
-    """Messages a second that may come for a topic; 0 = no limit. Pulsar's
+    """The maximum messages a second published to a topic; 0 = no limit. Pulsar's
     ``maxPublishRatePerTopicInMessages``."""
 
     publish_rate_bytes: int = _as("maxPublishRatePerTopicInBytes", 0)
     """The same in bytes. Pulsar's ``maxPublishRatePerTopicInBytes``."""
 
     dispatch_rate: int = _as("dispatchThrottlingRatePerTopicInMsg", 0)
-    """Messages a second that may go out of a topic, to all its subscriptions; 0 = no limit.
+    """The maximum messages a second delivered from a topic, to all its subscriptions; 0 = no limit.
     Pulsar's ``dispatchThrottlingRatePerTopicInMsg``."""
 
     dispatch_rate_bytes: int = _as("dispatchThrottlingRatePerTopicInByte", 0)
     """The same in bytes. Pulsar's ``dispatchThrottlingRatePerTopicInByte``."""
 
     subscription_dispatch_rate: int = _as("dispatchThrottlingRatePerSubscriptionInMsg", 0)
-    """Messages a second that may go out to one subscription; 0 = no limit. Pulsar's
+    """The maximum messages a second delivered to one subscription; 0 = no limit. Pulsar's
     ``dispatchThrottlingRatePerSubscriptionInMsg``."""
 
     subscription_dispatch_rate_bytes: int = _as("dispatchThrottlingRatePerSubscriptionInByte", 0)
     """The same in bytes. Pulsar's ``dispatchThrottlingRatePerSubscriptionInByte``."""
 
     subscribe_rate: int = _as("subscribeThrottlingRatePerConsumer", 0)
-    """How often a consumer may subscribe in a period; 0 = no limit. Pulsar's
+    """How often a consumer may subscribe per period; 0 = no limit. Pulsar's
     ``subscribeThrottlingRatePerConsumer``."""
 
     subscribe_rate_period_s: int = _as("subscribeRatePeriodPerConsumerInSecond", 30)
     """That period. Pulsar's ``subscribeRatePeriodPerConsumerInSecond``."""
 
     subscription_types: tuple[str, ...] = _as("subscriptionTypesEnabled", ())
-    """The types of subscriptions that may be used; none named = all of them. ``Key_Shared``, if it
-    is left out, no policy allows. Pulsar's ``subscriptionTypesEnabled``."""
+    """The subscription types that may be used; empty = all. If ``Key_Shared`` is left out, no
+    policy can allow it. Pulsar's ``subscriptionTypesEnabled``."""
 
     subscription_expiration_min: int = _as("subscriptionExpirationTimeMinutes", 0)
-    """A subscription without consumers is deleted after so long; 0 = never. Pulsar's
+    """A subscription without consumers is deleted after this long; 0 = never. Pulsar's
     ``subscriptionExpirationTimeMinutes``."""
 
     schema_validation: bool = _as("isSchemaValidationEnforced", False)
-    """Producers without a schema are refused where a topic has one, whatever namespaces and topics
+    """Refuse producers without a schema on topics that have one, whatever namespaces and topics
     say. Pulsar's ``isSchemaValidationEnforced``."""
 
     may_update_schema: bool = _as("isAllowAutoUpdateSchemaEnabled", True)
-    """Producers may bring new schemas. Pulsar's ``isAllowAutoUpdateSchemaEnabled``."""
+    """Producers may add new schemas. Pulsar's ``isAllowAutoUpdateSchemaEnabled``."""
 
     encryption_required: bool = _as("encryptionRequireOnProducer", False)
     """Producers must encrypt, whatever namespaces say. Pulsar's ``encryptionRequireOnProducer``."""

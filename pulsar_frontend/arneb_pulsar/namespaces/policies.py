@@ -84,7 +84,7 @@ class Policies:
     schema_auto_update: str | None = None
     """The strategy for schemas that producers bring, by the names of an older interface."""
     may_update_schema: bool | None = None
-    """Producers may bring new schemas."""
+    """Producers may add new schemas."""
     encryption_required: bool | None = None
     resource_group: str | None = None
     """For a namespace: the group whose rates its topics share."""
