@@ -39,7 +39,7 @@ class Consumed:
     got_nothing: int = 0
     """The number of ``basic.get`` that found nothing."""
     redelivered: int = 0
-    """Those of all these that were redeliveries."""
+    """Redeliveries among all these."""
     acknowledged: int = 0
 
     @property

@@ -37,7 +37,7 @@ class Append:
     entries: list[bytes]
     token: Token
     expiring: bool = False
-    """Some of the entries have an expiry."""
+    """Whether any entry has an expiry."""
     delayed_by: tuple[str, ...] = ()
     """Exchanges that delay the messages."""
     delayed: list[bytes] = field(default_factory=list)

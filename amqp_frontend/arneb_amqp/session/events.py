@@ -74,7 +74,7 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class QueueDeclared:
-    """What ``queue.declare-ok`` says."""
+    """The fields of ``queue.declare-ok``."""
 
     name: str
     message_count: int

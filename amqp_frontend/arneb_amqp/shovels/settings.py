@@ -78,7 +78,7 @@ class ShovelSettings:
     delete_after: int | None = None
     """The shovel and its parameter are deleted after this many messages."""
     deletes_after_length: bool = False
-    """That number is the queue's length at the start."""
+    """Whether that number is the queue's length at the start."""
 
     @property
     def local_vhosts(self) -> set[str | None]:

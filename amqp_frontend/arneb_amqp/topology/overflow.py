@@ -35,9 +35,9 @@ together: some 2 ms, or those of a single one."""
 
 
 REFUSED_AGAIN_MAX: Final = 32
-"""For each message that is refused, how many dead letters may be refused in their turn. A chain of
-full queues costs the square of its length, for each writes down all before it, and where every
-exchange leads to several, letters double at each."""
+"""Dead letters that may be refused in turn for each refused message. A chain of full queues costs
+the square of its length, because each records all before it; where every exchange leads to several
+queues, letters double at each."""
 
 
 class RefusedMessages(Protocol):

@@ -30,7 +30,7 @@ _METHOD_KNOWN_BYTES: Final = FRAME_START_BYTES + 4
 """A frame up to class and method, which make it known as a ``basic.publish``."""
 
 _PUBLISH_BYTES_MIN: Final = ROUTE_AT + 4
-"""With an empty exchange name and routing key."""
+"""Bytes of the shortest publish: with an empty exchange name and routing key."""
 
 _BODY_SIZE: Final = Struct(">Q")
 _BASIC_NO_WEIGHT: Final = b"\x00\x3c\x00\x00"

@@ -71,7 +71,7 @@ class Taking:
     """What happens to messages once they are taken."""
 
     no_ack: bool = False
-    """They are gone once taken."""
+    """Whether messages are gone once taken."""
     rejected: bool = False
     requeued: bool = False
 

@@ -10,7 +10,7 @@ MISSED_MAX: Final = 2
 
 
 class Beat(Enum):
-    """What a timer calls for."""
+    """What is due when a timer fires."""
 
     NOTHING = "nothing"
     SEND = "send"

@@ -72,7 +72,7 @@ ACKS_PER_WORK: Final = 4
 """Acks handled per microsecond."""
 
 METHOD_WORK: Final = 30
-"""What most methods cost in addition to what an answer to a delivery costs, in microseconds."""
+"""Work of most methods beyond that of an answer to a delivery, in microseconds."""
 
 _ANSWERS: Final = (Basic.Reject, Basic.Nack)
 
