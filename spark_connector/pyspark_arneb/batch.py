@@ -1,8 +1,8 @@
 """The batch reader: planned once on the driver, read by the executors.
 
-The rule: :meth:`BatchReader.partitions` fixes every end in one transaction, and the executors
-read exactly that, however far the broker has written or trimmed in the meantime. The objects
-here travel pickled from driver to executors, so they hold plain values only.
+The rule: :meth:`BatchReader.partitions` fixes every end in one transaction, and the executors read
+exactly that, however far the broker has written or trimmed since. The objects here are pickled for
+the executors, so they hold only plain values.
 """
 
 import logging
@@ -33,26 +33,26 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LEDGERS_ASKED_MAX: Final = 100_000
-"""A loss of more ledgers than this concerns every filter."""
+"""A loss of more ledgers than this is reported without asking the filters about each."""
 
 
 class LogPartition(InputPartition):
-    """The spans that one task reads; it may be none."""
+    """The spans that one task reads; there may be none."""
 
     def __init__(self, spans: Partition = ()) -> None:
         super().__init__(None)
         self.spans = spans
         self.losses: tuple[Loss, ...] = ()
-        """What is not in the log any more, to be read from the sealed tier."""
+        """Ranges that are no longer in the log, to be read from the sealed tier."""
 
     def __repr__(self) -> str:
         return f"LogPartition({', '.join(map(repr, self.spans))})"
 
 
 class BatchReader(DataSourceReader):
-    """Reads the log once, up to where it ended when the query was planned.
+    """Reads the log once, up to its end when the query was planned.
 
-    ``plan`` is given when the end was fixed earlier, by ``snapshot=load``.
+    ``plan`` is given if ``snapshot=load`` has fixed the end earlier.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class BatchReader(DataSourceReader):
             partitions_min=options.partitions_min,
             records_max=options.records_per_partition_max,
         )
-        # Given no partition at all, Spark would make one of its own.
+        # Without any partition, Spark would make one of its own.
         made = [LogPartition(part) for part in parts] or [LogPartition()]
         made[0].losses = tuple(losses)
         return made
@@ -111,7 +111,7 @@ class BatchReader(DataSourceReader):
                     yield batch
 
     def _sealed(self, loss: Loss) -> Iterator["pa.RecordBatch"]:
-        """The rows of what is not in the log any more, from the sealed tier."""
+        """Yield the rows of a loss from the sealed tier."""
         from pyspark_arneb.lake.view import sealed_rows
 
         options, topic = self._options, loss.topic
@@ -132,7 +132,7 @@ class BatchReader(DataSourceReader):
                 yield part
 
     def _say(self, spans: Sequence[Span]) -> None:
-        """One line for whoever wonders what is read."""
+        """Log one line about what is read."""
         zone = f"; times without a zone are taken as {self._options.zone} (option timeZone)"
         log.log(
             logging.WARNING if self._options.assumes_zone else logging.INFO,
@@ -154,10 +154,11 @@ class BatchReader(DataSourceReader):
 
 
 class PushdownReader(BatchReader):
-    """Takes filters on topic, partition and ledger; uses those on entry id, key, publish time.
+    """Takes over filters on topic, partition and ledger; also uses those on entry id, key and
+    publish time, which Spark applies again.
 
-    A class of its own, because Spark refuses a reader that has ``pushFilters`` while
-    ``spark.sql.python.filterPushdown.enabled`` is off, which is its default.
+    A separate class, because Spark refuses a reader that has ``pushFilters`` while
+    ``spark.sql.python.filterPushdown.enabled`` is off, its default.
     """
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:  # noqa: N802

@@ -1,8 +1,8 @@
-"""Tables in Spark's catalogue: how their options come back.
+"""Tables in Spark's catalogue: how the source gets their options back.
 
-The rule: Spark 4.3 hands the options of ``CREATE TABLE … USING arneb OPTIONS (…)`` to the source
-when the table is made, and none when it is read, but always the schema. So the schema that is made
-for a table has the options with it, in the metadata of its first column.
+The rule: Spark 4.3 passes the options of ``CREATE TABLE … USING arneb OPTIONS (…)`` to the source
+when the table is created. When the table is read it passes only the schema. So the schema made for
+a table carries the options in the metadata of its first column.
 """
 
 from collections.abc import Mapping
@@ -14,17 +14,17 @@ from pyspark.sql.types import StructField, StructType
 METADATA: Final = "arneb.options"
 
 MADE_FOR_A_TABLE: Final = "provider"
-"""Is among the options when Spark's catalogue asks."""
+"""An option that is present only when Spark's catalogue asks."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """A schema, and the options that it may have with it."""
+    """A schema, and the options that it may carry."""
 
     schema: StructType
 
     def with_options(self, given: Mapping[str, str]) -> StructType:
-        """The schema for whoever gave these options."""
+        """Return the schema; with the options in it if the catalogue gave them."""
         if MADE_FOR_A_TABLE not in given:
             return self.schema
         first, *others = self.schema.fields
@@ -32,7 +32,7 @@ class TableSchema:
         return StructType([StructField(first.name, first.dataType, True, metadata), *others])
 
     def options(self, given: Mapping[str, str]) -> Mapping[str, str]:
-        """What was given, or if that is nothing, when the table was made."""
+        """Return the options given, or if there are none, those from when the table was created."""
         if given or not self.schema.fields:
             return given
         for field in self.schema.fields:

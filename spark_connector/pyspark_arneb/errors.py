@@ -1,9 +1,9 @@
-"""What stops a read: each says what and where in one line, and which option decides it."""
+"""Errors that stop a read: each says what and where in one line, and which option decides it."""
 
 
 class DataLossError(RuntimeError):
-    """The log does not have what a read or a query was to have: entries, or a topic that was
-    deleted, made anew or put back."""
+    """The log lacks what a read or a query should have read: entries, or a topic that was deleted,
+    recreated or restored."""
 
     def __init__(self, loss: object) -> None:
         super().__init__(
@@ -15,7 +15,7 @@ class DataLossError(RuntimeError):
 
 
 class CorruptionError(RuntimeError):
-    """Entries are in the log and cannot be read any more."""
+    """Entries are in the log but can no longer be read."""
 
     def __init__(self, damage: object) -> None:
         super().__init__(

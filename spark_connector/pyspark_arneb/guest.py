@@ -1,9 +1,9 @@
 """Being a guest: how a reader on the broker's machine leaves its processors to the broker.
 
-The rule: who reads a data directory steps back behind the broker before the first read, and makes
-room for others as long as it reads: the Python worker, and the JVM that it feeds. They stay as nice
-as they are, for only the superuser may take that back: if Spark uses them again for another query,
-that runs as nice.
+The rule: a process that reads a data directory lowers its priority below the broker's before the
+first read, and makes room for others while it reads: the Python worker and the JVM that it feeds.
+Both keep the lower priority afterwards, because only the superuser may raise it again: another
+query in the same processes runs at it too.
 """
 
 import ctypes
@@ -19,13 +19,14 @@ from pyspark_arneb.processes import PROC, jvm_above, plans_queries, threads_of
 from pyspark_arneb.processors import processors
 
 SLICE_NS: Final = 100_000_000
-"""The longest that Linux takes.
+"""The longest slice that Linux accepts.
 
-Since its version 6.12 whoever wakes up and has a shorter slice is served at once. With equal slices
-who has a processor keeps it until the next tick, up to 4 ms, however nice it is; a broker at full
-speed goes to sleep some thousand times a second, and lost a fifth of its processor so. Rejected:
-SCHED_IDLE, which gives way as fast, but gets next to nothing beside a machine that is full, also
-while it has a transaction open."""
+Since Linux 6.12 a waking thread with a shorter slice runs at once. With equal slices the running
+thread keeps the processor until the next tick, up to 4 ms, however nice it is; a broker at full
+speed sleeps some thousand times a second, and lost a fifth of its processor that way. Rejected:
+SCHED_IDLE, which gives way as fast, but gets almost no time on a fully loaded machine, even while
+it has a transaction open.
+"""
 
 SCHED_SETATTR: Final = {"x86_64": 314, "aarch64": 274, "riscv64": 274, "ppc64le": 355}
 """The number of the system call, by machine."""
@@ -48,8 +49,8 @@ class Attributes(ctypes.Structure):
 
 @contextmanager
 def guest(niceness: int) -> Iterator[Callable[[], None]]:
-    """Be a guest while the block runs, which calls now and then what it is given, to make room for
-    others. 0 leaves everything as it is."""
+    """Be a guest while the block runs. The block is given a function to call now and then, which
+    makes room for others. A niceness of 0 changes nothing."""
     if not niceness:
         yield lambda: None
         return
@@ -63,12 +64,14 @@ def guest(niceness: int) -> Iterator[Callable[[], None]]:
 
 
 def step_back(niceness: int, proc: Path = PROC) -> None:
-    """Let this process, and the JVM that it works for if there is one, be at least so nice, and
-    give way at once to whoever wakes up. 0 leaves everything as it is.
+    """Raise the niceness of this process, and of the JVM that it works for if there is one, to at
+    least ``niceness``, and give way at once to waking threads. 0 changes nothing.
 
-    Threads of the JVM that plan queries are left alone: they do little, and what they start is as
-    nice as they are. Spark gives a stream's worker ten seconds to start, which no setting changes,
-    and where others leave no processor a nice one takes longer: the query would fail."""
+    Threads of the JVM that plan queries are left alone: they do little, and what they start
+    inherits their niceness. Spark gives a stream's worker ten seconds to start, which no setting
+    changes; where others leave no processor free, a nice worker takes longer, and the query would
+    fail.
+    """
     if not niceness:
         return
     for process in (os.getpid(), jvm_above(os.getppid(), proc)):
@@ -89,7 +92,7 @@ def _step_back(thread: int, niceness: int) -> None:
 
 
 def _give_way(thread: int, nice: int) -> None:
-    """Ask for long slices. What Linux before 6.12 does not understand, it takes no notice of."""
+    """Ask for long slices. Linux before 6.12 ignores them."""
     number = SCHED_SETATTR.get(platform.machine())
     if number is not None:
         wanted = Attributes(ctypes.sizeof(Attributes), os.SCHED_OTHER, 0, nice, 0, SLICE_NS, 0, 0)

@@ -1,9 +1,9 @@
 """Offsets: where in each topic a read begins or ends, as its user wrote it.
 
 The rule: a start is the first entry read, an end the first entry not read (Kafka's convention), so
-that the end of one read is the start of the next. An offset may name the topic's id, for a topic
-that was made anew counts from the beginning again: ``"12:400@7"`` is ledger 12, entry 400 of the
-topic whose id is 7.
+that the end of one read is the start of the next. An offset may include the topic's id, because the
+positions of a recreated topic start over: ``"12:400@7"`` is ledger 12, entry 400 of the topic whose
+id is 7.
 """
 
 import json
@@ -17,7 +17,7 @@ from pyspark_arneb.log.topics import full_name, partition_index, short_name, wit
 from pyspark_arneb.option_values import TIME_MS_MAX
 
 EARLIEST: Final = Position(0)
-"""Before every log; apart from ``1:0``, which someone asked for and which may be lost."""
+"""Before every log; distinct from ``1:0``, which a user asked for and which may be lost."""
 LATEST: Final = AFTER_ALL
 
 ENTRY_MAX: Final = (1 << 32) - 2
@@ -26,7 +26,7 @@ LEDGER_MAX: Final = (1 << 31) - 1
 _EDGES: Final = {"earliest": EARLIEST, "latest": LATEST}
 _PLACE: Final = re.compile(r"(\d{1,10}):(-1|\d{1,10})(?:@(\d{1,10}))?")
 _KAFKAS: Final = {-2: EARLIEST, -1: LATEST}
-"""How Kafka's source writes the edges inside of JSON."""
+"""Earliest and latest as Kafka's source writes them inside JSON."""
 _FORMS: Final = '"ledger:entry", "ledger:entry@topic id", earliest or latest'
 
 Bound = TypeVar("Bound")
@@ -34,10 +34,10 @@ Bound = TypeVar("Bound")
 
 @dataclass(frozen=True, slots=True)
 class ByTopic(Generic[Bound]):
-    """A bound in every topic: ``topics`` by the name that was given, ``default`` for the others.
+    """A bound in every topic: ``topics`` by the given name, ``default`` for all others.
 
-    The name of a partitioned topic stands for all its partitions; in ``partitions`` each has its
-    own, by that name and its number.
+    The name of a partitioned topic stands for all its partitions; ``partitions`` has the bounds of
+    single ones, by that name and their number.
     """
 
     default: Bound
@@ -45,7 +45,7 @@ class ByTopic(Generic[Bound]):
     partitions: Mapping[tuple[str, int], Bound] = field(default_factory=dict)
 
     def of(self, topic: str) -> Bound:
-        """The bound in the log ``topic``."""
+        """Return the bound in the log ``topic``."""
         name, numbered = without_partition(topic), _numbered(topic)
         if topic in self.topics:
             return self.topics[topic]
@@ -54,13 +54,13 @@ class ByTopic(Generic[Bound]):
         return self.topics.get(name, self.default)
 
     def bounds(self) -> Iterator[Bound]:
-        """All of them."""
+        """Yield all bounds, the default first."""
         yield self.default
         yield from self.topics.values()
         yield from self.partitions.values()
 
     def unread(self, topics: Collection[str]) -> Iterator[str]:
-        """What was named and stands for none of ``topics``, in words for the user."""
+        """Yield the names that match none of ``topics``, in words for the user."""
         known = {*topics, *map(without_partition, topics)}
         numbered = set(map(_numbered, topics))
         yield from (f"topic {name}" for name in self.topics if name not in known)
@@ -71,7 +71,7 @@ class ByTopic(Generic[Bound]):
 
 @dataclass(frozen=True, slots=True)
 class Times(ByTopic[int | None]):
-    """Of times in ms since the epoch; None where there is no bound."""
+    """Bounds as times in ms since the epoch; None where there is no bound."""
 
 
 NO_TIMES: Final = Times(None)
@@ -79,20 +79,20 @@ NO_TIMES: Final = Times(None)
 
 @dataclass(frozen=True, slots=True)
 class Offsets(ByTopic[Position]):
-    """Of places."""
+    """Bounds as positions."""
 
     topic_ids: Mapping[str | tuple[str, int], int] = field(default_factory=dict)
-    """The ids that were given with some of them."""
+    """The topic ids that were given with some of the bounds."""
 
     def topic_id_of(self, topic: str) -> int | None:
-        """The id that the log ``topic`` must have for its bound to mean anything."""
+        """Return the id that the log ``topic`` must have for its bound to be valid."""
         for key in (topic, _numbered(topic), without_partition(topic)):
             if key in self.topic_ids:
                 return self.topic_ids[key]
         return None
 
     def crossed(self, end: "Offsets") -> Iterator[str]:
-        """Of what is named here and in ``end``, whatever would end before it begins, in words."""
+        """Yield, in words, each name given here and in ``end`` that would end before it begins."""
         for name, begin in self.topics.items():
             if begin > end.topics.get(name, LATEST):
                 places = f"{render(begin)} to {render(end.topics[name])}"
@@ -109,8 +109,8 @@ def _numbered(topic: str) -> tuple[str, int]:
 
 
 def offsets(default: Position) -> Callable[[str], Offsets]:
-    """What reads an option that says where to begin or end; ``default`` is for topics that it does
-    not name. Raises :class:`ValueError`."""
+    """Return the parser of an option that says where to begin or end; ``default`` is for topics
+    that it does not name. The parser raises :class:`ValueError`."""
 
     def parse(text: str) -> Offsets:
         if text.lower() in _EDGES:
@@ -135,7 +135,7 @@ def offsets(default: Position) -> Callable[[str], Offsets]:
 
 
 def times(text: str) -> Times:
-    """What an option says that has a time for each topic. Raises :class:`ValueError`."""
+    """Parse an option that has a time for each topic. Raises :class:`ValueError`."""
     given = _object(text)
     if given is None:
         raise ValueError(f'expected {{"topic": {{"0": 1767225600000}}}}, got {text!r}')
@@ -153,7 +153,7 @@ def _object(text: str) -> Mapping[str, object] | None:
 def _by_topic(
     given: Mapping[str, object], parse: Callable[[object, str], Bound]
 ) -> tuple[dict[str, Bound], dict[tuple[str, int], Bound]]:
-    """The bounds of topics and of partitions; ``parse`` is told where each stands."""
+    """Return the bounds of topics and of partitions; ``parse`` is told which one it parses."""
     topics: dict[str, Bound] = {}
     partitions: dict[tuple[str, int], Bound] = {}
     for topic, names in _spellings(given).items():
@@ -175,7 +175,7 @@ def _by_topic(
 
 
 def _spellings(names: Iterable[str]) -> dict[str, list[str]]:
-    """The topics that are named, each with what it is called."""
+    """Return the named topics by full name, each with the spellings used."""
     found: dict[str, list[str]] = {}
     for name in names:
         found.setdefault(full_name(name), []).append(name)
@@ -189,7 +189,7 @@ def _time_ms(given: object, where: str) -> int:
 
 
 def _place(given: object, where: str) -> tuple[Position, int | None]:
-    """A bound, and the topic's id if it was given with it."""
+    """Return a bound, and the topic's id if it was given."""
     if type(given) is int and given in _KAFKAS:
         return _KAFKAS[given], None
     text = given.strip().lower() if isinstance(given, str) else ""
@@ -198,6 +198,6 @@ def _place(given: object, where: str) -> tuple[Position, int | None]:
     found = _PLACE.fullmatch(text)
     if not found or int(found[1]) > LEDGER_MAX or int(found[2]) > ENTRY_MAX:
         raise ValueError(f"expected {_FORMS} for {where}, got {given!r}")
-    # The bound before a ledger's first entry means that first entry.
+    # The position before a ledger's first entry means that first entry.
     place = position(int(found[1]), max(int(found[2]), 0))
     return place, None if found[3] is None else int(found[3])

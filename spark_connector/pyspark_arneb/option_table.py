@@ -1,7 +1,7 @@
-"""A table of options: what each is called, what it means, and what was given for it.
+"""A table of options: the name and meaning of each, and the value that was given.
 
-The rule: an option is described once, in its table, from which the guide's is made; one that
-nobody knows is refused by name, with the nearest that there is.
+The rule: an option is described once, in its table, from which the guide's table is made; an
+unknown option is refused by name, with the nearest known one.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,25 +10,25 @@ from difflib import get_close_matches
 from typing import Final, TypeVar
 
 FOREIGN_PREFIXES: Final = ("kafka.", "kafkaconsumer.", "fetchoffset.", "pulsar.")
-"""Client settings of the Kafka and Pulsar sources: meaningless for a log, so ignored."""
+"""Prefixes of client settings of the Kafka and Pulsar sources: meaningless here, so ignored."""
 
 CATALOG_PROPERTIES: Final = frozenset(
     {"location", "provider", "owner", "external", "comment", "is_managed_location", "collation"}
 )
-"""What Spark's catalogue adds to the options of a table."""
+"""Options that Spark's catalogue adds to those of a table."""
 
 LOCATION: Final = "location"
-"""What it makes of a table's ``path``; a table that has another address gets one all the same."""
+"""The catalogue's name for a table's ``path``; it also gives one to tables with another address."""
 ADDRESSES: Final = ("path", "service.url")
 
 CATALOG_PREFIX: Final = "option."
-"""Begins what the catalogue gives a second time."""
+"""Prefix of the options that the catalogue repeats."""
 
 Value = TypeVar("Value")
 
 
 class OptionError(ValueError):
-    """An option is missing, unknown or not of its form; the text names it."""
+    """An option is missing, unknown or malformed; the text names it."""
 
     def __init__(self, option: str, problem: str) -> None:
         super().__init__(f'option "{option}": {problem}')
@@ -42,22 +42,22 @@ class Option:
 
     name: str
     default: str
-    """In words: what holds when it is not given."""
+    """The default, in words."""
     meaning: str
     """For the guide."""
     aliases: tuple[str, ...] = ()
 
 
 def aliases_of(options: Iterable[Option]) -> dict[str, tuple[str, ...]]:
-    """Every option, with the other names under which it is known."""
+    """Return every option with its other names."""
     return {option.name: option.aliases for option in options}
 
 
 class GivenOptions:
-    """The options as given: Spark hands them over without regard to case.
+    """The options as given, by names in any case.
 
-    ``aliases`` are all options that there are, each with its other names. Raises
-    :class:`OptionError` on any other.
+    ``aliases`` holds every known option with its other names. Raises :class:`OptionError` on any
+    other option.
     """
 
     def __init__(self, given: Mapping[str, str], aliases: Mapping[str, tuple[str, ...]]) -> None:
@@ -90,7 +90,7 @@ class GivenOptions:
         return name in self._values
 
     def refuse(self, names: Iterable[str], why: str) -> None:
-        """None of these options may be given."""
+        """Raise :class:`OptionError` if any of these options was given."""
         for name in names:
             if name in self._values:
                 raise OptionError(self._values[name][0], why)
@@ -98,8 +98,8 @@ class GivenOptions:
     def parse(
         self, name: str, parser: Callable[[str], Value], default: Value, *, strip: bool = True
     ) -> Value:
-        """The option's value, or ``default`` if it is not given; without the blanks around it, but
-        for names that may have some."""
+        """Return the option's value, or ``default`` if it was not given. ``strip=False`` keeps
+        blanks around it, for names that may begin or end with some."""
         if name not in self._values:
             return default
         spelling, text = self._values[name]
@@ -109,14 +109,14 @@ class GivenOptions:
             raise OptionError(spelling, str(problem)) from None
 
     def required(self, name: str, parser: Callable[[str], str]) -> str:
-        """The option's value; it must be given."""
+        """Return the option's value; it must have been given."""
         if name not in self._values:
             raise OptionError(name, "is required")
         return self.parse(name, parser, "")
 
 
 def _spelling(given: str, known: Iterable[str]) -> str:
-    """How to name the option to its user: Spark may have lowered the case of what they wrote."""
+    """Return the option's name as users know it: Spark may have lowered its case."""
     return next(spelling for spelling in known if spelling.lower() == given.lower())
 
 

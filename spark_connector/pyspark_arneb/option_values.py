@@ -1,7 +1,7 @@
-"""What the texts of options are read as.
+"""Parsers for the values of options.
 
-The rule: each function takes what was given and raises :class:`ValueError` with what it expected
-and what it got; whoever calls it adds the option's name.
+The rule: each function takes the given text and raises :class:`ValueError` with what it expected
+and what it got; the caller adds the option's name.
 """
 
 import os
@@ -17,13 +17,13 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pyspark_arneb.target import LakeError, Target
 
 TIME_MS_MAX: Final = (1 << 63) - 1
-"""The last that Spark's and Kafka's whole numbers can say."""
+"""The largest time that fits Spark's and Kafka's 64-bit integers."""
 
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 
 
 def directory(text: str) -> str:
-    """An absolute path, because executors need not share the driver's working directory."""
+    """Return an absolute path, because executors need not share the driver's working directory."""
     found = _SCHEME.match(text)
     if found and found[1].lower() == "file":
         text = unquote(urlsplit(text).path)
@@ -38,7 +38,8 @@ def directory(text: str) -> str:
 
 
 def _at_home(text: str) -> str:
-    """The path with a leading ``~`` as a shell reads it; SQL puts the working directory before."""
+    """Expand a leading ``~`` as a shell does, also behind the working directory, which SQL
+    prepends."""
     home = os.path.join(os.getcwd(), "~")
     if text == home or text.startswith(home + os.sep):
         text = text[len(os.getcwd()) + 1 :]
@@ -46,7 +47,7 @@ def _at_home(text: str) -> str:
 
 
 def certificates(text: str) -> str:
-    """What stands in a file of certificates, which are in PEM."""
+    """Return the content of a PEM file of certificates."""
     try:
         with open(os.path.expanduser(text), encoding="ascii") as file:
             found = file.read()
@@ -58,7 +59,7 @@ def certificates(text: str) -> str:
 
 
 def time_zone(text: str) -> tzinfo:
-    """A time zone, by its IANA name."""
+    """Return a time zone by its IANA name."""
     try:
         return UTC if text.upper() in ("UTC", "Z") else ZoneInfo(text)
     except (ZoneInfoNotFoundError, ValueError, OSError):
@@ -66,7 +67,7 @@ def time_zone(text: str) -> tzinfo:
 
 
 def is_naive(text: str) -> bool:
-    """Whether the text is a time that does not say its zone."""
+    """Return whether the text is a time without a zone."""
     try:
         return datetime.fromisoformat(text).tzinfo is None
     except ValueError:
@@ -74,7 +75,8 @@ def is_naive(text: str) -> bool:
 
 
 def time_ms(zone: tzinfo) -> Callable[[str], int]:
-    """What reads a time: ms since the epoch, or ISO 8601, in ``zone`` if that is not said."""
+    """Return a parser of times: ms since the epoch, or ISO 8601, in ``zone`` if the text has
+    none."""
 
     def parse(text: str) -> int:
         if text.isdecimal() and int(text) <= TIME_MS_MAX:
@@ -93,28 +95,28 @@ def time_ms(zone: tzinfo) -> Callable[[str], int]:
 
 
 def count(text: str) -> int:
-    """A whole number of at least 1."""
+    """Parse a whole number of at least 1."""
     if not text.isdecimal() or not int(text):
         raise ValueError(f"expected a whole number of at least 1, got {text!r}")
     return int(text)
 
 
 def niceness(text: str) -> int:
-    """A number of 0 to 19."""
+    """Parse a number from 0 to 19."""
     if not text.isdecimal() or int(text) > 19:
         raise ValueError(f"expected a number of 0 to 19, got {text!r}")
     return int(text)
 
 
 def boolean(text: str) -> bool:
-    """``true`` or ``false``, in any case."""
+    """Parse ``true`` or ``false``, in any case."""
     if text.lower() not in ("true", "false"):
         raise ValueError(f"expected true or false, got {text!r}")
     return text.lower() == "true"
 
 
 def sealed_tier(text: str) -> Target:
-    """A directory, or a URI of an object store."""
+    """Parse a directory or the URI of an object store."""
     try:
         return Target.of(text)
     except LakeError as problem:
@@ -122,7 +124,7 @@ def sealed_tier(text: str) -> Target:
 
 
 def names(text: str) -> tuple[str, ...]:
-    """Names, separated by commas."""
+    """Parse names separated by commas."""
     found = tuple(name.strip() for name in text.split(","))
     if not all(found):
         raise ValueError(f"expected names separated by commas, got {text!r}")
@@ -133,7 +135,7 @@ Choice = TypeVar("Choice", bound=Enum)
 
 
 def choice(choices: type[Choice]) -> Callable[[str], Choice]:
-    """What reads one of the values of an enumeration, in any case."""
+    """Return a parser of an enumeration's values, in any case."""
 
     def parse(text: str) -> Choice:
         try:

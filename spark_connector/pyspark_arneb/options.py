@@ -1,8 +1,8 @@
 """The options of one read, checked once.
 
-The rule: every option that can be wrong is refused here, by name, before anything is
-read; the rest of the package meets only the frozen :class:`ReadOptions`. Kafka's and
-pulsar-spark's names are accepted beside our own, so that existing jobs run unchanged.
+The rule: every wrong option is refused here, by name, before anything is read; the rest of the
+package sees only the frozen :class:`ReadOptions`. The names that Kafka's source and pulsar-spark
+use are accepted beside our own, so that existing jobs run unchanged.
 """
 
 import json
@@ -55,7 +55,7 @@ class SnapshotTime(Enum):
     """When the end of the log is fixed."""
 
     QUERY = "query"
-    """When Spark plans: once a DataFrame, at its first query; with ``pushdown`` at every query."""
+    """When Spark plans: at a DataFrame's first query; with ``pushdown`` at every query."""
     LOAD = "load"
     """By ``load()`` itself."""
 
@@ -66,18 +66,18 @@ class ValueAs(Enum):
     BINARY = "binary"
     STRING = "string"
     JSON = "json"
-    """A struct of the option ``valueSchema``'s fields, out of JSON."""
+    """A struct of the fields in the option ``valueSchema``, parsed from JSON."""
     SCHEMA = "schema"
-    """What the topic's own schema says."""
+    """The type that the topic's own schema defines."""
 
 
 class OnCorrupt(Enum):
-    """What becomes of entries that are stored and cannot be read any more."""
+    """What happens to stored entries that can no longer be read."""
 
     FAIL = "fail"
     SKIP = "skip"
     RAW = "raw"
-    """One row each, with what is stored as its value."""
+    """One row for each damaged block, with the stored bytes as its value."""
 
 
 FROM_EARLIEST: Final = Offsets(EARLIEST)
@@ -86,13 +86,13 @@ TO_LATEST: Final = Offsets(LATEST)
 UTC_ZONE: Final[tzinfo] = UTC
 
 NICE: Final = 10
-"""A tenth of a processor that others want, which is enough for no read to take long. At 19 a
-saturated broker keeps 84 % of its rate instead of 67, see docs/internals/spark.md."""
+"""Niceness that leaves a reader a tenth of a contended processor, enough that no read takes long.
+At 19 a saturated broker keeps 84 % of its rate instead of 67, see docs/internals/spark.md."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """What one read was asked for; see the table in :class:`pyspark_arneb.DefaultSource`."""
+    """The parsed options of one read, see :data:`READ_OPTIONS`."""
 
     location: Location
     topics: TopicSelection
@@ -110,17 +110,17 @@ class ReadOptions:
     pushdown: bool = False
     snapshot: SnapshotTime = SnapshotTime.QUERY
     sealed: Target | None = None
-    """The sealed tier, which has what retention removes."""
+    """The sealed tier, which has the entries that retention removes from the log."""
     value_as: ValueAs = ValueAs.BINARY
     value_schema: str = ""
     """The fields of JSON documents, as Spark writes them."""
     value_form: ValueForm | None = None
-    """What values become; looked up where the topics' schemas say it."""
+    """How values are converted; with ``valueAs=schema`` looked up in the topics' schemas."""
     nice: int = NICE
     zone: str = "UTC"
-    """The zone of the times that did not say theirs."""
+    """The time zone of times that were given without one."""
     assumes_zone: bool = False
-    """There is such a time, and nobody said its zone."""
+    """A time was given without a zone, and ``timeZone`` was not given either."""
 
     @property
     def has_time_bounds(self) -> bool:
@@ -128,7 +128,7 @@ class ReadOptions:
         return self.starting_times != NO_TIMES or self.ending_times != NO_TIMES
 
     def lose(self, loss: object) -> None:
-        """Raise :class:`.DataLossError`, or log what is lost if losses are allowed."""
+        """Raise :class:`.DataLossError`, or log the loss if losses are allowed."""
         if self.fail_on_data_loss:
             raise DataLossError(loss)
         log.warning("data loss, which is passed over: %s", loss)
@@ -136,109 +136,114 @@ class ReadOptions:
 
 READ_OPTIONS: Final = (
     Option("path", "this or `service.url`",
-           "the broker's data directory, or a follower's: on this machine or a file system that is "
-           "shared; `~` is the home directory. Also `load(path)`"),
+           "the data directory of the broker or of a follower, on this machine or a shared file "
+           "system; `~` is the home directory. Also `load(path)`"),
     Option("service.url", "this or `path`",
-           "the broker's HTTP port, `http://host:15672`: read from anywhere, without a directory"),
+           "the broker's HTTP port, `http://host:15672`: reads without its directory"),
     Option("service.user", "`guest`",
-           "who asks; `guest` may, from the broker's machine, as long as nobody else was named "
-           "there"),
-    Option("service.password", "`guest`", "the user's"),
-    Option("service.token", "none", "the same, by a token"),
+           "the user's name; `guest` is accepted from the broker's machine as long as no other "
+           "user was created there"),
+    Option("service.password", "`guest`", "the user's password"),
+    Option("service.token", "none", "a token, instead of user and password"),
     Option("service.caFile", "the system's",
-           "a file of certificates in PEM: who vouches for a broker at `https://`. Only the driver "
-           "reads it"),
+           "a PEM file of CA certificates, to verify a broker at `https://`. Only the driver reads "
+           "it"),
     Option("topic", "one of these five",
            "one topic: `orders` (of `public/default`), `tenant/namespace/topic` or the full name; "
-           "a partitioned topic's name means its partitions"),
-    Option("topics", "one of these five", "several, separated by commas", ("subscribe",)),
+           "a partitioned topic's name selects all its partitions"),
+    Option("topics", "one of these five", "several topics, separated by commas", ("subscribe",)),
     Option("topicsPattern", "one of these five",
-           "a regular expression that the whole name matches, in any of these forms",
+           "a regular expression that must match the whole name, in any of the forms above",
            ("subscribePattern",)),
     Option("queue", "one of these five",
-           "an AMQP queue, by its own name, which may hold `/`, `%` and anything else"),
+           "an AMQP queue, by its AMQP name, which may contain any character, such as `/` and `%`"),
     Option("assign", "one of these five",
-           "single partitions by their numbers, `{\"orders\": [0, 2]}`; a topic without partitions "
-           "is its own partition 0"),
-    Option("vhost", "`/`", "the queue's"),
-    Option("internalTopics", "`false`", "let a pattern select logs that are the broker's own"),
-    Option("startingOffsets", "`earliest`; of a stream `latest`",
-           "first entry read: `earliest`, of a stream `latest` too, or JSON "
-           "`{\"orders\": \"12:400\"}` (ledger:entry), of a partitioned topic "
-           "`{\"pt\": {\"0\": \"12:400\"}}`, or one for all its partitions; "
-           "`\"12:400@7\"` also says the topic's id, and -2 and -1 are the earliest and the latest "
-           "as in Kafka. Topics not named there start at the earliest"),
-    Option("endingOffsets", "`latest`", "first entry not read: `latest` or such JSON; batch only"),
+           "single partitions by number, `{\"orders\": [0, 2]}`; a topic without partitions has "
+           "partition 0"),
+    Option("vhost", "`/`", "the virtual host of the queue"),
+    Option("internalTopics", "`false`", "let a pattern also select the broker's own logs"),
+    Option("startingOffsets", "`earliest`; for a stream `latest`",
+           "first entry read: `earliest`, `latest` (streams only), or JSON: "
+           "`{\"orders\": \"12:400\"}` (ledger:entry), for a partitioned topic "
+           "`{\"pt\": {\"0\": \"12:400\"}}` or one place for all its partitions. "
+           "`\"12:400@7\"` also gives the topic's id; -2 and -1 mean earliest and latest, as in "
+           "Kafka. Topics that the JSON does not name start at the earliest entry"),
+    Option("endingOffsets", "`latest`",
+           "first entry not read: `latest`, or JSON as above; batch only"),
     Option("startingTime", "none",
-           "publish time (by the broker's clock) from which on entries are read: ms since the "
-           "epoch or ISO 8601; wins over offsets", ("startingTimestamp",)),
-    Option("endingTime", "none", "such a time at which reading ends, exclusive; batch only",
+           "earliest publish time read, by the broker's clock: ms since the epoch or ISO 8601; "
+           "overrides offsets", ("startingTimestamp",)),
+    Option("endingTime", "none", "publish time at which reading ends, exclusive; batch only",
            ("endingTimestamp",)),
     Option("startingOffsetsByTimestamp", "none",
            "such times for single topics or partitions, in ms: "
-           "`{\"orders\": {\"0\": 1767225600000}}`; they win over offsets, and one "
-           "time for all wins over them"),
-    Option("endingOffsetsByTimestamp", "none", "the same of where reading ends; batch only"),
+           "`{\"orders\": {\"0\": 1767225600000}}`; they override offsets, and "
+           "`startingTime` overrides them"),
+    Option("endingOffsetsByTimestamp", "none", "the same for the end of the read; batch only"),
     Option("timeZone", "`UTC`",
-           "of times that do not say theirs: a name such as `Europe/Berlin`. The session's own "
-           "zone does not reach a Python source"),
-    Option("minPartitions", "cores", "hint: at least so many partitions"),
-    Option("maxRecordsPerPartition", "none", "hint: at most so many messages in one"),
+           "the time zone of times given without one, such as `Europe/Berlin`. Spark does not pass "
+           "the session's time zone to a Python source"),
+    Option("minPartitions", "cores", "hint: minimum number of Spark partitions"),
+    Option("maxRecordsPerPartition", "none",
+           "hint: maximum number of messages in a Spark partition"),
     Option("failOnDataLoss", "`true`",
-           "what is not there any more ends the read; `false`: it is skipped and logged"),
+           "fail the read if entries are no longer in the log; `false`: skip and log them"),
     Option("onCorrupt", "`fail`",
-           "what is damaged ends the read; `skip`: it is skipped and logged; `raw`: it is a row, "
-           "with what is stored as its value"),
+           "what to do with damaged entries: `fail` the read; `skip` and log them; or `raw`: "
+           "return each damaged block as a row with its stored bytes as the value"),
     Option("includeProperties", "`false`; with `columnStyle` `pulsar` `true`",
-           "add the column of properties or headers, the dearest to decode", ("includeHeaders",)),
+           "add the column `properties` (for `kafka`: `headers`), the slowest to decode",
+           ("includeHeaders",)),
     Option("columns", "all but those on request",
-           "names separated by commas, in any case: read only these; `*` stands for the usual "
-           "ones. `.schema(\"topic string, value binary\")` does the same"),
+           "read only these columns: names separated by commas, in any case; `*` stands for the "
+           "default columns. `.schema(\"topic string, value binary\")` does the same"),
     Option("valueAs", "`binary`",
-           "what `value` is: `binary`; `string`; `json`, a struct of the fields in `valueSchema`; "
-           "or `schema`, what the topic's own schema (JSON, Avro or a primitive type) says. What "
-           "does not fit is null"),
+           "type of `value`: `binary`; `string`; `json`, a struct of the fields in `valueSchema`; "
+           "or `schema`, the type in the topic's own schema (JSON, Avro or a primitive type). "
+           "Values that do not fit are null"),
     Option("valueSchema", "none",
-           "the fields of JSON documents, as in `amount double, tags array<string>`"),
-    Option("columnStyle", "`arneb`", "`arneb`, `kafka` or `pulsar`: whose column names to use"),
+           "the fields of the JSON documents, such as `amount double, tags array<string>`"),
+    Option("columnStyle", "`arneb`", "which column names to use: `arneb`, `kafka` or `pulsar`"),
     Option("pushdown", "`false`",
-           "take filters; needs `spark.sql.python.filterPushdown.enabled`; batch only. Call "
-           "`load()` for every query: Spark 4.3 keeps a table's filters for its later queries"),
+           "let Spark push filters down; needs `spark.sql.python.filterPushdown.enabled`; batch "
+           "only. Call `load()` for every query, because Spark 4.3 keeps a table's filters for "
+           "later queries"),
     Option("snapshot", "`query`",
-           "when the rows are fixed: `query`, by Spark's planning, which is at the DataFrame's "
-           "first query; or `load`: at once; batch only"),
+           "when the end of the log is fixed: `query`, when Spark plans the DataFrame's "
+           "first query; or `load`, at once; batch only"),
     Option("sealed", "none",
-           "the sealed tier: what offsets ask for and retention has removed comes from there; with "
+           "the sealed tier, which supplies entries that the offsets ask for and retention has "
+           "removed; needs "
            "`columnStyle` `arneb` or `pulsar`, and `valueAs` `binary`"),
     Option("nice", "`10`",
-           "how nice the Python workers that read a `path`, and their JVM, are to the broker, 1 to "
-           "19; while others work on the machine, they leave them up to half of its processors, "
-           "too; `0`: neither"),
+           "niceness, 1 to 19, of the Python workers that read a `path` and of their JVM; while "
+           "other processes are busy, readers also leave them up to half of the processors; `0`: "
+           "neither"),
 )  # fmt: skip
 """Every option of a read."""
 
 PARTITIONS_MAX: Final = 10**9
-"""No partition's number has more digits in a log's name."""
+"""Partition numbers are smaller: a log's name has at most nine digits for them."""
 
 ALIASES: Final = aliases_of(READ_OPTIONS)
 
 SERVICE_ONLY: Final = ("service.user", "service.password", "service.token", "service.caFile")
-"""Mean nothing without a broker's address."""
+"""Options that mean nothing without a broker's address."""
 
 
 def read_options(given: Mapping[str, str]) -> ReadOptions:
-    """The options of a batch read.
+    """Return the options of a batch read.
 
-    Raises :class:`OptionError`, which names the option, what it takes and what it got.
+    Raises :class:`OptionError`, which names the option, what it accepts and what it got.
     """
     return read_options_of(GivenOptions(given, ALIASES), EARLIEST)
 
 
 def read_options_of(options: "GivenOptions", start: Position) -> ReadOptions:
-    """The options that say what to read, and how its rows look; ``start`` is where a read begins
-    that does not say it."""
+    """Return the options that say what to read and how its rows look; ``start`` is where the read
+    begins by default."""
     style = options.parse("columnStyle", choice(ColumnStyle), ColumnStyle.ARNEB)
-    # pulsar-spark's table always has the properties; the other styles have them on request.
+    # pulsar-spark's tables always have the properties; the other styles have them on request.
     properties_by_default = style is ColumnStyle.PULSAR
     zone = options.parse("timeZone", time_zone, UTC_ZONE)
     return ReadOptions(
@@ -285,7 +290,7 @@ def _value_as(options: GivenOptions) -> ValueAs:
 
 
 def location_of(options: GivenOptions) -> Location:
-    """Where the log is: in a directory, or behind a broker. Raises :class:`OptionError`."""
+    """Return where the log is: in a directory or behind a broker. Raises :class:`OptionError`."""
     if "service.url" not in options:
         options.refuse(SERVICE_ONLY, 'is for "service.url"')
         if "path" not in options:
@@ -337,7 +342,7 @@ def _ending(options: GivenOptions) -> Offsets:
 
 
 def _times(options: GivenOptions, one: str, by_topic: str, zone: tzinfo) -> Times:
-    """One time for all topics goes before those of single topics, as in Kafka's source."""
+    """A time for all topics overrides those of single topics, as in Kafka's source."""
     by_name = options.parse(by_topic, times, NO_TIMES)
     time = options.parse(one, time_ms(zone), None)
     return by_name if time is None else Times(time)

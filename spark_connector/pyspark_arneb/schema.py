@@ -1,8 +1,8 @@
-"""The columns: what each is called in each style, its type, and what it holds.
+"""The columns: the name, type and content of each, in every style.
 
-The rule: a :class:`Field` is what a column holds, a :class:`Column` is its name and type in
-one style; so the decoders know fields only, and a new style is one more table here. Types are
-Arrow's: Spark is not needed to decode a log, only to read it as a table.
+The rule: a :class:`Field` is the content of a column, a :class:`Column` its name and type in one
+style; so the decoders know only fields, and a new style is one more table here. Types are Arrow's:
+Spark is not needed to decode a log, only to read it as a table.
 """
 
 from collections.abc import Sequence
@@ -63,11 +63,11 @@ class RowFlag(IntFlag):
     :class:`arneb_core.api.entry.EntryFlag`."""
 
     RAW = 1 << 16
-    """The entry cannot be decoded (it is encrypted, say): ``value`` is its body as stored, in the
-    row of the entry's first message; the rows of the others have none."""
+    """The entry cannot be decoded (it is encrypted, say): ``value`` is its stored body, in the row
+    of the entry's first message; the rows of its other messages have no value."""
     CORRUPT = 1 << 17
-    """With ``onCorrupt=raw``: the row stands for a damaged block of entries, of which this is the
-    first; ``value`` is the block as stored."""
+    """With ``onCorrupt=raw``: the row stands for a damaged block, at the position of its first
+    entry; ``value`` is the stored block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,51 +99,57 @@ HEADER: Final = pa.struct(
         ("binary", pa.binary()),
     ]
 )
-"""A header with its type: the text of any, and the field that fits the type."""
+"""A header with its type: its text, and its value in the field for the type."""
 HEADERS: Final = pa.map_(pa.string(), HEADER)
 
 _ARNEB: Final = (
     Column("topic", Field.TOPIC, TEXT,
-           "`persistent://public/default/orders`; that of a partition ends in `-partition-n`"),
-    Column("partition", Field.PARTITION, INT, "*n* of a partition, -1 if the topic has none"),
-    Column("ledger_id", Field.LEDGER_ID, LONG, "with `entry_id`: where the entry stands"),
-    Column("entry_id", Field.ENTRY_ID, LONG, "counts from 0 in each ledger, without gaps"),
+           "full name, `persistent://public/default/orders`; a partition's ends in `-partition-n`"),
+    Column("partition", Field.PARTITION, INT,
+           "number of the partition; -1 if the topic has no partitions"),
+    Column("ledger_id", Field.LEDGER_ID, LONG, "with `entry_id`: the entry's position in the log"),
+    Column("entry_id", Field.ENTRY_ID, LONG,
+           "index of the entry in its ledger, from 0, without gaps"),
     Column("batch_index", Field.BATCH_INDEX, INT,
-           "index in a Pulsar batch; -1 if the entry is none, as all of AMQP's"),
+           "index in a Pulsar batch; -1 if the entry is not a batch (AMQP's never are)"),
     Column("message_id", Field.MESSAGE_ID, BYTES,
-           "as `MessageId.serialize()` of a Pulsar client: usable for `seek` and readers"),
+           "as a Pulsar client's `MessageId.serialize()`: usable with `seek` and readers"),
     Column("key", Field.KEY, BYTES,
            "AMQP: routing key, null if empty; Pulsar: partition key, null if none"),
     Column("value", Field.VALUE, BYTES,
-           "body or payload, decompressed, chunks put together; null if the producer sent null "
+           "body or payload, decompressed, with chunks joined; null if the producer sent null "
            "(a tombstone). Its type follows `valueAs`"),
     Column("publish_time", Field.PUBLISH_TIME, TIME,
-           "AMQP: when the broker took it; Pulsar: what the producer's clock said"),
+           "AMQP: when the broker received it; Pulsar: when it was sent, by the producer's clock"),
     Column("event_time", Field.EVENT_TIME, TIME,
            "AMQP: property `timestamp`; Pulsar: event time; null if not set"),
-    Column("producer_name", Field.PRODUCER_NAME, TEXT, "Pulsar's; null for AMQP"),
-    Column("sequence_id", Field.SEQUENCE_ID, LONG, "Pulsar's; null for AMQP"),
+    Column("producer_name", Field.PRODUCER_NAME, TEXT,
+           "name of the Pulsar producer; null for AMQP"),
+    Column("sequence_id", Field.SEQUENCE_ID, LONG,
+           "sequence id of the Pulsar message; null for AMQP"),
     Column("flags", Field.FLAGS, INT,
            "bit 0: published as transient; bit 1: dead-lettered; bit 16: raw; bit 17: damaged"),
     Column("exchange", Field.EXCHANGE, TEXT,
-           "AMQP: to which it was published, empty for the default one; null for Pulsar"),
-    Column("ordering_key", Field.ORDERING_KEY, BYTES, "Pulsar's, null if none"),
-    Column("deliver_at", Field.DELIVER_AT, TIME, "not to be delivered before; null: at once"),
-    Column("expires_at", Field.EXPIRES_AT, TIME, "not to be delivered after; null: never"),
+           "AMQP: exchange it was published to, empty for the default one; null for Pulsar"),
+    Column("ordering_key", Field.ORDERING_KEY, BYTES, "Pulsar: ordering key; null if none"),
+    Column("deliver_at", Field.DELIVER_AT, TIME, "earliest time of delivery; null: at once"),
+    Column("expires_at", Field.EXPIRES_AT, TIME,
+           "time after which it is not delivered; null: never expires"),
     Column("schema_version", Field.SCHEMA_VERSION, LONG,
            "version of the topic's schema with which the value was written; null if none"),
     Column("dead_letter_reason", Field.DEAD_LETTER_REASON, TEXT,
            "why it last became a dead letter: `rejected`, `expired`, `maxlen`, `delivery_limit`; "
            "null if it never did"),
-    Column("first_death_reason", Field.FIRST_DEATH_REASON, TEXT, "why it first did"),
-    Column("first_death_queue", Field.FIRST_DEATH_QUEUE, TEXT, "in which queue"),
+    Column("first_death_reason", Field.FIRST_DEATH_REASON, TEXT,
+           "why it first became a dead letter"),
+    Column("first_death_queue", Field.FIRST_DEATH_QUEUE, TEXT, "the queue in which it first did"),
     Column("first_death_exchange", Field.FIRST_DEATH_EXCHANGE, TEXT,
-           "to which exchange it had been published then"),
+           "the exchange it had been published to before that"),
     Column("properties", Field.PROPERTIES, PROPERTIES,
            "properties and headers as text; on request, with `includeProperties`"),
     Column("headers", Field.HEADERS, HEADERS,
-           "the same with their types: `type`, `text`, and `long`, `double`, `boolean`, `time` or "
-           "`binary`; on request, by its name in `columns`"),
+           "properties and headers with their types: `type`, `text`, and `long`, `double`, "
+           "`boolean`, `time` or `binary`; on request, by its name in `columns`"),
 )  # fmt: skip
 
 STYLES: Final[dict[ColumnStyle, tuple[Column, ...]]] = {
@@ -170,17 +176,16 @@ STYLES: Final[dict[ColumnStyle, tuple[Column, ...]]] = {
 }
 
 DEAR: Final = frozenset({Field.PROPERTIES, Field.HEADERS, Field.KAFKA_HEADERS})
-"""Fields that are parsed from every message, so there only on request."""
+"""Fields that must be parsed from every message, so they are there only on request."""
 
 EVERY_COLUMN: Final = "*"
-"""In ``columns``: those that are there without being asked for."""
+"""In ``columns``: the default columns."""
 
 
 def columns_of(options: ReadOptions) -> tuple[Column, ...]:
-    """The table's columns when the user gives no schema.
+    """Return the table's columns when the user gives no schema.
 
-    Raises :class:`OptionError` when ``columns`` names one that the style has not. A column
-    that is named there is included even if it would otherwise come on request only.
+    Raises :class:`OptionError` when ``columns`` names a column that the style does not have.
     """
     style = style_of(options)
     wanted = {Field.PROPERTIES, Field.KAFKA_HEADERS} if options.include_properties else set()
@@ -202,7 +207,7 @@ def columns_of(options: ReadOptions) -> tuple[Column, ...]:
 
 
 def style_of(options: ReadOptions) -> tuple[Column, ...]:
-    """All columns of the style, the values with the type that they have in this table."""
+    """Return all columns of the style, with the value's type in this table."""
     style = STYLES[options.style]
     if options.value_form is None:
         return style
@@ -211,17 +216,17 @@ def style_of(options: ReadOptions) -> tuple[Column, ...]:
 
 
 def spark_schema(columns: Sequence[Column]) -> "StructType":
-    """The columns as Spark describes them. All are nullable: Spark compares the schema of our
-    Arrow batches exactly, and Arrow's fields are nullable unless one says otherwise."""
+    """Return the columns as a Spark schema. All are nullable: Spark compares the schema of our
+    Arrow batches exactly, and Arrow's fields are nullable by default."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(arrow_schema(columns))
 
 
 def columns_in(schema: "StructType", columns: Sequence[Column]) -> tuple[Column, ...]:
-    """The columns that a schema asks for: ``columns``, or fewer of them in any order.
+    """Return the columns that a schema asks for: some or all of ``columns``, in any order.
 
-    Raises :class:`OptionError` on columns that are not there, or have another type.
+    Raises :class:`OptionError` on columns that do not exist or have another type.
     """
     types = {field.name.lower(): field for field in spark_schema(columns).fields}
     known = {column.name.lower(): column for column in columns}
@@ -242,5 +247,5 @@ def columns_in(schema: "StructType", columns: Sequence[Column]) -> tuple[Column,
 
 
 def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
-    """The columns as Arrow describes them; equal to what Spark derives from its own schema."""
+    """Return the columns as an Arrow schema, equal to the one that Spark derives from its own."""
     return pa.schema([(column.name, column.type) for column in columns])

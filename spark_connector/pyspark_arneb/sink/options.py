@@ -1,7 +1,7 @@
 """The options of a write, checked once.
 
-The rule: what can be wrong is refused here by name, before a row is sent; what only the broker can
-know (whether a queue is there, who may publish) comes back from it and is given its name too.
+The rule: a wrong option is refused here by name, before a row is sent. What only the broker can
+know (whether a queue exists, who may publish) is in its answer, and the error names the option too.
 """
 
 import re
@@ -22,62 +22,62 @@ from pyspark_arneb.stream.options import STREAM_ALIASES
 
 
 class Delivery(Enum):
-    """What becomes of rows when a task is run again."""
+    """What happens to rows when a task is run again."""
 
     EXACTLY_ONCE = "exactly-once"
     """Tasks stage their rows, and one commit of the broker publishes all of them, once."""
     AT_LEAST_ONCE = "at-least-once"
-    """Tasks publish as they go: nothing is kept twice on the way, and a task that is run again
-    publishes again."""
+    """Tasks publish as they go: rows are not stored twice on the way, but a task that is run again
+    publishes them again."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """What a write was asked for; see :class:`pyspark_arneb.DefaultSource`."""
+    """The parsed options of a write, see :data:`SINK_OPTIONS`."""
 
     address: Address
     target: Target | None = None
-    """None: the column ``topic`` says it."""
+    """None: the column ``topic`` has it."""
     delivery: Delivery = Delivery.EXACTLY_ONCE
     idempotence_id: str | None = None
     idempotence_version: int | None = None
-    """Of a batch write: which of those under its name it is."""
+    """The number of a batch write among those with the same name."""
     mandatory: bool = True
 
 
 SINK_OPTIONS: Final = (
     *(each for each in READ_OPTIONS if each.name.startswith("service.")),
-    Option("topic", "the column `topic`", "a topic that all rows go to"),
-    Option("queue", "the column `topic`", "an AMQP queue that all rows go to"),
+    Option("topic", "the column `topic`", "the topic for all rows"),
+    Option("queue", "the column `topic`", "the AMQP queue for all rows"),
     Option("exchange", "the column `topic`",
-           "an AMQP exchange that all rows go to; the column `key` is the routing key"),
-    Option("vhost", "`/`", "the queue's or the exchange's"),
-    Option("routingKey", "empty", "of rows without a key, to an exchange"),
+           "the AMQP exchange for all rows; the column `key` is the routing key"),
+    Option("vhost", "`/`", "the virtual host of the queue or exchange"),
+    Option("routingKey", "empty", "the routing key of rows without a key, with `exchange`"),
     Option("mandatory", "`true`",
-           "a row that no queue takes fails the write; `false`: it is dropped, and counted in the "
-           "log"),
+           "fail the write if a row is routed to no queue; `false`: drop such rows and log their "
+           "number"),
     Option("delivery", "`exactly-once`",
-           "or `at-least-once`: rows are published as the tasks go, and what a task that is run "
-           "again has written is there twice"),
+           "or `at-least-once`: tasks publish rows as they go, so a task that is run again may "
+           "publish its rows twice"),
     Option("idempotenceId", "the query's id",
-           "under which name the broker remembers which batches it has: another one whenever the "
-           "checkpoint is a new one. A batch write has it with `idempotenceVersion`"),
+           "the name under which the broker remembers the last batch that it committed: choose "
+           "another one for each new checkpoint. A batch write needs `idempotenceVersion` with it"),
     Option("idempotenceVersion", "none",
-           "of a batch write with an `idempotenceId`: a number that is higher with each write of "
-           "that name. The write is one commit, and one that the broker has already, or a later "
-           "one of, changes nothing (Delta's `txnVersion`)"),
+           "for a batch write with an `idempotenceId`: a number that grows with each write of that "
+           "name. The write is one commit, and changes nothing if the broker has committed this "
+           "version or a later one (Delta's `txnVersion`)"),
 )  # fmt: skip
 """Every option of a write."""
 
 SPARK_S_OWN: Final = ("checkpointLocation", "queryName", "path")
-"""What Spark gives a sink beside them; a path is refused by name."""
+"""Options that Spark itself passes to a sink; a path is refused by name."""
 
 SINK_ALIASES: Final = aliases_of(SINK_OPTIONS) | dict.fromkeys(SPARK_S_OWN, ())
 
 TARGETS: Final = ("topic", "queue", "exchange")
 
 IDENTIFIER: Final = re.compile(r"[A-Za-z0-9._:-]{1,200}")
-"""What the broker takes as the name of a query."""
+"""Names of queries that the broker accepts."""
 
 VERSION_MAX: Final = (1 << 63) - 1
 
@@ -90,11 +90,11 @@ _OPTION_OF: Final[Mapping[str, str]] = {
     "unreachable": "service.url",
     "no_data_api": "service.url",
 }
-"""Which option is to blame for an answer of the broker."""
+"""The option to name in the error, by the code of the broker's answer."""
 
 
 def for_writing(table: Mapping[str, str]) -> dict[str, str]:
-    """Of the options of a table in the catalogue those that say where its rows go."""
+    """Return those options of a catalogue table that are also options of a write."""
     known = {each.lower() for name, more in SINK_ALIASES.items() for each in (name, *more)}
     return {name: value for name, value in table.items() if name.lower() in known}
 
@@ -102,8 +102,10 @@ def for_writing(table: Mapping[str, str]) -> dict[str, str]:
 def sink_options(
     given: Mapping[str, str], *, overwrite: bool, is_stream: bool = False
 ) -> SinkOptions:
-    """Raises :class:`.OptionError`, and :class:`ValueError` when what is there should be
-    overwritten."""
+    """Return the options of a write.
+
+    Raises :class:`.OptionError`, and :class:`ValueError` on an overwrite.
+    """
     if overwrite:
         raise ValueError(
             'a log is only appended to: expected mode "append", or outputMode "append" or "update" '
@@ -126,7 +128,7 @@ def sink_options(
     if delivery is Delivery.AT_LEAST_ONCE:
         options.refuse(["idempotenceId", "idempotenceVersion"], 'is for delivery "exactly-once"')
     elif not is_stream and "idempotenceVersion" not in options:
-        # The pieces of another write, under the same numbers, would be taken for those of this one.
+        # The broker would take another write's pieces with the same numbers for pieces of this one.
         options.refuse(["idempotenceId"], 'of a batch write needs "idempotenceVersion" as well')
     return SinkOptions(
         location.address,
@@ -164,13 +166,13 @@ def _target(options: GivenOptions) -> Target | None:
 
 
 def named(error: ServiceError) -> Exception:
-    """The error with the option that it is about, if it is about one."""
+    """Return the error with the option that it concerns, if it concerns one."""
     option = _OPTION_OF.get(error.code)
     return error if option is None else OptionError(option, error.reason)
 
 
 def _exactly(options: GivenOptions, option: str, default: str = "") -> str:
-    """A name as it was given: AMQP's may begin or end with blanks."""
+    """Return a name as it was given: AMQP names may begin or end with blanks."""
     return options.parse(option, _name, default, strip=False)
 
 

@@ -1,7 +1,7 @@
 """The options of a streaming read, checked once.
 
-The rule: they are the options of a batch read, but for where it ends, and those that say how a
-query goes on: how much a micro-batch takes, and which cursor keeps what it has not read yet.
+The rule: they are the options of a batch read without those for its end, and options for the
+query's progress: the size of a micro-batch, and the cursor that keeps what is not read yet.
 """
 
 import re
@@ -19,34 +19,36 @@ from pyspark_arneb.stream.admission import NO_LIMITS, Limits
 LEASE_S: Final = 7 * 24 * 3600
 LEASE_S_MIN: Final = 10
 LEASE_S_MAX: Final = 10 * 365 * 24 * 3600
-"""What the broker takes."""
+"""The longest and, above, the shortest lease that the broker accepts."""
 
 TRIGGER_DELAY_S: Final = 15 * 60
 """Kafka's default."""
 
 STREAM_OPTIONS: Final = (
     Option("maxOffsetsPerTrigger", "no limit",
-           "messages of a micro-batch at most, shared out over the topics by what they have; a "
-           "topic that has something gets one entry at least"),
+           "maximum number of messages in a micro-batch, shared among the topics in proportion to "
+           "their backlogs; a topic with a backlog gets at least one entry"),
     Option("maxBytesPerTrigger", "no limit",
-           "bytes of a micro-batch at most, as 1048576, `64m` or `1g`; both limits may be given"),
-    Option("minOffsetsPerTrigger", "none", "a micro-batch waits for so many messages,"),
-    Option("maxTriggerDelay", "`15m`", "but no longer than this"),
+           "maximum size of a micro-batch in bytes, such as 1048576, `64m` or `1g`; both limits "
+           "may be given"),
+    Option("minOffsetsPerTrigger", "none",
+           "minimum number of messages for which a micro-batch waits"),
+    Option("maxTriggerDelay", "`15m`", "maximum time for which it waits for them"),
     Option("subscription", "a new one",
-           "the cursor that keeps what the query has not read yet; a new query goes on where it "
-           "stands, unless it is said where to begin", ("predefinedSubscription",)),
-    Option("subscriptionPrefix", "`spark`", "what the names of new cursors begin with"),
+           "the cursor, which keeps the entries that the query has not read yet; a new query "
+           "continues at an existing cursor unless a start is given", ("predefinedSubscription",)),
+    Option("subscriptionPrefix", "`spark`", "prefix of the names of new cursors"),
     Option("cursorLease", "`7 days`",
-           "how long the cursor stays while nobody runs the query: 10 seconds to 10 years"),
+           "how long the cursor is kept while the query is not running: 10 seconds to 10 years"),
 )  # fmt: skip
-"""What only a streaming read takes."""
+"""The options that only a streaming read accepts."""
 
 STREAM_ALIASES: Final = aliases_of(STREAM_OPTIONS)
 
 STARTS: Final = ("startingOffsets", "startingTime", "startingOffsetsByTimestamp")
 
 CURSOR_ONLY: Final = ("subscription", "subscriptionPrefix", "cursorLease")
-"""What is said of the cursor, which is the broker's."""
+"""The options of the cursor, which needs a broker."""
 
 BATCH_ONLY: Final = (
     "endingOffsets", "endingTime", "endingOffsetsByTimestamp", "pushdown", "snapshot"
@@ -55,23 +57,23 @@ BATCH_ONLY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """What a streaming read was asked for; see :class:`pyspark_arneb.DefaultSource`."""
+    """The parsed options of a streaming read, see :data:`STREAM_OPTIONS`."""
 
     read: ReadOptions
     limits: Limits = NO_LIMITS
     messages_min: int | None = None
-    """A micro-batch waits for so many messages,"""
+    """A micro-batch waits until there are this many messages,"""
     trigger_delay_s: int = TRIGGER_DELAY_S
     """but no longer than this."""
     subscription: str | None = None
     subscription_prefix: str = "spark"
     lease_s: int = LEASE_S
     start_is_given: bool = False
-    """Where the read begins was said, and not left to the default."""
+    """An option says where the read begins."""
 
 
 def stream_options(given: Mapping[str, str]) -> StreamOptions:
-    """Raises :class:`.OptionError`."""
+    """Return the options of a streaming read. Raises :class:`.OptionError`."""
     options = GivenOptions(given, {**ALIASES, **STREAM_ALIASES})
     options.refuse(BATCH_ONLY, "is for batch reads: a stream has no end")
     read = read_options_of(options, LATEST)
@@ -97,9 +99,8 @@ def stream_options(given: Mapping[str, str]) -> StreamOptions:
 
 
 def any_read_options(given: Mapping[str, str]) -> ReadOptions:
-    """What a batch or a streaming read is about, before it is known which of them it is. Raises
-    :class:`.OptionError`; of what a stream is told that already here, for Spark buries under an
-    error of its own what is wrong with a stream's reader."""
+    """Return the options of a read that may be a batch or a stream. Raises :class:`.OptionError`,
+    for a stream's options too: Spark would bury an error of the stream's reader under its own."""
     options = GivenOptions(given, {**ALIASES, **STREAM_ALIASES})
     is_stream = any(name in options for name in STREAM_ALIASES)
     if is_stream and not any(name in options for name in BATCH_ONLY):
@@ -108,7 +109,8 @@ def any_read_options(given: Mapping[str, str]) -> ReadOptions:
 
 
 def batch_options(given: Mapping[str, str]) -> ReadOptions:
-    """Raises :class:`.OptionError`, and says so of an option that only streaming reads take."""
+    """Return the options of a batch read. Raises :class:`.OptionError`, also on an option that only
+    streaming reads accept."""
     options = GivenOptions(given, {**ALIASES, **STREAM_ALIASES})
     options.refuse(STREAM_ALIASES, "is for streaming reads (readStream)")
     read = read_options_of(options, EARLIEST)
@@ -139,7 +141,7 @@ _UNIT_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
 
 def seconds(text: str) -> int:
-    """A span of time: a number with a unit."""
+    """Parse a duration: a number with a unit."""
     found = _SECONDS.fullmatch(text)
     if not found:
         raise ValueError(
