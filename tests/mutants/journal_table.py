@@ -8,7 +8,7 @@ STORE: Final = "tests/core/store/"
 JOURNAL_TESTS: Final = (STORE + "commit/test_journal.py",)
 RECORD_TESTS: Final = (STORE + "journal/test_record.py",)
 DAMAGE_TESTS: Final = (STORE + "commit/test_journal_damage.py",)
-OUTCOME_TESTS: Final = (STORE + "commit/test_outcome.py",)
+OUTCOME_TESTS: Final = (STORE + "commit/test_attempt.py",)
 LOST_TESTS: Final = ("tests/core/engine/test_lost_entries.py",)
 INLINE_TESTS: Final = ("tests/core/store/commit/test_inline.py",)
 BESIDE_TESTS: Final = (STORE + "commit/test_beside.py",)
@@ -470,14 +470,14 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "what was known of those who waited is believed when a commit could not be planned",
         CORE + "engine/committer.py",
-        "        self._overtaking.again()\n        self._must_trim = False  # the",
+        "        self._overtaking.invalidate()\n        self._must_trim = False  # the",
         "        self._must_trim = False  # the",
         PLANNING_TESTS,
     ),
     Mutant(
         "who waits for the end is not woken when nothing but runs that overtook was left",
         CORE + "engine/committer.py",
-        "        if self._room or self._idle:\n            self._let_go_on()\n",
+        "        if self._room or self._idle:\n            self._wake_waiters()\n",
         "",
         PLANNING_TESTS,
     ),

@@ -223,7 +223,7 @@ MANAGEMENT_MUTANTS: Final = (
     Mutant(
         "all users of an import are encoded in one turn",
         "core/arneb_core/access/catalogue.py",
-        "            if len(edit) <= A_TURN:\n",
+        "            if len(edit) <= RECORDS_PER_TURN:\n",
         "            if True:\n",
         ("tests/core/access/test_catalogue.py",),
     ),

@@ -212,7 +212,7 @@ TRAFFIC_MUTANTS: Final = (
     Mutant(
         "every subscription is looked at for each commit of a cursor",
         CORE + "engine/slowest.py",
-        "            if len(self._subscriptions) > FEW:\n",
+        "            if len(self._subscriptions) > ASKED_ALL_MAX:\n",
         "            if False:\n",
         WORK_TESTS,
     ),

@@ -479,7 +479,7 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "nobody has a turn while a long text is read",
         "core/arneb_core/api/json_text.py",
-        "        value = _by_parts(text, DECODER) if len(text) > LONG else DECODER.decode(text)\n",
+        "        value = _by_parts(text, DECODER) if is_long else DECODER.decode(text)\n",
         "        value = DECODER.decode(text)\n",
         ("tests/core/api/test_json_text.py",),
     ),

@@ -28,7 +28,7 @@ from arneb_core.api.core import Core, Unit
 
 ALL: Final = ".*"
 
-A_TURN: Final = 200
+RECORDS_PER_TURN: Final = 200
 """Records of a change that are compared and encoded in one turn, in two milliseconds; a larger
 change uses a thread."""
 
@@ -146,7 +146,7 @@ class Catalogue:
         async with self._lock:
             edit = Edit(self.tables, self._vhosts_max, self._defaults, self._belonging)
             yield edit
-            if len(edit) <= A_TURN:
+            if len(edit) <= RECORDS_PER_TURN:
                 changed, rows = edit.written()
             else:
                 changed, rows = await trio.to_thread.run_sync(edit.written)

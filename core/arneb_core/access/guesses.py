@@ -18,7 +18,7 @@ REFUSAL_S: Final = 0.25
 REFUSAL_S_MAX: Final = 3.0
 """Delay of the first refusal that is not free, doubled by each later one, up to the maximum."""
 
-AT_ONCE: Final = 8
+LOGINS_AT_ONCE_MAX: Final = 8
 """Logins of one address that are checked, or refused, at a time."""
 
 FORGIVEN_S: Final = 60.0
@@ -34,7 +34,7 @@ class Guesser:
     __slots__ = ("_last_s", "_refusals", "crowd")
 
     def __init__(self) -> None:
-        self.crowd = trio.CapacityLimiter(AT_ONCE)
+        self.crowd = trio.CapacityLimiter(LOGINS_AT_ONCE_MAX)
         self._refusals = 0
         self._last_s = 0.0
 

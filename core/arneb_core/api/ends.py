@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-ADDRESSES: Final = 4096
+ADDRESSES_CACHED_MAX: Final = 4096
 """Addresses whose parsed form is cached: a thousand connections a second come from few."""
 
 Address = IPv4Address | IPv6Address
@@ -48,7 +48,7 @@ def place_of(name: tuple[str, int] | tuple[str, int, int, int]) -> Place:
     return Place(address_of(name[0]), name[1])
 
 
-@lru_cache(maxsize=ADDRESSES)
+@lru_cache(maxsize=ADDRESSES_CACHED_MAX)
 def address_of(text: str) -> Address:
     """Parse an address in any written form. Raises :class:`ValueError`."""
     return plain(ip_address(text.partition("%")[0]))

@@ -30,11 +30,11 @@ STRINGS_LOOKED_FOR: Final = 64 * 1024
 STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 """A string. An unterminated one runs to the end, so that every character is looked at once."""
 
-LONG: Final = 256 * 1024
+WHOLE_CHARACTERS_MAX: Final = 256 * 1024
 """Longer texts are read part by part: the standard library's reader keeps all other threads from
 running until it is done, a hundred milliseconds for 6 MB."""
 
-BETWEEN: Final = re.compile(r"[ \t\n\r]*")
+WHITESPACE: Final = re.compile(r"[ \t\n\r]*")
 
 OTHERS: Final = bytes(set(range(256)).difference(b"[]{}"))
 STEPS: Final = {each: 1 if each in b"[{" else -1 for each in b"[]{}"}
@@ -51,7 +51,8 @@ def parse_json(data: bytes | str, *, brackets_max: int = BRACKETS_MAX) -> Any:
         text = data if isinstance(data, str) else data.decode("utf-8-sig")
         if _is_too_deep(text.encode("utf-8", "surrogatepass"), brackets_max):
             raise InvalidJson(f"expected at most {NESTED_MAX} brackets within one another")
-        value = _by_parts(text, DECODER) if len(text) > LONG else DECODER.decode(text)
+        is_long = len(text) > WHOLE_CHARACTERS_MAX
+        value = _by_parts(text, DECODER) if is_long else DECODER.decode(text)
     except InvalidJson:
         raise
     except ValueError as error:
@@ -64,9 +65,9 @@ def parse_json(data: bytes | str, *, brackets_max: int = BRACKETS_MAX) -> Any:
 
 def parse_own_json(data: bytes) -> Any:
     """Parse what another node of ours has sent, which need not be checked. Call it in a thread if
-    it is :data:`LONG`. Raises :class:`ValueError`."""
+    it is :data:`WHOLE_CHARACTERS_MAX`. Raises :class:`ValueError`."""
     text = data.decode()
-    return _by_parts(text, OWN) if len(text) > LONG else OWN.decode(text)
+    return _by_parts(text, OWN) if len(text) > WHOLE_CHARACTERS_MAX else OWN.decode(text)
 
 
 def _by_parts(text: str, decoder: json.JSONDecoder) -> Any:
@@ -112,7 +113,7 @@ def _list(text: str, at: int, decoder: json.JSONDecoder) -> tuple[list[Any], int
 
 def _behind(text: str, at: int) -> int:
     """Return where the whitespace between two parts ends."""
-    found = BETWEEN.match(text, at)
+    found = WHITESPACE.match(text, at)
     assert found is not None, "it matches nothing, too"
     return found.end()
 

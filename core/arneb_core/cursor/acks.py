@@ -22,7 +22,7 @@ KIND_CHUNK: Final = b"\x01"
 KIND_MASK: Final = b"\x02"
 """Then the position as u64, value = little-endian mask of the messages still unacked."""
 
-FEW: Final = 5
+ONE_BY_ONE_MAX: Final = 5
 """Positions up to which one by one is faster than by bitmaps (measured)."""
 
 Changes = list[tuple[bytes, bytes | None]]
@@ -95,7 +95,7 @@ class AckState:
         first, last = positions[0], positions[-1]
         if last - first == count - 1 and self._follows(first) and self._is_run(positions):
             return self._move(last, count)
-        if count <= FEW:
+        if count <= ONE_BY_ONE_MAX:
             return sum(map(self._acknowledge_one, positions))
         if self._masks:
             for place in self._masks.keys() & set(positions):
@@ -224,7 +224,7 @@ class AckState:
 
     def only_unacked(self, positions: Sequence[Position]) -> list[Position]:
         """Return those of ``positions`` that are unacknowledged entries, in the same order."""
-        if len(positions) > FEW and self._ledgers.has_all(ordered := sorted(positions)):
+        if len(positions) > ONE_BY_ONE_MAX and self._ledgers.has_all(ordered := sorted(positions)):
             return self._holes.unsettled(positions, ordered, self._mark_delete)
         return [place for place in positions if self._is_unacked(place)]
 

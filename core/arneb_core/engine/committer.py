@@ -247,7 +247,7 @@ class Committer:
 
     def _may_overtake(self) -> None:
         """Try again: the log can now store beside what is under way."""
-        self._overtaking.again()
+        self._overtaking.invalidate()
         self.start()
 
     def _add_histories(self) -> None:
@@ -310,7 +310,7 @@ class Committer:
 
     def _stored(self, report: CommitReport) -> None:
         commit = self._under_way.popleft()
-        self._overtaking.again()
+        self._overtaking.invalidate()
         # The store removes large topics step by step, one step per commit.
         self._must_trim = bool(report.trims_left) and not self._stopping
         self.full = self._one_by_one = False
@@ -329,7 +329,7 @@ class Committer:
         if commit.begun_ns:
             self.figures.stored(entries, commit.begun_ns)
         if self._room or self._idle:
-            self._let_go_on()
+            self._wake_waiters()
 
     def _not_stored(self, error: CommitFailed) -> None:
         """Take back the commits under way: the oldest failed, so none of them is durable."""
@@ -345,7 +345,7 @@ class Committer:
     def _take_back(self, commits: Sequence[PlannedCommit]) -> None:
         """Undo ``commits``, the last ones planned, of which none is durable. Requests in all but
         the first were planned on the failed one: they wait again, before all others."""
-        self._overtaking.again()
+        self._overtaking.invalidate()
         self._must_trim = False  # the next stored commit says so again
         self._cursors_left = False  # not retried for ever
         # Cursors go first only after a commit with requests, so that a cursor commit that fails as
@@ -370,7 +370,7 @@ class Committer:
         for request in behind:
             self.waiting_bytes -= request.size
             request.fail(error)
-        self._let_go_on()
+        self._wake_waiters()
 
     def _refuse_waiting(self) -> None:
         """Fail all that waits: none of it is durable, nor will be."""
@@ -382,9 +382,9 @@ class Committer:
             request.fail(error)
         for _, done in receipts:
             call(done, error)
-        self._let_go_on()
+        self._wake_waiters()
 
-    def _let_go_on(self) -> None:
+    def _wake_waiters(self) -> None:
         """Wake those that wait for room or for :meth:`idle`."""
         if self._room and not self.crowded:
             self._room.unpark_all()

@@ -10,7 +10,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from arneb_core.log.memory_log import Log
 from arneb_core.subscription.machine import SubscriptionMachine
 
-FEW: Final = 4
+TOLD_ALL_MAX: Final = 4
 """Up to this many subscriptions are told in any case: cheaper than asking which of them listen."""
 
 

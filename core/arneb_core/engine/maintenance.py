@@ -19,7 +19,7 @@ from arneb_core.api.supervision import supervise
 from arneb_core.engine.committer import Committer
 from arneb_core.engine.subscription import LogSubscription
 from arneb_core.engine.topic import LogTopic
-from arneb_core.engine.wakeups import Alarms
+from arneb_core.engine.wakeups import WakeUps
 from arneb_core.store.data_file.readers import ReaderWatch
 from arneb_core.store.environment import Store
 
@@ -64,7 +64,7 @@ class Maintenance:
         self, committer: Committer, wake: Callable[[], None], now_ms: Callable[[], int]
     ) -> None:
         self._now_ms = now_ms
-        self.alarms = Alarms()
+        self.alarms = WakeUps()
         self._earlier = trio.Event()
         self._committer = committer
         self._wake = wake

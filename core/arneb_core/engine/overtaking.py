@@ -28,7 +28,7 @@ from arneb_core.store.commit.commit_log import (
 from arneb_core.store.format.changes import CommitReport
 from arneb_core.store.journal.overlay import can_be_laid_over
 
-CROWD: Final = 128
+LOOKED_AT_MAX: Final = 128
 """With more waiting requests than this, one commit for all of them serves them best. Fewer are
 looked at one by one, each once per commit."""
 
@@ -36,7 +36,7 @@ BESIDE_BYTES_MAX: Final = 128 * 1024
 """Bytes of one write beside others: less than a small commit alone may have, for everybody waits
 for it."""
 
-REST: Final = 3
+REST_FACTOR: Final = 3
 """After such a write the loop rests from them for three times as long as it took: however slow the
 disk, they take a quarter of the loop's time at most. A fast disk takes 50 us."""
 
@@ -53,8 +53,8 @@ logger = logging.getLogger(__name__)
 
 
 class Rest:
-    """The rest from writes. Invariant: over any time, writes took at most one part in ``1 + REST``
-    of it and of ``CREDIT_S``, not counting the last write."""
+    """The rest from writes. Invariant: over any time, writes took at most one part in
+    ``1 + REST_FACTOR`` of it and of ``CREDIT_S``, not counting the last write."""
 
     def __init__(self, seconds: Callable[[], float] = perf_counter) -> None:
         self._seconds = seconds
@@ -70,7 +70,7 @@ class Rest:
     def follows(self, write_s: float) -> None:
         """Rest after a write that took ``write_s``."""
         owed_until = max(self._until + write_s, self._seconds() - CREDIT_S)
-        self._until = owed_until + REST * write_s
+        self._until = owed_until + REST_FACTOR * write_s
 
 
 class Overtaking:
@@ -122,7 +122,7 @@ class Overtaking:
         self._was_large = size > SMALL_BYTES_MAX
         self._is_known = False
 
-    def again(self) -> None:
+    def invalidate(self) -> None:
         """Look anew before the next choice: the commits under way or the waiting requests have
         changed, or the log can store again."""
         self._is_known = False
@@ -168,7 +168,7 @@ class Overtaking:
         """Take out of ``waiting`` what is small and depends on nothing before it."""
         if not self._is_known:
             self._look_at(under_way)
-        if self._is_barred or len(waiting) > CROWD:
+        if self._is_barred or len(waiting) > LOOKED_AT_MAX:
             return []
         taken = self._taken
         chosen: list[Request] = []

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from arneb_core.api.position import Position
 
-FEW: Final = 4
+ASKED_ALL_MAX: Final = 4
 """Up to this many subscriptions are asked one by one: most topics have one and need no heap."""
 
 GONE_MIN: Final = 64
@@ -51,7 +51,7 @@ class Slowest:
     def comes(self, subscription: Marked) -> None:
         """Add ``subscription``."""
         if self._heap is None:
-            if len(self._subscriptions) > FEW:
+            if len(self._subscriptions) > ASKED_ALL_MAX:
                 self._put_in_order()
         elif subscription.durable:
             heappush(self._heap, self._entry(subscription))

@@ -32,7 +32,7 @@ from arneb_core.cursor.acks import AckState
 from arneb_core.cursor.cursor import Cursor
 from arneb_core.delayed.index import DelayedIndex, IndexReader
 from arneb_core.engine.admin import SubscriptionCatalog, TopicAdmin
-from arneb_core.engine.listening import FEW, Listening
+from arneb_core.engine.listening import TOLD_ALL_MAX, Listening
 from arneb_core.engine.subscription import LogSubscription, SubscriptionEngine
 from arneb_core.engine.trimming import Trimming
 from arneb_core.log.durable_log import DurableLog
@@ -310,7 +310,7 @@ class LogTopic(TopicAdmin):
 
     def confirm(self, run: PlannedRun) -> None:
         """Let the consumers have ``run``: it is durable, or its topic is not."""
-        few = len(self._subscriptions) <= FEW
+        few = len(self._subscriptions) <= TOLD_ALL_MAX
         subscriptions = list(self._subscriptions.values()) if few else self.listening.now()
         cache = bool(self.log.tail)
         if not cache:

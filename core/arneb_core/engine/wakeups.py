@@ -1,7 +1,7 @@
-"""Alarms: when subscriptions want to be woken, the earliest first.
+"""WakeUps: when subscriptions want to be woken, the earliest first.
 
 The rule: a subscription has at most one alarm, the earliest it asked for. A removed subscription
-has none and is not kept alive. Alarms that were replaced do not take memory for long.
+has none and is not kept alive. WakeUps that were replaced do not take memory for long.
 """
 
 from heapq import heapify, heappop, heappush
@@ -14,7 +14,7 @@ STALE_MAX: Final = 64
 """Stale alarms are thrown out when they are more than this and more than the valid ones."""
 
 
-class Alarms:
+class WakeUps:
     """The alarms of one engine.
 
     Invariant: every alarm of ``_set`` is in ``_heap`` and ``_whose``; all others in ``_heap`` are
@@ -28,7 +28,7 @@ class Alarms:
         self._whose: dict[int, LogSubscription] = {}
 
     def __repr__(self) -> str:
-        return f"<Alarms {len(self)}>"
+        return f"<WakeUps {len(self)}>"
 
     def __len__(self) -> int:
         return len(self._set)

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from arneb_core.access.authority import Authority
-from arneb_core.access.guesses import AT_ONCE, FORGIVEN_S, FREE_REFUSALS, REFUSAL_S_MAX
+from arneb_core.access.guesses import FORGIVEN_S, FREE_REFUSALS, LOGINS_AT_ONCE_MAX, REFUSAL_S_MAX
 from arneb_core.access.internal import SHORT_CHARACTERS, InternalBackend, InternalVerdicts
 from arneb_core.access.passwords import NO_PASSWORD, PasswordHash, hash_password
 from arneb_core.access.principals import Credentials, Kind, LoginRefused, Principal, Question
@@ -142,9 +142,9 @@ async def test_guessing_at_once_is_no_faster_than_one_after_the_other() -> None:
         await attempt(here, "u", "wrong", address="a")
     began = trio.current_time()
     async with trio.open_nursery() as nursery:
-        for _ in range(4 * AT_ONCE):
+        for _ in range(4 * LOGINS_AT_ONCE_MAX):
             nursery.start_soon(attempt, here, "u", "wrong")
-        for _ in range(4 * AT_ONCE):
+        for _ in range(4 * LOGINS_AT_ONCE_MAX):
             nursery.start_soon(lambda: attempt(here, "u", "wrong", address="a"))
     assert trio.current_time() - began >= 3 * REFUSAL_S_MAX
 

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from arneb_core.access import edits
-from arneb_core.access.catalogue import A_TURN, Catalogue
+from arneb_core.access.catalogue import RECORDS_PER_TURN, Catalogue
 from arneb_core.access.errors import NamespaceTaken, NoSuchUser, NoSuchVhost
 from arneb_core.access.passwords import NO_PASSWORD
 from arneb_core.access.records import Permission, Record, User, Vhost, encode
@@ -69,7 +69,7 @@ def test_a_seed_that_cannot_be_leaves_nothing(data_dir: Path) -> None:
     trio.run(main)
 
 
-@pytest.mark.parametrize("many", [1, A_TURN, A_TURN + 1, 5 * A_TURN])
+@pytest.mark.parametrize("many", [1, RECORDS_PER_TURN, RECORDS_PER_TURN + 1, 5 * RECORDS_PER_TURN])
 def test_many_records_are_encoded_in_a_thread(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
@@ -89,7 +89,7 @@ def test_many_records_are_encoded_in_a_thread(
             assert len(catalogue.tables.rows(User)) == many + 1
 
     trio.run(main)
-    assert by_loop == {many <= A_TURN: many}
+    assert by_loop == {many <= RECORDS_PER_TURN: many}
 
 
 def test_vhosts_of_a_store_that_is_older_stay_where_their_topics_are(data_dir: Path) -> None:

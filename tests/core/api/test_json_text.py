@@ -38,7 +38,7 @@ def test_a_long_text_that_is_read_part_by_part_says_the_same(text: str, space: s
     except ValueError:
         at_once = InvalidJson
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("arneb_core.api.json_text.LONG", 0)
+        patch.setattr("arneb_core.api.json_text.WHOLE_CHARACTERS_MAX", 0)
         try:
             by_parts: object = parse_json(text)
         except InvalidJson:

@@ -6,7 +6,7 @@ Random programs against the model are in ``test_acks_model.py``.
 import pytest
 
 from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, LedgerId, position
-from arneb_core.cursor.acks import FEW, AckState
+from arneb_core.cursor.acks import ONE_BY_ONE_MAX, AckState
 from arneb_core.cursor.holes import CHUNK_SIZE
 from arneb_core.testing.invariants import check_ack_state
 from arneb_core.testing.model import reloaded
@@ -32,7 +32,7 @@ def test_a_gap_closes_over_ledgers_of_any_size(size: int) -> None:
 
 
 @pytest.mark.parametrize("entry", [CHUNK_SIZE - 2, CHUNK_SIZE - 1, CHUNK_SIZE, CHUNK_SIZE + 1])
-@pytest.mark.parametrize("length", [1, 2, 3, FEW, FEW + 1, 20])
+@pytest.mark.parametrize("length", [1, 2, 3, ONE_BY_ONE_MAX, ONE_BY_ONE_MAX + 1, 20])
 def test_a_run_moves_mark_delete_over_the_end_of_a_chunk(entry: int, length: int) -> None:
     ledgers = log_of(2 * CHUNK_SIZE)
     state = AckState(ledgers)

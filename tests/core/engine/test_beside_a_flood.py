@@ -34,7 +34,7 @@ WITHIN_S = 10.0
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow this machine is."""
-    monkeypatch.setattr(overtaking, "REST", 0)
+    monkeypatch.setattr(overtaking, "REST_FACTOR", 0)
 
 
 class Held:
@@ -295,7 +295,7 @@ async def test_after_a_slow_write_small_runs_go_with_the_others_for_a_while(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk that stalls holds the loop up for one write in so many."""
-    monkeypatch.setattr(overtaking, "REST", 1 << 40)
+    monkeypatch.setattr(overtaking, "REST_FACTOR", 1 << 40)
     async with open_engine(data_dir) as engine:
         await begin(engine, "flood", "small")
         with held() as commit:

@@ -17,8 +17,8 @@ from arneb_core.api.position import LedgerId
 from arneb_core.engine.overtaking import (
     BESIDE_BYTES_MAX,
     CREDIT_S,
-    CROWD,
-    REST,
+    LOOKED_AT_MAX,
+    REST_FACTOR,
     Overtaking,
     Rest,
 )
@@ -170,11 +170,11 @@ def test_a_topic_of_which_a_cursor_is_written_is_overtaken() -> None:
 
 def test_in_a_crowd_nobody_overtakes() -> None:
     """Each is one of many, and to look for whom would cost more than it gives."""
-    waiting = deque(run(TOPICS[index % 2]) for index in range(CROWD + 1))
+    waiting = deque(run(TOPICS[index % 2]) for index in range(LOOKED_AT_MAX + 1))
     chooser = overtaking()
     assert not chooser.choose(waiting, [])
     waiting.pop()
-    assert len(chooser.choose(waiting, [])) == CROWD
+    assert len(chooser.choose(waiting, [])) == LOOKED_AT_MAX
 
 
 def test_a_large_commit_does_not_overtake_itself() -> None:
@@ -243,7 +243,7 @@ def test_each_that_waits_is_looked_at_once_for_a_commit() -> None:
     for _ in range(20):
         assert not chooser.choose(waiting, [commit])
     assert Watched.looks == 50
-    chooser.again()
+    chooser.invalidate()
     assert not chooser.choose(waiting, [commit])
     assert Watched.looks == 100
 
@@ -282,7 +282,7 @@ def test_writes_beside_commits_have_a_part_of_the_time(
         if writing.write(write_s):
             written_s += write_s
             spent_s = writing.now_s - began_s
-            assert REST * (written_s - write_s) <= spent_s + CREDIT_S + 1e-9
+            assert REST_FACTOR * (written_s - write_s) <= spent_s + CREDIT_S + 1e-9
         writing.now_s += gap_s
 
 
@@ -293,7 +293,7 @@ def test_who_sends_one_message_after_the_other_has_a_part_of_the_time() -> None:
             written_s += write_s
         else:
             writing.now_s += 0.0001
-    assert 0.2 < written_s <= 1 / (1 + REST) + CREDIT_S
+    assert 0.2 < written_s <= 1 / (1 + REST_FACTOR) + CREDIT_S
 
 
 def test_after_a_stall_of_the_disk_there_is_a_rest() -> None:

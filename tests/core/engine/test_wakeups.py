@@ -1,4 +1,4 @@
-"""Alarms: the earliest one counts, and what is gone is not held."""
+"""WakeUps: the earliest one counts, and what is gone is not held."""
 
 from typing import cast
 
@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_core.engine.subscription import LogSubscription
-from arneb_core.engine.wakeups import STALE_MAX, Alarms
+from arneb_core.engine.wakeups import STALE_MAX, WakeUps
 
 NAMES = st.sampled_from("abc")
 
@@ -25,7 +25,7 @@ def named(name: str) -> LogSubscription:
     )
 )
 def test_alarms_are_as_a_dictionary_says(ops: list[tuple[str, str, int]]) -> None:
-    alarms, model = Alarms(), dict[str, int]()
+    alarms, model = WakeUps(), dict[str, int]()
     for op, name, at_ms in ops:
         if op == "set":
             before_ms = alarms.soonest_ms
@@ -53,7 +53,7 @@ def test_alarms_are_as_a_dictionary_says(ops: list[tuple[str, str, int]]) -> Non
 
 
 def test_queues_that_come_and_go_leave_nothing() -> None:
-    alarms = Alarms()
+    alarms = WakeUps()
     for number in range(10_000):
         alarms.set(named(str(number)), 1 << 40)
         alarms.forget(named(str(number)))
@@ -62,7 +62,7 @@ def test_queues_that_come_and_go_leave_nothing() -> None:
 
 
 def test_of_many_that_are_due_some_ring_at_a_time_the_earliest_first() -> None:
-    alarms = Alarms()
+    alarms = WakeUps()
     for number in range(1_000):
         alarms.set(named(str(number)), 1_000 - number)
     rung = [alarms.ring(1_000, 400) for _ in range(4)]

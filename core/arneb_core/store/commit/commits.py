@@ -15,11 +15,11 @@ from typing import Final
 import lmdb
 
 from arneb_core.api.errors import CommitFailed, CommitInDoubt, StoreFailed, StoreFull
+from arneb_core.store.commit.attempt import Attempt
 from arneb_core.store.commit.beside import Beside
 from arneb_core.store.commit.commit_log import Lent
 from arneb_core.store.commit.journal import ROWS_MAX, RUNS_MAX
 from arneb_core.store.commit.journal_recovery import recover_journal
-from arneb_core.store.commit.outcome import Attempt
 from arneb_core.store.commit.transaction import Transaction
 from arneb_core.store.data_file.live import LiveEnvironment
 from arneb_core.store.data_file.opening import DATA_NAME

@@ -17,7 +17,7 @@ from arneb_core.store.format.records import unpack_number
 from arneb_core.store.format.schema import FORMAT_VERSION, META_FORMAT, Table
 
 EVERY_TABLE: Final = frozenset(Table)
-WHAT_THERE_IS: Final = frozenset({Table.META, Table.CATALOG, Table.LEDGERS, Table.CURSORS})
+DESCRIBING_TABLES: Final = frozenset({Table.META, Table.CATALOG, Table.LEDGERS, Table.CURSORS})
 """Tables that are small beside the log: with ten thousand topics, some hundred pages."""
 
 

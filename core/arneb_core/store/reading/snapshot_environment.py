@@ -19,8 +19,8 @@ from arneb_core.store.data_file.page_release import PageRelease
 from arneb_core.store.data_file.page_walk import PageFault
 from arneb_core.store.data_file.readers import WatchedReading
 from arneb_core.store.data_file.store_file import (
+    DESCRIBING_TABLES,
     EVERY_TABLE,
-    WHAT_THERE_IS,
     look_at_transaction,
     refuse,
 )
@@ -104,7 +104,7 @@ def open_snapshot_environment(
     """
     with _opened(path) as env:
         if not looked_at:
-            refuse(Path(path, DATA_NAME), _faults(env, Path(path), WHAT_THERE_IS))
+            refuse(Path(path, DATA_NAME), _faults(env, Path(path), DESCRIBING_TABLES))
         return SnapshotEnvironment(env, open_tables(env))
 
 

@@ -70,7 +70,7 @@ from arneb_core.store.salvage.scan import Remains
 NAMELESS: Final = "persistent://public/default/salvaged-topic-%d"
 """Name for a topic whose name is lost."""
 
-HOMELESS: Final = "persistent://public/default/salvaged-messages"
+UNOWNED: Final = "persistent://public/default/salvaged-messages"
 """Name of the topic for messages whose topic is unknown."""
 
 KEPT_FOR_EVER: Final = -1
@@ -103,7 +103,7 @@ class Salvage:
         self._take_journal(directory, blocks)
         self._name_nameless(blocks)
         self._make_logs(blocks)
-        self._place_homeless()
+        self._place_unowned()
         self._tell_losses()
 
     def __repr__(self) -> str:
@@ -228,11 +228,11 @@ class Salvage:
                     f"to {render(block.last)}, which are there already or in no ledger"
                 )
 
-    def _place_homeless(self) -> None:
+    def _place_unowned(self) -> None:
         """Put blocks whose row is lost where they are missing, if that is a single place; else into
         a topic of their own."""
         left: list[tuple[Position, list[bytes]]] = []
-        found = [block for place in self._remains.homeless for block in self.stored.at(place)]
+        found = [block for place in self._remains.unowned for block in self.stored.at(place)]
         # They could belong to a topic of which nothing is known, too.
         certain = self._remains.knows_free_pages and not self._remains.damaged & {
             Table.CATALOG,
@@ -252,7 +252,7 @@ class Salvage:
         if not left:
             return
         topic_id = TopicId(max(self.topics, default=0) + 1)
-        self.topics[topic_id] = HOMELESS, _kept_for_ever(topic_id)
+        self.topics[topic_id] = UNOWNED, _kept_for_ever(topic_id)
         found, end = [], 0
         for _, entries in sorted(left, key=lambda run: run[0]):
             first = position(FIRST_LEDGER, end)
@@ -261,7 +261,7 @@ class Salvage:
         self.logs[topic_id] = put_together(
             {}, found, up_to=BEFORE_ALL, any_ledger=True, now_ms=self._now_ms
         )
-        self.missing.append(f"of which topic {end} entries are; {HOMELESS!r} has them now")
+        self.missing.append(f"of which topic {end} entries are; {UNOWNED!r} has them now")
 
     def _tell_losses(self) -> None:
         for topic_id, log in self.logs.items():

@@ -71,7 +71,7 @@ class Remains:
     strays: dict[Table, dict[bytes, list[Place]]] = field(
         default_factory=lambda: {table: {} for table in Table}
     )
-    homeless: list[Place] = field(default_factory=list)
+    unowned: list[Place] = field(default_factory=list)
     """Whole blocks without a row: a block does not name its topic."""
     faults: list[PageFault] = field(default_factory=list)
     damaged: set[Table] = field(default_factory=set)
@@ -163,11 +163,11 @@ def _scan_strays(found: Remains, walk: PageWalk, last_page: int) -> None:
         elif kind == PageKind.OVERFLOW and bears_number and number not in walk.used:
             block = _block_at(file, number)
             if block is not None:
-                found.homeless.append(block)
+                found.unowned.append(block)
                 number += OVERFLOW.unpack_from(page)[3] - 1
     led_to = {place.offset for places in found.strays[Table.ENTRIES].values() for place in places}
     led_to |= {place.offset for place in found.live[Table.ENTRIES].values()}
-    found.homeless = [place for place in found.homeless if place.offset not in led_to]
+    found.unowned = [place for place in found.unowned if place.offset not in led_to]
 
 
 def _take_stray(found: Remains, key: bytes, place: Place) -> None:

@@ -18,7 +18,7 @@ from arneb_core.store.format.schema import (
     cursor_prefix,
     holes_suffix,
 )
-from arneb_core.store.salvage.salvage import HOMELESS
+from arneb_core.store.salvage.salvage import UNOWNED
 from arneb_core.store.salvage.salvaged_cursor import SalvagedCursor
 from arneb_core.store.salvage.salvaged_log import FoundBlock, SalvagedLog, put_together
 from arneb_core.store.salvage.salvaging import salvage
@@ -142,7 +142,7 @@ def test_a_block_that_may_be_of_two_topics_is_given_to_neither(tmp_path: Path) -
     wipe(tmp_path / "data", page_classes(tmp_path / "data")["leaf of entries"])
     report = salvage(tmp_path / "data", tmp_path / "out")
     found = logs_by_name(tmp_path / "out")
-    assert sorted(found.pop(HOMELESS).values()) == sorted(
+    assert sorted(found.pop(UNOWNED).values()) == sorted(
         each for topic in model.topics.values() for each in topic.entries().values()
     )
     assert found == {"a": {}, "b": {}, "c": {}}
@@ -157,7 +157,7 @@ def test_a_block_that_only_one_topic_misses_is_given_to_that(tmp_path: Path) -> 
     # The two of a could be the first two of b; the four of b have no place in a.
     assert found["b"] == model.topics["b"].entries()
     assert found["a"] == {}
-    assert sorted(found[HOMELESS].values()) == sorted(model.topics["a"].entries().values())
+    assert sorted(found[UNOWNED].values()) == sorted(model.topics["a"].entries().values())
 
 
 def test_messages_of_a_topic_of_which_nothing_else_is_left_are_not_left_out(tmp_path: Path) -> None:
@@ -167,8 +167,8 @@ def test_messages_of_a_topic_of_which_nothing_else_is_left_are_not_left_out(tmp_
     salvage(tmp_path / "data", tmp_path / "out")
     found = logs_by_name(tmp_path / "out")
     entries = [*model.topics["a"].entries().values()]
-    assert found.keys() == {HOMELESS}
-    assert [*found[HOMELESS].values()] == entries
+    assert found.keys() == {UNOWNED}
+    assert [*found[UNOWNED].values()] == entries
 
 
 def test_a_cursor_whose_row_is_in_the_middle_of_a_lost_block_takes_it_to_its_own_topic(
@@ -192,7 +192,7 @@ def test_a_cursor_whose_row_is_in_the_middle_of_a_lost_block_takes_it_to_its_own
     found = logs_by_name(tmp_path / "out")
     assert found["b"] == {}
     entries = sorted(model.topics["a"].entries().values())
-    assert sorted([*found["a"].values(), *found[HOMELESS].values()]) == entries
+    assert sorted([*found["a"].values(), *found[UNOWNED].values()]) == entries
 
 
 def test_a_cursor_that_went_back_is_not_moved_forward_by_its_old_row(tmp_path: Path) -> None:

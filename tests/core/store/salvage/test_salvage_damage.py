@@ -24,7 +24,7 @@ from arneb_core.store.format.schema import (
     cursor_prefix,
     holes_suffix,
 )
-from arneb_core.store.salvage.salvage import HOMELESS, NAMELESS
+from arneb_core.store.salvage.salvage import NAMELESS, UNOWNED
 from arneb_core.store.salvage.salvaging import salvage
 from arneb_core.testing.damaged_kit import (
     LONG,
@@ -185,7 +185,7 @@ def _assert_messages(
     everything = {each for log in logs.values() for each in log.values()}
     found = logs_by_name(target)
     for name, log in found.items():
-        if name == HOMELESS:
+        if name == UNOWNED:
             assert everything >= {*log.values()}
         else:
             assert log.items() <= logs[by_id.get(name, name)].items(), name
@@ -206,7 +206,7 @@ def _assert_cursors(
     }  # fmt: skip
     ids = {NAMELESS % topic.id: name for name, topic in made.model.topics.items()}
     for name, subscriptions in acknowledged(target).items():
-        if name == HOMELESS:
+        if name == UNOWNED:
             continue
         known = ids.get(name, name)
         there = {*logs_by_name(target)[name]}

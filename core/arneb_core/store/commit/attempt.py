@@ -1,8 +1,8 @@
-"""An outcome: what became of a commit that failed too late to say.
+"""An attempt: a commit under way, whose outcome may be unknown.
 
-The rule: an outcome is never guessed. LMDB's last write makes a commit count; when that write
-fails, the disk has it or not. Nobody is told until the file was opened again, which shows it, and
-another commit is durable, which makes it final.
+The rule: an outcome is never guessed. LMDB's last write decides a commit; when that write fails,
+the commit may or may not be on disk. Nobody is told until the file was opened again, which shows
+which it is, and another commit is durable, which makes it final.
 """
 
 from dataclasses import dataclass, field
