@@ -1,8 +1,8 @@
 """Arneb's log as a Spark table: ``spark.read.format("arneb")``, and :func:`table`.
 
-Spark finds the data source by itself, because the package's name begins with ``pyspark_``. It also
-imports the package in every session that uses any Python data source, and those who need no Spark
-import what they need of it; so nothing is imported before it is asked for.
+Spark finds the data source by itself, because the package's name begins with ``pyspark_``. It
+imports the package in every session that uses any Python data source, and code without Spark
+imports parts of the package; so nothing is imported before it is used.
 """
 
 from typing import TYPE_CHECKING

@@ -1,13 +1,13 @@
-"""Which processors guests keep to: all that they have, or at most half of them while others work.
+"""Which processors guests use: all of theirs, or at least half of them while others work.
 
-The rule: a guest takes itself for alone only when it has seen that it is. While it reads it looks
-again and again at what its processors do for those who are not nice; as long as that is anything,
-and until it has seen enough, it and its JVM keep to the last of the processors and leave the first
-to the others. When nobody else works there, and when the read is over, they have all of them. Only
-reads are watched: what its own driver does before, to plan one, is not others' work.
+The rule: a guest assumes that it is alone only after seeing it. While it reads, it repeatedly looks
+at how much its processors work for threads that are not nice. As long as that is not zero, and
+until it has seen enough, it and its JVM keep to the last of the processors and leave the first to
+the others. When nobody else works there, and when the read is over, they use all of them. Only
+reads are watched: the work of its own driver before, to plan a read, is not others' work.
 
-Being nice is not enough, for Linux places whoever wakes up on an idle processor, and where there is
-none it looks at what the processors carry, not at how nice that is: a broker's thread then waits
+Being nice is not enough: Linux places a waking thread on an idle processor, and if there is none it
+looks at the load of the processors, not at how nice that load is. A broker's thread then waits
 behind another thread of the broker while a guest has the other processor to itself.
 """
 
@@ -23,35 +23,35 @@ from typing import Final, Protocol
 from pyspark_arneb.processes import PROC, jvm_above, threads_of
 
 LOOK_S: Final = 0.5
-"""For how long others are watched before something follows from it: long enough for the kernel's
-clock of 100 ticks a second to say something."""
+"""For how long others are watched before a guest reacts: long enough for the kernel's clock of 100
+ticks a second to be meaningful."""
 
 WORK: Final = 0.05
-"""Of one processor, what others must use to be left some. A machine that nobody uses stays below;
+"""The share of one processor above which others are left room. An unused machine stays below it;
 publishing a few hundred messages a second does not."""
 
 ROOM: Final = 2
-"""How many times as much is left to others as they use outside of the kernel: their time in the
-kernel, which the kernel does not tell from a guest's, and what comes in bursts."""
+"""How many times their use outside the kernel is left to others: covers their time in the kernel,
+which cannot be told from a guest's, and bursts."""
 
 LINUX: Final = sys.platform == "linux"
 
 Ticks = dict[int, tuple[int, int]]
-"""By processor: the time of all who are not nice, and all time."""
+"""By processor: the time of all threads that are not nice, and all time."""
 
 
 class Affinity(Protocol):
-    """On which processors threads run; the first thread of a process has the process's number."""
+    """On which processors threads may run; a process's first thread has the process's number."""
 
     def of(self, thread: int) -> frozenset[int]:
-        """None if nobody knows."""
+        """Return the processors of a thread; none if unknown."""
 
     def set(self, thread: int, to: Collection[int]) -> None:
-        """Does nothing to what has ended or is another user's."""
+        """Bind a thread to processors, unless it has ended or is another user's."""
 
 
 class SystemAffinity:
-    """What the system says: Linux, for others have none."""
+    """The system's affinity; Linux only."""
 
     def of(self, thread: int) -> frozenset[int]:
         try:
@@ -68,7 +68,7 @@ class SystemAffinity:
 
 
 class Processors:
-    """Those that a process and its JVM may use, and what others were seen to do there."""
+    """The processors that a process and its JVM may use, and what others were seen to do there."""
 
     def __init__(
         self,
@@ -93,34 +93,35 @@ class Processors:
         return f"Processors({sorted(self.all())}, {self._left} left to others, jvm={self._jvm})"
 
     def all(self) -> frozenset[int]:
-        """All that the application may use: those of its JVM, where there is one."""
+        """Return all processors that the application may use: those of its JVM, if it has one."""
         if self._jvm is None:
             self._jvm = jvm_above(os.getppid(), self._proc)
         return (self._affinity.of(self._jvm) if self._jvm else None) or self._own
 
     def begin(self) -> None:
-        """A read begins: keep to what others left when they were last seen, during a read too."""
+        """Begin a read: keep to what others left when they were last seen, which may be in an
+        earlier read."""
         self._since_s, self._since = self._now_s(), ticks(self._stat)
         if self._left is None and self._since:
             self._left = len(self.all()) // 2
         self._keep_to(self._left or 0)
 
     def look(self) -> None:
-        """Keep to what others leave, if there is enough to be seen."""
+        """Keep to what others leave, once they were watched for long enough."""
         if self._seen_s + self._now_s() - self._since_s < LOOK_S:
             return
         before = self._left
         self._see()
-        if before or self._left:  # anew each time: another read may have ended meanwhile
+        if before or self._left:  # every time: another read may have reset it
             self._keep_to(self._left or 0)
 
     def end(self) -> None:
-        """Have all of them again, for nobody looks any more."""
+        """Use all processors again, because nobody watches any more."""
         self._see()
         self._keep_to(0)
 
     def _see(self) -> None:
-        """What others did since the last time; a short read adds to what those before it saw."""
+        """Add what others did since the last look; a short read adds to what earlier ones saw."""
         now_s, now, mine = self._now_s(), ticks(self._stat), self.all()
         passed_s = now_s - self._since_s
         self._seen_s += passed_s
@@ -131,8 +132,8 @@ class Processors:
             self._seen_s = self._others_s = 0.0
 
     def _keep_to(self, left: int) -> None:
-        """All threads but the JVM's first, which only waits for its end: it is left as it is, and
-        so remembers what there is."""
+        """Bind all threads but the JVM's first, which only waits for its end: its unchanged
+        affinity remembers the full set."""
         mine = sorted(self.all())[left:]
         for thread in threads_of(os.getpid(), self._proc):
             self._affinity.set(thread, mine)
@@ -144,22 +145,23 @@ class Processors:
 
 @cache
 def processors() -> Processors:
-    """This process's. They outlive a read, so that the next one knows what others did."""
+    """Return this process's processors, which outlive a read so that the next one knows what others
+    did."""
     return Processors()
 
 
 def cores() -> int:
-    """The log is on this machine's disk, so this machine's cores will read it."""
+    """Return how many cores will read the log: this machine's, as the log is on its disk."""
     return len(processors().all()) or os.cpu_count() or 1
 
 
 def left_to_others(used: float, have: int) -> int:
-    """How many of so many processors guests keep off, if others use so much of them."""
+    """Return how many of ``have`` processors guests leave free if others use ``used`` of them."""
     return min(have // 2, math.ceil(ROOM * used)) if used >= WORK else 0
 
 
 def used_by_others(before: Ticks, after: Ticks, own: Collection[int]) -> float:
-    """How many of these processors those who are not nice had meanwhile; 0 if nobody knows."""
+    """Return how many of these processors worked for threads that are not nice; 0 if unknown."""
     used = 0.0
     for each in set(own) & before.keys() & after.keys():
         others, total = (now - then for now, then in zip(after[each], before[each], strict=True))
@@ -169,10 +171,12 @@ def used_by_others(before: Ticks, after: Ticks, own: Collection[int]) -> float:
 
 
 def ticks(stat: Path) -> Ticks:
-    """What each processor has done since the machine began. Nothing where the system does not say.
+    """Return what each processor has done since the machine started; empty if the system does not
+    tell.
 
-    A line is ``cpu0 user nice system idle iowait irq softirq steal …``; what follows is counted in
-    the first two (proc_stat(5))."""
+    A line is ``cpu0 user nice system idle iowait irq softirq steal …``; the fields after these are
+    included in the first two (proc_stat(5)).
+    """
     found: Ticks = {}
     try:
         lines = stat.read_text().splitlines()

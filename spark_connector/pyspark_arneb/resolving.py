@@ -1,4 +1,4 @@
-"""Which form the values of a read have, looked up once on the driver."""
+"""The form of the values of a read, looked up once on the driver."""
 
 from dataclasses import replace
 
@@ -12,10 +12,10 @@ from pyspark_arneb.values.registry import living_schemas
 
 
 def resolved(options: ReadOptions) -> ReadOptions:
-    """The options with the form of their values.
+    """Return the options with the form of their values.
 
-    Raises :class:`OptionError` when a topic has no schema, or one that is not read here, or
-    several topics have different ones.
+    Raises :class:`OptionError` when a topic has no schema or one that cannot be read here, or when
+    topics have different schemas.
     """
     match options.value_as:
         case ValueAs.BINARY:

@@ -37,16 +37,16 @@ class DefaultSource(DataSource):
     The options of a read and the columns are listed in docs/guide/spark.md, from
     :data:`pyspark_arneb.options.READ_OPTIONS` and :data:`pyspark_arneb.schema.STYLES`.
 
-    Those of a streaming read are in :data:`pyspark_arneb.stream.options.STREAM_OPTIONS` too, those
+    Those of a streaming read are also in :data:`pyspark_arneb.stream.options.STREAM_OPTIONS`, those
     of a write in :data:`pyspark_arneb.sink.options.SINK_OPTIONS`.
 
-    Settings of the clients of Kafka and Pulsar (``kafka.``, ``pulsar.``) are ignored.
+    Settings of Kafka's and Pulsar's clients (``kafka.``, ``pulsar.``) are ignored.
 
     Examples
     --------
     >>> orders = spark.read.format("arneb").option("path", "arneb-data").option("topic", "orders")
 
-    Count a topic; naming one column spares decoding the others:
+    Count a topic; naming one column avoids decoding the others:
 
     >>> orders.option("columns", "entry_id").load().count()
     10000
@@ -88,7 +88,7 @@ class DefaultSource(DataSource):
         return kind(options, columns, self._plan)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        # Spark makes the writer of an INSERT with the table's schema, and none of its options.
+        # For an INSERT Spark passes the table's schema, and none of its options.
         given = self._given or for_writing(TableSchema(schema).options({}))
         options = sink_options(given, overwrite=overwrite)
         encoder = RowEncoder(schema, options.target)

@@ -1,8 +1,8 @@
 """Where a sealed tier is: one URI, below which every topic has a table.
 
-The rule: a table's data files and its log are reached in one way and with the same settings,
-delta-rs's object stores; so there are no two sets of credentials that could mean different places.
-On this machine's disk they are plain files, and are on disk before anybody is told of them.
+The rule: a table's data files and its log are reached in the same way and with the same settings,
+through delta-rs's object stores, so there are no two sets of credentials that could mean different
+places. On this machine's disk they are plain files, made durable before anything refers to them.
 """
 
 import os
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 TABLE_LOG: Final = "_delta_log"
 
 SCHEMES: Final = ("abfs", "abfss", "az", "azure", "gs", "hdfs", "s3", "s3a")
-"""What delta-rs has stores for, besides this machine's disk."""
+"""Schemes for which delta-rs has stores, besides this machine's disk."""
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]|^[._]")
-"""What may mean something in a path; a leading dot or underline hides a directory."""
+"""Characters that may have a meaning in a path; a leading dot or underscore hides a directory."""
 
 
 class LakeError(Exception):
@@ -34,16 +34,16 @@ class LakeError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A place for tables; a plain value, so it travels to executors."""
+    """A place for tables; a plain value, so it can be sent to executors."""
 
     uri: str
     """``file:///srv/lake``, ``s3://bucket/lake``; no slash at its end."""
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Storage options in delta-rs's names, which are those of the environment variables too."""
+    """Storage options by delta-rs's names, which are also those of the environment variables."""
 
     @classmethod
     def of(cls, text: str, options: Mapping[str, str] | None = None) -> "Target":
-        """The target that a user means: a path on this machine or a URI.
+        """Return the target for a path on this machine or a URI.
 
         Raises :class:`LakeError`.
         """
@@ -64,7 +64,7 @@ class Target:
         return Path(url2pathname(urlsplit(self.uri).path))
 
     def of_table(self, topic: str) -> "Target":
-        """Where the table of a topic (without a partition's suffix) is."""
+        """Return where the table of a topic (without a partition's suffix) is."""
         parts = topic.removeprefix(SCHEME).split("/", 2)
         return Target("/".join([self.uri, *map(encoded, parts)]), self.options)
 
@@ -76,14 +76,14 @@ class Target:
 
     @property
     def spark_uri(self) -> str:
-        """The URI as Spark takes it: as delta-rs does, and it has another name for S3."""
+        """The URI as Spark takes it: as delta-rs's, but with another scheme for S3."""
         directory = self.directory
         if directory is not None:
             return f"file://{directory}"
         return self.uri.replace("s3://", "s3a://", 1)
 
     def file_system(self) -> "pyarrow.fs.FileSystem":
-        """The target's files, by paths relative to it."""
+        """Return the target's file system, with paths relative to the target."""
         from pyarrow import fs
 
         directory = self.directory
@@ -94,7 +94,7 @@ class Target:
         return fs.PyFileSystem(DeltaStorageHandler(self.uri, dict(self.options)))
 
     def files(self) -> Iterator[str]:
-        """The paths of all files below, relative to the target; of none that is not there."""
+        """Yield the paths of all files below, relative to the target; none if it does not exist."""
         from pyarrow import fs
 
         chosen = fs.FileSelector("", recursive=True, allow_not_found=True)
@@ -107,29 +107,29 @@ class Target:
 
 
 _DRAWN: Final = re.compile(r"\x1b\[[0-9;]*m|\u21b3")
-"""Colours and arrows, with which delta-rs draws one cause below another."""
+"""Colours and arrows, with which delta-rs indents one cause below another."""
 
 
 def causes(error: OSError) -> str:
-    """What an object store says, and why, in one line."""
+    """Return an object store's error and its causes in one line."""
     lines = (" ".join(line.split()) for line in _DRAWN.sub("", str(error)).splitlines())
     return ": ".join(line.rstrip(".:") for line in lines if line)
 
 
 def encoded(name: str) -> str:
-    """A topic's name as part of a path that every engine takes literally: what is not plain
-    becomes ``~`` and two hexadecimal digits a byte."""
+    """Encode a topic's name as part of a path that every engine takes literally: bytes of unsafe
+    characters become ``~`` and two hexadecimal digits."""
     return _UNSAFE.sub(lambda unsafe: "".join(f"~{byte:02X}" for byte in unsafe[0].encode()), name)
 
 
 def decoded(part: str) -> str:
-    """The name that :func:`encoded` made ``part`` of."""
+    """Undo :func:`encoded`."""
     raw = re.sub(rb"~([0-9A-F]{2})", lambda found: bytes.fromhex(found[1].decode()), part.encode())
     return raw.decode()
 
 
 def tables_in(target: Target) -> list[str]:
-    """The topics that have a table in ``target``, by their full names, in order."""
+    """Return the full names of the topics that have a table in ``target``, sorted."""
     found: set[str] = set()
     for path in target.files():
         parts = path.split("/")
@@ -139,7 +139,7 @@ def tables_in(target: Target) -> list[str]:
 
 
 def make_durable(path: Path) -> None:
-    """Have a file and its name on disk, so that it is still there after a power cut."""
+    """Flush a file and its name to disk, so that it survives a power cut."""
     for each in (path, path.parent):
         descriptor = os.open(each, os.O_RDONLY)
         try:

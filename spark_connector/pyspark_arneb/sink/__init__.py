@@ -1,1 +1,1 @@
-"""The way back: rows of Spark as messages of the broker."""
+"""The sink: rows of Spark as messages of the broker."""

@@ -1,8 +1,8 @@
 """Which columns of a DataFrame are written, and as what.
 
-The rule: a table that was read from a log can be written back as it is: the columns that the source
-has, in any of its styles, are known here, those that only say where a message stood are passed
-over, and a column that nobody knows is refused rather than silently left behind.
+The rule: a table that was read from a log can be written back as it is. The source's columns, in
+any of its styles, are known here; those that only describe the original message's position or
+sender are ignored, and an unknown column is refused rather than silently dropped.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 _BYTES: Final = (BinaryType, StringType)
 _WHOLE: Final = (ByteType, ShortType, IntegerType, LongType)
 _TIMES: Final = (TimestampType, LongType)
-"""A whole number is ms since the epoch, as the Pulsar connector takes it."""
+"""A whole number is ms since the epoch, as in the Pulsar connector."""
 _TYPES: Final[Mapping[str, tuple[type[DataType], ...]]] = {
     "value": _BYTES,
     "key": _BYTES,
@@ -51,12 +51,12 @@ _TYPES: Final[Mapping[str, tuple[type[DataType], ...]]] = {
     "priority": _WHOLE,
     "topic": (StringType,),
 }
-"""What is written, and the types it may have."""
+"""The columns that are written, and their allowed types."""
 
 _PROPERTY: Final = (*_BYTES, *_WHOLE, BooleanType, FloatType, DoubleType)
-"""What a property may be."""
+"""The types that a property's value may have."""
 _TYPED: Final = {"text", "long", "double", "boolean"}
-"""The fields of a property that has its type with it, which count."""
+"""The fields that the struct of a typed property must have."""
 _PAIRS: Final = "map<string,string> or array<struct<key:string,value:binary>>"
 
 _ALSO: Final[Mapping[str, str]] = {
@@ -66,23 +66,24 @@ _ALSO: Final[Mapping[str, str]] = {
     "__eventTime": "event_time",
     "__messageProperties": "properties",
 }
-"""Other names, those of the Pulsar connector among them."""
+"""Other names of these columns, among them the Pulsar connector's."""
 
 _PASSED_OVER: Final = {column.name for style in STYLES.values() for column in style} - {
     *_TYPES,
     *_ALSO,
 }
-"""They say where a message stood and who sent it, which a new message has of its own."""
+"""Ignored columns: the original message's position and sender, which a new message has of its
+own."""
 
 
 class RowEncoder:
-    """Makes bodies of a DataFrame's Arrow batches; travels to the executors."""
+    """Encodes a DataFrame's Arrow batches as bodies; sent to the executors."""
 
     def __init__(self, schema: StructType, target: Target | None) -> None:
-        """``target`` None: the column ``topic`` says it, row by row.
+        """``target`` None: each row's column ``topic`` is its target.
 
         Raises :class:`ColumnError` on a column that cannot be written, and :class:`.OptionError`
-        when nothing says where to.
+        when nothing determines the target.
         """
         self._target = target
         self._columns: dict[str, str] = {}
@@ -108,7 +109,8 @@ class RowEncoder:
             raise OptionError("topic", 'give topic, queue or exchange, or a column "topic"')
 
     def bodies(self, batch: "pa.RecordBatch") -> "Iterator[Body]":
-        """The rows of one batch. Raises :class:`ValueError` on a name that no topic can have."""
+        """Yield the rows of one batch as bodies. Raises :class:`ValueError` on a name that no topic
+        can have."""
         import pyarrow as pa
 
         arrays: dict[str, pa.Array] = {}
@@ -145,7 +147,7 @@ def _check_type(name: str, found: DataType, allowed: Sequence[type[DataType]]) -
 
 
 def _check_pairs(name: str, found: DataType) -> None:
-    """Properties are pairs of a name and what a message can have by that name."""
+    """Check that a column holds pairs of a name and a value that a message can have."""
     match found:
         case MapType():
             pair: Sequence[DataType] = (found.keyType, found.valueType)
@@ -167,7 +169,7 @@ def _similar(name: str) -> str:
 
 
 def _targets(names: "pa.Array") -> "tuple[pa.Array, list[Target]]":
-    """Each row's index in the list of different topics, and that list."""
+    """Return each row's index in the list of distinct topics, and that list."""
     encoded = names.dictionary_encode()
     if encoded.null_count:
         raise ColumnError("topic", "expected a topic in every row, got null")

@@ -1,7 +1,7 @@
 """Rows on the wire: Arrow batches as bodies of the data API (``application/vnd.arneb.rows``).
 
-The rule: whole columns are copied and nothing is done per row, but for properties, of which equal
-ones are sent once. The layout is that of docs/internals/data-api.md.
+The rule: whole columns are copied and nothing is done per row, except for properties, of which
+equal ones are sent once. The layout is in docs/internals/data-api.md.
 """
 
 import json
@@ -18,10 +18,10 @@ MAGIC: Final = b"ARW1"
 HEAD_LENGTH: Final = Struct("<I")
 
 BODY_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Half of what a broker takes by default: what a row has beside its columns stays within that."""
+"""Half of a broker's default limit, which leaves room for what a row has besides its columns."""
 ROWS_MAX: Final = 32_768
 TARGETS_MAX: Final = 1_000
-"""Of one body, says the broker."""
+"""The most targets that the broker accepts in one body."""
 
 NO_PROPERTIES: Final = (1 << 32) - 1
 NULL: Final = -1
@@ -29,10 +29,10 @@ US_PER_MS: Final = 1000
 PRIORITY_MAX: Final = 255
 
 Properties = dict[str, Any]
-"""By name; texts, numbers, booleans or null."""
+"""By name: strings, numbers, booleans or null."""
 
 TYPES_NAME: Final = "amqp.header_types"
-"""The property that says what others stand for that are sent as texts; see
+"""The property with the types of the properties that are sent as text; see
 docs/internals/translation.md."""
 PLAIN: Final = "longstr"
 OCTETS: Final = ("binary", "longstr/base64")
@@ -47,7 +47,7 @@ Target = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Rows as they are sent."""
+    """Encoded rows."""
 
     rows: int
     data: bytes
@@ -57,12 +57,12 @@ class Body:
 
 
 def encode_rows(batch: "pa.RecordBatch", targets: Sequence[Target]) -> Iterator["Body"]:
-    """The rows of ``batch``, in order, as bodies of at most :data:`BODY_BYTES_MAX` unless a single
-    row is larger.
+    """Yield the rows of ``batch``, in order, as bodies of at most :data:`BODY_BYTES_MAX` unless a
+    single row is larger.
 
     Columns: ``value``, ``key``, ``ordering_key`` (binary or text), ``properties`` (map of texts),
     ``event_time``, ``deliver_at`` (timestamps or ms), ``priority`` and ``target`` (index in
-    ``targets``). Only ``value`` is required; others that are missing are as if all rows had null.
+    ``targets``). Only ``value`` is required; a missing column is null in all rows.
     """
     rows = batch.num_rows
     if rows == 0:
@@ -70,7 +70,7 @@ def encode_rows(batch: "pa.RecordBatch", targets: Sequence[Target]) -> Iterator[
     if rows == 1 or (rows <= ROWS_MAX and batch.nbytes <= BODY_BYTES_MAX):
         used, fewer = _used(batch, targets)
         body = _body(used, fewer) if len(fewer) <= TARGETS_MAX else None
-        # How long properties are as JSON is seen only then.
+        # Only then is the size of the properties as JSON known.
         if body is not None and (rows == 1 or len(body.data) <= BODY_BYTES_MAX):
             yield body
             return
@@ -82,7 +82,7 @@ def encode_rows(batch: "pa.RecordBatch", targets: Sequence[Target]) -> Iterator[
 def _used(
     batch: "pa.RecordBatch", targets: Sequence[Target]
 ) -> tuple["pa.RecordBatch", Sequence[Target]]:
-    """The rows with those of the targets that they go to, if there are many."""
+    """Return the rows with only the targets that they use, if there are many."""
     if len(targets) <= TARGETS_MAX:
         return batch, targets
     at = batch.schema.get_field_index("target")
@@ -126,7 +126,7 @@ def _body(batch: "pa.RecordBatch", targets: Sequence[Target]) -> "Body":
 
 
 def _texts(column: "pa.Array") -> list[Any]:
-    """The lengths of the texts, and the texts one behind the other."""
+    """Return the lengths of the texts, and the texts concatenated."""
     if not pa.types.is_binary(column.type):
         column = column.cast(pa.binary())
     lengths = pc.fill_null(pc.binary_length(column), NULL)
@@ -142,7 +142,7 @@ def _texts(column: "pa.Array") -> list[Any]:
 
 
 def _numbers(column: "pa.Array", kind: "pa.DataType") -> Any:
-    """The numbers as they lie in memory, little-endian; 0 for null."""
+    """Return the numbers as in memory, little-endian; 0 for null."""
     if column.type != kind:
         column = column.cast(kind)
     if column.null_count:
@@ -160,8 +160,9 @@ def _priorities(column: "pa.Array") -> "pa.Array":
 
 
 def _times_ms(name: str, column: "pa.Array") -> "pa.Array":
-    """Times, or whole milliseconds since the epoch, as the latter; 0 for null. What was to
-    be delivered before it is due, as without a time; an event then is none that a message has."""
+    """Convert times, or whole milliseconds since the epoch, to the latter; 0 for null. A
+    ``deliver_at`` before 1970 counts as none; such an ``event_time`` is refused, because no message
+    can have it."""
     times = column
     if not pa.types.is_integer(column.type):
         times = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
@@ -173,10 +174,10 @@ def _times_ms(name: str, column: "pa.Array") -> "pa.Array":
 
 
 def shared_properties(column: "pa.Array") -> tuple["pa.Array", list["Properties"]]:
-    """Each row's index in the list of different properties, and that list.
+    """Return each row's index in the list of distinct properties, and that list.
 
-    Raises :class:`ValueError` on what a message cannot have: no name, a name twice, or bytes that
-    are no text.
+    Raises :class:`ValueError` on what a message cannot have: a missing name, a name twice, or bytes
+    that are not UTF-8.
     """
     known: dict[str, int] = {}
     lists: list[Properties] = []
@@ -213,13 +214,13 @@ def _properties(pairs: Sequence[Any]) -> Properties:
 
 
 def _named(pair: Any) -> tuple[str | None, Any]:
-    """A property from an entry of a map, or from Kafka's header."""
+    """Return a property from an entry of a map or from a Kafka header."""
     name, value = pair.values() if isinstance(pair, dict) else pair
     return name, value
 
 
 def _property(name: str, value: Any) -> tuple[Any, str]:
-    """A text, number or boolean, and which type the text stands for."""
+    """Return a text, number or boolean, and the type that the text stands for."""
     if isinstance(value, bytes):
         try:
             return value.decode(), PLAIN
@@ -229,8 +230,8 @@ def _property(name: str, value: Any) -> tuple[Any, str]:
 
 
 def _typed(header: Mapping[str, Any]) -> tuple[Any, str]:
-    """A header that has its type with it (the source's column ``headers``): a number or a boolean
-    by its field, bytes and times too, and of other types the text that stands for it."""
+    """Return the value of a typed header (the source's column ``headers``): a number or boolean
+    from its field, bytes and times too, and for other types their text."""
     for field in ("long", "double", "boolean"):
         if header[field] is not None:
             return header[field], PLAIN

@@ -1,8 +1,8 @@
 """Staged writes: rows that the broker keeps for a task, and the one commit that publishes them.
 
-The rule: what a task has written belongs to its attempt, under a name that no other attempt has;
-which attempts count is said by the driver, once. The broker keeps the number of the last batch of a
-query that it committed, in the same commit as the rows, so a batch that comes again is known.
+The rule: a task's rows belong to its attempt, under a name that no other attempt has; the driver
+decides, once, which attempts count. The broker stores the number of a query's last committed batch
+in the same commit as the rows, so it recognizes a repeated batch.
 """
 
 from collections.abc import Sequence
@@ -25,10 +25,10 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What became of a commit."""
+    """The outcome of a commit."""
 
     already: bool
-    """The batch had been committed before, and nothing was published now."""
+    """The batch was committed before, and nothing was published now."""
     rows: int
     unrouted: int
 
@@ -38,27 +38,27 @@ class Staging(Protocol):
     :class:`~pyspark_arneb.service.errors.ServiceError`; all but :meth:`publish` may be repeated."""
 
     def stage(self, query: str, batch: int, stage: str, piece: int, body: bytes) -> bool:
-        """Keep a piece of a stage, durably; False if the batch has been committed already."""
+        """Store a piece of a stage durably; False if the batch has been committed already."""
         ...
 
     def commit(
         self, query: str, batch: int, stages: Sequence[Stage], *, mandatory: bool, is_last: bool
     ) -> Committed:
         """Publish the stages, in this order, in one commit with the number of the batch.
-        ``is_last``: nobody asks for a batch of the query again when this one is done."""
+        ``is_last``: nobody asks for a batch of the query again once this one is done."""
         ...
 
     def abort(self, query: str, batch: int) -> None:
-        """Forget everything that was staged for the batch."""
+        """Discard everything that was staged for the batch."""
         ...
 
     def publish(self, body: bytes, *, mandatory: bool) -> int:
-        """Publish rows at once; how many no queue took. Confirmed when it returns."""
+        """Publish rows at once and wait for the confirm; return how many rows no queue took."""
         ...
 
 
 class RemoteStaging:
-    """Stages by a broker's data API."""
+    """Stages rows through a broker's data API."""
 
     def __init__(self, address: Address) -> None:
         self._address = address

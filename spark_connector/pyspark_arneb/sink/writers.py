@@ -1,9 +1,9 @@
 """The writers: what Spark asks of a sink, for a batch write and for a stream.
 
 The rule: a task stages its rows and publishes nothing; the driver's commit names the attempts that
-Spark says have won, and the broker publishes exactly these, once. So tasks that are run again,
-speculative attempts, rows in another order or in other partitions, and a driver that dies between
-the broker's commit and Spark's change nothing of what is published.
+Spark chose, and the broker publishes exactly these, once. So repeated tasks, speculative attempts,
+rows in another order or in other partitions, and a driver that dies between the broker's commit and
+Spark's do not change what is published.
 """
 
 import logging
@@ -35,18 +35,18 @@ OpenStaging = Callable[[Address], Staging]
 
 QUERY_ID: Final = "sql.streaming.queryId"
 BATCH_ID: Final = "streaming.sql.batchId"
-"""Spark's own local properties of every task of a streaming query. A Python sink is told neither in
-any other way."""
+"""Spark's local properties of every task of a streaming query: the only way for a Python sink to
+learn the ids."""
 
 PARTITIONS_A_COMMIT: Final = 8
 CHUNK_BYTES: Final = 8 * 1024 * 1024
-"""A batch write is committed in parts, so many partitions' next so many bytes at a time: together
-less than what a broker commits at once."""
+"""A batch write is committed in parts: the next this many bytes of this many partitions at a time,
+together less than the most that a broker commits at once."""
 CHUNKS_MAX: Final = 1 << 32
 
 
 class StagedRows(WriterCommitMessage):
-    """What a task has staged, in order; a stage for each commit."""
+    """A task's stages, in order, one for each commit."""
 
     def __init__(self, stages: Sequence[Stage]) -> None:
         self.stages = tuple(stages)
@@ -102,10 +102,10 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Writes a DataFrame; what tasks that are run again have staged is not published.
+    """Writes a DataFrame; rows staged by superseded task attempts are not published.
 
-    The query's name is made here, on the driver, and travels to the tasks with the writer. A name
-    that the user has given may come again, with a version that says which write of it this is.
+    The query's name is made here, on the driver, and reaches the tasks with the writer. A name
+    given by the user may come again, with a version that numbers the writes under it.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class BatchWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         staging = self._open(self._options.address)
         stages = _stages_of(messages)
-        # Nobody writes again under a name that was made here.
+        # Nobody writes again under a generated name.
         is_last = self._options.idempotence_id is None
         for batch in sorted({each.batch for each in stages}):
             of_batch = [each for each in stages if each.batch == batch]
@@ -177,7 +177,7 @@ class Publish:
         self._open = staging
 
     def rows(self, iterator: "Iterator[pa.RecordBatch]") -> StagedRows:
-        """Confirmed when it returns; nothing is left to be committed."""
+        """Publish the rows and wait for the confirms; nothing is left to commit."""
         staging = self._open(self._options.address)
         unrouted = 0
         try:
@@ -201,7 +201,7 @@ class _Staged:
         self._staging = staging
         self._query = query
         self._batch = batch
-        # No attempt of any driver has this name again: what is left of others is never added to.
+        # Unique among the attempts of all drivers, so that nothing is added to another's remains.
         self._name = uuid4().hex
         self._pieces = 0
         self._rows = 0
@@ -210,7 +210,7 @@ class _Staged:
 
     def add(self, body: Body) -> None:
         if not self._is_wanted:
-            return  # the batch was committed before; Spark still wants its rows taken
+            return  # the batch was committed before, but Spark still wants its rows consumed
         self._is_wanted = self._staging.stage(
             self._query, self._batch, self._name, self._pieces, body.data
         )
@@ -233,7 +233,7 @@ def _task() -> TaskContext:
 
 
 def _stages_of(messages: Sequence[WriterCommitMessage | None]) -> list[Stage]:
-    """What was staged, in the order of the partitions; without those that are empty."""
+    """Return the stages in the order of the partitions, without empty ones."""
     return [
         stage
         for message in messages
@@ -263,7 +263,7 @@ def _commit(
 
 
 def _abort(staging: Staging, query: str, batches: Sequence[int]) -> None:
-    """As well as it goes: what is left is removed by the broker later."""
+    """Discard the batches as far as possible: the broker removes the rest later."""
     for batch in batches:
         try:
             staging.abort(query, batch)

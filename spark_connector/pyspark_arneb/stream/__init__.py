@@ -1,1 +1,1 @@
-"""The log as an unbounded table: its micro-batches, and what they acknowledge."""
+"""The log as an unbounded table: its micro-batches, and how they are acknowledged."""

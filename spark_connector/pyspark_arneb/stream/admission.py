@@ -1,9 +1,9 @@
 """Admission: how much of the backlog a micro-batch takes; pure.
 
-The rule: a limit is shared out by backlog, so that all topics reach their ends together, and the
-shares are never more than the limit together. But every topic that has a backlog gets one
-entry at least: none is left behind because others are larger. Spark knows no limit of rows *and*
-bytes, so both are combined here.
+The rule: a limit is shared in proportion to the backlogs, so that all topics reach their ends
+together, and the shares never exceed the limit. But every topic with a backlog gets at least one
+entry, so that large topics cannot starve it. Spark has no limit of rows *and* bytes, so both are
+combined here.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from pyspark_arneb.stream.backlog import NO_BOUND, Backlog, total
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one micro-batch may take at most, all topics together."""
+    """The most that one micro-batch may take, all topics together."""
 
     messages_max: int | None = None
     bytes_max: int | None = None
@@ -26,7 +26,7 @@ NO_LIMITS: Final = Limits()
 
 
 def admit(backlogs: Sequence[Backlog], limits: Limits) -> list[Position]:
-    """Where the micro-batch ends in each topic."""
+    """Return where the micro-batch ends in each topic."""
     messages, bytes_total = total(backlogs)
     by_messages = _bounds([backlog.messages for backlog in backlogs], messages, limits.messages_max)
     by_bytes = _bounds([backlog.bytes_total for backlog in backlogs], bytes_total, limits.bytes_max)
@@ -43,8 +43,8 @@ def _bounds(sizes: Sequence[int], together: int, limit: int | None) -> Sequence[
 
 
 def shares(sizes: Sequence[int], limit: int) -> list[int]:
-    """``limit`` divided in proportion to ``sizes``, whose sum is larger: whole numbers that are
-    ``limit`` together, none larger than its size (the method of largest remainders)."""
+    """Divide ``limit`` in proportion to ``sizes``, whose sum is larger, into whole numbers that add
+    up to ``limit``, none larger than its size (the method of largest remainders)."""
     together = sum(sizes)
     assert together > limit, "there is nothing to share out when all of it fits"
     quotas = [divmod(limit * size, together) for size in sizes]

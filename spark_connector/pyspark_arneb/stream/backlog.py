@@ -1,7 +1,7 @@
-"""A backlog: what one topic holds behind the place to which a query has come; pure.
+"""A backlog: what one topic holds beyond the position that a query has reached; pure.
 
-The rule: messages and bytes of a part of a ledger are in proportion to its entries. They are exact
-where the entries are alike, and where they are not they only shift work between micro-batches.
+The rule: messages and bytes of a part of a ledger are in proportion to its entries. That is exact
+where entries are alike; elsewhere it only shifts work between micro-batches.
 """
 
 from collections.abc import Iterable
@@ -31,12 +31,12 @@ class Backlog:
 
     @property
     def end(self) -> Position:
-        """Behind its last entry; :attr:`begin` when there is none."""
+        """The position after its last entry; :attr:`begin` if it has none."""
         return Position(self.ledgers[-1].last + 1) if self.ledgers else self.begin
 
     def take(self, messages_max: int = NO_BOUND, bytes_max: int = NO_BOUND) -> Position:
-        """Behind the most entries that have at most so many messages and bytes, but behind one
-        entry in any case: an entry is never divided, and a query must get on."""
+        """Return the end of the longest run within both limits, but of at least one entry: an entry
+        is never divided, and a query must make progress."""
         end = self.begin
         for ledger in self.ledgers:
             entries = min(
@@ -58,13 +58,14 @@ class Backlog:
 
 
 def backlog_of(extent: Extent, begin: Position, end: Position) -> Backlog:
-    """What ``extent`` has in [begin, end)."""
+    """Return the part of ``extent`` in [begin, end)."""
     parts = (part_of(ledger, begin, end) for ledger in extent.ledgers)
     return Backlog(begin, tuple(part for part in parts if part is not None))
 
 
 def part_of(ledger: LedgerExtent, first: Position, end: Position) -> LedgerExtent | None:
-    """The part of a ledger in [first, end), its counts in proportion; None when it is empty."""
+    """Return the part of a ledger in [first, end), its counts in proportion; None when it is
+    empty."""
     first, last = Position(max(first, ledger.first)), Position(min(end - 1, ledger.last))
     if first > last:
         return None
@@ -82,7 +83,7 @@ def part_of(ledger: LedgerExtent, first: Position, end: Position) -> LedgerExten
 
 
 def messages_until(extent: Extent, place: Position) -> int:
-    """How many messages the topic ever had before ``place``, as far as that is known."""
+    """Return how many messages the topic ever had before ``place``, as far as that is known."""
     count = extent.messages_before
     for ledger in extent.ledgers:
         part = part_of(ledger, ledger.first, place)
@@ -93,7 +94,7 @@ def messages_until(extent: Extent, place: Position) -> int:
 
 
 def total(backlogs: Iterable[Backlog]) -> tuple[int, int]:
-    """Messages and bytes of several topics."""
+    """Return the messages and bytes of several topics."""
     messages = bytes_total = 0
     for backlog in backlogs:
         messages += backlog.messages
@@ -102,7 +103,7 @@ def total(backlogs: Iterable[Backlog]) -> tuple[int, int]:
 
 
 def _entries_within(bound: int, amount: int, entries: int) -> int:
-    """How many of ``entries`` that have ``amount`` together have at most ``bound``."""
+    """Return how many of ``entries``, which amount to ``amount`` in total, fit within ``bound``."""
     if amount <= bound:
         return entries
     return max(0, bound) * entries // amount

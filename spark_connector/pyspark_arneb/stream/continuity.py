@@ -1,8 +1,8 @@
-"""Whether a log still goes on where a query stopped reading it; pure.
+"""Whether a log continues where a query stopped reading it; pure.
 
-The rule: what a query was to read and cannot is a loss with a name, never a silent jump: trimmed
-entries, a topic that was deleted or made anew, a log that ends before the place that was
-reached. A trimmed ledger of which everything had been read is none.
+The rule: entries that a query should have read and cannot are reported as a loss, never skipped
+silently: trimmed entries, a deleted or recreated topic, a log that ends before the position that
+was reached. A trimmed ledger that was read completely is no loss.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -16,27 +16,28 @@ from pyspark_arneb.stream.backlog import Backlog, backlog_of, messages_until
 from pyspark_arneb.stream.offset import StreamOffset, TopicOffset
 
 BEYOND: Final = Position(1 << 63)
-"""Behind every log."""
+"""After the end of every log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """Where to go on in one topic."""
+    """Where to continue in one topic."""
 
     extent: Extent
     begin: Position
     told: bool
-    """The start offset says :attr:`begin` itself."""
+    """The start offset has :attr:`begin` itself."""
     loss: str | None = None
-    """What is lost before :attr:`begin`, for people."""
+    """What is lost before :attr:`begin`, in words for users."""
 
     def backlog(self, until: Position | None = None) -> Backlog:
-        """What there is to read, up to ``until``."""
+        """Return what there is to read before ``until``."""
         return backlog_of(self.extent, self.begin, BEYOND if until is None else until)
 
     def offset(self, end: Position, *, initial: bool) -> TopicOffset:
-        """The offset of a micro-batch that ends before ``end``. It says where the batch began if
-        its start does not, or (``initial``) if Spark will not know the start after a restart."""
+        """Return the offset of a micro-batch that ends before ``end``. It includes where the batch
+        began if its start does not, or (``initial``) if Spark will not know the start after a
+        restart."""
         said = TopicOffset(self.extent.topic_id, end, messages_until(self.extent, end))
         if self.told and not initial:
             return said
@@ -48,9 +49,9 @@ class Continuation:
 def continuations(
     start: StreamOffset, extents: Iterable[Extent], present: Collection[str]
 ) -> tuple[list[Continuation], list[str]]:
-    """Where to go on in each topic, and which losses there are beside theirs: of topics that are
-    not there any more, or that are among those ``present`` and not chosen. A topic that ``start``
-    does not know begins at its first entry."""
+    """Return where to continue in each topic, and the losses besides those in the continuations:
+    topics that no longer exist, or that are among ``present`` but no longer selected. A topic that
+    ``start`` does not know begins at its first entry."""
     found: list[Continuation] = []
     known = dict(start.topics)
     for extent in extents:
@@ -63,7 +64,7 @@ def continuations(
 
 
 def left_behind(name: str, said: TopicOffset, present: Collection[str]) -> str:
-    """What is lost of a topic that was read so far, and is not read any more; for people."""
+    """Describe, for users, what is lost of a topic that was read so far and is no longer read."""
     why = "is not read any more" if name in present else "is gone"
     return (
         f"topic {short_name(name)} (id {said.topic_id}) {why}, with all behind {render(said.next)}"
@@ -71,7 +72,7 @@ def left_behind(name: str, said: TopicOffset, present: Collection[str]) -> str:
 
 
 def continue_from(said: TopicOffset, extent: Extent) -> Continuation:
-    """Where to go on in a topic that was read so far, and what is lost."""
+    """Return where to continue in a topic that was read so far, and what is lost."""
     topic = short_name(extent.topic)
     if said.topic_id != extent.topic_id:
         loss = (
@@ -97,8 +98,8 @@ def continue_from(said: TopicOffset, extent: Extent) -> Continuation:
 
 
 def _all_was_read(said: TopicOffset, extent: Extent) -> bool:
-    """Whether nothing stood between the place that was reached and the first that is left: the
-    ledger in which it lay ended there, and was trimmed."""
+    """Return whether there was nothing between the position reached and the first entry left: the
+    ledger of that position ended there, and was trimmed."""
     return (
         ledger_of(said.next) < ledger_of(extent.first)
         and messages_until(extent, extent.first) == said.messages
@@ -108,9 +109,9 @@ def _all_was_read(said: TopicOffset, extent: Extent) -> bool:
 def acknowledged_by(
     offset: StreamOffset, extents: Mapping[str, Extent]
 ) -> dict[str, tuple[int, Position]]:
-    """What a query that has finished everything before ``offset`` acknowledges: by topic, its id
-    and the first entry that is not acknowledged. Topics that are gone or made anew have nothing
-    to be acknowledged in, and nothing beyond a log's end can be."""
+    """Return what a query that has finished everything before ``offset`` acknowledges: by topic,
+    its id and the first entry that is not acknowledged. Topics that are gone or recreated are left
+    out, and so are positions beyond a log's end."""
     return {
         name: (said.topic_id, said.next)
         for name, said in offset.topics.items()

@@ -1,8 +1,8 @@
 """The durable cursor of a streaming query: a subscription on each of its topics, kept by a lease.
 
-The rule: the cursor keeps what the query has not finished, and nothing else does. It acknowledges
-what the query has finished and is renewed with every look at the log; a query never says good-bye,
-so a cursor that nobody renews ends by itself, and whoever comes back later is told what that cost.
+The rule: the cursor alone keeps what the query has not finished. Every look at the log acknowledges
+what the query has finished and renews the lease. A query never says that it ends for good, so a
+cursor that nobody renews expires, and a query that comes back later is told what it lost.
 """
 
 import logging
@@ -15,46 +15,47 @@ from arneb_core.api.position import Position
 log = logging.getLogger(__name__)
 
 LEASE_S_UNKNOWN: Final = 24 * 3600
-"""The lease, at most, while no checkpoint has the cursor's name: if the query ends before its first
+"""The longest lease while no checkpoint has the cursor's name: if the query ends before its first
 batch was planned, nobody can find the cursor again, and it should not keep the log for long."""
 
 Places = Mapping[str, tuple[int, Position]]
-"""By full name of a topic: its id, and the first entry that is not acknowledged."""
+"""By a topic's full name: its id, and the first entry that is not acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a cursor stands in one topic."""
+    """The state of a cursor in one topic."""
 
     next: Position
     """The first entry that is not acknowledged."""
     messages: int
     bytes_total: int
     age_s: int
-    """Of the first entry that is not acknowledged; 0 without one."""
+    """The age of the first entry that is not acknowledged; 0 without one."""
     created: bool = False
-    """It was made by this call."""
+    """This call created it."""
 
 
 class CursorGone(Exception):
-    """The cursor is not there: its lease ended, or somebody removed it."""
+    """The cursor does not exist: its lease expired, or somebody removed it."""
 
 
 class CursorService(Protocol):
-    """What a broker offers to the owner of cursors; every call is about many topics at once, and
+    """What a broker offers to the owner of cursors. Every call concerns many topics at once, and
     changes nothing if it fails."""
 
     def open(self, name: str, places: Places, lease_s: int) -> dict[str, Standing]:
-        """Make the cursor where it is not there, and take it over, with this lease, where it is."""
+        """Create the cursor where it does not exist; where it does, take it over with this
+        lease."""
         ...
 
     def acknowledge(self, name: str, places: Places) -> dict[str, Standing]:
-        """Everything before each place is done with. Renews the lease. Raises
+        """Acknowledge everything before each place, and renew the lease. Raises
         :class:`CursorGone`."""
         ...
 
     def remove(self, name: str, topics: Iterable[str]) -> None:
-        """Give the cursor up; where it is not there, nothing happens."""
+        """Remove the cursor where it exists."""
         ...
 
 
@@ -65,11 +66,12 @@ class QueryCursor:
         self._service = service
         self._lease_s = lease_s
         self._lease_s_given: dict[str, int] = {}
-        """By the name of each cursor that this run has opened."""
+        """The lease of each cursor that this run has opened, by name."""
 
     def keep(self, name: str, done: Places, fresh: Places, *, known: bool) -> dict[str, Standing]:
-        """Acknowledge what is ``done``, and begin at the places of ``fresh`` where the cursor is
-        not there yet. ``known``: a checkpoint has the name, or will before the batch runs."""
+        """Acknowledge what is ``done``, and create the cursor at the places of ``fresh`` where it
+        does not exist. ``known``: a checkpoint has the name, or will have it before the batch
+        runs."""
         lease_s = self._lease_s if known else min(self._lease_s, LEASE_S_UNKNOWN)
         found: dict[str, Standing] = {}
         if self._lease_s_given.get(name) != lease_s:
@@ -93,7 +95,7 @@ class QueryCursor:
             return self._service.open(name, done, lease_s)
 
     def give_up(self, name: str, topics: Iterable[str]) -> None:
-        """Remove a cursor of this run whose name stands in no checkpoint."""
+        """Remove a cursor of this run whose name is in no checkpoint."""
         if self._lease_s_given.pop(name, None) is not None:
             self._service.remove(name, topics)
 

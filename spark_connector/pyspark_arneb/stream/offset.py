@@ -1,10 +1,10 @@
-"""Offsets of a streaming query, as they stand in its checkpoint.
+"""Offsets of a streaming query, as stored in its checkpoint.
 
-The rule: an offset says everything that a restart needs, because Spark gives a Python source
-nothing else back: no query id, no checkpoint directory. So the cursor's name stands in it, each
-topic's id (a topic that was deleted and made again is another one), and, in the end of a
-micro-batch, where the batch began in every topic that its start does not tell. Equal offsets
-are equal JSON, which is how Spark sees that there is nothing new.
+The rule: an offset has everything that a restart needs, because Spark gives a Python source nothing
+else back: no query id, no checkpoint directory. So it has the cursor's name, each topic's id (a
+recreated topic has another one), and, in the end of a micro-batch, where the batch began in every
+topic that its start lacks. Equal offsets are equal JSON, by which Spark sees that there is nothing
+new.
 """
 
 import re
@@ -73,11 +73,11 @@ class StreamOffset:
     cursor: str | None = None
     """The name of the query's cursor; None when it has none."""
     initial: bool = False
-    """No micro-batch ends here; Spark asks for it anew at a restart before the first batch was
-    done, so the first batch's end says where it began."""
+    """No micro-batch ends here. If Spark restarts before the first batch is done, it asks for a new
+    initial offset, so the first batch's end has where it began."""
 
     def to_json(self) -> dict[str, Any]:
-        """The offset as Spark stores it; equal offsets give equal text."""
+        """Return the offset as Spark stores it; equal offsets give equal text."""
         said: dict[str, Any] = {"arneb": FORMAT}
         if self.cursor is not None:
             said["cursor"] = self.cursor
@@ -103,9 +103,9 @@ class StreamOffset:
         )
 
     def moved(self, topics: Mapping[str, TopicOffset]) -> "StreamOffset":
-        """This offset, if ``topics`` say the same places as it does; else the one behind it.
+        """Return this offset if ``topics`` has the same positions, else the one that follows it.
 
-        What only tells where a batch began is no news.
+        Where a batch began makes no difference.
         """
         if self._places() == {name: (said.topic_id, said.next) for name, said in topics.items()}:
             return self
@@ -116,9 +116,9 @@ class StreamOffset:
 
 
 def begins(start: StreamOffset, end: StreamOffset) -> dict[str, TopicOffset]:
-    """Where the micro-batch from ``start`` to ``end`` begins in every topic of ``end``.
+    """Return where the micro-batch from ``start`` to ``end`` begins in every topic of ``end``.
 
-    The end's word goes before the start's: it was written down before the batch ran.
+    What ``end`` says goes before ``start``, because it was written down before the batch ran.
     """
     found: dict[str, TopicOffset] = {}
     for name, said in end.topics.items():
@@ -133,7 +133,7 @@ def begins(start: StreamOffset, end: StreamOffset) -> dict[str, TopicOffset]:
 
 
 def render_place(place: Position) -> str:
-    """``ledger:entry``, as in the options; never with an entry of -1."""
+    """Render a position as ``ledger:entry``, as in the options; never with an entry of -1."""
     return f"{ledger_of(place)}:{entry_of(place)}"
 
 

@@ -1,9 +1,9 @@
-"""The planner of a streaming query: looks at the log, and says where each micro-batch ends.
+"""The planner of a streaming query: looks at the log and decides where each micro-batch ends.
 
-The rule: Spark asks for offsets one after the other, and the start of what it asks for next is
-the end of what it has finished: written to its commit log, never to be asked for again. So
-:meth:`StreamPlanner.latest` acknowledges its start; to wait for Spark's ``commit`` would be to
-acknowledge a batch late, and after ``availableNow`` not before the next run.
+The rule: Spark asks for one offset after the other, and the start of each request is the end of
+what it has finished: written to its commit log, never to be asked for again. So
+:meth:`StreamPlanner.latest` acknowledges its start. Waiting for Spark's ``commit`` would
+acknowledge a batch late, and after ``availableNow`` only in the next run.
 """
 
 import logging
@@ -39,19 +39,19 @@ MS_PER_S: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What there was to read when the log was looked at last."""
+    """What there was to read at the last look at the log."""
 
     ends: Mapping[str, Position]
     messages: int
     bytes_total: int
     age_s: int
-    """Of the oldest message that the query has not finished."""
+    """The age of the oldest message that the query has not finished."""
 
 
 class StreamPlanner:
     """Plans the micro-batches of one run of a query, on the driver.
 
-    ``now_s`` is the wall clock and ``new_name`` makes the name of a cursor. ``cursor`` is None
+    ``now_s`` is the wall clock, and ``new_name`` makes the name of a cursor. ``cursor`` is None
     where the log offers none: then only retention keeps what the query has not read yet.
     """
 
@@ -72,9 +72,9 @@ class StreamPlanner:
         self._made_name: str | None = None
         self._initial: StreamOffset | None = None
         self._present: Collection[str] = ()
-        """All topics that there were when the log was looked at last."""
+        """All topics that existed at the last look at the log."""
         self._extents: dict[str, Extent] = {}
-        """What those that are read held then."""
+        """What the topics that are read held then."""
         self._targets: dict[str, tuple[int, Position]] | None = None
         self._acknowledged: Mapping[str, tuple[int, Position]] = {}
         self._batch_s = now_s()
@@ -82,9 +82,9 @@ class StreamPlanner:
         self.report: Report | None = None
 
     def initial(self) -> StreamOffset:
-        """Where a new query begins; the same at every call of a run.
+        """Return where a new query begins; the same for every call of a run.
 
-        Raises :class:`.OptionError` when a topic that was named is not there.
+        Raises :class:`.OptionError` when a topic named in the options does not exist.
         """
         if self._initial is None:
             extents = self._look(required=True)
@@ -96,7 +96,7 @@ class StreamPlanner:
                 where = {each.topic: (int(each.topic_id), places[each.topic]) for each in extents}
                 standings = self._cursor.keep(name, {}, where, known=False)
                 if not self._options.start_is_given:
-                    # A subscription that was there already knows where it stands.
+                    # An existing subscription already has its position.
                     places |= {
                         topic: standing.next
                         for topic, standing in standings.items()
@@ -112,8 +112,8 @@ class StreamPlanner:
         return self._initial
 
     def latest(self, start: StreamOffset, limits: Limits) -> StreamOffset:
-        """Where the micro-batch that begins at ``start`` ends; ``start`` when there is nothing to
-        read. Everything before ``start`` is acknowledged.
+        """Return where the micro-batch that begins at ``start`` ends; ``start`` when there is
+        nothing to read. Everything before ``start`` is acknowledged.
 
         Raises :class:`.DataLossError` unless losses are allowed.
         """
@@ -144,7 +144,7 @@ class StreamPlanner:
         return end
 
     def spans(self, start: StreamOffset, end: StreamOffset) -> list[Span]:
-        """What the executors read for the micro-batch from ``start`` to ``end``."""
+        """Return what the executors read for the micro-batch from ``start`` to ``end``."""
         if not all(self._knows(topic, said) for topic, said in end.topics.items()):
             self._look(required=False)
         self._forget_initial_cursor(end)
@@ -171,7 +171,7 @@ class StreamPlanner:
         return found
 
     def finish(self, end: StreamOffset) -> None:
-        """Acknowledge what ends at ``end``, which Spark has finished."""
+        """Acknowledge everything before ``end``, which Spark has finished."""
         name = self._name(end)
         done = acknowledged_by(end, self._extents)
         if self._cursor is not None and name is not None and done != self._acknowledged:
@@ -179,12 +179,12 @@ class StreamPlanner:
             self._acknowledged = done
 
     def fix_end(self) -> None:
-        """From now on nothing counts that comes later."""
+        """Read nothing that is published from now on."""
         extents = self._look(required=False)
         self._targets = {each.topic: (each.topic_id, each.end) for each in extents}
 
     def _look(self, *, required: bool) -> list[Extent]:
-        """What the topics hold now. ``required``: those that were named must be there."""
+        """Return what the topics hold now. ``required``: topics named in the options must exist."""
         self._present = self._source.topics()
         chosen, missing = self._options.read.topics.choose(self._present)
         if missing and required:
@@ -205,7 +205,7 @@ class StreamPlanner:
         return begin_in(extent, read.start)
 
     def _name(self, start: StreamOffset | None) -> str | None:
-        """The name of the cursor: by the option, else by the checkpoint, else a new one."""
+        """Return the cursor's name: the option's, else the checkpoint's, else a new one."""
         if self._cursor is None:
             return None
         known = self._options.subscription or (start and start.cursor) or self._made_name
@@ -214,7 +214,7 @@ class StreamPlanner:
         return known
 
     def _until(self, going_on: Continuation) -> Position:
-        """Where the topic ends for this query."""
+        """Return where the topic ends for this query."""
         if self._targets is None:
             return going_on.extent.end
         topic_id, target = self._targets.get(going_on.extent.topic, (None, going_on.begin))
@@ -234,20 +234,20 @@ class StreamPlanner:
             {
                 each.extent.topic: each.offset(end, initial=start.initial)
                 for each, end in zip(going_on, ends, strict=True)
-                # A new topic is heard of when it has something.
+                # A new topic is added once it has entries.
                 if each.extent.topic in start.topics or end > each.begin
             }
         )
 
     def _waits(self, backlogs: Sequence[Backlog]) -> bool:
-        """Whether a micro-batch would be too small to be worth it."""
+        """Return whether to wait, because a micro-batch would be too small."""
         least = self._options.messages_min
         if least is None or self._targets is not None or total(backlogs)[0] >= least:
             return False
         return self._now_s() - self._batch_s < self._options.trigger_delay_s
 
     def _check_kept(self, topic: str, standing: Standing, place: Position) -> None:
-        """A cursor that was made too late keeps nothing of what went before."""
+        """Report a loss if the cursor was created after entries of the query were removed."""
         if standing.created and standing.next > place:
             self._options.read.lose(
                 f"topic {short_name(topic)} from {render(place)} to before "
@@ -255,8 +255,8 @@ class StreamPlanner:
             )
 
     def _forget_initial_cursor(self, end: StreamOffset) -> None:
-        """A restart before the first batch was done asked for the initial offset anew; what the
-        batch reads is kept by the cursor of the run that planned it."""
+        """Give up the cursor of the initial offset that Spark requested anew after a restart before
+        the first batch was done: the cursor of the run that planned the batch keeps its entries."""
         made = self._made_name
         if self._cursor is not None and made is not None and end.cursor not in (None, made):
             self._cursor.give_up(made, list(self._extents))

@@ -1,8 +1,8 @@
-"""The stream reader: what Spark's micro-batch engine asks of a source, as calls of the planner.
+"""The stream reader: translates the calls of Spark's micro-batch engine into calls of the planner.
 
 The rule: the driver keeps one reader for a run of a query and asks it for offsets; the executors
-get pickled readers that only read spans. So the planner, with its connections, is made where it is
-first needed and never travels.
+get pickled readers that only read spans. So the planner, with its connections, is made on first use
+and never pickled.
 """
 
 import time
@@ -43,7 +43,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: StreamOptions, columns: Sequence[Column]) -> None:
         self._options = options
-        # A time says where to begin, once; it does not choose among the rows behind.
+        # The starting time only decides where to begin; it does not filter the rows after that.
         self._rows = BatchReader(replace(options.read, starting_times=NO_TIMES), columns)
         self._planner: StreamPlanner | None = None
 
@@ -56,11 +56,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         begin = StreamOffset.from_json(start)
         end = self._planning().latest(begin, self._limits(limit))
-        # What was handed in: Spark compares texts, and an older version may have written it.
+        # The given offset itself: Spark compares texts, and an older version may have written it.
         return start if end is begin else end.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """Whichever limit there is; that the other one is kept too is our own doing."""
+        """Return one of the limits that were given; the planner itself applies both."""
         limits = self._options.limits
         if limits.messages_max is not None:
             return ReadMaxRows(limits.messages_max)
@@ -69,12 +69,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def _limits(self, limit: ReadLimit) -> Limits:
-        """Asked for everything (``once``), the options do not count, says Spark."""
+        """Return the limits that apply: none if Spark asks for everything (``once``)."""
         return NO_LIMITS if isinstance(limit, ReadAllAvailable) else self._options.limits
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        """Where the topics ended when they were looked at last, and what the query had not
-        finished of them then."""
+        """Return where the topics ended at the last look at the log, and what the query had not
+        finished then."""
         report = self._planning().report
         if report is None:
             return None
@@ -113,7 +113,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             source = location.open()
             self._planner = StreamPlanner(
                 self._options,
-                # A broker has counted for itself.
+                # A broker's counts are exact already.
                 source if isinstance(location, Remote) else CountedSource(source),
                 self._cursor(),
                 now_s=time.time,

@@ -11,8 +11,8 @@ from pyspark_arneb.stream.offset import render_place
 
 
 class RemoteCursors:
-    """See :class:`.CursorService`. The owner of a query's cursors has their name: whoever knows
-    the name goes on with them."""
+    """See :class:`.CursorService`. A cursor's owner is called like the cursor: whoever knows the
+    name may continue with it."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
