@@ -1,5 +1,5 @@
 """The node: the process of ``arneb serve``, and the broker in it.
 
-The rule: this stands above all that serves; only commands stand above it. ``process`` obeys signals
-and ends within limits, ``node`` has the states in between.
+The rule: this package imports everything that serves; only commands import it. ``process`` handles
+signals and ends within time limits, ``node`` has the states in between.
 """

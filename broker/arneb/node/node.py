@@ -1,8 +1,8 @@
 """The node: one process that has a data directory, and the broker in it, which may be restarted.
 
-The rule: the states are a table, and whoever steers asks for a move and waits for what comes of it.
-The order of a start is: every port is bound, the directory is taken, the control socket opens, then
-the store, then the servers. The control socket stays open until the process ends.
+The rule: the states and their moves are a table; a caller requests a move and waits for its result.
+A start binds every port, locks the directory, and opens the control socket, then the store, then
+the servers. The control socket stays open until the process ends.
 """
 
 import os
@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 STARTED: Final = "Server startup complete"
-"""What scripts that start a RabbitMQ wait for."""
+"""The line that scripts which start RabbitMQ wait for."""
 
 
 def _version() -> str:
-    """And what the hot modules are: mypyc's, or Python as it is written."""
+    """Return the version, and whether the hot modules are compiled by mypyc."""
     found = find_spec("arneb_amqp.wire.fast")
     is_source = found is None or found.origin is None or found.origin.endswith(".py")
     return f"arneb {__version__}, {'pure Python' if is_source else 'compiled'}"
@@ -68,18 +68,18 @@ ADJUSTABLE: Final[Mapping[str, Callable[[object], bool]]] = {
     "consumer_timeout_s": _is_time,
     "loopback_users": _are_texts,
 }
-"""What may be changed for AMQP's next clients, and which values are possible."""
+"""Settings that can be changed for new AMQP connections, each with a check of its values."""
 
 
 class NodeState(Enum):
-    """What the broker of a node does."""
+    """The state of a node's broker."""
 
     STARTING = "starting"
     RUNNING = "running"
     DRAINING = "draining"
-    """It serves on, and says that it is not ready."""
+    """Still serving, but reported as not ready."""
     STOPPING = "stopping"
-    """To be started again."""
+    """The broker is stopping; the process stays, and can start it again."""
     STOPPED = "stopped"
     LEAVING = "leaving"
     """The process is about to end."""
@@ -95,11 +95,11 @@ MOVES: Final[Mapping[NodeState, frozenset[NodeState]]] = {
     NodeState.STOPPED: frozenset({NodeState.STARTING, NodeState.LEAVING}),
     NodeState.LEAVING: frozenset(),
 }
-"""What may follow on what."""
+"""The states that may follow each state."""
 
 
 def _nobody() -> None:
-    """Nobody ends the process, and nobody is to be forgotten."""
+    """Do nothing: the process cannot be ended, and no hook has to be removed."""
 
 
 class Node:
@@ -114,17 +114,17 @@ class Node:
         end: Callable[[], None] = _nobody,
         audit: AuditLog = NO_AUDIT,
     ) -> None:
-        """``end`` is called when the process is to end, as asked by the control socket."""
+        """``end`` is called when the control socket requests the end of the process."""
         self.config = config
         self.state = NodeState.STARTING
         self.shared: Shared | None = None
-        """What the servers have in common while the broker runs."""
+        """What the servers share while the broker runs."""
         self.others: dict[str, Shared] = {}
-        """The same of other shards than the first that this node leads."""
+        """The same for each shard that this node leads beside the first, by name."""
         self.trusted: ASGIApp | None = None
-        """What whoever is trusted is answered, where this node may lead several shards."""
+        """The API for trusted callers, where this node may lead several shards."""
         self.cluster: Callable[[], Mapping[str, Any]] | None = None
-        """Tells how it does as a member of a cluster."""
+        """Returns the node's state as a cluster member."""
         self.hands_over: Callable[[str, str], Awaitable[Mapping[str, Any]]] | None = None
         self.flushes: Callable[[], Awaitable[None]] | None = None
         self._say = say
@@ -136,24 +136,24 @@ class Node:
         self._changed = trio.Event()
         self._followers: list[Callable[[], None]] = []
         self._failure = ""
-        """Why the last start failed."""
+        """Why the last start failed; empty if none did."""
 
     def __repr__(self) -> str:
         return f"<Node {self.state.value}, {self.config.data_dir}>"
 
     @property
     def is_ready(self) -> bool:
-        """Clients may be sent here."""
+        """Whether clients may be sent here."""
         return self.state is NodeState.RUNNING
 
     @property
     def api(self) -> "ASGIApp | None":
-        """What is served without a login to whoever may open the control socket."""
+        """The API that the control socket serves, without a login."""
         alone = None if self.shared is None else self.shared.api.trusted
         return self.trusted or alone
 
     def about(self) -> Mapping[str, Any]:
-        """What it is and how it is, as JSON's values."""
+        """The node's identity and state, as JSON values."""
         return {
             "node": node_name(),
             "state": self.state.value,
@@ -172,17 +172,17 @@ class Node:
 
     @property
     def _brokers(self) -> Sequence[Shared]:
-        """Those that run: of a node that is alone one at the most."""
+        """The running brokers; at most one outside a cluster."""
         return [each for each in (self.shared, *self.others.values()) if each is not None]
 
     def environment(self) -> Mapping[str, Any]:
-        """Its settings as JSON's values, without secrets."""
+        """The settings as JSON values, without secrets."""
         return shown_settings(self.config)
 
     async def run(self, listeners: Listeners) -> None:
-        """Serve until :meth:`leave`; whatever was bound is closed then.
+        """Serve until :meth:`leave`, then close every bound port.
 
-        Raises what the first start raises, and what ends a running broker.
+        Raises the error of a failed first start, and any error that ends a running broker.
         """
         is_first, is_again = True, False
         bound = {name: listeners.addresses(name) for name in listeners.by_name}
@@ -224,7 +224,7 @@ class Node:
             if config.cluster.is_on:
                 from arneb.clustered.member import serve_member
 
-                await serve_member(config, listeners, self._say, self)  # no start, it lasts
+                await serve_member(config, listeners, self._say, self)  # runs long: no starting()
                 return
             with starting():
                 async with opener(config)(config.data_dir) as core, trio.open_nursery() as nursery:
@@ -233,7 +233,7 @@ class Node:
                     await serve_all(core, config, listeners, self._say, self)
 
     async def _starts_again(self, why: str) -> bool:
-        """The broker has ended by itself, to be started again, unless somebody has stopped it."""
+        """Prepare to restart a broker that ended by itself; False if it was told to stop."""
         if self.state is NodeState.DRAINING:
             await self._until(NodeState.LEAVING)
         if self.state not in (NodeState.STARTING, NodeState.RUNNING):
@@ -243,7 +243,7 @@ class Node:
         return True
 
     async def _bound_again(self, bound: Mapping[str, list[Address]]) -> Listeners:
-        """Wait until the broker is to run again, and bind the same ports."""
+        """Wait until the broker is started again, and bind the same ports."""
         while True:
             await self._until(NodeState.STARTING, NodeState.LEAVING)
             if self.state is NodeState.LEAVING:
@@ -259,24 +259,24 @@ class Node:
                 self._failure = str(error)
                 self._move(NodeState.STOPPED)
 
-    # What serving tells
+    # Reported by the servers
 
     def serves(self, shared: Shared) -> None:
-        """Every server accepts clients."""
+        """Note that every server of the broker accepts clients."""
         if self.state is NodeState.STARTING:
             self.shared = shared
             self.is_up()
 
     def is_up(self) -> None:
-        """Every port is served."""
+        """Note that every port is served."""
         if self.state is NodeState.STARTING:
             self._move(NodeState.RUNNING)
             self._say(STARTED)
             self._manager.ready()
 
     def follow(self, name: str, hook: Hook, *followed: str) -> Callable[[], None]:
-        """Have ``hook`` called with the settings when they are read again, for as long as this
-        broker runs, or until what is returned is called; ``followed`` hold at once then."""
+        """Call ``hook`` with the settings at each reload while this broker runs; changes of the
+        settings ``followed`` then take effect at once. Return a function that removes the hook."""
         if self._reloading is None:
             return _nobody
         forget = self._reloading.add(name, hook, *followed)
@@ -289,7 +289,7 @@ class Node:
 
         return forget_early
 
-    # What operators ask for
+    # Requested by operators
 
     async def stop_app(self) -> None:
         """Stop the broker and keep the process. Raises :class:`NotPossible`."""
@@ -312,7 +312,7 @@ class Node:
             raise NotPossible(self._failure or "the process is about to end")
 
     async def reset(self) -> None:
-        """Remove all that the stopped broker has stored. Raises :class:`NotPossible`."""
+        """Remove everything that the stopped broker has stored. Raises :class:`NotPossible`."""
         if self.state is not NodeState.STOPPED:
             raise NotPossible("expected a broker that is stopped: `stop_app` first")
         try:
@@ -323,8 +323,8 @@ class Node:
         self._say(f"removed all that was stored in {self.config.data_dir}")
 
     async def adjust(self, settings: Mapping[str, Any]) -> None:
-        """Other settings until the broker is started again: ``channel_max``, ``consumer_timeout_s``
-        and ``loopback_users`` for AMQP's next clients, and ``log_level``. Raises
+        """Change settings until the broker is restarted: ``channel_max``, ``consumer_timeout_s``
+        and ``loopback_users`` for new AMQP connections, and ``log_level``. Raises
         :class:`NotPossible`."""
         given = dict(settings)
         level = given.pop("log_level", None)
@@ -352,7 +352,7 @@ class Node:
         return await self.hands_over(shard, successor)
 
     async def leave(self) -> None:
-        """Stop for good: say that nobody is to come, wait as long as is set, end what runs."""
+        """Stop for good: report not ready, wait for the configured time, end the broker."""
         if self.state in (NodeState.DRAINING, NodeState.LEAVING):
             return
         self._manager.stopping()
@@ -363,8 +363,8 @@ class Node:
         self._serving.cancel()
 
     async def reload(self) -> bool:
-        """Look at the settings again, and open files anew that others may have moved; whether all
-        of that went well."""
+        """Read the settings again, and reopen files that may have been moved. Return whether all
+        of that succeeded."""
         if self._reloading is None:
             return True
         with self._manager.reloading():
@@ -385,7 +385,7 @@ class Node:
 
 
 def listens(config: Config) -> dict[str, Listen]:
-    """Where each server is to listen, by the name of its listener."""
+    """Return the configured address of each listener, by its name."""
     return {
         "amqp": config.amqp.listen,
         "amqp-tls": config.amqp.tls.listen,

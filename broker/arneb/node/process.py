@@ -1,7 +1,7 @@
-"""The process: signals in, one node, the control socket, and an end within limits.
+"""The process: signals, one node, the control socket, and an end within a time limit.
 
-The rule: every port is bound, then the data directory is taken, then the control socket opens, and
-only then anything is read. The first signal to stop is obeyed, the second kills.
+The rule: every port is bound, then the data directory is locked, then the control socket opens, and
+only then is anything read. The first signal stops the process in order, the second kills it.
 """
 
 import logging
@@ -34,8 +34,9 @@ STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 SIGNALS: Final = (*STOP_SIGNALS, signal.SIGHUP)
 
 SWITCH_INTERVAL_S: Final = 0.0005
-"""How long the event loop may keep the writer thread waiting for the interpreter. Beside a busy
-loop a commit needs it some ten times; at Python's 5 ms its median was 6 to 16 ms, now 1."""
+"""How long the event loop may keep the writer thread waiting for the interpreter lock. A commit
+takes the lock some ten times; beside a busy loop, the median commit took 6 to 16 ms at Python's
+default of 5 ms, and takes 1 ms now."""
 
 
 async def run_broker(
@@ -44,10 +45,10 @@ async def run_broker(
     reloading: "Reloading | None" = None,
     audit: AuditLog = NO_AUDIT,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C, then stop in order; a second signal kills the process. SIGHUP
-    has ``reloading`` look at the settings again.
+    """Serve until SIGTERM or Ctrl-C, then stop in order; a second signal kills the process. On
+    SIGHUP, ``reloading`` reads the settings again.
 
-    Raises :class:`BindFailed` and :class:`StoreUnusable`, with nothing touched.
+    Raises :class:`BindFailed` and :class:`StoreUnusable`, with nothing changed.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     raise_limit()
@@ -55,7 +56,7 @@ async def run_broker(
         with trio.open_signal_receiver(*SIGNALS) as signals:
             await run_watched(config, say, signals, reloading, audit)
     except BaseExceptionGroup as group:
-        # Nurseries wrap what a caller wants to see bare, even when it is one error only.
+        # Nurseries wrap even a single error; callers expect it unwrapped.
         raise sole_error(group) from None
 
 
@@ -66,7 +67,7 @@ async def run_watched(
     reloading: "Reloading | None" = None,
     audit: AuditLog = NO_AUDIT,
 ) -> None:
-    """The same, with the signals as they come."""
+    """Run the broker, with its signals from an iterator."""
     listeners = await Listeners.bind(listens(config))
     try:
         place = await trio.to_thread.run_sync(ControlPlace.claim, config.data_dir)
@@ -92,7 +93,7 @@ async def run_watched(
 
 
 async def _obey(signals: AsyncIterator[int], node: Node, say: Say) -> None:
-    """Do what signals say; at the first that ends the process, see to it that it ends."""
+    """Handle signals until one stops the process, and make sure that it ends."""
     async for number in signals:
         name = signal.Signals(number).name
         if number == signal.SIGHUP:
@@ -106,8 +107,8 @@ async def _obey(signals: AsyncIterator[int], node: Node, say: Say) -> None:
 
 
 async def end(node: Node, say: Say) -> None:
-    """Stop in order and for good, within the time that is set."""
-    # The next signal is the system's to deal with, even if a disk that hangs blocks us.
+    """Stop in order and for good, within the time limit."""
+    # The default handler kills the process on the next signal, even if a hung disk blocks us.
     for each in STOP_SIGNALS:
         signal.signal(each, signal.SIG_DFL)
     break_off_after(STOP_WITHIN_S + node.config.stop.unready_s, say)
