@@ -1,7 +1,7 @@
-"""Handed over: what a broker without listeners gives to whoever receives its clients.
+"""Handed over: the entry points of a broker without listeners, for whoever accepts its clients.
 
-The rule: it is there while the broker serves and gone with it; who hands clients over asks each
-time. Nothing of the cluster is known here, which is the one that has such a broker.
+The rule: an entry point exists only while the broker serves, so it is looked up for each client.
+Only a cluster has such brokers, but nothing here knows the cluster.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,82 +28,82 @@ if TYPE_CHECKING:
     from arneb_pulsar.services.context import BrokerContext
 
 GOODBYE_S: Final = 0.3
-"""How long clients of AMQP that were told to go are waited for. Another node waits for the end of
-it, and all clients with it; many of them answer only when they are about something else again."""
+"""How long to wait for AMQP clients that were told to close. Another node and all clients wait
+meanwhile, and many clients answer only when they next use the connection."""
 
 
 class Share(Protocol):
-    """What of everything one broker has, where there can be several."""
+    """One broker's share of vhosts, namespaces and users, where there can be several brokers."""
 
     @property
     def belonging(self) -> "Belonging":
-        """The same for its catalogue."""
+        """Return the share as the access catalogue sees it."""
         ...
 
     def misplaced(self, namespace: str) -> str:
-        """Why a namespace is another's; empty: it is not."""
+        """Return why a namespace belongs to another broker; empty if it does not."""
         ...
 
     async def seed(self, wanted: "Seed") -> "Seed":
-        """What of the settings' vhosts and users its catalogue begins with."""
+        """Return which of the settings' vhosts and users its catalogue begins with."""
         ...
 
     def check(self, catalogue: "Catalogue", topics: Iterable[str]) -> None:
-        """Raise :class:`ValueError` for what is stored here and is another's."""
+        """Raise :class:`ValueError` if something stored here belongs to another broker."""
         ...
 
     async def catch_up(self) -> None:
-        """Know whoever was made elsewhere before this was asked. Raises
+        """Wait until all users that other brokers made before this call are known here. Raises
         :class:`.UsersUnknown`."""
         ...
 
     async def begin(self, catalogue: "Catalogue", nursery: trio.Nursery) -> None:
-        """Have whoever is known elsewhere known here, and from now on."""
+        """Copy the users that other brokers know, now and from now on."""
         ...
 
     async def begin_tenants(self, context: "BrokerContext", nursery: trio.Nursery) -> None:
-        """The same of tenants of Pulsar's, and of what else is no namespace's."""
+        """Do the same for Pulsar's tenants, and for what else belongs to no namespace."""
         ...
 
     async def load_definitions(
         self, catalogue: "Catalogue", topology: "Topology", path: Path
     ) -> None:
-        """Take in what of the settings' definitions is this broker's. Raises
+        """Import this broker's part of the definitions that the settings name. Raises
         :class:`ValueError`."""
         ...
 
 
 @dataclass(slots=True)
 class HandedOver:
-    """The ways into one broker after the other, of one node."""
+    """The entry points of one node's broker, and of each broker after it."""
 
     node: str
-    """What the node is called in its cluster."""
+    """The node's name in its cluster."""
     placements: Placements
     """Who serves what."""
     admitting: "Admitting"
-    """The way in for clients of AMQP."""
+    """The entry point for AMQP clients."""
     figures: Callable[[], str]
-    """Metrics of the node beside those of the broker."""
+    """Returns the node's own metrics, beside the broker's."""
     membership: Callable[[], dict[str, Any]]
-    """How the node does in its cluster, for operators."""
+    """Returns the node's state in its cluster, for operators."""
     share: Share
-    """What of everything the broker has."""
+    """The broker's share of the vhosts, namespaces and users."""
     collecting: trio.Lock = field(default_factory=trio.Lock)
-    """Of whoever looks for garbage in this process, where there can be several brokers."""
+    """Held by the one broker that collects garbage in this process, where there can be several."""
     occupancy: "list[Occupancy]" = field(default_factory=list)
-    """Who is in by AMQP, at each broker of this node."""
+    """The AMQP connections of each broker of this node."""
     label: str = ""
-    """The shard's name as logs have it, where there are several."""
+    """The shard's name in logs, where there are several shards."""
     goodbye_s: float = GOODBYE_S
     pulsar: "PulsarServer | None" = None
     everywhere: "ASGIApp | None" = None
-    """What answers over HTTP for all shards, of the first of several."""
+    """The HTTP application that answers for all shards; only the first of several shards has it."""
     http: "dict[str, HttpServer]" = field(default_factory=dict)
-    """By the names of listeners."""
+    """HTTP servers by listener name."""
 
     def serving(self, name: str) -> "Callable[[HttpServer | None], None]":
-        """What is told the HTTP server of a listener, and None when it takes no more."""
+        """Return a callback for the HTTP server of a listener, and for None when it closes."""
         return partial(self._serves, name)
 
     def _serves(self, name: str, server: "HttpServer | None") -> None:

@@ -1,6 +1,6 @@
-"""The management API's site, made of what the servers of a broker share.
+"""The management API's site, assembled from what the servers of a broker share.
 
-The rule: nothing is decided here; names of protocols are RabbitMQ's.
+The rule: nothing is decided here; protocols have RabbitMQ's names.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,11 +39,11 @@ PROTOCOLS: Final[Mapping[str, str]] = {
     "metrics": "http/prometheus",
     "http-pulsar-tls": "https/pulsar",
 }
-"""What a listener is called over HTTP, by its own name."""
+"""RabbitMQ's name of each listener's protocol, by the listener's name."""
 
 
 class ManagedBroker(Protocol):
-    """A broker, as far as it is managed."""
+    """The parts of a broker that the management API uses."""
 
     config: Config
     alarms: Alarms
@@ -77,7 +77,7 @@ class ManagedBroker(Protocol):
 
 
 def make_site(broker: ManagedBroker, topology: Topology) -> Site:
-    """The site of a broker that serves AMQP."""
+    """Return the site of a broker that serves AMQP."""
     config = broker.config
     ports = [
         ListeningPort(PROTOCOLS[name], address.host, address.port)

@@ -1,8 +1,8 @@
 """One running broker: the engine, its servers, and an orderly end.
 
-The order is the whole point. Starting: every port is bound, then the store is opened, then
-the servers start. Stopping: the servers close, so nothing new comes in and what is in flight
-goes back, and only then the engine writes what it still holds and closes the store.
+The rule is an order. Starting: every port is bound, then the store is opened, then the servers
+start. Stopping: the servers close, so that nothing new arrives and messages in flight return to
+their queues; only then does the engine write what it still holds and close the store.
 """
 
 from contextlib import AsyncExitStack, nullcontext
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 CODECS: Final = ("arneb_amqp.codec", "arneb_pulsar.codec")
-"""What the project's metadata calls the entry points of ``arneb.codecs``."""
+"""The entry points of ``arneb.codecs``, as the project's metadata names them."""
 
 
 async def serve_all(
@@ -45,7 +45,7 @@ async def serve_all(
     node: OwnNode,
     handed: "HandedOver | None" = None,
 ) -> None:
-    """Serve the clients of every listener until cancelled, or those that are handed over. Raises
+    """Serve the clients of every listener, or those that are handed over, until cancelled. Raises
     :class:`StoreUnusable`."""
     name_codecs(*CODECS)
     try:
@@ -53,7 +53,7 @@ async def serve_all(
     except (ValueError, AccessError) as error:
         where = f"the vhosts and users stored in {config.data_dir}"
         raise StoreUnusable(f"cannot use {where}: {describe(error)}") from error
-    # The last spans are sent when everybody has gone.
+    # The stack is outermost: the last spans are sent after every server has ended.
     async with AsyncExitStack() as stack, trio.open_nursery() as nursery:
         if handed is not None:
             await handed.share.begin(catalogue, nursery)
@@ -78,14 +78,15 @@ async def serve_all(
             nursery.start_soon(supervise, "the memory and disk alarms", shared.alarms.watch)
             nursery.start_soon(supervise, "the loop's lateness", shared.lateness.watch)
             for name in listeners.by_name:
-                # A server may take its sockets over; who hands clients over has said where.
+                # A server may take over its sockets, so note the addresses before it starts.
+                # Handed-over clients have no listeners; their node has reported the addresses.
                 addresses = [] if handed else listeners.addresses(name)
                 try:
                     await nursery.start(partial(_SERVERS[name], shared))
                 except (OSError, StoreUnusable):
                     raise
                 except Exception as error:
-                    # A frontend reads what it keeps in the store; damaged rows can say anything.
+                    # A frontend reads its own rows, and damaged ones can cause any error.
                     where = f"what is stored in {shared.config.data_dir} for {name}"
                     raise StoreUnusable(f"cannot use {where}: {describe(error)}") from error
                 for address in addresses:
@@ -93,7 +94,7 @@ async def serve_all(
             if config.tls:
                 nursery.start_soon(supervise, "the certificates", shared.certificates.watch)
             node.serves(shared)
-            # What start-up does is nobody's turn: there is nobody yet.
+            # Start-up is not measured: it delays no client.
             with nullcontext() if shared.watchdog is None else shared.watchdog.watching():
                 async with trio.Lock() if handed is None else handed.collecting:
                     await GarbageSchedule(partial(_living, shared.core)).run()
@@ -112,7 +113,7 @@ async def _open_catalogue(core: Engine, config: Config, handed: "HandedOver | No
 
 
 async def _trace(shared: Shared, stack: AsyncExitStack) -> None:
-    """Have messages traced until ``stack`` ends."""
+    """Trace messages until ``stack`` closes."""
     from arneb.monitoring.traces import traced
 
     shared.tracing = await stack.enter_async_context(traced(shared.config.traces))
@@ -124,7 +125,7 @@ async def _trace(shared: Shared, stack: AsyncExitStack) -> None:
 
 
 async def _know_transactions(shared: Shared) -> None:
-    """Before anybody consumes, know which messages open transactions have acknowledged."""
+    """Load which messages open transactions have acknowledged, before anybody consumes."""
     try:
         await shared.pulsar.context.transactions.start()
     except (CoreError, ValueError) as error:
@@ -234,7 +235,7 @@ async def _serve_http(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
     if api.site is not None:
         from arneb.http.page.files import PageFiles
 
-        app = PageFiles(app)  # before the lease: they say nothing of what is stored
+        app = PageFiles(app)  # outside the lease: page files show nothing that is stored
     bodies = api.bodies
     if prefix := table.path_prefix:
         from arneb.http.server.prefixed import Prefixed
@@ -304,7 +305,7 @@ async def _serve_metrics(shared: Shared, *, task_status: trio.TaskStatus[Any]) -
     )
 
 
-# Imported only when the listener is on: start-up time and memory are for what is used.
+# Each imports its server only when its listener is on, to save start-up time and memory.
 _SERVERS: Final = {
     "amqp": _serve_amqp,
     "amqp-tls": _serve_amqp_tls,

@@ -1,6 +1,6 @@
-"""What the servers of one broker have in common, each part made when one first asks for it.
+"""What the servers of one broker share; each part is made when it is first used.
 
-The rule: a part is imported when it is made; start-up time and memory are for what is used.
+The rule: a part is imported when it is made, to save start-up time and memory.
 """
 
 import time
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from arneb_pulsar.services.context import BrokerContext
 
 PULSARS: Final = ("pulsar", "pulsar-tls", "http-pulsar", "http-pulsar-tls")
-"""The listeners of Pulsar's."""
+"""Pulsar's listeners."""
 
 
 class OwnNode(Protocol):
@@ -60,37 +60,36 @@ class OwnNode(Protocol):
     audit: AuditLog
 
     def follow(self, name: str, hook: "Hook", *followed: str) -> Callable[[], None]:
-        """Have ``hook`` called with the settings when they are read again, for as long as this
-        broker runs, or until what is returned is called; ``followed`` are those that hold at once
-        then."""
+        """Call ``hook`` with the settings at each reload while this broker runs; changes of the
+        settings ``followed`` then take effect at once. Return a function that removes the hook."""
         ...
 
     @property
     def is_ready(self) -> bool:
-        """Clients may be sent here."""
+        """Whether clients may be sent here."""
         ...
 
     def serves(self, shared: "Shared") -> None:
-        """Every server accepts clients."""
+        """Note that every server accepts clients."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """What is served over HTTP: to whoever proves who he is, and to whoever is trusted."""
+    """The HTTP applications: for authenticated and for trusted callers."""
 
     own: "Starlette"
-    """Arneb's own paths, which ask for nothing."""
+    """Arneb's own paths, before authentication."""
     site: "Site | None"
-    """Of the management API, which is there where AMQP is."""
+    """The management API's; None without AMQP."""
     trusted: "ASGIApp"
-    """Everything, for an administrator who was let in already."""
+    """Everything, for an administrator who is already authenticated."""
     bodies: Mapping[str, int]
-    """How large bodies may be that are larger than others, by path."""
+    """The most bytes of a body, by path, where it differs from the port's limit."""
 
 
 class Shared:
-    """What the servers of one broker have in common."""
+    """What the servers of one broker share."""
 
     def __init__(
         self,
@@ -102,7 +101,7 @@ class Shared:
         nursery: trio.Nursery,
         handed: "HandedOver | None" = None,
     ) -> None:
-        """``handed``: clients come by another way than by the listeners."""
+        """``handed`` is given when clients are handed over instead of accepted by listeners."""
         self.core = core
         self.handed = handed
         self.node = node
@@ -116,25 +115,25 @@ class Shared:
         self.alarms.resource_alarms.listen(core.alarms_changed)
 
         self.has_named = has_named(catalogue.tables)
-        """There are users whom somebody has named."""
+        """Whether there are users besides ``guest`` with its known password."""
         catalogue.watch(self._access_changed)
 
         self.amqp = Adjustable(config.amqp)
-        """What AMQP's next clients get."""
+        """The settings for new AMQP connections."""
         self.lateness = Lateness()
         self.topology: Topology | None = None
-        """AMQP's, if that is served."""
+        """AMQP's topology, if AMQP is served."""
         self.tracing: Tracing | None = None
-        """Has messages traced, if there is a collector."""
+        """Traces messages, if a collector is configured."""
         self.addresses = {name: listeners.addresses(name) for name in listeners.by_name}
-        """Where is listened, by the name of the listener: a server may take its sockets over."""
+        """Addresses by listener name, noted now because a server may take over its sockets."""
 
     def __repr__(self) -> str:
         return f"<Shared by {', '.join(self.addresses)}>"
 
     @cached_property
     def api(self) -> Api:
-        """The HTTP applications, made when one is first asked."""
+        """The HTTP applications."""
         from arneb.control.trusted import TRUSTED
         from arneb.data.granted import GrantedRights
         from arneb.data.here import everything_is
@@ -168,14 +167,14 @@ class Shared:
 
     @cached_property
     def shovels(self) -> "Shovels":
-        """Those that move messages, where AMQP is served."""
+        """The shovels, where AMQP is served."""
         from arneb_amqp.shovels.shovels import Shovels
 
         assert self.topology is not None, "there is a topology where AMQP is served"
         return Shovels(self.core, self.topology, self.config.amqp.cluster_name)
 
     def start_shovels(self) -> None:
-        """Have messages moved from now on."""
+        """Start the shovels."""
         self._nursery.start_soon(supervise, "the shovels", self.shovels.run)
 
     def _access_changed(self, changed: Sequence[Changed]) -> None:
@@ -184,16 +183,16 @@ class Shared:
 
     @cached_property
     def authorizer(self) -> "Authorizer":
-        """Answers what roles of Pulsar's may do."""
+        """Decides what Pulsar roles may do."""
         from arneb_pulsar.authorization.authorizer import EVERYBODY_MAY
 
         if not self.config.access.authorization.enabled:
-            return EVERYBODY_MAY  # and Pulsar's context need not be made
+            return EVERYBODY_MAY  # without making Pulsar's context
         return self.pulsar.context.authorizer
 
     @cached_property
     def authenticator(self) -> "Authenticator":
-        """Looks at what roles of Pulsar's prove themselves by on the HTTP port."""
+        """Authenticates Pulsar roles on the HTTP port."""
         from arneb_pulsar.services.authenticator import Authenticator
 
         anonymous = self.config.access.authorization.anonymous_role
@@ -201,7 +200,7 @@ class Shared:
 
     @cached_property
     def certificates(self) -> "Certificates":
-        """What the listeners for TLS show."""
+        """The certificates of the TLS listeners."""
         from arneb.listening.certificates import Certificates
 
         made = Certificates(self.config.tls)
@@ -212,35 +211,35 @@ class Shared:
 
     @cached_property
     def roster(self) -> "Roster":
-        """Who is connected by AMQP."""
+        """The AMQP connections."""
         from arneb_amqp.server.roster import Roster
 
         return Roster()
 
     @cached_property
     def authority(self) -> "Authority":
-        """Lets in the users of AMQP and of the HTTP ports."""
+        """Authenticates the users of AMQP and of the HTTP ports."""
         from arneb_core.access.authority import Authority
 
         return Authority(self.backends.in_order, self.amqp.is_loopback_only)
 
     @cached_property
     def backends(self) -> "Backends":
-        """Who knows the users."""
+        """The backends that know the users."""
         from arneb.logins.backends import Backends
 
         return Backends(self.config.logins, self.catalogue.tables, time.time)
 
     @cached_property
     def site(self) -> "Site | None":
-        """What operators see of a broker that serves AMQP."""
+        """The management API's site, where AMQP is served."""
         from arneb.servers.management import make_site
 
         return None if self.topology is None else make_site(self, self.topology)
 
     @cached_property
     def metrics(self) -> "Metrics":
-        """What Prometheus is told."""
+        """The metrics for Prometheus."""
         from arneb.http.metrics.app import Metrics
 
         return Metrics(
@@ -255,13 +254,13 @@ class Shared:
 
     @cached_property
     def proofs(self) -> "Proofs":
-        """What clients of Pulsar and of the HTTP ports prove themselves by."""
+        """The authentication methods of Pulsar clients and of the HTTP ports."""
         from arneb_pulsar.authentication.files import read_proofs
 
         return read_proofs(self.config.pulsar.authentication)
 
     def follow_proofs(self) -> None:
-        """Read those again when the settings are."""
+        """Read the keys and passwords of Pulsar clients again at each reload."""
         files = ("token_secret_key", "token_public_key", "basic_file")
         followed = [f"pulsar.authentication.{each}" for each in files]
         self.node.follow("keys and passwords of Pulsar's clients", self._proofs_again, *followed)
@@ -276,7 +275,7 @@ class Shared:
 
     @cached_property
     def pulsar(self) -> "PulsarServer":
-        """Pulsar's server, whose context its administrators look after."""
+        """The Pulsar server; the admin API uses its context."""
         from arneb_pulsar.server import PulsarServer
         from arneb_pulsar.services.context import make_context
 
@@ -295,7 +294,7 @@ class Shared:
         return server
 
     def leased(self, app: "ASGIApp", own_paths: Sequence[str] = ()) -> "ASGIApp":
-        """The same application for as long as this broker may answer; of ``own_paths`` always."""
+        """Wrap ``app`` so that it answers only while this broker leads, ``own_paths`` always."""
         if self.handed is None:
             return app
         from arneb.http.routing.leased import Leased
@@ -303,23 +302,23 @@ class Shared:
         return Leased(app, self.core.lease, own_paths)
 
     def serving(self, name: str) -> "Callable[[HttpServer | None], None]":
-        """What is told the HTTP server of a listener, and None when it takes no more."""
+        """Return a callback for the HTTP server of a listener, and for None when it closes."""
         return _nobody_asks if self.handed is None else self.handed.serving(name)
 
     @property
     def audit(self) -> AuditLog:
-        """Where changes are recorded."""
+        """The log of administrative changes."""
         return self.node.audit
 
     @property
     def pulsar_context(self) -> "BrokerContext | None":
-        """What Pulsar's connections share, where that protocol is served."""
+        """What Pulsar's connections share, where Pulsar is served."""
         has_pulsar = not self.addresses.keys().isdisjoint(PULSARS)
         return self.pulsar.context if has_pulsar else None
 
     @cached_property
     def roles(self) -> "RolesAsUsers":
-        """Which users Pulsar's roles are."""
+        """Maps Pulsar roles to users."""
         from arneb.logins.principals import RolesAsUsers
 
         config = self.config
@@ -327,7 +326,7 @@ class Shared:
         return RolesAsUsers(config.access, self.catalogue, self._has_queue, loopback)
 
     def _has_queue(self, vhost: str, name: str) -> bool:
-        """Without AMQP, what is kept of it is not at hand, and every topic may be a queue."""
+        """Whether a topic may be a queue; without AMQP its topology is unknown, so any may be."""
         if self.topology is None:
             return True
         found = self.topology.vhost(vhost)
@@ -335,4 +334,4 @@ class Shared:
 
 
 def _nobody_asks(_: "HttpServer | None") -> None:
-    """Requests come by the listener only."""
+    """Ignore the server: its requests come through its listener only."""
