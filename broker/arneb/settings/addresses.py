@@ -1,4 +1,4 @@
-"""Addresses: where a server listens, as a setting says it."""
+"""Addresses: where a server listens, as written in a setting."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -24,7 +24,7 @@ Listen = Address | None
 
 
 def parse_listen(value: Any) -> Listen:
-    """The listener that ``HOST:PORT``, ``[HOST]:PORT`` or ``off`` asks for.
+    """Parse ``HOST:PORT``, ``[HOST]:PORT`` or ``off``.
 
     Raises :class:`ValueError` that says what was expected and what came.
     """

@@ -1,7 +1,7 @@
 """The settings of a cluster: which shard this node is a member of, and how nodes reach each other.
 
-The rule: nothing of the cluster is imported here, so that a broker that is alone has none of it in
-its process; what goes together is judged at once, and what only Pulsar knows when a node starts.
+The rule: nothing of the cluster is imported here, so that a single broker does not load it. Values
+that do not fit together are refused at once; what only Pulsar knows is checked when a node starts.
 """
 
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from arneb.settings.shards import NAME, NAMESPACE, ClusterShardTable, check_shar
 from arneb.settings.tls import NO_FILE
 
 EVERYWHERE: Final = ("*", "0.0.0.0", "::")
-"""Addresses by which nobody is reached."""
+"""Addresses to listen at, by which a node cannot be reached."""
 
 GONE_AFTER_S_MIN: Final = 60.0
-"""A node that is started again is not gone."""
+"""Lower bound of ``member_gone_after_s``: a node that restarts must not count as gone."""
 
 COPY_BYTES_PER_S_MIN: Final = 1 << 20
-"""A chunk: who takes a copy waits for each."""
+"""Lower bound of ``copy_bytes_per_s``: one chunk a second, since the receiver waits for each."""
 
 PULSAR_SCHEMES: Final = ("pulsar://", "pulsar+ssl://")
 HTTP_SCHEMES: Final = ("http://", "https://")
@@ -87,7 +87,7 @@ class ClusterInternalTable:
 
     @property
     def is_secured(self) -> bool:
-        """Nodes come by TLS."""
+        """Whether nodes connect by TLS."""
         return self.certificate != NO_FILE
 
 
@@ -178,12 +178,12 @@ class ClusterTable:
 
     @property
     def is_on(self) -> bool:
-        """This node is part of a cluster."""
+        """Whether this node is part of a cluster."""
         return bool(self.node)
 
     @property
     def priority(self) -> int:
-        """Of this node among those that could lead; the lowest is asked first."""
+        """This node's rank among those that could lead; the lowest is preferred."""
         return self.prefer.index(self.node) if self.node in self.prefer else len(self.prefer)
 
     @property
@@ -193,4 +193,4 @@ class ClusterTable:
 
 
 ALONE: Final = ClusterTable()
-"""A node without others."""
+"""The settings of a node without a cluster."""

@@ -1,7 +1,7 @@
-"""The broker's configuration: a TOML file, then the command line, then checked once.
+"""The broker's configuration: read from a TOML file and the command line, then checked once.
 
 The rule: after :func:`load_config` nothing reads a file, a flag or the environment again;
-everyone is handed the frozen value that concerns them.
+each part is given the frozen values that concern it.
 """
 
 import tomllib
@@ -60,7 +60,7 @@ HTTP_PULSAR_ADDRESS: Final = Address("127.0.0.1", 8080)
 
 
 def choice_of(kind: type[Choice]) -> Callable[[Any], Choice]:
-    """A reader that takes the values of an enum, and raises :class:`ValueError` for others."""
+    """Return a reader that accepts the values of an enum, and raises :class:`ValueError`."""
     known = [each.value for each in kind]
 
     def read(value: Any) -> Choice:
@@ -177,7 +177,7 @@ class RetentionTable:
 
     @property
     def retention(self) -> Retention:
-        """The same in the core's words."""
+        """The same as the core's :class:`Retention`."""
         if not (self.time_s or self.bytes):
             return NOTHING_KEPT
         time_s, size = self.time_s or WITHOUT_END, self.bytes or WITHOUT_END
@@ -228,7 +228,7 @@ class Config:
 
     @property
     def tls(self) -> Mapping[str, TlsTable]:
-        """The tables of the listeners for TLS that are on, by the names of their own tables."""
+        """The tables of the TLS listeners that are on, by the names of their parent tables."""
         tables = {
             "amqp": self.amqp.tls,
             "pulsar": self.pulsar.tls,
@@ -259,10 +259,9 @@ def load_config(
     environment: Mapping[str, str] = NOTHING,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Config:
-    """What RabbitMQ's variables of an environment say, what ``rabbitmq_conf`` says in their place,
-    then what ``file`` says, then Arneb's own variables, and at last the command line. ``tell`` is
-    told of what is ignored, a line each.
-
+    """Load the settings; each source overrides those before it: RabbitMQ's environment variables,
+    ``rabbitmq_conf``, ``file``, Arneb's environment variables, the command line. ``tell`` gets one
+    line for each thing ignored.
     Raises :class:`ConfigInvalid`.
     """
     table: Mapping[str, Any] = first_start_of(environment)
@@ -303,7 +302,7 @@ def load_config(
 
 
 def _check_files(config: Config) -> None:
-    """Read the files that settings name, to refuse them now and not when a client comes."""
+    """Read the files that settings name, to refuse bad ones now and not when a client connects."""
     wanted = {f"{name}.tls": tls for name, tls in config.tls.items()}
     if OAUTH in config.logins.backends:
         from arneb.logins.keys import Keys
@@ -345,7 +344,7 @@ def _read_file(file: Path) -> Mapping[str, Any]:
 
 
 def _read_table(table: Mapping[str, Any], file: Path | None) -> Config:
-    """The settings of a table. Its paths are relative to ``file``."""
+    """Read the settings from a table; its paths are relative to ``file``."""
     parent = Path() if file is None else file.parent
 
     def read_path(value: Any) -> Path:

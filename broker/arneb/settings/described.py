@@ -19,7 +19,7 @@ from arneb.settings.config import Address, Config, Listen
 from arneb.settings.table import ALSO
 
 GROUPED_MIN: Final = 10_000
-"""Numbers from here on are easier to read in groups of three digits."""
+"""Numbers from here on are written in groups of three digits, to be easier to read."""
 
 TYPES: Final[Mapping[Any, str]] = {
     bool: "true or false",
@@ -54,8 +54,8 @@ class Table:
 def described_tables(
     kind: type[Any] = Config, name: str = "", text: str = "", *, is_list: bool = False
 ) -> Iterator[Table]:
-    """The tables below ``kind``, in the order of its fields; ``text`` stands before what the class
-    itself says."""
+    """Yield the table of ``kind`` and those below it, in the order of its fields; ``text`` precedes
+    the class's own docstring."""
     assert is_dataclass(kind)
     types, keys, below = get_type_hints(kind), list[Key](), list[Table]()
     for field in sorted(fields(kind), key=lambda field: field.name != "listen"):
@@ -75,13 +75,13 @@ def described_tables(
 
 
 def _text(kind: type[Any], field: Field[Any]) -> str:
-    """What is said of a key, with the other name that it has, if that is not among it."""
+    """Return a key's description, with its other name appended unless the text contains it."""
     text, other = field_text(kind, field.name), field.metadata.get(ALSO, "")
     return text if not other or other in text else f"{text} Pulsar's `{other}`."
 
 
 def type_of(kind: Any) -> str:
-    """What a value may be, for people."""
+    """Return the type of a value, in words."""
     if kind in TYPES:
         return TYPES[kind]
     if get_origin(kind) is tuple:
@@ -91,7 +91,7 @@ def type_of(kind: Any) -> str:
 
 
 def in_toml(value: Any) -> str:
-    """A default, as it would be written in the file."""
+    """Return a default as it would be written in the file."""
     if value is None:
         return '`"off"`'
     if isinstance(value, bool):
@@ -111,7 +111,7 @@ def in_toml(value: Any) -> str:
 
 
 def field_text(kind: type[Any], name: str, default: str | None = None) -> str:
-    """The docstring beneath a field, in the class that declares it."""
+    """Return the docstring beneath a field, in the class that declares it."""
     for each in kind.__mro__:
         if name in vars(each).get("__annotations__", {}):
             text = field_texts(each).get(name, default)
@@ -122,7 +122,7 @@ def field_text(kind: type[Any], name: str, default: str | None = None) -> str:
 
 @cache
 def field_texts(kind: type[Any]) -> Mapping[str, str]:
-    """The docstrings beneath the fields that one class declares."""
+    """Return the docstrings beneath the fields that one class declares."""
     body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
     assert isinstance(body, ast.ClassDef)
     found = {}
@@ -135,12 +135,12 @@ def field_texts(kind: type[Any]) -> Mapping[str, str]:
 
 
 def table_text(kind: type[Any]) -> str:
-    """A class's docstring, without what is for programmers."""
+    """Return a class's docstring without the sentences for programmers."""
     text = in_markdown(inspect.getdoc(kind) or "")
     return " ".join(each for each in re.split(r"(?<=\.)\s+", text) if "Raises" not in each)
 
 
 def in_markdown(text: str) -> str:
-    """A docstring as one paragraph of Markdown."""
+    """Return a docstring as one paragraph of Markdown."""
     plain = re.sub(r":\w+:`[.~!]?([^`]+)`", r"`\1`", text)
     return " ".join(plain.replace("``", "`").split())

@@ -1,8 +1,8 @@
 """The environment: settings as variables, for containers.
 
 The rule: every setting that is one value has a variable, ``ARNEB_`` and its dotted name in
-capitals; and of RabbitMQ's image those are understood that say who there is at the first start. A
-variable that is almost one is told of, and ignored: others put variables there too.
+capitals. Of the variables of RabbitMQ's image, those that name the first user and vhost are
+understood. An unknown ``ARNEB_`` variable is reported and ignored: other programs may have set it.
 """
 
 import re
@@ -21,18 +21,18 @@ PASSWORD: Final = "RABBITMQ_DEFAULT_PASS"
 VHOST: Final = "RABBITMQ_DEFAULT_VHOST"
 
 FOR_COMMANDS: Final = frozenset({"ARNEB_URL", "ARNEB_TOKEN", "ARNEB_DATA_DIR"})
-"""Variables of commands that ask a broker; the last is a setting, too."""
+"""Variables of commands that call a broker; the last one is also a setting."""
 
 OF_KUBERNETES: Final = re.compile(
     r"ARNEB(_[A-Z0-9_]+)?_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP)(_\w+)?)?)"
 )
-"""What is set in every container beside a service that is called ``arneb``."""
+"""Variables that Kubernetes sets in every container beside a service named ``arneb``."""
 
 Table = dict[str, Any]
 
 
 def variables(settings: type[Any], where: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """The dotted names and types of all settings that a variable can hold."""
+    """Yield the dotted names and types of all settings that a variable can hold."""
     types = get_type_hints(settings)
     for field in fields(settings):
         kind, name = types[field.name], (*where, field.name)
@@ -43,18 +43,18 @@ def variables(settings: type[Any], where: tuple[str, ...] = ()) -> Iterator[tupl
 
 
 def _is_value(kind: type[Any]) -> bool:
-    """An address is written as one text."""
+    """Whether a dataclass is a single value: an address is written as one text."""
     return kind.__name__ == "Address"
 
 
 def variable(dotted: str) -> str:
-    """The variable of a setting."""
+    """Return the variable of a setting."""
     return PREFIX + dotted.upper().replace(".", "_")
 
 
 def settings_in(settings: type[Any], environment: Mapping[str, str]) -> tuple[Table, list[str]]:
-    """The settings of an environment, as they would stand in a TOML file, and what is ignored, one
-    line each. Raises :class:`ConfigInvalid`."""
+    """Return the settings in an environment, as a TOML file would have them, and one line for each
+    variable ignored. Raises :class:`ConfigInvalid`."""
     known = {variable(dotted): (dotted, kind) for dotted, kind in variables(settings)}
     table: Table = {}
     notes: list[str] = []
@@ -78,7 +78,7 @@ def settings_in(settings: type[Any], environment: Mapping[str, str]) -> tuple[Ta
 
 
 def first_start_of(environment: Mapping[str, str]) -> Table:
-    """Who there is at the first start, as RabbitMQ's image is told."""
+    """Return the first start's user and vhost, from the variables of RabbitMQ's image."""
     amqp: Table = {}
     if environment.get(USER) or environment.get(PASSWORD):
         name = environment.get(USER) or "guest"
@@ -90,7 +90,7 @@ def first_start_of(environment: Mapping[str, str]) -> Table:
 
 
 def merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> Table:
-    """Tables put together; what the second says counts."""
+    """Merge two tables; the second one's values win."""
     result = dict(first)
     for name, value in second.items():
         before = result.get(name)

@@ -1,4 +1,4 @@
-"""Limits: what one HTTP port lets its clients take, of memory and of time.
+"""Limits: how much memory and time the clients of one HTTP port may take.
 
 The rule: whatever a client can make longer or larger has a bound here, and every bound is a
 setting. They hold for every client, authenticated or not.
@@ -51,11 +51,11 @@ class HttpLimits:
 
 
 PATH_PREFIX: Final = re.compile(r"((/[A-Za-z0-9._~-]+)+)?")
-"""What needs no percent sign, or nothing."""
+"""A path that needs no percent-encoding, or nothing."""
 
 
 def check_prefix(path: str) -> None:
-    """Raises :class:`ValueError` for what a port cannot be served below."""
+    """Raise :class:`ValueError` for a path that cannot be a prefix."""
     if len(path) > PATH_PREFIX_CHARACTERS_MAX or not PATH_PREFIX.fullmatch(path):
         raise ValueError(f"path_prefix: expected a path such as /arneb, got {path[:100]!r}")
 

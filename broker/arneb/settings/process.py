@@ -34,7 +34,7 @@ class LogLevel(Enum):
 
     @property
     def number(self) -> int:
-        """The same in the words of :mod:`logging`."""
+        """The level's number in :mod:`logging`."""
         number: int = getattr(logging, self.name)
         return number
 

@@ -1,8 +1,8 @@
 """Reloading: what SIGHUP and ``rotate_logs`` do.
 
-The rule: settings are read and checked whole before anything changes, and what is wrong with them
-is said and changes nothing. What can follow at once is a hook; of everything else it is said that
-it needs a restart.
+The rule: all settings are read and checked before anything changes; an error is reported and
+changes nothing. Hooks apply what can change at once; any other changed setting is reported as
+needing a restart.
 """
 
 import logging
@@ -17,33 +17,33 @@ from arneb.settings.config import Config, ConfigInvalid
 LOGGER: Final = logging.getLogger(__name__)
 
 Hook = Callable[[Config], Awaitable[None]]
-"""Follows the settings. Raises :class:`ValueError` or :class:`OSError` with the reason when it
-cannot; then what was, holds on."""
+"""Applies the settings. Raises :class:`ValueError` or :class:`OSError` with the reason when it
+cannot; the previous ones then stay in effect."""
 
 
 class Reloading:
-    """How the settings of a process are read again, and who follows them."""
+    """Reads the settings of a process again, and calls the hooks that apply them."""
 
     def __init__(self, load: Callable[[], Config]) -> None:
-        """``load`` reads them as the start did, and raises :class:`ConfigInvalid`."""
+        """``load`` reads the settings as the start did, and raises :class:`ConfigInvalid`."""
         self._load = load
         self._hooks: list[tuple[str, frozenset[str], Hook]] = []
         self.is_done = True
-        """The last one was carried out, and by all."""
+        """Whether the last reload succeeded, in all hooks."""
 
     def __repr__(self) -> str:
         return f"<Reloading {', '.join(name for name, _, _ in self._hooks)}>"
 
     def add(self, name: str, hook: Hook, *followed: str) -> Callable[[], None]:
-        """Have ``hook`` called at each reload, for what is called ``name`` in the log. Of the
-        settings ``followed``, by their dotted names, changes hold at once. What is returned takes
-        it away again."""
+        """Call ``hook`` at each reload; the log calls it ``name``. Changes of the settings
+        ``followed``, given by dotted names, take effect at once. Return a function that removes
+        the hook."""
         entry = (name, frozenset(followed), hook)
         self._hooks.append(entry)
         return lambda: self._hooks.remove(entry)
 
     async def run(self, before: Config) -> list[str]:
-        """Read the settings again and have everybody follow; one line for each thing to tell."""
+        """Read the settings again and call every hook; return the lines to report."""
         self.is_done = False
         try:
             config = await trio.to_thread.run_sync(self._load)
@@ -69,7 +69,7 @@ class Reloading:
 
 
 def changed(before: Any, after: Any, where: str = "") -> Iterator[str]:
-    """The dotted names of the settings that differ."""
+    """Yield the dotted names of the settings that differ."""
     for field in fields(before):
         dotted = f"{where}.{field.name}" if where else field.name
         was, now = getattr(before, field.name), getattr(after, field.name)

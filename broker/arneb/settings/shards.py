@@ -1,7 +1,7 @@
-"""The settings of one of several shards: what it has, and which nodes are to lead it.
+"""The settings of one of several shards: what it holds, and which nodes should lead it.
 
-The rule: a namespace is in one shard, whoever reads the settings; what would put one into two is
-refused with both names.
+The rule: a namespace is in one shard, on every node; settings that put one into two shards are
+refused, naming both.
 """
 
 import os
@@ -15,15 +15,15 @@ from arneb_core.access.namespaces import proposed_namespace
 from arneb_core.store.directory.directory import CONTROL_NAME
 
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""Of a node or a shard: it stands in names of topics and producers."""
+"""The name of a node or a shard; names of topics and producers contain it."""
 
 NAMESPACE: Final = re.compile(r"[A-Za-z0-9._=:-]+/[A-Za-z0-9._=:-]+")
 
 DIRECTORY: Final = "shards"
-"""In the data directory: one directory for each shard but the first."""
+"""The directory in the data directory that holds one directory for each shard but the first."""
 
 BESIDE: Final = ("-election", "-members")
-"""What the names of the topics end in that stand beside a shard's log topic."""
+"""Suffixes of the topics beside a shard's log topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,18 +61,18 @@ class ClusterShardTable:
 
     @property
     def own_namespaces(self) -> tuple[str, ...]:
-        """Those that are named, and those of its virtual hosts."""
+        """The named namespaces, and those of the shard's virtual hosts."""
         return (*self.namespaces, *map(proposed_namespace, self.vhosts))
 
 
 def directory_of(data_dir: Path, shard: str) -> Path:
-    """The directory of a shard that is not the first."""
+    """Return the directory of a shard other than the first."""
     return data_dir / DIRECTORY / shard
 
 
 def node_directory_of(directory: Path) -> Path:
-    """The data directory of the node that has ``directory`` as one of its shards'. Where its own
-    control socket is, it is a node's, wherever that may be."""
+    """Return the data directory of the node that has ``directory`` for one of its shards. A
+    directory with a control socket is a node's own, wherever it lies."""
     whole = Path(os.path.realpath(directory))
     if whole.parent.name != DIRECTORY or (whole / CONTROL_NAME).exists():
         return directory
@@ -80,13 +80,13 @@ def node_directory_of(directory: Path) -> Path:
 
 
 def directories_of(data_dir: Path) -> Sequence[Path]:
-    """That of the first shard, and those of the others that there are."""
+    """Return the first shard's directory and the existing ones of the others."""
     others = data_dir / DIRECTORY
     return [data_dir, *(sorted(others.iterdir()) if others.is_dir() else ())]
 
 
 def check_shards(first: str, others: Sequence[ClusterShardTable]) -> None:
-    """Raise :class:`ValueError` for shards that are not to be told apart."""
+    """Raise :class:`ValueError` if two shards share a name, a namespace or a tenant."""
     names, namespaces, tenants = {first}, dict[str, str](), dict[str, str]()
     for each in others:
         if each.name in names:

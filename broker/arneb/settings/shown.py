@@ -1,7 +1,7 @@
-"""Shown settings: the configuration as values for people and JSON, without what nobody may see.
+"""Shown settings: the configuration as values for people and JSON, without secrets.
 
-The rule: a secret is known by the name of its setting, and hidden wherever it stands; so is what a
-URL says of a user.
+The rule: a setting's name tells whether it is a secret, which is then hidden in every table; so are
+user and password in a URL.
 """
 
 from collections.abc import Mapping
@@ -14,16 +14,16 @@ from urllib.parse import urlsplit, urlunsplit
 HIDDEN: Final = "[hidden]"
 
 SECRET_WORDS: Final = frozenset({"password", "secret", "token", "passphrase"})
-"""A setting one of whose words is one of these holds a secret, unless it names a file."""
+"""A setting whose name contains one of these words holds a secret, unless it names a file."""
 
 
 def shown_settings(config: Any) -> Mapping[str, Any]:
-    """Every setting by its name, tables in tables."""
+    """Return every setting by its name, in nested tables."""
     return {each.name: _shown(each.name, getattr(config, each.name)) for each in fields(config)}
 
 
 def is_secret(name: str) -> bool:
-    """What has this name is not shown."""
+    """Whether a setting of this name must not be shown."""
     return not SECRET_WORDS.isdisjoint(name.lower().replace("-", "_").split("_"))
 
 
@@ -47,7 +47,7 @@ def _shown(name: str, value: Any) -> Any:
 
 
 def without_user(text: str) -> str:
-    """A URL without the user and the password in it; any other text as it is."""
+    """Return a URL without its user and password; any other text unchanged."""
     if "@" not in text or "://" not in text:
         return text
     try:

@@ -1,7 +1,7 @@
 """Sizes: amounts of memory and disk as RabbitMQ writes them.
 
-The rule: ``kB``, ``MB``, ``GB`` are powers of a thousand; ``KiB``, ``MiB``, ``GiB`` and the bare
-letters of 1,024, as RabbitMQ has them.
+The rule: as in RabbitMQ, ``kB``, ``MB``, ``GB`` are powers of 1,000; ``KiB``, ``MiB``, ``GiB`` and
+single letters are powers of 1,024.
 """
 
 import re
@@ -13,7 +13,7 @@ _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4, "p": 5}
 
 
 def parse_bytes(text: str) -> int:
-    """Bytes. Raises :class:`ValueError`."""
+    """Parse a number of bytes. Raises :class:`ValueError`."""
     found = _AMOUNT.fullmatch(text.strip())
     if found is None:
         raise ValueError(f"expected bytes such as 512MB or 2GiB, got {text!r}")

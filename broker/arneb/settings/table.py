@@ -4,7 +4,7 @@ The rule: a dataclass is the whole description of its table. Its fields are the 
 may occur, their types decide what a value may be, their defaults fill what is absent, and
 its ``__post_init__`` refuses values that do not go together. A field ``tuple[X, ...]`` is a list
 of values or tables. A key that no field names is
-an error that offers the nearest one, because a setting that is silently ignored is worse
+an error that suggests the nearest one, because a setting that is silently ignored is worse
 than one that is refused.
 """
 
@@ -25,7 +25,7 @@ class ConfigInvalid(Exception):
 def read_settings(
     cls: type[Settings], table: Mapping[str, Any], readers: Mapping[Any, Reader], where: str = ""
 ) -> Settings:
-    """The settings that ``table`` describes.
+    """Return the settings in ``table``.
 
     ``readers`` holds one reader for each field type that is neither a TOML type nor another
     dataclass. ``where`` is the table's own dotted name, for messages. Raises
@@ -55,11 +55,11 @@ def read_settings(
 
 
 ALSO: Final = "also"
-"""In a field's metadata: another name for its key, which users of another broker know."""
+"""The metadata item of a field that gives the other name of its key, known from another broker."""
 
 
 def by_our_names(cls: Any, table: Mapping[str, Any], where: str = "") -> Mapping[str, Any]:
-    """The same table, and those in it, with our names of their keys. Raises
+    """Return the table, and the tables in it, with our names for their keys. Raises
     :class:`ConfigInvalid`."""
     ours = {field.metadata[ALSO]: field.name for field in fields(cls) if ALSO in field.metadata}
     for key in ours.keys() & table.keys():
@@ -94,7 +94,7 @@ def _read(kind: Any, value: Any, readers: Mapping[Any, Reader], where: str) -> A
             raise ConfigInvalid(f"{where}: expected a list, got {_shown(value)}")
         return tuple(_read(item, each, readers, f"{where}[{i}]") for i, each in enumerate(value))
     expected = _TOML_TYPES[kind]
-    # bool is a subclass of int, but ``port = true`` is no number to anyone who writes TOML.
+    # bool is a subclass of int, but ``port = true`` is not a number in TOML.
     if type(value) is kind or (kind is float and type(value) is int):
         return kind(value)
     raise ConfigInvalid(f"{where}: expected {expected}, got {_shown(value)}")

@@ -1,6 +1,6 @@
-"""TLS: the files of a listener, for whichever protocol it is.
+"""TLS: the files of a listener, whatever its protocol.
 
-The rule: read and checked once; what is wrong is a :class:`ValueError` that names the setting.
+The rule: files are read and checked once; an error is a :class:`ValueError` that names the setting.
 """
 
 import ssl
@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Final
 
 NO_FILE: Final = Path()
-"""A file that is not named."""
+"""No file is configured."""
 
 
 class TlsVersion(Enum):
-    """A version of TLS that may be asked for."""
+    """A minimum version of TLS."""
 
     TLS_1_2 = "TLSv1.2"
     TLS_1_3 = "TLSv1.3"
@@ -58,7 +58,7 @@ class TlsConfig:
 
 
 def expiring(certificates: Sequence[Path], within: timedelta) -> list[str]:
-    """Those of these files with a certificate that ends within that time, or cannot be read."""
+    """Return the files with a certificate that expires within that time, or cannot be read."""
     from cryptography.x509 import load_pem_x509_certificates
 
     found: list[str] = []
@@ -75,7 +75,7 @@ def expiring(certificates: Sequence[Path], within: timedelta) -> list[str]:
 
 
 def expires_at(certificate: Path) -> datetime | None:
-    """When the first certificate of a file that ends does so. Raises :class:`ValueError`."""
+    """Return when the first certificate in a file to expire does. Raises :class:`ValueError`."""
     from cryptography.x509 import load_pem_x509_certificates
 
     try:
@@ -86,7 +86,7 @@ def expires_at(certificate: Path) -> datetime | None:
 
 
 def read_tls(config: TlsConfig) -> ssl.SSLContext:
-    """The context of a TLS listener. Raises :class:`ValueError`."""
+    """Make the context of a TLS listener. Raises :class:`ValueError`."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = _VERSIONS[config.minimum_version]
     if config.ciphers:

@@ -1,7 +1,7 @@
 """Watermarks: how much memory may be used and how much disk must be free before an alarm.
 
-The rule: they mean what RabbitMQ's settings of these names mean, so an operator's figures can be
-taken over: a watermark of 0 is an alarm at once, a free minimum of 0 is none ever.
+The rule: each means what RabbitMQ's setting of that name means, so an operator can keep the same
+figures: a memory watermark of 0 always raises the alarm, a free minimum of 0 never does.
 """
 
 import os
@@ -16,14 +16,14 @@ MEMORY_LIMITS: Final = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
-"""Where a container's limit stands, in both versions of control groups; "max" is none."""
+"""Files with a container's memory limit, for both versions of control groups; "max" is no limit."""
 
 UNSET: Final = -1
 
 STATM_BYTES_MAX: Final = 256
 
 BYTES_MAX: Final = 2**63 - 1
-"""No machine has more; a figure beyond it could not be shown."""
+"""The largest watermark in bytes: no machine has more, and a larger one could not be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Watermarks:
             )
 
     def memory_bytes_max(self, available: int) -> int:
-        """What the process may use on a machine with so much memory."""
+        """Return the bytes the process may use on a machine with ``available`` bytes of memory."""
         if self.memory_high_watermark_bytes != UNSET:
             return self.memory_high_watermark_bytes
         return int(self.memory_high_watermark * available)
@@ -68,25 +68,25 @@ DEFAULT_WATERMARKS: Final = Watermarks()
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """What is used and what is free at one instant, in bytes."""
+    """Memory used and disk free at one instant, in bytes."""
 
     memory_used_bytes: int
     disk_free_bytes: int
 
 
 def read_levels(path: Path, room_inside: Callable[[], int] = int) -> Levels:
-    """The levels of this process and of the disk that ``path`` is on. Blocks as a disk does.
+    """Read the levels of this process and of the disk that ``path`` is on. Blocks on the disk.
 
-    ``room_inside``: what the store in ``path`` has taken from the disk and can use again. Its
-    file never shrinks, so an alarm that did not count that would not end by consuming. Memory
-    that the kernel may take back at any time, as pages of that file, is not counted.
+    ``room_inside`` returns the free bytes inside the data file of the store in ``path``. The file
+    never shrinks, so without them an alarm would not end when messages are consumed. Memory that
+    the kernel can reclaim at any time, such as pages of that file, is not counted.
     """
     disk = os.statvfs(path)
     return Levels(memory_bytes(), disk.f_bavail * disk.f_frsize + room_inside())
 
 
 def memory_available_bytes() -> int:
-    """What the machine has, or the container if that is less."""
+    """Return the machine's memory, or the container's limit if that is less."""
     found = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     for file in MEMORY_LIMITS:
         with suppress(OSError, ValueError):  # no such group, or no limit in it
@@ -96,14 +96,14 @@ def memory_available_bytes() -> int:
 
 @cache
 def _statm() -> int:
-    """Open for good: memory must be known when there is no descriptor left."""
+    """Open the file for good: memory must be known even when no descriptor is left."""
     return os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
 
 
 def memory_bytes() -> int:
-    """What the process has that the kernel cannot take back; 0 where nobody says."""
+    """Return the process's memory that the kernel cannot reclaim; 0 where it is unknown."""
     try:
         _, resident, shared, *_ = os.pread(_statm(), STATM_BYTES_MAX, 0).split()
     except OSError:
-        return 0  # not Linux: nothing is known, and so nothing is short
+        return 0  # not Linux: unknown, so no alarm
     return (int(resident) - int(shared)) * os.sysconf("SC_PAGE_SIZE")

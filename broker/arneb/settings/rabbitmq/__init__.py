@@ -1,7 +1,7 @@
-"""rabbitmq.conf: RabbitMQ's own file, understood.
+"""rabbitmq.conf: reads RabbitMQ's own configuration file.
 
-The rule: what comes of it is what a TOML file would have said; nothing else knows of it.
+The rule: the result is what a TOML file would contain; no other package knows of rabbitmq.conf.
 
-Read in this order: ``conf`` (the keys), ``values`` (their texts), ``file`` (what has come of them
-so far), then the keys that need more than a line: ``tls``, ``vhosts``; and ``ignored``.
+Read in this order: ``conf`` (the keys), ``values`` (parsing values), ``file`` (the settings so
+far), then the keys that need more than a line: ``tls``, ``vhosts``; and ``ignored``.
 """

@@ -1,7 +1,7 @@
-"""rabbitmq.conf: RabbitMQ's own file, as the settings that it comes to here.
+"""rabbitmq.conf: translates RabbitMQ's own file into our settings.
 
-The rule: a key is taken, or it is ignored and said so with the reason, or it is refused; nothing is
-ignored silently, and a value that cannot be is refused with the line where it stands.
+The rule: a key is translated, or ignored and reported with the reason, or refused; nothing is
+ignored silently, and an impossible value is refused with its line number.
 """
 
 import re
@@ -139,7 +139,7 @@ def _log_dir(file: ConfFile, _: str, value: str) -> None:
 
 
 def _part(dotted: str, port: int, part: int) -> Take:
-    """One half of an address, the other being what it was, or usual."""
+    """Take one half of an address; the other half stays as it was, or is the default."""
 
     def take(file: ConfFile, _: str, value: str) -> None:
         before = file.get(dotted)
@@ -176,7 +176,7 @@ def _claim(file: ConfFile, rest: str, value: str) -> None:
 
 
 def _expected(only: str, why: str) -> Take:
-    """A key that may say one thing only."""
+    """Take a key that may have one value only."""
 
     def take(file: ConfFile, _: str, value: str) -> None:
         if value != only:
@@ -271,7 +271,7 @@ TAKEN: Final[Mapping[str, Take]] = {
     "prometheus.return_per_object_metrics": setting("metrics.per_object", flag_in),
     "management.http.max_body_size": setting("http.body_bytes_max", parse_bytes),
 }
-"""What becomes of a key; with a star, also of all that begin so."""
+"""How each key is translated; a star stands for any rest of the key."""
 
 
 def translate(
@@ -280,8 +280,8 @@ def translate(
     memory_bytes: Callable[[], int],
     first_user: Mapping[str, Any] | None = None,
 ) -> Translation:
-    """The settings that a file comes to. ``where`` names it in errors. ``first_user`` is the one of
-    the first start unless the file names another. Raises :class:`ConfigInvalid`."""
+    """Translate a file's text; ``where`` names the file in errors. ``first_user`` is the first
+    start's user unless the file names another. Raises :class:`ConfigInvalid`."""
     file = ConfFile(memory_bytes)
     file.user = dict(first_user or {})
     for number, line in enumerate(text.splitlines(), 1):
@@ -323,7 +323,7 @@ def _take(file: ConfFile, key: str, value: str) -> None:
 
 
 def _finish(file: ConfFile) -> None:
-    """What follows from several keys together."""
+    """Set what follows from several keys together."""
     if file.user or file.loopback:
         name = file.user.get("name", "guest")
         is_local = file.user.get("loopback_only", name == "guest")
@@ -337,7 +337,7 @@ def _finish(file: ConfFile) -> None:
             user["tags"] = file.tags
         file.set("amqp.users", [user])
     if file.users:
-        # RabbitMQ's own first user is there beside those.
+        # RabbitMQ makes its default user beside those.
         first = file.get("amqp.users") or [
             {"name": "guest", "password": "guest", "loopback_only": True}
         ]
@@ -355,7 +355,7 @@ def _finish(file: ConfFile) -> None:
     for table in ("amqp.tls", "http.tls"):
         finish_tls(file, table)
     if file.get("http.tls.listen") and file.get("http.listen") is None:
-        file.set("http.listen", "off")  # as RabbitMQ, which then has the one for TLS alone
+        file.set("http.listen", "off")  # as in RabbitMQ, which then listens for TLS only
     if file.claims:
         order = sorted(file.claims.items(), key=lambda each: (len(each[0]), each[0]))
         file.set("logins.oauth.username_claims", [claim for _, claim in order])
@@ -370,7 +370,7 @@ def _unknown(key: str) -> str:
 
 
 def read_files(path: Path) -> str:
-    """The text of a file, or of all files ``*.conf`` of a directory in the order of their names.
+    """Return the text of a file, or of all ``*.conf`` files in a directory, in order of name.
     Raises :class:`ConfigInvalid`."""
     files = sorted(path.glob("*.conf")) if path.is_dir() else [path]
     try:

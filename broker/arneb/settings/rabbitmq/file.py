@@ -1,7 +1,7 @@
-"""A file rabbitmq.conf as it is read: what it has come to so far.
+"""A file rabbitmq.conf while it is read: the settings so far.
 
-The rule: what a key sets stands where a TOML file would have it; what several keys say together is
-kept apart until all of them are read.
+The rule: a key's setting is stored where a TOML file would have it; keys that only together make a
+setting are kept apart until all of them are read.
 """
 
 from collections.abc import Callable
@@ -14,12 +14,12 @@ Table = dict[str, Any]
 
 @dataclass
 class Translation:
-    """What a file comes to."""
+    """The result of translating a file."""
 
     table: Table = field(default_factory=dict, repr=False)
-    """Settings, as they would stand in a TOML file."""
+    """Settings, as a TOML file would have them."""
     notes: list[str] = field(default_factory=list)
-    """What is ignored, one line each."""
+    """One line for each key ignored."""
 
 
 class ConfFile:
@@ -45,7 +45,7 @@ class ConfFile:
         return f"<ConfFile, {len(self.users)} more users>"  # no values: some are secret
 
     def set(self, dotted: str, value: Any) -> None:
-        """One setting."""
+        """Set one setting."""
         table = self.result.table
         *tables, name = dotted.split(".")
         for each in tables:
@@ -59,12 +59,12 @@ class ConfFile:
         return None if table == {} else table
 
     def note(self, key: str, why: str) -> None:
-        """Something is ignored."""
+        """Note that a key is ignored."""
         self.result.notes.append(f"{key} is ignored: {why}")
 
 
 Take = Callable[[ConfFile, str, str], None]
-"""Takes a value; the text in between is what the key ends in."""
+"""Takes the file, the rest of the key after its fixed part, and the value."""
 
 
 def setting(dotted: str, read: Callable[[str], Any]) -> Take:

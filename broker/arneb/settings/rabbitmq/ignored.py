@@ -1,6 +1,7 @@
-"""Ignored keys of rabbitmq.conf: what means nothing here, each with the reason that is told.
+"""Ignored keys of rabbitmq.conf: keys that mean nothing here, each with the reason to report.
 
-The rule: what would change what clients or operators see is not ignored but taken or refused.
+The rule: a key that would change what clients or operators see is never ignored, but translated or
+refused.
 """
 
 from collections.abc import Mapping
@@ -93,4 +94,4 @@ IGNORED: Final[Mapping[str, str]] = {
     "shovel.": "shovels are parameters",
     "auth_cache.cache_ttl": "[logins.http] cache_s says how long answers count",
 }
-"""Keys that mean nothing here, by how they begin, each with the reason."""
+"""Prefixes of keys that mean nothing here, each with the reason."""

@@ -1,6 +1,6 @@
 """TLS in rabbitmq.conf: the options of a listener, whose names are the same for each.
 
-The rule: without ``verify_peer`` no client is asked for a certificate, whatever else is said.
+The rule: without ``verify_peer`` no client is asked for a certificate, whatever other keys say.
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ VERSIONS: Final[Mapping[str, str]] = {
 }  # fmt: skip
 
 OLD: Final = frozenset({"TLSv1", "TLSv1.1"})
-"""Versions that are not spoken here."""
+"""Versions that are not supported here."""
 
 
 def tls_options(table: str) -> dict[str, Take]:
-    """The options of a listener for TLS."""
+    """Return how to take the options of a TLS listener."""
 
     def verify(file: ConfFile, _: str, value: str) -> None:
         if one_of({"verify_peer": "peer", "verify_none": "none"})(value) == "peer":
@@ -30,7 +30,7 @@ def tls_options(table: str) -> dict[str, Take]:
         file.versions.setdefault(table, set()).add(one_of(VERSIONS)(value))
 
     def cipher(file: ConfFile, _: str, value: str) -> None:
-        if not value.startswith("TLS_"):  # those of TLS 1.3 are all spoken
+        if not value.startswith("TLS_"):  # all ciphers of TLS 1.3 are always on
             file.ciphers.setdefault(table, []).append(value)
 
     return {
@@ -46,12 +46,12 @@ def tls_options(table: str) -> dict[str, Take]:
 
 
 def finish_tls(file: ConfFile, table: str) -> None:
-    """What the options of a listener come to together."""
+    """Set what follows from a TLS listener's options together."""
     tls = file.get(table)
     if not tls:
         return
     if table not in file.verifies:
-        # Without verify_peer the authorities are not asked about anybody.
+        # Without verify_peer the authorities are not used.
         tls.pop("client_ca", None)
         tls.pop("require_client_certificate", None)
     if tls.get("listen", "off") == "off":

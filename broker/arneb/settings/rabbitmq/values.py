@@ -1,6 +1,6 @@
-"""Values of rabbitmq.conf: texts as what they mean.
+"""Values of rabbitmq.conf: texts parsed into values.
 
-The rule: a text that means nothing is a :class:`ValueError` that says what was expected.
+The rule: an invalid text raises a :class:`ValueError` that says what was expected.
 """
 
 import re
@@ -12,41 +12,41 @@ NO_LIMIT: Final = frozenset({"infinity", "undefined", "unlimited"})
 
 
 def whole_in(value: str) -> int:
-    """A whole number. Raises :class:`ValueError`."""
+    """Parse a whole number. Raises :class:`ValueError`."""
     if not re.fullmatch(r"-?\d+", value):
         raise ValueError(f"expected a whole number, got {value!r}")
     return int(value)
 
 
 def limit_in(value: str) -> int:
-    """A number, or -1 for none. Raises :class:`ValueError`."""
+    """Parse a whole number, or -1 for no limit. Raises :class:`ValueError`."""
     return -1 if value in NO_LIMIT else whole_in(value)
 
 
 def part_in(value: str) -> float:
-    """A fraction. Raises :class:`ValueError`."""
+    """Parse a fraction. Raises :class:`ValueError`."""
     return float(value)
 
 
 def flag_in(value: str) -> bool:
-    """True or false. Raises :class:`ValueError`."""
+    """Parse true or false. Raises :class:`ValueError`."""
     if value not in ("true", "false", "on", "off"):
         raise ValueError(f"expected true or false, got {value!r}")
     return value in ("true", "on")
 
 
 def seconds_in(value: str) -> float:
-    """Milliseconds, as seconds; 0: never. Raises :class:`ValueError`."""
+    """Convert milliseconds to seconds; 0 is never. Raises :class:`ValueError`."""
     return 0.0 if value in NO_LIMIT else whole_in(value) / 1000
 
 
 def path_in(value: str) -> str:
-    """A path, as it is from everywhere. Raises :class:`ValueError`."""
+    """Return the absolute path."""
     return str(Path(value).absolute())
 
 
 def one_of(known: Mapping[str, str]) -> Callable[[str], str]:
-    """A reader that takes these words, and gives what they mean."""
+    """Return a parser that accepts these words and returns their meanings."""
 
     def read(value: str) -> str:
         if value not in known:
@@ -57,7 +57,7 @@ def one_of(known: Mapping[str, str]) -> Callable[[str], str]:
 
 
 def address_in(value: str) -> str:
-    """Where to listen, as our own settings have it."""
+    """Return where to listen, as our own settings write it."""
     if value == "none":
         return "off"
     host, colon, port = value.rpartition(":")

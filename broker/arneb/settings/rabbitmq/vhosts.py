@@ -1,6 +1,6 @@
-"""What new vhosts have, as rabbitmq.conf says it: limits, operator policies and a queue type.
+"""Defaults of new vhosts in rabbitmq.conf: limits, operator policies and a queue type.
 
-The rule: each group of keys is one table of ours, in the order in which the file names them first.
+The rule: each group of keys is one of our tables, in the order in which the file first names them.
 """
 
 import re
@@ -23,11 +23,11 @@ UNITS_MS: Final[Mapping[str, int]] = {
     "": 1, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000,
     "f": 1_209_600_000,
 }  # fmt: skip
-"""Of durations, as RabbitMQ's files have them; without one they are milliseconds."""
+"""Units of durations in RabbitMQ's files; without a unit they are milliseconds."""
 
 
 def milliseconds_in(value: str) -> int:
-    """A duration such as ``30m`` or ``1h30m``. Raises :class:`ValueError`."""
+    """Parse a duration such as ``30m`` or ``1h30m``. Raises :class:`ValueError`."""
     parts = re.findall(r"(\d+)([a-z]*)", value)
     if "".join(map("".join, parts)) != value or not parts:
         raise ValueError(f"expected a duration, got {value!r}")
@@ -37,14 +37,14 @@ def milliseconds_in(value: str) -> int:
 
 
 def lifetime_in(value: str) -> int:
-    """A duration that is one. Raises :class:`ValueError`."""
+    """Parse a duration of at least a millisecond. Raises :class:`ValueError`."""
     if (found := milliseconds_in(value)) < 1:
         raise ValueError(f"expected at least a millisecond, got {value!r}")
     return found
 
 
 def pattern_in(value: str) -> str:
-    """A regular expression. Raises :class:`ValueError`."""
+    """Check a regular expression. Raises :class:`ValueError`."""
     try:
         check_pattern(value)
     except InvalidAccess as error:
@@ -76,14 +76,14 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
 
 
 def default_limits(file: ConfFile, rest: str, value: str) -> None:
-    """``default_limits.vhosts.$ID.KEY``."""
+    """Take ``default_limits.vhosts.$ID.KEY``."""
     group, _, key = rest.rpartition(".")
     name, read = LIMITS[key]
     _table(file, "amqp.default_limits", "default_limits.vhosts.", group)[name] = read(value)
 
 
 def default_policies(file: ConfFile, rest: str, value: str) -> None:
-    """``default_policies.operator.$ID.KEY``."""
+    """Take ``default_policies.operator.$ID.KEY``."""
     group, _, key = rest.partition(".")
     if (why := WITHOUT_EFFECT.get(key.partition(".")[0])) is not None:
         file.note(f"default_policies.operator.{rest}", why)
