@@ -1,9 +1,9 @@
-"""Accepting: connections are taken as long as the broker itself has descriptors to go on with.
+"""Accepting: connections are accepted as long as the broker keeps descriptors for itself.
 
-The rule: a connection that would take one of the last descriptors is closed again at once, and a
-listener that cannot accept at all pauses. So clients who are here go on as if nothing were, and
-the log has one line a second about it at most. In each pass of the loop several are taken, or a
-crowd would keep everybody else in the system's queue for as many passes as it has members.
+The rule: a connection that would take one of the last descriptors is closed at once, and a listener
+that cannot accept at all pauses. Connected clients notice nothing, and the log has at most one line
+a second about it. Each pass of the loop accepts several connections; accepting only one would make
+a new client wait one pass for each connection before it in the system's queue.
 """
 
 import errno
@@ -20,29 +20,30 @@ import trio
 LOGGER: Final = logging.getLogger(__name__)
 
 RESERVED_MAX: Final = 32
-"""Descriptors that no client gets: for the store to be opened again after a failing disk, for
-copies, and for what the interpreter opens by itself."""
+"""Descriptors that no client gets: for reopening the store after a disk failure, for copies, and
+for what the interpreter opens by itself."""
 
 RESERVED_PART: Final = 4
-"""Of a very small limit only this part of it is reserved."""
+"""Of a very small limit, at most one descriptor in this many is reserved."""
 
 REFUSED_PAUSE_S: Final = 0.01
-"""Whoever is refused comes again at once; so many a second are enough."""
+"""The pause after a refusal. Refused clients reconnect at once; refusing 100 a second is enough."""
 
 CAPACITY_PAUSE_S: Final = 0.1
 LOG_EVERY_S: Final = 1.0
 
 TAKEN_MORE: Final = 63
-"""Connections that are taken after one in the same pass. To begin to serve so many takes some 20
-ms, once: a crowd whose members come again as soon as they are sent away is faster than less."""
+"""How many more connections one pass accepts after the first. Starting to serve this many takes
+some 20 ms, once; with fewer, clients that reconnect as soon as they are refused come faster than
+they are accepted."""
 
 CAPACITY: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 """What :meth:`trio.SocketListener.accept` raises when there is nothing left to accept with."""
 
 
 def is_reserved(descriptor: int) -> bool:
-    """Whether so high a descriptor is one of the last. The system gives out the lowest that is
-    free, so its number says how many are in use at least."""
+    """Whether a descriptor is one of the last. The system gives out the lowest free number, so the
+    number says how many are in use at least."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return False
@@ -50,7 +51,7 @@ def is_reserved(descriptor: int) -> bool:
 
 
 class RefusalLog:
-    """Says how many connections were refused, now and then."""
+    """Logs how many connections were refused, once a second at most."""
 
     def __init__(self, now_s: Callable[[], float] = trio.current_time) -> None:
         self._now_s = now_s
@@ -61,7 +62,7 @@ class RefusalLog:
         return f"<RefusalLog {self._count} not told of>"
 
     def refused(self, why: str) -> None:
-        """One more."""
+        """Count one refused connection."""
         self._count += 1
         now_s = self._now_s()
         if now_s - self._said_s >= LOG_EVERY_S:
@@ -70,7 +71,7 @@ class RefusalLog:
 
 
 class CarefulListener(trio.abc.Listener[trio.SocketStream]):
-    """A listener of a server."""
+    """A listener that keeps descriptors in reserve."""
 
     def __init__(
         self,
@@ -79,7 +80,7 @@ class CarefulListener(trio.abc.Listener[trio.SocketStream]):
         is_reserved: Callable[[int], bool] = is_reserved,
         more: socket.socket | None = None,
     ) -> None:
-        """``more``: the socket that ``inner`` listens at, by which more are taken at once."""
+        """``more`` is the socket of ``inner``, for accepting more connections at once."""
         self._inner = inner
         self._log = log
         self._is_reserved = is_reserved
@@ -88,7 +89,7 @@ class CarefulListener(trio.abc.Listener[trio.SocketStream]):
 
     @classmethod
     def of(cls, sock: socket.socket, log: RefusalLog) -> Self:
-        """The listener of a socket that listens."""
+        """Return the listener of a socket that listens."""
         inner = trio.SocketListener(trio.socket.from_stdlib_socket(sock))
         return cls(inner, log, more=sock)
 
@@ -100,7 +101,7 @@ class CarefulListener(trio.abc.Listener[trio.SocketStream]):
         return self._inner.socket
 
     async def accept(self) -> trio.SocketStream:
-        """The next connection that there is room for. Not each time a checkpoint."""
+        """Return the next connection that there is room for. Not always a checkpoint."""
         while True:
             if self._taken:
                 stream = self._taken.popleft()
@@ -121,16 +122,16 @@ class CarefulListener(trio.abc.Listener[trio.SocketStream]):
             await trio.sleep(REFUSED_PAUSE_S)
 
     def _take_more(self) -> None:
-        """Take those that have come as well, as many as one pass has time for."""
+        """Accept the connections already waiting, as many as one pass has time for."""
         if self._more is None:
             return
-        with suppress(OSError):  # nobody is left, or what is wrong is seen by the next accept
+        with suppress(OSError):  # none is left, or the next accept sees the error
             while len(self._taken) < TAKEN_MORE:
                 sock, _ = self._more.accept()
                 self._taken.append(trio.SocketStream(trio.socket.from_stdlib_socket(sock)))
 
     async def aclose(self) -> None:
-        """Close the socket, and who was taken and not served."""
+        """Close the socket, and the connections accepted but not yet served."""
         while self._taken:
             await trio.aclose_forcefully(self._taken.pop())
         await self._inner.aclose()

@@ -1,7 +1,7 @@
-"""Access: who may use which port, in words for whoever starts the broker.
+"""Access: who may use which port, in words for the operator who starts the broker.
 
-The rule: what is said follows from the settings by which the frontends themselves go, so that
-nobody believes a port to be shut that is open.
+The rule: the words follow from the same settings that the frontends use, so that nobody believes
+an open port to be closed.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,13 +15,13 @@ from arneb_core.access.tables import Tables
 from arneb_pulsar.authentication.passwords import ShutOut
 
 NAMED_MAX: Final = 10
-"""Users whom one line names."""
+"""The most users that one line names."""
 
 EVERYBODY = "open to everyone who can reach it"
 
 
 def access(config: Config, users: Tables) -> Iterator[str]:
-    """One line for each port that is on."""
+    """Yield one line for each port that is on."""
     methods = config.pulsar.authentication.methods
     rights = "; roles need rights" if config.access.authorization.enabled else ""
     if _on(config.amqp.listen, config.amqp.tls.listen):
@@ -45,13 +45,13 @@ def access(config: Config, users: Tables) -> Iterator[str]:
 
 
 def shut_out(config: Config, lines: Sequence[ShutOut]) -> Iterator[str]:
-    """One line for each line of a file of passwords that lets nobody in."""
+    """Yield one line for each unusable line of the password file."""
     for each in lines:
         yield f"pulsar.authentication: {config.pulsar.authentication.basic_file}: {each}"
 
 
 def has_named(users: Tables) -> bool:
-    """There are users whom somebody has named: everybody knows the password of guest."""
+    """Whether there is any user besides ``guest`` with the password that everybody knows."""
     return any(
         each.name != GUEST.name or not each.password.admits(GUEST.password)
         for each in users.rows(User)
@@ -76,7 +76,7 @@ def _named(config: Config, users: Sequence[User]) -> str:
 
 
 def _guests(config: Config) -> str:
-    """``guest`` is let in as long as nobody else can come."""
+    """Describe ``guest``, who may log in while there is no other user."""
     return f"password of guest{' from this machine' * config.amqp.is_loopback_only(GUEST.name)}"
 
 
@@ -85,12 +85,12 @@ def _proofs(methods: Sequence[str]) -> str:
 
 
 def _proofs_over_http(methods: Sequence[str]) -> str:
-    """Certificates do not come that way."""
+    """Describe authentication over HTTP, where client certificates are not used."""
     left = [each for each in methods if each != "tls"]
     return "open to nobody" if methods and not left else _proofs(left)
 
 
 def _opened(methods: Sequence[str], metrics: bool, *paths: str) -> str:
-    """What is open to others all the same."""
+    """Describe the paths that are open to everyone all the same."""
     opened = [*paths, *(["/metrics"] if metrics else [])]
     return f"; open to everyone: {', '.join(opened)}" if methods and opened else ""

@@ -1,8 +1,8 @@
-"""Certificates: what the TLS listeners of a broker show, read again when their files change.
+"""Certificates: those of a broker's TLS listeners, read again when their files change.
 
-The rule: a connection keeps what it began with, new ones get what is there now, and files that
-cannot be used change nothing. Files are looked at every few seconds, and read when they have not
-changed between two looks: certificate and key are seldom written at the same moment.
+The rule: a connection keeps the certificate it began with, new ones get the current one, and files
+that cannot be used change nothing. Files are checked every few seconds, and read once they stayed
+the same between two checks: certificate and key are seldom written at the same moment.
 """
 
 import logging
@@ -21,25 +21,25 @@ from arneb.settings.tls import NO_FILE, TlsConfig, expires_at, read_tls
 LOGGER: Final = logging.getLogger(__name__)
 
 LOOK_S: Final = 2.0
-"""Between two looks at the files; what was renewed is shown within twice as long."""
+"""The time between two checks of the files; a renewed certificate is used within twice that."""
 
 WARNED_BEFORE: Final = timedelta(days=30)
-"""So long before a certificate ends the log says so, at the start and once a day."""
+"""How long before a certificate expires the log starts to warn, at the start and once a day."""
 
 Seen = tuple[tuple[int, int, int] | None, ...]
-"""When each file was written, how large it is and which it is; None = it is not there."""
+"""The modification time, size and inode of each file; None = it does not exist."""
 
 
 @dataclass(slots=True)
 class _Listener:
-    """What one listener shows."""
+    """One listener's certificate and files."""
 
     name: str
     config: TlsConfig
     handshakes: Handshakes
     expires: datetime | None
     read: Seen
-    """The files as they were when they were read, or found to be of no use."""
+    """The files as they were when they were last read, or found unusable."""
     looked: Seen
 
     def __repr__(self) -> str:
@@ -47,14 +47,14 @@ class _Listener:
 
 
 class Certificates:
-    """The certificates of one broker, by the names of its listeners."""
+    """The certificates of one broker, by listener name."""
 
     def __init__(
         self,
         configs: Mapping[str, TlsConfig],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Raises :class:`ValueError` that names the listener."""
+        """Raises a :class:`ValueError` that names the listener."""
         self._now = now
         self._warned: datetime | None = None
         self._listeners: dict[str, _Listener] = {}
@@ -71,18 +71,18 @@ class Certificates:
         return f"<Certificates of {', '.join(self._listeners) or 'nothing'}>"
 
     def handshakes(self, name: str) -> Handshakes:
-        """Begins TLS for a listener, with what it shows now."""
+        """Return the handshakes of a listener, with its current certificate."""
         return self._listeners[name].handshakes
 
     @property
     def expiries(self) -> Mapping[str, datetime]:
-        """When the certificate of each listener ends."""
+        """When the certificate of each listener expires."""
         found = self._listeners.values()
         return {each.name: each.expires for each in found if each.expires is not None}
 
     async def follow(self, name: str, config: Config) -> None:
-        """Read the files of a listener again, which may be others now. Raises :class:`ValueError`
-        with what is wrong; then what was, holds on."""
+        """Read a listener's files again; their names may have changed. Raises :class:`ValueError`
+        with the reason, and then keeps the previous ones."""
         listener = self._listeners[name]
         was, listener.config = listener.config, config.tls.get(name, listener.config)
         if error := await self._read(listener):
@@ -90,14 +90,14 @@ class Certificates:
             raise ValueError(error)
 
     async def watch(self) -> NoReturn:
-        """Look at the files until cancelled."""
+        """Check the files until cancelled."""
         while True:
             self.warn()
             await trio.sleep(LOOK_S)
             await self.look()
 
     async def look(self) -> None:
-        """Read the files that have changed before the last look, and not since."""
+        """Read the files that changed before the previous check, and not since."""
         for each in self._listeners.values():
             seen = await trio.to_thread.run_sync(_look, each.config)
             settled = seen == each.looked
@@ -106,7 +106,7 @@ class Certificates:
                 await self._read(each)
 
     def warn(self) -> None:
-        """Say which certificates end soon, once a day."""
+        """Log which certificates expire soon, once a day."""
         now = self._now()
         if self._warned is not None and now - self._warned < timedelta(days=1):
             return
@@ -121,7 +121,7 @@ class Certificates:
                 )  # fmt: skip
 
     async def _read(self, listener: _Listener) -> str:
-        """What is wrong with the files, if they cannot be used."""
+        """Read the files; return what is wrong if they cannot be used."""
         seen = await trio.to_thread.run_sync(_look, listener.config)
         try:
             context = await trio.to_thread.run_sync(read_tls, listener.config)

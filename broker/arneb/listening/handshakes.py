@@ -1,8 +1,8 @@
-"""Handshakes: TLS is begun without holding anybody up.
+"""Handshakes: TLS begins without holding up other connections.
 
-The rule: what takes milliseconds, a signature with the server's key or a client's certificate to
-be looked at, is done by a thread, a few at a time; the event loop carries bytes. A client that was
-here before brings a ticket and needs neither.
+The rule: what takes milliseconds, signing with the server's key or checking a client's certificate,
+is done in threads, a few at a time; the event loop only moves bytes. A returning client presents a
+session ticket and needs neither.
 """
 
 import socket
@@ -15,11 +15,11 @@ import trio
 from arneb_core.api.tls_records import TlsRecords
 
 THREADS: Final = 2
-"""Handshakes worked at at once. With a key of 4096 bits each takes 8 ms of a processor, which the
-event loop needs too; whoever else comes waits in line, and only for those."""
+"""Handshakes computed at the same time. With a 4096-bit key, each takes 8 ms of CPU time, which the
+event loop needs too; further handshakes wait for these only."""
 
 READ_BYTES: Final = 16 * 1024
-"""Read at once from a client that is not known yet; a hello is a tenth of that."""
+"""The most bytes of one read during a handshake; a hello has a tenth of that."""
 
 
 class Handshakes:
@@ -33,24 +33,25 @@ class Handshakes:
         return f"<Handshakes, {self._limiter.borrowed_tokens} of {THREADS} threads at work>"
 
     def use(self, context: ssl.SSLContext) -> None:
-        """Clients who come from now on get this one, with another certificate; whoever is here
-        keeps what was agreed on."""
+        """Use another context, with another certificate, for new connections; existing ones keep
+        theirs."""
         self._context = context
 
     async def secure(self, transport: trio.SocketStream) -> trio.SSLStream[trio.SocketStream]:
-        """Shake hands; what is said inside from now on. Raises :class:`trio.BrokenResourceError`
-        when the client does not, and may take for ever when it says nothing."""
+        """Do the handshake and return the encrypted stream. Raises
+        :class:`trio.BrokenResourceError` when the client fails it; waits for ever when the client
+        sends nothing."""
         begun = _Begun(self._context)
-        # trio asks a context for no more than this, and finds nothing left to be done.
+        # trio uses nothing else of a context, and finds the handshake done.
         context = cast(ssl.SSLContext, begun)
-        # Clients close without a word, which HTTP's are known for.
+        # Many clients, HTTP clients above all, close without TLS's closing alert.
         stream = trio.SSLStream(transport, context, server_side=True, https_compatible=True)
         await self._shake(begun, transport)
         await stream.do_handshake()
         return stream
 
     async def records(self, transport: trio.SocketStream) -> TlsRecords:
-        """The same for whoever reads and writes the socket itself."""
+        """Do the handshake for a caller that reads and writes the socket itself."""
         begun = _Begun(self._context)
         begun.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO(), server_side=True)
         await self._shake(begun, transport)
@@ -65,7 +66,7 @@ class Handshakes:
             _acknowledge_now(transport.socket)
 
     async def _step(self, begun: "_Begun", transport: trio.SocketStream) -> bool:
-        """Do what can be done with what has come; whether that was the last of it."""
+        """Process the bytes received so far; return whether the handshake is complete."""
         if not begun.incoming.pending:
             return False
         try:
@@ -76,14 +77,14 @@ class Handshakes:
         except ssl.SSLError as error:
             raise trio.BrokenResourceError("no handshake") from error
         finally:
-            # An answer, tickets, or what the client has done wrong.
+            # An answer, tickets, or an alert.
             if begun.outgoing.pending:
                 await transport.send_all(begun.outgoing.read())
 
 
 class _Begun:
-    """One TLS session, where trio thinks it gets a context: it makes the session's parts, and here
-    they stay at hand."""
+    """One TLS session, passed to trio as its context: trio makes the session's parts through it,
+    and it keeps them accessible."""
 
     incoming: ssl.MemoryBIO
     outgoing: ssl.MemoryBIO
@@ -99,14 +100,15 @@ class _Begun:
         server_side: bool,
         server_hostname: str | None = None,
     ) -> ssl.SSLObject:
-        """The session over these."""
+        """Return the session over these buffers."""
         self.incoming, self.outgoing = incoming, outgoing
         self.tls = self._context.wrap_bio(incoming, outgoing, server_side, server_hostname)
         return self.tls
 
 
 def _acknowledge_now(sock: trio.socket.SocketType) -> None:
-    """Tell the peer's kernel at once what has come. One that gathers small writes (Nagle) lets the
-    client's next word wait for that, and ours would wait 40 ms for something to send along."""
+    """Have our kernel acknowledge received bytes at once. A peer with Nagle's algorithm holds back
+    the client's next small write until then, and our kernel would delay the acknowledgement by 40
+    ms, to send it with data."""
     with suppress(OSError, AttributeError):  # not on every system; and the client may be gone
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)

@@ -1,7 +1,7 @@
 """Listeners: the sockets of the broker's servers, bound before anything else is touched.
 
-The rule: every port is taken before the data directory is opened, so a port in use is
-refused with nothing changed, and clients that connect while the store opens simply wait.
+The rule: every port is bound before the data directory is opened, so a port in use is an error that
+changes nothing, and clients that connect while the store opens simply wait.
 """
 
 import errno
@@ -23,22 +23,22 @@ EVERYWHERE: Final[Mapping[str, Sequence[Place]]] = {
     "*": ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")),
     "::": ((socket.AF_INET6, "::"), (socket.AF_INET, "0.0.0.0")),
 }
-"""What stands for every address of the machine, of both families, as in RabbitMQ."""
+"""The hosts that stand for every address of the machine, as in RabbitMQ."""
 
 LOOPBACKS: Final[Sequence[Place]] = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 
 NO_IPV6: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
-"""What a system says that has no IPv6, or has it turned off."""
+"""The errors of a system without IPv6, or with IPv6 turned off."""
 
 BACKLOG: Final = 0xFFFF
-"""Clients that wait to be accepted; the system has a bound of its own."""
+"""Connections that may wait to be accepted; the system has a limit of its own."""
 
 PORT_TRIES: Final = 16
-"""Until a port that the system chose for one address is free at the others."""
+"""Tries to find a port that the system chose for one address and that is free at the others."""
 
 
 class BindFailed(Exception):
-    """A listener's address cannot be had; the text is one line for the user."""
+    """A listener's address cannot be bound; the text is one line for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,11 @@ class Listeners:
 
     by_name: Mapping[str, Sequence[CarefulListener]] = field(default_factory=dict)
     _told: Mapping[str, list[Address]] = field(default_factory=dict)
-    """Where those listen that another has."""
+    """The addresses of listeners whose sockets belong to another object."""
 
     @classmethod
     async def bind(cls, wanted: Mapping[str, Listen]) -> Self:
-        """Bind every port that is on. Raises :class:`BindFailed`, and then holds none."""
+        """Bind every port that is on. Raises :class:`BindFailed`, with every port closed again."""
         bound: dict[str, Sequence[CarefulListener]] = {}
         log = RefusalLog()
         try:
@@ -64,15 +64,15 @@ class Listeners:
         return cls(bound)
 
     def addresses(self, name: str) -> list[Address]:
-        """Where the listener really listens, port 0 resolved."""
+        """Return where the listener really listens, with port 0 resolved."""
         if (told := self._told.get(name)) is not None:
             return told
         names = [listener.socket.getsockname() for listener in self.by_name[name]]
         return [Address(host, port) for host, port, *_ in names]
 
     def without_sockets(self, *others: str) -> "Listeners":
-        """The same names and addresses, but for ``others``, for a broker to which another hands
-        over the clients."""
+        """Return the same names and addresses without ``others`` and without sockets, for a broker
+        whose clients are handed over."""
         told = {name: self.addresses(name) for name in self.by_name if name not in others}
         return Listeners(dict.fromkeys(told, ()), told)
 
@@ -85,7 +85,7 @@ class Listeners:
 
 
 async def _bind(name: str, address: Address, log: RefusalLog) -> list[CarefulListener]:
-    """One listener for each address that ``address`` stands for, all at one port."""
+    """Bind one listener for each address that ``address`` stands for, all at one port."""
     try:
         places = await _places(address.host)
         for _ in range(PORT_TRIES):
@@ -99,7 +99,7 @@ async def _bind(name: str, address: Address, log: RefusalLog) -> list[CarefulLis
 
 
 async def _places(host: str) -> list[Place]:
-    """Family and address of everything that ``host`` stands for, each once."""
+    """Return family and address of everything that ``host`` stands for, each once."""
     if host in EVERYWHERE:
         return list(EVERYWHERE[host])
     found: dict[Place, None] = {}
@@ -110,13 +110,13 @@ async def _places(host: str) -> list[Place]:
         if family in (socket.AF_INET, socket.AF_INET6):
             found[family, str(name[0])] = None
     if host == "localhost":
-        # Whatever the hosts file says: clients try one address or the other.
+        # Both, whatever the hosts file says: clients try one address or the other.
         found.update(dict.fromkeys(LOOPBACKS))
     return list(found)
 
 
 def _listen(places: Sequence[Place], port: int) -> list[socket.socket]:
-    """Listen at all of ``places``; without IPv6 on this machine, at the others."""
+    """Listen at all of ``places``; on a machine without IPv6, at the IPv4 ones."""
     bound: list[socket.socket] = []
     refused: OSError | None = None
     try:
@@ -145,7 +145,7 @@ def _socket(family: int, host: str, port: int) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            # Beside one for IPv4: what one socket takes for both is the system's to choose.
+            # IPv4 has a socket of its own; whether one serves both depends on the system.
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         sock.bind((host, port))
         sock.listen(BACKLOG)
@@ -160,7 +160,7 @@ class _PortTaken(Exception):
 
 
 def _reason(error: OSError) -> str:
-    """The operating system's words alone; trio and socket put the address around them."""
+    """Return the operating system's words alone, without the address that trio and socket add."""
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or str(error)
