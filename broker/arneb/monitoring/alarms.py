@@ -1,7 +1,7 @@
-"""Alarms: memory and disk, looked at now and then, and declared short when they are.
+"""Alarms: memory and disk are checked at intervals, and an alarm is raised when one is short.
 
-The rule: an alarm follows from a level and a watermark and from nothing else, so an operator sets
-and clears one by moving the watermark, as with RabbitMQ, and a restart begins with the file's.
+The rule: an alarm depends only on a level and a watermark, so an operator raises and clears one by
+moving the watermark, as with RabbitMQ; a restart begins with the file's watermarks.
 """
 
 import logging
@@ -31,8 +31,8 @@ class AlarmStatistics:
     disk_free_bytes: int
     disk_free_min_bytes: int
     log_trim_alarm: str
-    """Why a replicated log is not trimmed any more; empty if nothing is wrong, or there is none.
-    Nobody is blocked by that."""
+    """Why a replicated log is no longer trimmed; empty if it is, or if there is none. This blocks
+    nobody."""
 
 
 class Alarms:
@@ -54,10 +54,10 @@ class Alarms:
         self._path = path
         self._available = available()
         self._read = read
-        self._levels = Levels(0, 1 << 62)  # nothing is short before it was looked at
+        self._levels = Levels(0, 1 << 62)  # nothing is short before the first check
         self._log_answers = True
         self.log_trim_alarm: Callable[[], str] = str
-        """Asks whoever knows why a replicated log is not trimmed any more."""
+        """Returns why a replicated log is no longer trimmed; empty if nothing is wrong."""
 
     def __repr__(self) -> str:
         return f"<Alarms {self.resource_alarms!r} {self._levels}>"
@@ -76,30 +76,29 @@ class Alarms:
         )
 
     async def watch(self) -> None:
-        """Look until cancelled."""
+        """Check until cancelled."""
         while True:
             await self.look()
             await trio.sleep(self.watermarks.check_interval_s)
 
     async def look(self) -> None:
-        """Read the levels and declare what is short."""
+        """Read the levels, and raise or clear alarms."""
         try:
             self._levels = await trio.to_thread.run_sync(self._read, self._path)
         except (OSError, StoreFailed) as error:
-            # What was short stays so: nobody knows better.
+            # Keep the last known levels and alarms.
             LOGGER.warning("cannot read free disk space of %s: %s", self._path, error)
             return
         self._declare()
 
     def log_answers(self, *, answers: bool) -> None:
-        """Whether what makes commits durable answers; without that nobody can publish."""
+        """Note whether the commit log answers; while it does not, nobody can publish."""
         if answers != self._log_answers:
             self._log_answers = answers
             self._declare()
 
     async def move(self, changes: Mapping[str, Any]) -> None:
-        """Other watermarks from now on, by name, the rest as they are. Raises
-        :class:`ConfigInvalid`."""
+        """Change watermarks by name, and keep the others. Raises :class:`ConfigInvalid`."""
         given = dict(changes)
         if "memory_high_watermark" in given:
             given.setdefault("memory_high_watermark_bytes", -1)

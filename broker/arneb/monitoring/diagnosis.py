@@ -1,7 +1,7 @@
 """A diagnosis: why a queue grows, or does not, in one sentence.
 
-The rule: figures in, a sentence out. What is not known is not said, and the first cause in the
-order below that holds is the one that is named: what stops everything comes before what slows it.
+The rule: figures in, a sentence out. Unknown figures are not mentioned. The first cause in the
+order below that applies is named: a cause that stops everything precedes one that slows it.
 """
 
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ from enum import Enum
 from typing import Final
 
 NOTICED_PER_S: Final = 0.5
-"""Growth below it is none: half a message in a second."""
+"""Growth below this counts as none: half a message a second."""
 
 HELD_SHARE: Final = 0.9
-"""One consumer with more of what is unacknowledged than this is the one to look at."""
+"""A consumer that holds at least this share of the unacknowledged messages is named."""
 
 HELD_MIN: Final = 10
-"""Of fewer messages no share is worth a sentence."""
+"""With fewer unacknowledged messages, no consumer's share is reported."""
 
 REPEATED_SHARE: Final = 0.5
-"""More repeats among the deliveries, and it is these that keep consumers busy."""
+"""With a larger share of redeliveries, these are what keeps consumers busy."""
 
 MINUTE_S: Final = 60
 HOUR_S: Final = 60 * MINUTE_S
@@ -26,7 +26,7 @@ DAY_S: Final = 24 * HOUR_S
 
 
 class Cause(Enum):
-    """What it comes from."""
+    """Why a queue grows, or does not."""
 
     UNREADABLE = "unreadable"
     EMPTY = "empty"
@@ -43,7 +43,7 @@ class Cause(Enum):
 
     @property
     def asks_for_attention(self) -> bool:
-        """Somebody should look at it."""
+        """Whether somebody should look at it."""
         return self not in _CALM
 
 
@@ -52,18 +52,18 @@ _CALM: Final = frozenset({Cause.EMPTY, Cause.DELAYED, Cause.DRAINING, Cause.STEA
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is known of a queue. Rates are messages a second."""
+    """The known figures of a queue. Rates are messages a second."""
 
     ready: int
     unacknowledged: int = 0
     delayed: int = 0
-    """Beside those that are ready, how many are not due yet."""
+    """Messages that are not due yet, not counted in ``ready``."""
     consumers: int = 0
     full: int = 0
-    """Consumers that have as many messages as they may."""
+    """Consumers whose window is full."""
     largest_holder: str = ""
     largest_held: int = 0
-    """Who has most of what is unacknowledged, and how much."""
+    """The consumer with the most unacknowledged messages, and how many it has."""
     incoming: float = 0.0
     delivered: float = 0.0
     acknowledged: float = 0.0
@@ -71,31 +71,31 @@ class Figures:
     expired: float = 0.0
     messages_max: int | None = None
     blocked_by: str = ""
-    """The alarm for which publishers wait: ``memory`` or ``disk``."""
+    """The alarm that blocks publishers: ``memory`` or ``disk``."""
     unreadable: bool = False
-    """Deliveries stand still in front of a message that cannot be read."""
+    """Whether deliveries have stopped at a message that cannot be read."""
 
     @property
     def messages(self) -> int:
-        """All of them."""
+        """All messages, ready or unacknowledged."""
         return self.ready + self.unacknowledged
 
     @property
     def growth(self) -> float:
-        """How many more there are in a second."""
+        """By how many messages the queue grows in a second."""
         return self.incoming - self.acknowledged - self.expired
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What is to be said."""
+    """A cause, and a sentence that explains it."""
 
     cause: Cause
     sentence: str
 
 
 def diagnose(of: Figures) -> Diagnosis:
-    """Why it grows, or does not."""
+    """Say why a queue grows, or does not."""
     for look in _LOOKS:
         if (found := look(of)) is not None:
             return found
@@ -148,7 +148,8 @@ def _blocked(of: Figures) -> Diagnosis | None:
 
 def _one_holds(of: Figures) -> Diagnosis | None:
     held, everything = of.largest_held, of.unacknowledged
-    # They were counted one after the other: what one holds may be settled in the sum already.
+    # The two were counted one after the other: messages counted for a consumer may already be
+    # acknowledged in the sum.
     if of.consumers < 2 or everything < HELD_MIN or held < HELD_SHARE * everything:
         return None
     share = min(100, round(100 * held / everything))
@@ -228,7 +229,7 @@ _LOOKS: Final = (
     _unreadable, _empty, _delayed, _no_consumers, _blocked, _one_holds, _repeated, _expiring,
     _growing, _stuck, _draining,
 )  # fmt: skip
-"""In the order in which causes count."""
+"""The checks in order of precedence."""
 
 
 def _full_in(of: Figures) -> str:
@@ -246,7 +247,7 @@ def _rate(value: float) -> str:
 
 
 def time_in_words(seconds: float) -> str:
-    """A time that something takes, in words: ``3 h``."""
+    """Return a duration in words, such as ``3 h``."""
     for unit_s, name in ((DAY_S, "days"), (HOUR_S, "h"), (MINUTE_S, "min")):
         if seconds >= 1.5 * unit_s:
             return f"{seconds / unit_s:.0f} {name}"

@@ -1,7 +1,7 @@
-"""Lateness: how late the event loop wakes who asked to be woken.
+"""Lateness: how late the event loop wakes a sleeping task.
 
-The rule: it is asked a few times a second, which costs nothing that could be measured. What a turn
-took, and whose it was, the :mod:`.turn_watchdog` says, at a price.
+The rule: it is measured a few times a second, at no measurable cost. How long each turn took, and
+whose it was, the :mod:`.turn_watchdog` measures, at a cost.
 """
 
 from time import monotonic_ns
@@ -20,7 +20,7 @@ BOUNDS_NS: Final = tuple(
 
 
 class Lateness:
-    """How late it was, each time."""
+    """The distribution of how late a task was woken."""
 
     def __init__(self) -> None:
         self._distribution = Distribution(BOUNDS_NS)
@@ -30,11 +30,11 @@ class Lateness:
 
     @property
     def statistics(self) -> Histogram:
-        """In seconds."""
+        """The distribution in seconds."""
         return self._distribution.frozen(NS_PER_S)
 
     async def watch(self) -> NoReturn:
-        """Look, for ever."""
+        """Measure for ever."""
         while True:
             due_ns = monotonic_ns() + int(LOOK_S * NS_PER_S)
             await trio.sleep(LOOK_S)

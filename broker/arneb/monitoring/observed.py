@@ -1,4 +1,4 @@
-"""Observed: the core, and the node's name, for whoever shows them."""
+"""Observed: the core and the node's name, for metrics and the APIs."""
 
 import socket
 from typing import Protocol
@@ -8,13 +8,13 @@ from arneb_core.api.statistics import EngineStatistics
 
 
 class ObservedCore(Core, Protocol):
-    """A core that also tells how it is doing as a whole."""
+    """A core that also has statistics of the whole engine."""
 
     def statistics(self) -> EngineStatistics:
-        """The engine at this instant."""
+        """Return the engine's statistics at this instant."""
         ...
 
 
 def node_name() -> str:
-    """What tools call the node."""
+    """Return the node's name, as tools show it."""
     return f"arneb@{socket.gethostname().partition('.')[0]}"

@@ -1,7 +1,7 @@
-"""Traces of what Pulsar's clients send and get, where a message has a property ``traceparent``.
+"""Traces of messages of Pulsar clients that have a property ``traceparent``.
 
-The rule: as in :mod:`.traces`. Of an entry only what stands in clear is looked at: the properties
-of a compressed or encrypted batch are inside it, and nothing is unpacked for them.
+The rule: as in :mod:`.traces`. Only plain entries are read: the properties of a compressed or
+encrypted batch are inside it, and nothing is unpacked for them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,11 +18,11 @@ from arneb_pulsar.wire.checksum import split_body
 from arneb_pulsar.wire.metadata import parse_metadata, properties_of
 
 BATCH_MESSAGES_MAX: Final = 1000
-"""As many as clients put into one unless told otherwise; larger ones are not looked into, for that
-would be a long turn."""
+"""The most messages of a batch that is read: the clients' default. Reading a larger one would be a
+long turn."""
 
 Seen = tuple[int, Mapping[str, str], int]
-"""A message: which one of its batch, or -1; its properties, and the size of what it says."""
+"""A message: its index in the batch, or -1; its properties, and the size of its payload."""
 
 
 class PulsarTraces:
@@ -35,14 +35,14 @@ class PulsarTraces:
         return f"<PulsarTraces {self._spans!r}>"
 
     def sent(self, client: Client, topic: str, entries: Sequence[bytes]) -> None:
-        """Messages came, which are to be stored."""
+        """Trace messages that a client published."""
         for entry in entries:
             if MARK in entry:
                 for message in _messages(entry):
                     self._span("publish", client, topic, message, None, {})
 
     def delivered(self, client: Client, topic: str, subscription: str, run: Deliveries) -> None:
-        """Messages go to a consumer."""
+        """Trace messages that are delivered to a consumer."""
         for position, entry in zip(run.positions, run.entries, strict=True):
             if MARK not in entry:
                 continue
@@ -68,7 +68,7 @@ class PulsarTraces:
         _, properties, size = message
         parent = properties.get(PARENT)
         if parent is None:
-            return  # the word stood somewhere else
+            return  # the word was somewhere else in the entry
         parents = parent, properties.get(STATE, "")
         span, end_ns = self._spans.make(operation, topic, parents, began_ms)
         if span.is_recording():
@@ -87,17 +87,17 @@ class PulsarTraces:
 
 
 def _id(position: Position, index: int) -> str:
-    """As Pulsar's clients show it."""
+    """Return a message id as Pulsar clients show it."""
     shown = f"{position >> ENTRY_BITS}:{position & ENTRY_MASK}"
     return shown if index < 0 else f"{shown}:{index}"
 
 
 def _messages(entry: bytes) -> Iterator[Seen]:
-    """The messages of an entry whose properties can be read."""
+    """Yield the messages of an entry whose properties can be read."""
     try:
         yield from _readable(entry)
     except ValueError:
-        return  # what cannot be read is not traced
+        return  # unreadable entries are not traced
 
 
 def _readable(entry: bytes) -> Iterator[Seen]:

@@ -1,9 +1,9 @@
 """Traces: spans of OpenTelemetry for messages that carry a ``traceparent``.
 
-The rule: the event loop makes spans and hands them to a queue of bounded length; a thread of the
-library sends them to a collector. A full queue, or a collector that is away, loses spans and delays
-nobody. A message without ``traceparent``, or whose trace nobody records, costs one search for the
-word. This module alone imports the library, and is imported when it is switched on.
+The rule: the event loop makes spans and puts them in a bounded queue; a thread of the library sends
+them to a collector. A full queue or an unreachable collector loses spans and delays nobody. A
+message without ``traceparent``, or whose trace nobody records, costs one search for the word. Only
+this module imports the library, and it is imported only when traces are on.
 
 Source: the conventions of OpenTelemetry for messaging, and https://www.w3.org/TR/trace-context/.
 """
@@ -41,17 +41,17 @@ PARENT: Final = "traceparent"
 STATE: Final = "tracestate"
 
 Parent = tuple[str, str]
-"""The two headers that name a span in whose trace another is made."""
+"""The two headers that name a span's parent: ``traceparent`` and ``tracestate``."""
 
 FLUSH_S: Final = 1.0
-"""How long a stop waits for the last spans to be sent."""
+"""The longest time that a stop waits for the last spans to be sent."""
 
 _NS_PER_MS: Final = 1_000_000
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 
 
 class Spans:
-    """Makes spans of messages that carry their parent's name."""
+    """Makes spans of messages that name a parent span."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._tracer = provider.get_tracer("arneb", __version__)
@@ -62,8 +62,8 @@ class Spans:
     def make(
         self, operation: str, destination: str, parent: Parent, began_ms: int | None
     ) -> tuple[Span, int]:
-        """One span, and when it is to end. What has waited since ``began_ms`` is delivered by a
-        span as long as that; None: it was published."""
+        """Make one span, and return it with its end time. The span of a delivery begins at
+        ``began_ms``, when the message was stored; None makes the span of a publish."""
         now_ns = time.time_ns()
         span = self._tracer.start_span(
             f"{operation} {destination}",
@@ -85,7 +85,7 @@ class Traces:
         return f"<Traces of {self._vhost!r}>"
 
     def published(self, tapped: Tapped, entries: Sequence[bytes], queues: Sequence[str]) -> None:
-        """Messages were published, and go to these queues."""
+        """Trace messages that were published to these queues."""
         for entry in entries:
             if MARK in entry:
                 self._span("publish", tapped, entry, None)
@@ -98,7 +98,7 @@ class Traces:
         entries: Sequence[bytes],
         redelivered: Sequence[bool],
     ) -> None:
-        """Messages of a queue were delivered."""
+        """Trace messages that a queue delivered."""
         for entry in entries:
             if MARK in entry:
                 self._span("deliver", tapped, entry, queue)
@@ -110,7 +110,7 @@ class Traces:
         headers = properties.headers or {}
         parent = lookup_text(headers, PARENT)
         if parent is None:
-            return  # the word stood somewhere else
+            return  # the word was somewhere else in the entry
         exchange, key = split_route(entry[HEADER_BYTES:start])
         destination = (exchange or DEFAULT_EXCHANGE_NAME) if queue is None else queue
         span, end_ns = self._spans.make(
@@ -145,7 +145,7 @@ def _identity(properties: Properties) -> dict[str, str]:
 
 
 class Tracing:
-    """Has messages traced, for as long as the broker runs."""
+    """Traces messages while the broker runs."""
 
     def __init__(self, spans: Spans) -> None:
         self.spans = spans
@@ -154,7 +154,7 @@ class Tracing:
         return f"<Tracing {self.spans!r}>"
 
     def see(self, topology: Topology) -> None:
-        """Have what goes through the vhosts traced, those included that will come."""
+        """Trace all messages of the vhosts, future vhosts included."""
 
         def onlooker(vhost: Vhost) -> Traces:
             return Traces(self.spans, vhost.name)
@@ -164,9 +164,9 @@ class Tracing:
 
 @asynccontextmanager
 async def traced(table: TracesTable) -> AsyncIterator[Tracing]:
-    """Have spans sent while the block runs, and those that are left at its end."""
+    """Send spans while the block runs, and the remaining ones at its end."""
     resource = Resource.create({"service.name": table.service_name, "service.version": __version__})
-    # Whoever began the trace has decided whether it is recorded.
+    # The trace's origin has decided whether it is recorded.
     provider = TracerProvider(
         sampler=ParentBased(root=ALWAYS_OFF), resource=resource, shutdown_on_exit=False
     )

@@ -1,12 +1,12 @@
 """The turn watchdog: how long every turn keeps the event loop, and which code made it long.
 
 A turn is what one task does between two checkpoints; a pass is one turn of every task that was
-ready, and what the loop itself does for it. Both are measured in CPU time of the loop's thread,
-so that a busy machine does not make them long. The rule: off it costs nothing, for then nobody
-listens to the loop; and a turn that began before the watchdog or ends after it is not counted.
+ready, and the loop's own work for it. Both are measured in CPU time of the loop's thread, so that
+a busy machine does not make them long. The rule: when off, it costs nothing, since the loop then
+has no instrument; a turn that began before the watchdog or ends after it is not counted.
 
 Callbacks that threads hand to the loop run in the turns of one task, the core's or one of trio's;
-what names them is the place in the code, which a thread of our own looks up while a turn lasts.
+they are told apart by their place in the code, which the watchdog's thread looks up during a turn.
 """
 
 import gc
@@ -27,32 +27,32 @@ import trio
 logger = logging.getLogger(__name__)
 
 LONG_MS: Final = 10.0
-"""A turn from here on is put down with its task and its place."""
+"""Turns of this length or more are recorded with task and place."""
 
 TOO_LONG_MS: Final = 50.0
-"""A turn from here on is logged: no input may make one."""
+"""Turns of this length or more are logged: no input may cause one."""
 
 LOG_EVERY_S: Final = 1.0
-"""No more lines than that, however many turns are too long."""
+"""The time between two log lines at least, however many turns are too long."""
 
 SAMPLE_S: Final = 0.002
-"""How often the thread looks. A turn that is long enough to matter is seen several times."""
+"""The thread's sampling interval. A turn that is long enough to matter is seen several times."""
 
 PLACES_MAX: Final = 200
-"""Places that are kept; later ones are put together under :data:`ELSEWHERE`."""
+"""The most places recorded; further ones are counted together as :data:`ELSEWHERE`."""
 
 ELSEWHERE: Final = "elsewhere"
 UNSEEN: Final = "not seen: one call of C, or too short"
 
 OURS: Final = ("arneb", "arneb_core", "arneb_amqp", "arneb_pulsar")
-"""The packages in which a place is looked for first."""
+"""The packages that are searched first for a turn's place."""
 
 BOUNDS_MS: Final = tuple(0.01 * 2 ** (step / 2) for step in range(45))
-"""The upper bounds of the histograms' classes, from 0.01 ms to 42 s; two of them double."""
+"""The upper bounds of the histograms' classes, from 0.01 ms to 42 s; every second one doubles."""
 
 
 class Histogram:
-    """Durations in classes, so that any number of them takes the same room."""
+    """Durations counted in classes, so that memory does not grow with their number."""
 
     def __init__(self) -> None:
         self.counts = [0] * (len(BOUNDS_MS) + 1)
@@ -69,7 +69,7 @@ class Histogram:
             self.worst_ms = ms
 
     def quantile_ms(self, share: float) -> float:
-        """What ``share`` of all durations stayed below, rounded up to the end of its class."""
+        """Return the duration that ``share`` of all stay below, rounded up to its class's bound."""
         wanted, seen = share * self.total, 0
         for bound, count in zip((*BOUNDS_MS, self.worst_ms), self.counts, strict=True):
             seen += count
@@ -79,7 +79,7 @@ class Histogram:
 
     @property
     def figures(self) -> Mapping[str, float]:
-        """As numbers that leave the process."""
+        """Return the figures for output."""
         return {
             "total": self.total,
             "p50_ms": self.quantile_ms(0.5),
@@ -91,7 +91,7 @@ class Histogram:
 
 @dataclass(slots=True)
 class Culprit:
-    """A place that made turns long."""
+    """A place in the code that made turns long."""
 
     task: str
     place: str
@@ -108,7 +108,7 @@ class Culprit:
 class TurnWatchdog(trio.abc.Instrument):
     """Measures the turns of one event loop.
 
-    Invariants: ``_task`` while a task has its turn; ``_places`` has where that turn was seen.
+    Invariant: ``_task`` is set while a task has its turn; ``_places`` are where that turn was seen.
     """
 
     def __init__(self, clock: Callable[[], float] = time.thread_time) -> None:
@@ -116,7 +116,7 @@ class TurnWatchdog(trio.abc.Instrument):
         self.turns = Histogram()
         self.passes = Histogram()
         self.collections = (Histogram(), Histogram(), Histogram())
-        """Garbage collections by generation, in whichever thread; the turns include the loop's."""
+        """Garbage collections by generation, in any thread; those in the loop's count in turns."""
         self._culprits: dict[tuple[str, str], Culprit] = {}
         self._task: trio.lowlevel.Task | None = None
         self._began = 0.0
@@ -132,7 +132,7 @@ class TurnWatchdog(trio.abc.Instrument):
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Measure the loop that this runs in."""
+        """Measure the event loop that runs this block."""
         self._loop_thread = threading.get_ident()
         thread = threading.Thread(target=self._look, name="arneb-turn-watchdog", daemon=True)
         trio.lowlevel.add_instrument(self)
@@ -143,15 +143,15 @@ class TurnWatchdog(trio.abc.Instrument):
         finally:
             self._done.set()
             gc.callbacks.remove(self._collected)
-            with suppress(KeyError):  # trio puts out one that has raised, and says so
+            with suppress(KeyError):  # trio removes and logs an instrument that has raised
                 trio.lowlevel.remove_instrument(self)
 
     @property
     def culprits(self) -> Sequence[Culprit]:
-        """Places that made turns of :data:`LONG_MS` and more, the worst first."""
+        """Return the places that made turns of :data:`LONG_MS` or more, the worst first."""
         return sorted(self._culprits.values(), key=lambda each: -each.worst_ms)
 
-    # What trio tells.
+    # Called by trio.
 
     def before_task_step(self, task: trio.lowlevel.Task) -> None:
         self._began = self._clock()
@@ -178,7 +178,7 @@ class TurnWatchdog(trio.abc.Instrument):
     # Inside.
 
     def _put_down(self, task: str, ms: float) -> None:
-        # Not the list itself, to which the thread may add meanwhile.
+        # A copy: the thread may append to the list meanwhile.
         seen = Counter(self._places[:]).most_common(1)
         place = seen[0][0] if seen else UNSEEN
         culprit = self._culprits.get((task, place))
@@ -201,12 +201,12 @@ class TurnWatchdog(trio.abc.Instrument):
             self.collections[info["generation"]].add(ms)
 
     def _look(self) -> None:
-        """Look, in a thread of its own, where the loop is while a turn lasts."""
+        """Sample, in a separate thread, where the loop is while a turn lasts."""
         seen: trio.lowlevel.Task | None = None
         began = 0.0
         while not self._done.wait(SAMPLE_S):
             task, since = self._task, self._began
-            # Not what has only begun: nearly all turns end before anybody could look twice.
+            # Skip a turn seen for the first time: nearly all end before the second sample.
             if task is not None and task is seen and since == began:
                 frame = sys._current_frames().get(self._loop_thread)
                 place = UNSEEN if frame is None else place_of(frame)
@@ -216,7 +216,7 @@ class TurnWatchdog(trio.abc.Instrument):
 
 
 def place_of(frame: FrameType | None) -> str:
-    """Where ``frame`` is: the innermost function of ours, and the innermost of all."""
+    """Describe where ``frame`` is: the innermost function of ours, and the innermost of all."""
     innermost = frame
     while frame is not None:
         if frame.f_globals.get("__name__", "").partition(".")[0] in OURS:
