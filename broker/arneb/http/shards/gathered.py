@@ -47,7 +47,7 @@ from arneb.http.shards.merging import (
     named,
 )
 from arneb.http.shards.page_parts import delayed, node, transactions, with_missing
-from arneb_core.api.json_text import LONG, InvalidJson, parse_json, parse_own_json
+from arneb_core.api.json_text import WHOLE_CHARACTERS_MAX, InvalidJson, parse_json, parse_own_json
 
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024
 """Of the parts of one answer: some 50,000 queues with all their figures."""
@@ -304,7 +304,7 @@ class _Gathering:
                 f"the shards have more than {HELD_BYTES_MAX} bytes to say: ask for one virtual "
                 "host after the other"
             )
-        if len(answer.body) > LONG:
+        if len(answer.body) > WHOLE_CHARACTERS_MAX:
             said = await trio.to_thread.run_sync(parse_own_json, answer.body)
         else:
             said = json.loads(answer.body)

@@ -191,7 +191,7 @@ async def test_long_lists_are_read_and_written_by_parts(monkeypatch: pytest.Monk
         nonlocal pieces
         pieces += 1
 
-    monkeypatch.setattr(gathered, "LONG", 1000)
+    monkeypatch.setattr(gathered, "WHOLE_CHARACTERS_MAX", 1000)
     monkeypatch.setattr(gathered, "parse_own_json", parse)
     monkeypatch.setattr(written, "between_pieces", count)
     many = queues("a", *(f"q{number:04}" for number in range(1000)))
