@@ -1,7 +1,7 @@
 """The runtime: what the broker needs of the interpreter and the operating system.
 
-The rule: nothing of messages is known here.
+The rule: nothing here knows of messages.
 
-``descriptors`` are raised at the start, ``garbage`` is collected when nobody waits,
-``service_manager`` tells systemd, and ``ending`` sees that a process that is to end does.
+``descriptors`` raises their limit at the start, ``garbage`` collects when nobody waits,
+``service_manager`` reports to systemd, and ``ending`` makes sure that a stopping process ends.
 """

@@ -1,19 +1,19 @@
-"""File descriptors: as many as this process may have, since each connection needs one.
+"""File descriptors: the process's limit is raised, since each connection needs one.
 
-The rule: only the soft limit is moved, which is there for programs that use ``select``; the
-hard one is the administrator's word.
+The rule: only the soft limit is raised, which exists for programs that use ``select``; the hard
+limit is the administrator's decision.
 """
 
 import resource
 from typing import Final
 
 DESCRIPTORS_MAX: Final = 1 << 20
-"""More connections than any machine would hold; some systems' hard limit is a thousand times
-that, and then the kernel's tables would be made for it."""
+"""The most descriptors to ask for: more connections than any machine holds. Some systems' hard
+limit is a thousand times this, and the kernel would size its tables for it."""
 
 
 def raise_limit() -> int:
-    """Allow as many descriptors as we may, and say how many that are."""
+    """Raise the soft limit as far as allowed, and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = DESCRIPTORS_MAX if hard == resource.RLIM_INFINITY else min(hard, DESCRIPTORS_MAX)
     if soft == resource.RLIM_INFINITY or soft >= wanted:

@@ -1,12 +1,11 @@
-"""Garbage: when the interpreter looks for cycles that nobody refers to any more.
+"""Garbage: when the interpreter collects unreachable cycles.
 
-A full collection looks at every object there is, in one piece, and nobody has a turn meanwhile: a
-quarter of a second for a million objects. The rule: what has survived one full collection is
-frozen, so that the next one looks only at what came since, which is soon enough to take a few
-milliseconds. What dies frozen is given up as soon as nobody refers to it; only cycles stay. So a
-connection and its channels leave none behind, and the others (topics) are found by a thaw, one
-collection of everything: when the loop has nothing else to do, or when so much must have died that
-to keep it would be worse.
+A full collection visits every object without a pause, and no task runs meanwhile: a quarter of a
+second for a million objects. The rule: objects that have survived one full collection are frozen,
+so that the next one visits only newer objects, and is done often enough to take a few milliseconds.
+A frozen object is still freed when its last reference goes; only cycles stay. So connections and
+their channels leave no cycles, and those of others (topics) are found by a thaw, one collection of
+everything: when the loop is idle, or when so much must have died that keeping it would be worse.
 """
 
 import ctypes
@@ -25,74 +24,75 @@ from arneb.settings.watermarks import memory_bytes
 logger = logging.getLogger(__name__)
 
 OBJECTS_EACH: Final = 2_500
-"""Objects that have come and stayed until a collection of the youngest. Of the next two each looks
-at one generation more, so that the third is a full one, which looks at some 7,500 objects, for 3 ms
-in the mean. Each object that survives is looked at two times on the way, where the interpreter's
-own thresholds (700, 10, 10) have it looked at three times, and 30,000 at once, for 37 ms: a crowd
-of 500 who came at the same moment kept others waiting for a fifth less long when this changed."""
+"""Net new objects that start a collection of the youngest generation. The next two collections each
+visit one generation more, so that the third is a full one, of some 7,500 objects, which takes 3 ms
+in the mean. A surviving object is visited twice. With the interpreter's thresholds (700, 10, 10) it
+was visited three times, 30,000 objects at once for 37 ms; when 500 clients connected at the same
+moment, others now wait for a fifth less long."""
 
 LOOK_S: Final = 5.0
-"""Between two looks whether a thaw is worth while."""
+"""The time between two checks whether a thaw is worthwhile."""
 
 IDLE_SHARE: Final = 0.02
-"""The loop is idle if it took at most so much of a processor since the last look."""
+"""The loop is idle if it used at most this share of a CPU since the last check."""
 
 OBJECTS_PER_TASK: Final = 10
-"""What stays in cycles when a task has gone, which may have been a connection: trio's own."""
+"""Estimated objects in cycles that a finished task, maybe a connection, leaves: trio's own."""
 
 OBJECTS_PER_TOPIC: Final = 60
-"""A topic and its subscription refer to each other."""
+"""Estimated objects in cycles that a deleted topic leaves: it and its subscription refer to each
+other."""
 
 WORTH: Final = 2_000
-"""A thaw of an idle loop is worth while when so many objects may have died frozen."""
+"""An idle loop thaws when at least this many objects may have died frozen."""
 
 WORTH_SHARE: Final = 0.02
-"""And so many of those that there are, for it looks at all of these: a second with 100,000 queues.
-"""
+"""And at least this share of all objects, since a thaw visits all: a second with 100,000 queues."""
 
 IDLE_AFTER_S: Final = 20.0
-"""Between two thaws of an idle loop, for which the next request may have to wait."""
+"""The time between two thaws of an idle loop; the next request may have to wait for one."""
 
 LOST_MAX: Final = 150_000
-"""So many objects that may have died frozen, some 40 MiB, are too much for a busy loop too."""
+"""With this many objects that may have died frozen, some 40 MiB, a busy loop thaws too."""
 
 GROWN: Final = 2
-"""So is memory that is so many times as much as after the last thaw, and by :data:`GROWN_BYTES`, if
-somebody has left: then what left was more than we think. What has come accounts for some of it."""
+"""A busy loop also thaws when memory is this many times what it was after the last thaw, and has
+grown by :data:`GROWN_BYTES`, if tasks or topics have gone: then more has died than estimated. The
+growth that new topics account for is not counted."""
 
 GROWN_BYTES: Final = 256 * 1024 * 1024
 
 TOPIC_BYTES: Final = 16 * 1024
-"""Of a topic that has come, with its subscription and what a frontend knows of it."""
+"""Memory of a new topic, with its subscription and its frontend's objects."""
 
 BUSY_AFTER_S: Final = 60.0
-"""Between two thaws because memory has grown."""
+"""The time between two thaws because memory has grown."""
 
 THAW_AFTER_S: Final = 600.0
-"""An idle loop thaws after so long if anything was frozen, whether anybody has left or not: who
-comes and goes between two looks is not seen."""
+"""An idle loop thaws after this time if anything was frozen, even if nothing seems to have gone:
+tasks that begin and end between two checks are not seen."""
 
 TIME_SHARE: Final = 0.02
-"""How much of the time thaws may take."""
+"""The largest share of time that thaws may take."""
 
 GIVE_BACKS: Final = 10
-"""So often what is free is given back after somebody has left, once a look. The first time it is
-most; what tasks hold that sleep stands where it was free when they fell asleep, alone in an arena
-maybe, and only when they have woken somewhere else."""
+"""How many times free memory is returned after tasks or topics have gone, once a check. The first
+time returns most. The memory of sleeping tasks may keep whole arenas until the tasks have woken and
+their objects have moved elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Living:
-    """What there is, of which much else hangs."""
+    """The objects that hold most others: tasks and topics, counted."""
 
     tasks: int
     topics: int
 
 
 class GarbageSchedule:
-    """Collects, freezes and thaws.
+    """Decides when to collect, freeze and thaw.
 
-    Invariant: ``_lost`` are the objects that may have died frozen since ``_thawed_at``.
+    Invariant: ``_lost`` is how many objects may have died frozen since ``_thawed_at``.
     """
 
     def __init__(
@@ -123,9 +123,9 @@ class GarbageSchedule:
     async def run(self) -> NoReturn:
         """Keep to the schedule until cancelled.
 
-        All that the start has made is frozen as it is; what of it was left in cycles is found by
-        the first thaw. What is frozen stays so at the end: an orderly stop has no time to look at
-        it all, and a process that ends need not. One that goes on calls :func:`thaw`."""
+        All objects of the start are frozen as they are; the first thaw finds the cycles among them.
+        Frozen objects stay frozen at the end: an orderly stop has no time to visit them all, and a
+        process that ends need not. A process that goes on calls :func:`thaw`."""
         before = gc.get_threshold()
         gc.set_threshold(OBJECTS_EACH, 0, 0)
         gc.enable()
@@ -142,7 +142,7 @@ class GarbageSchedule:
             gc.set_threshold(*before)
 
     def look(self) -> None:
-        """Thaw if it is worth while."""
+        """Thaw if it is worthwhile."""
         living, seen = self._living(), self._seen
         self._seen = living
         left = max(0, seen.tasks - living.tasks), max(0, seen.topics - living.topics)
@@ -154,7 +154,7 @@ class GarbageSchedule:
         since_s = self._clock() - self._thawed_at
         if since_s < self._thaw_s / TIME_SHARE:
             return
-        # Not while more are leaving: what they leave would be found only by the thaw after.
+        # Not while more are going: only the next thaw would find their cycles.
         if any(left) and self._lost <= 2 * LOST_MAX:
             return
         if is_idle:
@@ -167,12 +167,11 @@ class GarbageSchedule:
             self._thaw()
 
     async def give_back(self) -> None:
-        """When somebody has left, or all have become quiet, return what that made free.
+        """Return free memory after tasks or topics have gone, or when the loop has become idle.
 
-        The interpreter keeps some hundred objects of each of the most used kinds to make new ones
-        of, wherever they stand: after 100,000 channels alone in 80 arenas of 1 MiB, which cannot
-        be returned then. A full collection lets go of those, and it is a short one: nearly all is
-        frozen."""
+        The interpreter keeps some hundred freed objects of each common type for reuse, wherever
+        they lie: after 100,000 channels, they were alone in 80 arenas of 1 MiB, which cannot be
+        returned then. A full collection frees them, and is short, since nearly all is frozen."""
         left = self._give_backs_left
         if left == GIVE_BACKS or (left and self._was_idle):
             self._give_backs_left -= 1
@@ -208,12 +207,12 @@ class GarbageSchedule:
 
     def _freeze(self) -> None:
         gc.freeze()
-        # Of nothing. The interpreter waits with a full collection until a quarter as many objects
-        # have come as the last one has found, and that was everything.
+        # Collect nothing. The interpreter delays a full collection until the new objects are a
+        # quarter of those that the last one found, and the last one visited everything.
         gc.collect()
 
     def _collected(self, phase: str, info: Mapping[str, int]) -> None:
-        """A collection begins or ends, in whichever thread had made too many objects."""
+        """Note that a collection begins or ends, in whichever thread made too many objects."""
         if phase == "stop" and info["generation"] == 2:
             gc.freeze()
             self._frozen_since = True
@@ -221,8 +220,8 @@ class GarbageSchedule:
 
 @contextmanager
 def starting() -> Iterator[None]:
-    """No collections in a start, which makes objects that stay: with 50,000 queues two thirds of
-    it would be looking at them. :class:`GarbageSchedule` begins with them, or the block's end."""
+    """Turn collections off during a start, whose objects stay: with 50,000 queues they would take
+    two thirds of it. :class:`GarbageSchedule` turns them on again, or the end of the block."""
     gc.disable()
     try:
         yield
@@ -231,15 +230,16 @@ def starting() -> Iterator[None]:
 
 
 def thaw() -> None:
-    """Find what a broker that was stopped has left. Blocks for as long as that was large."""
+    """Free the objects of a stopped broker. Blocks for longer the larger it was."""
     gc.unfreeze()
     gc.collect()
     give_back()
 
 
 def give_back() -> None:
-    """Have the C library return what it keeps for later; tens of MiB when many have left. Blocks
-    for some milliseconds. Other libraries than glibc have no such function, and need none."""
+    """Have the C library return memory that it keeps for reuse: tens of MiB after many clients have
+    gone. Blocks for some milliseconds. C libraries other than glibc lack the function, and need
+    none."""
     trim = getattr(_LIBC, "malloc_trim", None)
     if trim is not None:
         trim(ctypes.c_size_t(0))

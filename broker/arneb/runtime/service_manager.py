@@ -1,7 +1,7 @@
 """The service manager: systemd is told when the broker serves, stops, and is alive.
 
-The rule: what is said goes as one datagram to the socket that ``NOTIFY_SOCKET`` names, and nobody
-waits for an answer; without that variable nothing is said.
+The rule: each report is one datagram to the socket that ``NOTIFY_SOCKET`` names, and nobody waits
+for an answer; without that variable nothing is reported.
 """
 
 import logging
@@ -24,7 +24,7 @@ Send = Callable[[bytes], None]
 
 
 class ServiceManager:
-    """Whoever started the process and wants to know how it is."""
+    """The service manager that started the process, if any."""
 
     def __init__(self, send: Send | None = None) -> None:
         self._send = send
@@ -37,8 +37,8 @@ class ServiceManager:
     async def of_environment(
         cls, environment: Mapping[str, str] | None = None
     ) -> AsyncIterator[Self]:
-        """The one that the environment names; it is told that the process is alive, if it wants to
-        be, for as long as the block is open."""
+        """Yield the service manager that the environment names. While the block runs, it is told
+        that the process is alive, if it asked for that."""
         given = os.environ if environment is None else environment
         address = given.get(SOCKET, "")
         if not address.startswith(("/", "@")):
@@ -59,20 +59,20 @@ class ServiceManager:
                 nursery.cancel_scope.cancel()
 
     def ready(self) -> None:
-        """Clients are served, also after a reload."""
+        """Report that clients are served, also after a reload."""
         self._tell("READY=1")
 
     def stopping(self) -> None:
-        """The process is about to end."""
+        """Report that the process is about to end."""
         self._tell("STOPPING=1")
 
     def status(self, text: str) -> None:
-        """What is shown by ``systemctl status``."""
+        """Set the text that ``systemctl status`` shows."""
         self._tell(f"STATUS={text}")
 
     @contextmanager
     def reloading(self) -> Iterator[None]:
-        """For a block in which settings are read again."""
+        """Report a reload while the block runs."""
         now_us = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self._tell(f"RELOADING=1\nMONOTONIC_USEC={now_us}")
         try:
@@ -90,7 +90,7 @@ class ServiceManager:
             return
         try:
             self._send(message.encode())
-        except OSError as error:  # it is full or gone: nothing hangs on it
+        except OSError as error:  # the socket is full or gone, which is harmless
             LOGGER.warning("cannot tell the service manager %r: %s", message, error)
 
 
@@ -98,7 +98,7 @@ NO_MANAGER: Final = ServiceManager()
 
 
 def _watchdog_s(given: Mapping[str, str]) -> float:
-    """How often to say that the process is alive, twice as often as asked for; 0: never."""
+    """Return the interval of keep-alive reports, half of the one asked for; 0: none."""
     if given.get(WATCHDOG_PID, str(os.getpid())) != str(os.getpid()):
         return 0.0
     with suppress(ValueError):
