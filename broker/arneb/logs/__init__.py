@@ -1,8 +1,8 @@
-"""Logs: what the broker writes for whoever operates it.
+"""Logs: what the broker writes for its operators.
 
-The rule: what came from outside is written so that every character of it can be seen, and a
-password never.
+The rule: text from outside is written so that every character is visible, and a password is never
+written.
 
-``log_lines`` is standard error or a file, ``audit_log`` who changed what; ``shard_label`` says
-which shard a line is about, and ``visible`` makes names safe to print.
+``log_lines`` writes to standard error or a file, ``audit_log`` records who changed what;
+``shard_label`` names the shard that a line is about, and ``visible`` makes names safe to print.
 """

@@ -1,7 +1,7 @@
 """The audit log: who changed what, from where, and what came of it, one JSON object a line.
 
-The rule: a record is written before its answer goes out, and never holds a password: of what was
-sent only those fields are shown that are known to hold none, and of all others the name. The file
+The rule: a record is written before the answer is sent, and never holds a password: of a request's
+fields, only those known to hold no secret are shown with their values, all others by name. The file
 may be moved away at any time: the next record makes a new one.
 """
 
@@ -43,31 +43,31 @@ SHOWN: Final[Mapping[str, frozenset[str]]] = {
     ),
     "settings": frozenset({"channel_max", "consumer_timeout_s", "loopback_users", "log_level"}),
 }
-"""Which fields of a request are shown whole, by the noun of its path: those that hold no secret."""
+"""The fields of a request that hold no secret and are shown whole, by the noun of its path."""
 
 VALUE_CHARACTERS_MAX: Final = 1000
-"""Of one field that is shown."""
+"""The most characters of one field that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuditRecord:
-    """One action."""
+    """One administrative action."""
 
     user: str
-    """The name that was given, whether or not it was right."""
+    """The user name that was given, authenticated or not."""
     by: str
-    """The way in: the name of a listener, ``control`` or ``signal``."""
+    """How the request came: the name of a listener, ``control`` or ``signal``."""
     origin: str
-    """The address, or the user of the operating system."""
+    """The client's address, or its user of the operating system."""
     action: str
     outcome: str
-    """``done``, ``refused`` (the rights), ``rejected`` (the request) or ``failed``."""
+    """``done``, ``refused`` (for lack of rights), ``rejected`` (a bad request) or ``failed``."""
     status: int = 0
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """What was sent, as far as it is shown."""
+    """The request's fields, as far as they are shown."""
 
     def line(self, now_ms: int) -> str:
-        """As it is written, with the shard that it was done in, where there are several."""
+        """Return the record as a line, with its shard where there are several."""
         found = {
             "time": utc_time(now_ms / 1000),
             "user": self.user,
@@ -84,8 +84,8 @@ class AuditRecord:
 
 
 def shown_fields(noun: str, sent: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a request's body is shown: values where they hold no secret, else only that they
-    were there."""
+    """Return a request's fields as shown: values that hold no secret, and for others a mark that
+    they were given."""
     allowed = SHOWN.get(noun, frozenset())
     return {name: _short(value) if name in allowed else "…" for name, value in sent.items()}
 
@@ -96,7 +96,7 @@ def _short(value: Any) -> Any:
 
 
 class AuditLog:
-    """Where records go: a file, if one is named, and the log."""
+    """Writes records to a file, if one is configured, and to the log."""
 
     def __init__(self, path: Path = NO_FILE) -> None:
         self._path = path
@@ -110,13 +110,13 @@ class AuditLog:
 
     @property
     def is_kept(self) -> bool:
-        """Records go somewhere: into a file, or into a log that takes them."""
+        """Whether records are written anywhere: to a file, or to a log at its level."""
         return self._path != NO_FILE or LOGGER.isEnabledFor(logging.INFO)
 
     async def record(self, record: AuditRecord) -> None:
-        """Keep one record. An error of the disk is logged: the action has happened."""
+        """Write one record. A disk error is only logged: the action has happened."""
         line = record.line(wall_clock_ms())
-        with labelled_shard(""):  # it is in the record
+        with labelled_shard(""):  # the record already names it
             LOGGER.info("%s", line)
         if self._path == NO_FILE:
             return
@@ -127,14 +127,14 @@ class AuditLog:
                 LOGGER.error("cannot write %s: %s", self._path, error.strerror)
 
     def reopen(self) -> None:
-        """Go on in a file of that name, whatever became of the one that is open. Raises
-        :class:`OSError`, and then the open one is kept."""
+        """Open the file by its name again, whatever became of the open one. Raises
+        :class:`OSError`, and then keeps the open one."""
         if self._path != NO_FILE:
             with self._lock:
                 self._open()
 
     def close(self) -> None:
-        """Nothing is recorded any more. Idempotent."""
+        """Close the file. Idempotent."""
         with self._lock:
             if self._fd >= 0:
                 os.close(self._fd)

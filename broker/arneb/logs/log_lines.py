@@ -1,8 +1,8 @@
 """Log lines: what ``arneb serve`` writes on standard error, as text or as JSON.
 
-The rule: names from outside stand in them so that every character can be seen, as :func:`.visible`
-has them in text and as JSON's own escapes, so nobody who names a topic writes on the operator's
-terminal. A JSON record is one line, whatever is in it.
+The rule: every character of a name from outside is visible, escaped by :func:`.visible` in text and
+by JSON's own escapes in JSON, so that a topic's name cannot control the operator's terminal. A JSON
+record is one line, whatever is in it.
 """
 
 import json
@@ -25,23 +25,23 @@ Say = Callable[[str], None]
 """Tells the user one line."""
 
 ANNOUNCER: Final = "arneb"
-"""The logger by whose name a JSON record carries what is otherwise printed on standard output."""
+"""The logger named in JSON records of lines that are otherwise printed on standard output."""
 
 
 class VisibleFormatter(logging.Formatter):
-    """The lines of a traceback stay lines. Where there are several shards, the one that it is about
-    stands before the message."""
+    """Text lines with invisible characters escaped; a traceback keeps its lines. Where there are
+    several shards, the message begins with its shard."""
 
     def format(self, record: logging.LogRecord) -> str:
         if label := shard_label():
             said = {"msg": f"shard {label}: {record.getMessage()}", "args": ()}
-            record = logging.makeLogRecord({**vars(record), **said})  # others have it, too
+            record = logging.makeLogRecord({**vars(record), **said})  # other handlers share it
         return "\n".join(map(visible, super().format(record).split("\n")))
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a record: ``time`` (UTC, ISO 8601), ``level``, ``logger``, ``message``; where
-    there is one, ``exception`` with the whole traceback, and where there are several, ``shard``."""
+    """One JSON object a record: ``time`` (UTC, ISO 8601), ``level``, ``logger``, ``message``; if
+    there is one, ``exception`` with the whole traceback; where there are several, ``shard``."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields = {
@@ -60,12 +60,12 @@ class JsonFormatter(logging.Formatter):
 
 
 def utc_time(seconds: float) -> str:
-    """``2026-01-31T23:59:59.123Z``."""
+    """Return a time as ``2026-01-31T23:59:59.123Z``."""
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"
 
 
 def set_up_logging(level: LogLevel, form: LogFormat, file: Path | None = None) -> None:
-    """From now on, for the whole process: to ``file``, which may be moved away at any time, or to
+    """Set up logging for the whole process: to ``file``, which may be moved away at any time, or to
     standard error. Raises :class:`OSError`."""
     handler: logging.Handler = logging.StreamHandler()
     if file is not None:
@@ -77,7 +77,7 @@ def set_up_logging(level: LogLevel, form: LogFormat, file: Path | None = None) -
     )
     logging.basicConfig(handlers=[handler], level=level.number)
     if form is LogFormat.JSON:
-        # What Python itself would print in lines of its own.
+        # Python would print warnings and uncaught errors itself, not as JSON.
         logging.captureWarnings(True)
         sys.excepthook = _log_uncaught
         threading.excepthook = _log_uncaught_in_thread
@@ -85,12 +85,12 @@ def set_up_logging(level: LogLevel, form: LogFormat, file: Path | None = None) -
 
 
 def set_log_level(level: LogLevel) -> None:
-    """Write records from that level on, from now on."""
+    """Write records of this level and above from now on."""
     logging.getLogger().setLevel(level.number)
 
 
 def announcer(form: LogFormat, echo: Say) -> Say:
-    """What tells the user one line, by ``echo``: the line itself, or a JSON record of it."""
+    """Return a function that tells the user one line by ``echo``: as text, or as a JSON record."""
     if form is LogFormat.TEXT:
         return lambda line: echo(visible(line))
     formatter = JsonFormatter()
@@ -119,8 +119,8 @@ def _log_unraisable(args: "sys.UnraisableHookArgs") -> None:
 
 
 def _visible_json(text: str) -> str:
-    """``text`` with JSON's escapes for what does not print as itself; between its strings it has
-    nothing of that kind."""
+    """Return JSON ``text`` with JSON's escapes for unprintable characters, which occur only in its
+    strings."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else json.dumps(each)[1:-1] for each in text)

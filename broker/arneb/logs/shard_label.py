@@ -1,7 +1,7 @@
-"""Shard labels: which of several shards what is done now is done for, as logs name it.
+"""Shard labels: the shard that the current task works for, as logs name it.
 
-The rule: whoever begins something for a shard says so once, and all that is done in it, in its
-tasks and its threads, has the label. Where a cluster has one shard, nothing has.
+The rule: code that begins work for a shard sets the label once, and all tasks and threads of that
+work inherit it. Where a cluster has one shard, nothing is labelled.
 """
 
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ _LABEL: Final[ContextVar[str]] = ContextVar("the shard that something is done fo
 
 
 def shard_label() -> str:
-    """The shard's name; empty: it is not said."""
+    """Return the current shard's name; empty if there is no label."""
     return _LABEL.get()
 
 
 @contextmanager
 def labelled_shard(name: str) -> Iterator[None]:
-    """What is done inside, and what is begun there, is done for that shard."""
+    """Label the block, and the tasks and threads started in it, with a shard."""
     token = _LABEL.set(name)
     try:
         yield

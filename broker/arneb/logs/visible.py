@@ -1,13 +1,13 @@
-"""Visible text: names from outside, as they may be printed.
+"""Visible text: names from outside, made safe to print.
 
-The rule: what somebody else named is printed so that every character of it can be seen. Control
-characters would move the cursor of a terminal, format characters would turn the text around (bidi)
-or hide in it, and line separators would make one line two.
+The rule: a name from outside is printed so that every character is visible. Control characters
+would move a terminal's cursor, format characters would reverse the text (bidi) or hide in it, and
+line separators would make one line two.
 """
 
 
 def visible(text: str) -> str:
-    """``text`` with an escape in place of every character that does not print as itself."""
+    """Return ``text`` with every unprintable character escaped."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() else _escape(each) for each in text)
