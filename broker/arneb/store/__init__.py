@@ -1,5 +1,5 @@
-"""A data directory as this program opens it: to serve it, to check it, to list what it has.
+"""Opening a data directory: to serve it, to check it, or to list its topics.
 
-The rule: what is on disk is :mod:`arneb_core.store`'s; here are the settings, and what frontends
-keep in it.
+The rule: the format on disk belongs to :mod:`arneb_core.store`; this package adds the settings, and
+the rows that frontends store.
 """

@@ -1,7 +1,7 @@
-"""The check of a data directory with what frontends keep in it, in a process of its own.
+"""The check of a data directory and its frontends' rows, in a process of its own.
 
-The rule: the core's check comes first; where pages or entries are damaged nothing else is read, for
-what is read there could be anything.
+The rule: the core's check comes first; if pages or entries are damaged, nothing else is read, since
+it could be anything.
 """
 
 from collections.abc import Iterator
@@ -18,19 +18,19 @@ from arneb_pulsar.services.held_records import NAME, SUBSCRIPTION
 from arneb_pulsar.transactions.checking import Problem, check_records, check_rows
 
 TRANSACTIONS: Final = "pulsar/transaction/"
-"""Keys of metadata about transactions."""
+"""The prefix of the metadata keys of transactions."""
 
 
 def check_store(path: Path) -> Iterator[Finding]:
-    """Everything that is wrong in a data directory, as it is found.
+    """Yield each problem in a data directory as it is found.
 
-    Raises :class:`.StoreUnusable` when it cannot be opened at all.
+    Raises :class:`.StoreUnusable` when the directory cannot be opened at all.
     """
     return check_apart(path, __name__)
 
 
 def transaction_problems(snapshot: Snapshot) -> Iterator[Problem]:
-    """What is wrong with what is kept of transactions."""
+    """Yield the problems in the stored transactions."""
     yield from check_rows(metadata_rows(snapshot, TRANSACTIONS))
     yield from check_records(unacknowledged(snapshot, NAME, SUBSCRIPTION))
 

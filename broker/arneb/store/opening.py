@@ -1,7 +1,6 @@
-"""Opening: a data directory's engine as the settings have it, alone or in a cluster.
+"""Opening: a data directory's engine with the configured settings, alone or in a cluster.
 
-The rule: whoever opens one to serve clients opens it by this, so that no setting holds here and not
-there.
+The rule: every engine that serves clients is opened here, so that the settings apply to each.
 """
 
 from collections.abc import AsyncIterator, Callable
@@ -15,7 +14,7 @@ from arneb_core.engine.engine import Engine, open_engine
 
 
 def opener(config: Config) -> Callable[..., AbstractAsyncContextManager[Engine]]:
-    """Opens engines."""
+    """Return a function that opens engines."""
     return partial(
         open_engine,
         retention=config.retention.retention,
@@ -25,8 +24,8 @@ def opener(config: Config) -> Callable[..., AbstractAsyncContextManager[Engine]]
 
 
 def taking_over(config: Config) -> Callable[..., AbstractAsyncContextManager[Engine]]:
-    """The same for a node that has followed: nothing is collected while it opens one and clients
-    wait."""
+    """Return the same for a node that takes over the lead: no garbage is collected while it opens
+    the engine and clients wait."""
     opens = opener(config)
 
     @asynccontextmanager

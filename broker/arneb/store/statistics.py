@@ -1,7 +1,7 @@
-"""Stored statistics: what a data directory says about its topics, without a broker.
+"""Stored statistics: a data directory's topics, read without a broker.
 
-The rule: it reads one snapshot as recovery does and shows what a broker would find there;
-so consumers, deliveries and everything else that a broker only remembers are 0.
+The rule: one snapshot is read as recovery reads it, and shows what a broker would find; consumers,
+deliveries and everything else that a broker has only in memory are 0.
 """
 
 from pathlib import Path
@@ -14,16 +14,16 @@ from arneb_core.store.reading.snapshot_environment import open_snapshot_environm
 
 
 def stored_topics(path: Path) -> list[Document]:
-    """Every durable topic in ``path``, in the order of their names; read in a process of its own.
+    """Return every durable topic in ``path`` by name, read in a process of its own.
 
-    Raises :class:`StoreUnusable`, of which :class:`StoreDamaged` says that it could not be read to
-    the end.
+    Raises :class:`StoreUnusable`; its kind :class:`StoreDamaged` means that the store could not be
+    read to the end.
     """
     return list(read_apart(__name__, path))
 
 
 def stored_statistics(path: Path) -> list[TopicStatistics]:
-    """The same in this process, which LMDB may end.
+    """Read the same in this process, which LMDB may end.
 
     Raises :class:`StoreUnusable`, and :class:`ValueError` when a record is damaged.
     """
