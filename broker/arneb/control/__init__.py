@@ -1,5 +1,5 @@
-"""The control socket: a way in for whoever may write to the data directory.
+"""The control socket: access to the node for the owner of the data directory.
 
-The rule: it is open for as long as the process lives, whether or not the broker in it runs, and
-whoever may open it needs no password.
+The rule: the socket is open for as long as the process lives, whether or not its broker runs, and
+needs no password.
 """

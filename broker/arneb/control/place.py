@@ -1,9 +1,9 @@
-"""The place of the control socket: a name in the data directory, and whose process it is.
+"""The place of the control socket: its name in the data directory, and the process that owns it.
 
-The rule: a directory has one process, from before its store is opened until the process ends; so a
-broker that is stopped by ``stop_app`` keeps others out that would be a broker there, and commands
-that work on a store without a broker may come in meanwhile. Nobody but the owner of the socket can
-connect: it has its mode before it listens.
+The rule: a directory belongs to one process, from before its store is opened until the process
+ends. A broker stopped by ``stop_app`` thus keeps other brokers out, while commands that work on a
+store without a broker may use it. Only the socket's owner can connect: the socket has its mode
+before it listens.
 """
 
 import errno
@@ -35,24 +35,24 @@ CREDENTIALS: Final = struct.Struct("3i")
 
 
 class ControlPlace:
-    """The data directory as one process has it. Belongs to whoever claimed it."""
+    """One process's claim of a data directory."""
 
     def __init__(self, path: Path, fd: int) -> None:
         self.path = path
         self._fd = fd
         self._bound = -1
-        """The socket's file, held open: its number is nobody else's meanwhile, which some file
-        systems would give to the very next file."""
+        """The socket's file, held open so that no other file gets its inode number; some file
+        systems reuse a number for the very next file."""
 
     def __repr__(self) -> str:
         return f"<ControlPlace {self.path}>"
 
     @classmethod
     def claim(cls, path: Path) -> Self:
-        """Take the directory for this process, making it if it is not there. Blocks as a disk does.
+        """Claim the directory for this process, and make it if absent. Blocks on the disk.
 
-        Raises :class:`StoreLocked` and the other kinds of :class:`StoreUnusable`, and then nothing
-        was touched.
+        Raises :class:`StoreLocked` and the other kinds of :class:`StoreUnusable`, with nothing
+        changed.
         """
         try:
             look_at(path)
@@ -70,10 +70,10 @@ class ControlPlace:
         return cls(path, fd)
 
     def listen(self) -> socket.socket:
-        """The socket, which nobody but its owner may open. Raises :class:`OSError`."""
+        """Return the socket, which only its owner may open. Raises :class:`OSError`."""
         name = self._name
         with suppress(FileNotFoundError):
-            os.unlink(name)  # of a process that was killed: the directory is ours
+            os.unlink(name)  # left by a killed process: the directory is ours
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             sock.bind(name)
@@ -100,13 +100,12 @@ class ControlPlace:
 
     @property
     def _name(self) -> str:
-        """By the open directory: the name of a socket has 107 bytes at the most."""
+        """The socket's path, through the open directory: a socket's path has at most 107 bytes."""
         return f"/proc/self/fd/{self._fd}/{CONTROL_NAME}"
 
 
 def connect(path: Path, timeout_s: float) -> socket.socket:
-    """A connection to the process that has the data directory ``path``. Raises
-    :class:`OSError`."""
+    """Connect to the process that has the data directory ``path``. Raises :class:`OSError`."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -121,14 +120,14 @@ def connect(path: Path, timeout_s: float) -> socket.socket:
 
 
 def peer_of(sock: socket.socket | trio.socket.SocketType) -> tuple[int, int]:
-    """Process and user at the other end."""
+    """Return process and user at the other end."""
     found = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, CREDENTIALS.size)
     process, user, _ = CREDENTIALS.unpack(found)
     return process, user
 
 
 def _holder(path: Path) -> str:
-    """The process that has the directory, for people."""
+    """Return the process that has the directory, as text."""
     if found := holder_of(path):
         return found
     with suppress(OSError), connect(path, 1.0) as sock:

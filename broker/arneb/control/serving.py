@@ -1,8 +1,8 @@
-"""Serving the control socket: what a node is told, and the API of the broker in it.
+"""Serving the control socket: commands to the node, and the API of its broker.
 
-The rule: what concerns the process (``/ctl/…``) is answered in every state; everything else is the
-running broker's, and is refused while there is none. Nobody logs in: whoever can open the socket is
-trusted.
+The rule: requests about the process (``/ctl/…``) are answered in every state; all others go to the
+running broker, and are refused while there is none. There is no login: whoever can open the socket
+is trusted.
 """
 
 import json
@@ -32,32 +32,32 @@ HAND_OVER: Final = "hand-over"
 FLUSH: Final = "flush"
 
 LIMITS: Final = HttpLimits(body_bytes_max=32 * 1024 * 1024, connections_max=64)
-"""Definitions of 200,000 queues come in by it."""
+"""A body may hold the definitions of 200,000 queues."""
 
 
 class NotPossible(Exception):
-    """What was asked of a node cannot be done now; the text is for the user."""
+    """A request that a node cannot carry out now; the text is for the user."""
 
 
 class Steered(Protocol):
-    """A node, as it is steered from outside."""
+    """The operations of a node that the control socket requests."""
 
     audit: AuditLog
     flushes: Callable[[], Awaitable[None]] | None
-    """Has on disk, where another process finds it, what a member of a cluster has confirmed; None:
-    a broker that is alone has it there. Raises :class:`NotPossible`."""
+    """Writes everything that a cluster member has confirmed to disk, where another process finds
+    it; None for a single broker, whose data is there already. Raises :class:`NotPossible`."""
 
     @property
     def api(self) -> "ASGIApp | None":
-        """What the running broker serves to whoever is trusted; None while none runs."""
+        """The running broker's API for trusted callers; None while none runs."""
         ...
 
     def about(self) -> Mapping[str, Any]:
-        """What it is and how it is, as JSON's values."""
+        """Return the node's identity and state, as JSON values."""
         ...
 
     def environment(self) -> Mapping[str, Any]:
-        """Its settings as JSON's values, without secrets."""
+        """Return the settings as JSON values, without secrets."""
         ...
 
     async def stop_app(self) -> None:
@@ -69,25 +69,24 @@ class Steered(Protocol):
         ...
 
     async def reset(self) -> None:
-        """Remove all that the stopped broker has stored. Raises :class:`NotPossible`."""
+        """Remove everything that the stopped broker has stored. Raises :class:`NotPossible`."""
         ...
 
     async def reload(self) -> bool:
-        """Look at the settings again; whether that went well."""
+        """Read the settings again; return whether that succeeded."""
         ...
 
     async def adjust(self, settings: Mapping[str, Any]) -> None:
-        """Other settings until the broker is started again, by name. Raises
-        :class:`NotPossible`."""
+        """Change settings by name until the broker is restarted. Raises :class:`NotPossible`."""
         ...
 
     async def hand_over(self, shard: str, successor: str) -> Mapping[str, Any]:
-        """Have another node of its cluster lead a shard that this one leads; what came of it, as
-        JSON's values. Raises :class:`NotPossible`."""
+        """Hand a shard that this node leads over to another node of the cluster; return the result
+        as JSON values. Raises :class:`NotPossible`."""
         ...
 
     def end(self) -> None:
-        """Have the process end soon."""
+        """End the process soon."""
         ...
 
 
@@ -181,8 +180,8 @@ def _object(body: bytes) -> dict[str, Any]:
 async def serve_control(
     node: Steered, place: ControlPlace, *, task_status: trio.TaskStatus[None]
 ) -> NoReturn:
-    """Serve the control socket until cancelled. Raises :class:`OSError` if it cannot be made: then
-    the node cannot be steered, which nothing else depends on."""
+    """Serve the control socket until cancelled. Raises :class:`OSError` if it cannot be made; the
+    node then runs without it."""
     listener = CarefulListener.of(place.listen(), RefusalLog())
     servers: list[HttpServer] = []
 
@@ -190,7 +189,7 @@ async def serve_control(
         if not servers:
             servers.append(await trio.to_thread.run_sync(_make_server, node))
         process, user = peer_of(stream.socket)
-        # The first serves all, with one limit, if several were made at once.
+        # If several were made at once, the first serves all, for one limit.
         await servers[0].handle(PlainStream.of(stream), ((f"uid {user}", process), None))
 
     async with trio.open_nursery() as connections:
@@ -204,8 +203,8 @@ async def serve_control(
 
 
 def _make_server(node: Steered) -> "HttpServer":
-    """What speaks HTTP. It is read when somebody comes: a broker without HTTP ports, where nobody
-    does, is 4 MiB smaller without it. That takes a tenth of a second, so a thread does it."""
+    """Make the HTTP server. It is imported for the first connection: without it, a broker that has
+    no HTTP ports is 4 MiB smaller. The import takes a tenth of a second, so a thread does it."""
     from arneb.http.access.audited import Audited
     from arneb.http.server.server import HttpServer
 

@@ -1,7 +1,7 @@
-"""The trusted caller: whoever may open the control socket.
+"""The trusted caller: the user who opened the control socket.
 
-The rule: an administrator with every right in every vhost, who is no user of the catalogue; so
-nothing that is made by it belongs to anybody, as with ``rabbitmqctl``.
+The rule: the caller is an administrator with every right in every vhost, but no user of the
+catalogue; so nothing that it makes has an owner, as with ``rabbitmqctl``.
 """
 
 from typing import Final
@@ -9,7 +9,7 @@ from typing import Final
 from arneb_core.access.principals import Principal, Question
 
 NAME: Final = "rmq-cli"
-"""What RabbitMQ calls it where it says who has made something."""
+"""RabbitMQ's name for such a caller where it tells who has made something."""
 
 
 class _Everything:
@@ -22,10 +22,10 @@ class _Everything:
         return False
 
     async def ask(self, vhost: str, question: Question) -> None:
-        """It is known."""
+        """Do nothing: every answer is known."""
 
     async def renew(self, user: str, secret: str) -> None:
-        """Nothing runs out."""
+        """Do nothing: nothing expires."""
 
     async def admits(self, vhost: str, address: str) -> bool:
         return True
