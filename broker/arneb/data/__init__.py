@@ -1,5 +1,5 @@
-"""The data API: blocks, cursors and rows for those who work with the log from elsewhere.
+"""The data API: blocks, cursors and rows for programs that use the log from other processes.
 
-The rule: it hands out what is stored and takes in rows; what can be done elsewhere is not done
-here. The contract is docs/internals/data-api.md.
+The rule: it sends stored blocks and accepts rows; what the client can do is not done here. The
+contract is docs/internals/data-api.md.
 """

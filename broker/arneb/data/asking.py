@@ -1,7 +1,7 @@
-"""What is asked for: the parameters and bodies of requests, with every field checked.
+"""Reading requests: their parameters and bodies, with every field checked.
 
-The rule: whatever is not expected is refused with what was, and what nobody reads is refused too:
-a misspelt name must not be without effect.
+The rule: an unexpected value is refused with what was expected, and so is a field that nobody
+reads: a misspelt name must not be ignored.
 """
 
 import re
@@ -18,7 +18,7 @@ from arneb_core.api.position import AFTER_ALL, Position, position
 _POSITION: Final = re.compile(r"(\d{1,10}):(\d{1,10})", re.ASCII)
 NUMBER: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
 NAME: Final = re.compile(r"[A-Za-z0-9._:-]{1,200}", re.ASCII)
-"""Of queries and stages."""
+"""The names of queries and stages."""
 
 NUMBER_MAX: Final = (1 << 63) - 1
 ID_MAX: Final = (1 << 32) - 1
@@ -26,13 +26,13 @@ ENTRY_MAX: Final = (1 << 32) - 1
 LEDGER_MAX: Final = (1 << 31) - 1
 
 LONG_BODY_BYTES: Final = 64 * 1024
-"""Behind a longer one others have their turn: a MiB takes some 10 ms."""
+"""After a longer body the loop yields to other tasks: a MiB takes some 10 ms."""
 
 _ABSENT: Final = object()
 
 
 class Fields:
-    """The fields of one object, each to be taken once; :meth:`end` refuses what is left."""
+    """The fields of one object, each taken once; :meth:`end` refuses what is left."""
 
     def __init__(self, given: Mapping[str, Any], where: str) -> None:
         self._left = dict(given)
@@ -42,11 +42,11 @@ class Fields:
         return f"<Fields of {self._where}, {len(self._left)} left>"
 
     def take(self, name: str) -> Any:
-        """Its value; ``_ABSENT`` if it was not given."""
+        """Take a field's value; ``_ABSENT`` if it was not given."""
         return self._left.pop(name, _ABSENT)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A text; it must be given unless there is a default."""
+        """Take a text, which must be given unless there is a default."""
         value = self.take(name)
         if value is _ABSENT and default is not None:
             return default
@@ -55,7 +55,7 @@ class Fields:
         return value
 
     def name(self, name: str) -> str:
-        """The name of a query or a stage."""
+        """Take the name of a query or a stage."""
         value = self.text(name)
         if not NAME.fullmatch(value):
             raise self._expected(name, "1 to 200 of A-Z a-z 0-9 . _ : -", value)
@@ -64,7 +64,7 @@ class Fields:
     def number(
         self, name: str, least: int = 0, most: int = NUMBER_MAX, default: int | None = None
     ) -> int:
-        """A whole number within bounds, as such or as text."""
+        """Take a whole number within bounds, given as a number or as text."""
         value = self.take(name)
         if value is _ABSENT and default is not None:
             return default
@@ -75,14 +75,14 @@ class Fields:
         return value
 
     def maybe_number(self, name: str, least: int = 0, most: int = NUMBER_MAX) -> int | None:
-        """The same, or none if it is absent or null."""
+        """Take a number as :meth:`number` does; None if it is absent or null."""
         if self._left.get(name) is None:
             self._left.pop(name, None)
             return None
         return self.number(name, least, most)
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """True or false."""
+        """Take true or false."""
         value = self.take(name)
         if value is _ABSENT:
             return default
@@ -92,7 +92,7 @@ class Fields:
         return value
 
     def position(self, name: str) -> Position:
-        """``ledger:entry``."""
+        """Take a position, written ``ledger:entry``."""
         value = self.text(name)
         place = parse_position(value)
         if place is None:
@@ -100,28 +100,28 @@ class Fields:
         return place
 
     def objects(self, name: str) -> dict[str, "Fields"]:
-        """Objects by name."""
+        """Take objects by name."""
         value = self.take(name)
         if not isinstance(value, dict) or not all(isinstance(e, dict) for e in value.values()):
             raise self._expected(name, "an object of objects", value)
         return {key: Fields(each, f"{name}[{key!r}]") for key, each in value.items()}
 
     def texts(self, name: str) -> list[str]:
-        """A list of texts."""
+        """Take a list of texts."""
         value = self.take(name)
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
             raise self._expected(name, "a list of texts", value)
         return value
 
     def list(self, name: str) -> "list[Fields]":
-        """A list of objects."""
+        """Take a list of objects."""
         value = self.take(name)
         if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
             raise self._expected(name, "a list of objects", value)
         return [Fields(each, f"{name}[{index}]") for index, each in enumerate(value)]
 
     def end(self) -> None:
-        """Refuse what was not taken."""
+        """Refuse the fields that were not taken."""
         if self._left:
             unknown = ", ".join(map(repr, list(self._left)[:5]))
             raise bad_request(f"{self._where}: expected nothing else, got {unknown}"[:500])
@@ -132,7 +132,7 @@ class Fields:
 
 
 def parse_position(text: str) -> Position | None:
-    """The place that ``text`` names; None if it names none."""
+    """Return the position that ``text`` names; None if it names none."""
     found = _POSITION.fullmatch(text)
     if found is None:
         return None
@@ -143,7 +143,7 @@ def parse_position(text: str) -> Position | None:
 
 
 def parameters(request: Request) -> Fields:
-    """The parameters of a request, none of which is given twice."""
+    """Return a request's parameters; one given twice is refused."""
     given = request.query_params.multi_items()
     names = [name for name, _ in given]
     if len(set(names)) != len(names):
@@ -152,7 +152,7 @@ def parameters(request: Request) -> Fields:
 
 
 async def document(request: Request) -> Fields:
-    """The JSON object that a request brings."""
+    """Return the JSON object in a request's body."""
     body = await request.body()
     try:
         value = parse_json(body)

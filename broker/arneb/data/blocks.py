@@ -1,8 +1,8 @@
-"""Blocks: what is stored, sent as it is, a piece at a time.
+"""Blocks: stored blocks, sent unchanged, a piece at a time.
 
-The rule: a piece is read when the client has taken the one before it, in a transaction that is over
-before anything is sent. So no client, however slow, keeps more than a piece in memory, and none
-keeps the broker from using its pages again.
+The rule: a piece is read when the client has taken the previous one, in a transaction that ends
+before the piece is sent. So no client, however slow, keeps more than a piece in memory, and none
+keeps the store from reusing its pages.
 """
 
 import json
@@ -22,7 +22,7 @@ from arneb_core.engine.stored_reading import StoredReading
 MEDIA_TYPE: Final = "application/vnd.arneb.blocks"
 
 PIECE_BYTES: Final = 512 * 1024
-"""Read in one transaction: a few milliseconds."""
+"""The bytes read in one transaction: a few milliseconds."""
 
 BYTES_DEFAULT: Final = 64 * 1024 * 1024
 BYTES_MIN: Final = 16 * 1024
@@ -33,15 +33,15 @@ BLOCK, END, ERROR = range(3)
 
 
 class BlockAnswer(Response):
-    """The frames as an answer, each piece made when the one before it has been taken."""
+    """An answer of frames, each piece made when the previous one has been taken."""
 
     def __init__(self, pieces: AsyncGenerator[bytes, None]) -> None:
         super().__init__(media_type=MEDIA_TYPE)
-        del self.headers["content-length"]  # nobody knows it
+        del self.headers["content-length"]  # unknown before the last piece
         self._pieces = pieces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the answer."""
         head = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
         async with aclosing(self._pieces) as pieces:
             await send(head)
@@ -51,13 +51,13 @@ class BlockAnswer(Response):
 
 
 Hold = Callable[[int], Awaitable[None]]
-"""Waits until there is room for so many bytes more."""
+"""Waits until there is room for this many more bytes."""
 
 
 async def frames(
     reading: StoredReading, topic: Topic, first: Position, last: Position, size: int, hold: Hold
 ) -> AsyncGenerator[bytes, None]:
-    """The frames of one answer, in pieces. An error on the way becomes the last of them."""
+    """Yield the frames of one answer, in pieces. An error meanwhile becomes the last frame."""
     left, place = size, first
     there = min(last, Position(topic.next_append - 1))
     while place <= there and left > 0:

@@ -1,8 +1,8 @@
-"""Commits: staged rows published, once.
+"""Commits: staged rows are published exactly once.
 
-The rule: the rows of a batch, the mark that says so and the removal of its stages are one commit.
-So after any crash the mark is there with all of the rows, or neither is; and a batch that is not
-above the mark publishes nothing, however often it comes.
+The rule: the rows of a batch, its mark and the removal of its stages are one commit. So after any
+crash both the mark and all of the rows are there, or neither is; and a batch that is not above the
+mark publishes nothing, however often it is sent.
 """
 
 import logging
@@ -30,17 +30,17 @@ from arneb_core.api.errors import CoreError
 from arneb_core.api.name_locks import NameLocks
 
 LOOK_S: Final = 60.0
-"""How often it is looked for stages and marks that nobody needs any more."""
+"""The time between two searches for expired stages and marks."""
 
 PREPARED_AT_ONCE: Final = 4
-"""Bodies of rows that are made entries at the same time: each is in memory a few times."""
+"""The most bodies that are made into entries at the same time: each is in memory a few times."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A stage as whoever commits knows it."""
+    """A stage as the committing client describes it."""
 
     name: str
     pieces: int
@@ -48,7 +48,7 @@ class Wanted:
 
 
 class Commits:
-    """What is written by the data API."""
+    """The writing side of the data API."""
 
     def __init__(
         self, core: Core, targets: Targets, limits: DataLimits, now_ms: Callable[[], int]
@@ -61,25 +61,25 @@ class Commits:
         self.stages = Stages(core, limits, now_ms)
         self._marks = Marks(core.metadata(PREFIX), limits)
         self._locks = NameLocks()
-        """By query; by query and batch, for who adds a piece."""
+        """Locks by query, and by query and batch for adding a piece."""
         self._preparing = trio.CapacityLimiter(PREPARED_AT_ONCE)
 
     def __repr__(self) -> str:
         return f"<Commits: {self._marks!r}, {self.stages!r}>"
 
     def last_committed(self, query: str) -> int | None:
-        """The last batch that a query has committed."""
+        """Return the last batch that a query has committed."""
         mark = self._marks.find(query)
         return None if mark is None else mark.batch
 
     def expect_own(self, query: str, rights: Rights) -> None:
-        """Raise ``forbidden`` for a query that somebody else has begun: its stages and its mark are
-        not for others to look at, to remove or to move."""
+        """Raise ``forbidden`` for a query that another user has begun: others may not see, remove
+        or change its stages and its mark."""
         if not rights.may_continue(self._owner(query) or ""):
             raise forbidden("write for", f"query {query}, which is somebody else's")
 
     async def publish(self, body: bytes, rights: Rights, *, mandatory: bool) -> tuple[int, int]:
-        """Publish rows at once; how many there were, and how many no queue takes."""
+        """Publish rows at once; return how many there were, and how many no queue took."""
         async with self._preparing:
             made = await self._prepared(body, rights)
             stamp_ms = self._publishing.stamp_ms(made.rows)
@@ -98,7 +98,7 @@ class Commits:
     async def stage(
         self, batch: BatchId, name: str, number: int, body: bytes, rights: Rights
     ) -> Stage | None:
-        """Keep a piece of a stage; None if the batch was committed before."""
+        """Store a piece of a stage; return None if the batch was already committed."""
         checksum = crc32c(body)
         async with self._locks.holding(batch, shared=[batch[0]]):
             self.expect_own(batch[0], rights)
@@ -122,7 +122,7 @@ class Commits:
         mandatory: bool,
         is_last: bool = False,
     ) -> dict[str, Any]:
-        """Publish the stages ``wanted`` of a batch, once. ``is_last``: the query ends with it."""
+        """Publish the ``wanted`` stages of a batch, once; ``is_last`` ends the query."""
         query, number = batch
         async with self._locks.holding(query):
             self.expect_own(query, rights)
@@ -130,13 +130,13 @@ class Commits:
                 return {"committed": True, "already": True, "rows": 0, "unrouted": 0}
             stages = [self._expected(batch, each) for each in wanted]
             if self._owner(query) is None:
-                # A batch without rows. To remember it would let whoever may produce nowhere fill
-                # the broker with marks, and to do it again changes nothing.
+                # A batch without rows. Storing a mark would let a user without any right to produce
+                # fill the broker with marks, and repeating the batch changes nothing.
                 return {"committed": True, "already": False, "rows": 0, "unrouted": 0}
             size = sum(each.size for each in stages)
             if size > self._limits.batch_bytes_max:
                 raise self._batch_too_large(size)
-            # An administrator who helps out does not take the query over.
+            # An administrator who commits for the owner does not become the owner.
             mark = Mark(number, self._now_ms(), is_last, self._owner(query) or rights.name)
             self._marks.expect_room(query, mark.owner)
             rows, unrouted = await self._publish(batch, stages, mark, rights, mandatory)
@@ -145,7 +145,7 @@ class Commits:
     async def _publish(
         self, batch: BatchId, stages: Sequence[Stage], mark: Mark, rights: Rights, mandatory: bool
     ) -> tuple[int, int]:
-        """Publish stages of a batch; how many rows there were, and how many no queue takes."""
+        """Publish stages of a batch; return the number of rows, and of rows that no queue took."""
         rows = sum(each.rows for each in stages)
         entries = await self.stages.read(stages)
         stamp_ms = self._publishing.stamp_ms(rows)
@@ -166,7 +166,7 @@ class Commits:
         return rows, unrouted
 
     async def abort(self, batch: BatchId, name: str | None, rights: Rights) -> None:
-        """Remove a stage, or all of a batch; whether there are any or not."""
+        """Remove a stage, or all of a batch, if there are any."""
         async with self._locks.holding(batch[0]):
             self.expect_own(batch[0], rights)
             if name is None:
@@ -175,13 +175,13 @@ class Commits:
                 await self.stages.drop_one(stage)
 
     async def run(self) -> NoReturn:
-        """Remove what nobody needs any more, for ever."""
+        """Remove expired stages and marks, for ever."""
         while True:
             await self.sweep()
             await trio.sleep(LOOK_S)
 
     async def sweep(self) -> None:
-        """Remove stages and marks that have not been touched for long."""
+        """Remove the stages and marks that have expired."""
         now_ms = self._now_ms()
         try:
             limit_ms = now_ms - int(1000 * self._limits.stage_expiry_s)
@@ -197,13 +197,13 @@ class Commits:
                     if self._marks.is_old(query, now_ms):
                         await self._core.committed(Unit(metadata=[(PREFIX + query, None)]))
                         self._marks.forget(query)
-        except CoreError as error:  # it is tried again
+        except CoreError as error:  # the next sweep tries again
             logger.warning("cannot remove old stages and marks: %s", error)
 
     # Inside
 
     def _owner(self, query: str) -> str | None:
-        """Whose the query is, empty if it is nobody's; None if it has not begun."""
+        """Return the owner of a query, empty if it has none; None if the query has not begun."""
         mark = self._marks.find(query)
         if mark is not None:
             return mark.owner
@@ -214,7 +214,8 @@ class Commits:
         return last is not None and batch[1] <= last
 
     def _known(self, batch: BatchId, name: str, number: int, checksum: int) -> Stage | None:
-        """The stage, if it has that piece. Raises ``stage_incomplete`` before its turn."""
+        """Return the stage if it has that piece. Raises ``stage_incomplete`` if earlier pieces are
+        missing."""
         stage = self.stages.find(batch, name)
         pieces = [] if stage is None else stage.pieces
         if number > len(pieces):
@@ -266,6 +267,6 @@ class Commits:
 
 
 def expect_piece(number: int) -> None:
-    """Raise ``bad_request`` for a number that no piece has."""
+    """Raise ``bad_request`` for an impossible piece number."""
     if number >= PIECES_MAX:
         raise bad_request(f"expected a piece below {PIECES_MAX}, got {number}")

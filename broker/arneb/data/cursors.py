@@ -1,8 +1,8 @@
-"""Cursors: durable subscriptions that somebody elsewhere moves on, most of them by a lease.
+"""Cursors: durable subscriptions that another process moves, most of them under a lease.
 
-The rule: the lease is on disk before its subscription is, and goes after it; so whatever crash
-comes between, no subscription that was made here is left without an end. What is asked for several
-topics is looked at for all of them before anything is done for one.
+The rule: a lease is on disk before its subscription, and removed after it; so a crash in between
+leaves no subscription made here without an end. A request for several topics is checked for all of
+them before anything is done for one.
 """
 
 import logging
@@ -24,17 +24,17 @@ from arneb_core.api.subscriptions import InitialPosition, Subscription
 from arneb_core.api.topics import Topic
 
 LOOK_S: Final = 1.0
-"""A lease goes at most so much later than it ends."""
+"""The time between two checks; a lease is removed at most this long after its end."""
 
 LEASES_MAX: Final = 20_000
-"""Each takes half a KiB of memory, and a look every second."""
+"""The most leases. Each takes half a KiB of memory, and a check every second."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who asks: for which subscription, in whose name, with which lease."""
+    """The holder in a request: its subscription, owner and lease."""
 
     subscription: str
     owner: str
@@ -45,18 +45,18 @@ Start = InitialPosition | Position
 
 
 class Cursors:
-    """The cursors that were opened here."""
+    """The cursors opened by the data API."""
 
     def __init__(self, core: Core, now_ms: Callable[[], int]) -> None:
         self._core = core
         self._now_ms = now_ms
         self._leases: dict[str, Lease] = {}
         self._ages: dict[Subscription, tuple[Position, int]] = {}
-        """When the first entry was published that is not acknowledged, as it was last seen."""
+        """The first unacknowledged entry and its publish time, as last seen."""
         self._locks = NameLocks()
-        """By the names of subscriptions."""
+        """Locks by subscription name."""
         self._topics_went = True
-        """Leases may be left of topics that are gone."""
+        """Whether leases of deleted topics may be left."""
         core.watch_topics(self._topic_changed)
         for key, value in core.metadata(PREFIX).items():
             self._leases[key] = restored(key, value, now_ms())
@@ -67,7 +67,7 @@ class Cursors:
     async def open(
         self, holder: Holder, topics: Mapping[Topic, Start], *, expect: bool
     ) -> dict[str, Any]:
-        """Have a cursor on each of ``topics``; ``expect``: they are all there already."""
+        """Open a cursor on each of ``topics``; with ``expect``, all must exist already."""
         async with self._locks.holding(holder.subscription):
             made: set[Topic] = set()
             for topic in topics:
@@ -100,13 +100,13 @@ class Cursors:
                     else:
                         await topic.subscribe(holder.subscription, start=initial)
             finally:
-                for topic in made:  # nobody holds what is not there
+                for topic in made:  # drop the leases of subscriptions that were not made
                     if holder.subscription not in topic.subscriptions:
                         self._leases.pop(key_of(topic.id, holder.subscription), None)
             return await self._documents(topics, holder, made)
 
     async def renew(self, holder: Holder, topics: Mapping[Topic, Position | None]) -> Any:
-        """Renew the leases, and acknowledge what is before the places given."""
+        """Renew the leases, and acknowledge everything before the given positions."""
         async with self._locks.holding(holder.subscription):
             for topic, place in topics.items():
                 if holder.subscription not in topic.subscriptions:
@@ -126,7 +126,7 @@ class Cursors:
             return await self._documents(topics, holder, set())
 
     async def release(self, holder: Holder, topics: Sequence[Topic]) -> None:
-        """Remove the cursors; those that are not there are passed over."""
+        """Remove the cursors that exist."""
         async with self._locks.holding(holder.subscription):
             for topic in topics:
                 self._expect_ours(topic, holder)
@@ -134,7 +134,7 @@ class Cursors:
                 await self._remove(topic, holder.subscription)
 
     def listed(self, topic: Topic) -> dict[str, Any]:
-        """Whose the subscriptions of a topic are."""
+        """Return who holds the subscriptions of a topic."""
         found = {}
         for name in topic.subscriptions:
             lease = self._leases.get(key_of(topic.id, name))
@@ -144,13 +144,13 @@ class Cursors:
         return found
 
     async def run(self) -> NoReturn:
-        """Remove cursors whose lease ends, for ever."""
+        """Remove cursors whose lease has ended, for ever."""
         while True:
             await self.sweep()
             await trio.sleep(LOOK_S)
 
     async def sweep(self) -> None:
-        """Remove the cursors whose lease has ended, and what is left of those whose topic went."""
+        """Remove the cursors whose lease has ended, and the leases of deleted topics."""
         now_ms = self._now_ms()
         topics_went, self._topics_went = self._topics_went, False
         due = [each for each in self._leases.values() if topics_went or each.has_ended(now_ms)]
@@ -173,14 +173,14 @@ class Cursors:
                             lease.owner, lease.subscription, topic.name,
                         )  # fmt: skip
                         await self._remove(topic, lease.subscription)
-                except CoreError as error:  # it is tried again
+                except CoreError as error:  # the next sweep tries again
                     self._topics_went = True
                     logger.warning("cannot remove cursor %s: %s", lease.subscription, error)
 
     def _topic_changed(self, name: str, came: bool) -> None:
         self._topics_went = self._topics_went or not came
 
-    # Inside; all of it under the subscription's lock
+    # Internal; all of it under the subscription's lock
 
     def _expect_ours(self, topic: Topic, holder: Holder) -> None:
         lease = self._leases.get(key_of(topic.id, holder.subscription))
@@ -191,12 +191,12 @@ class Cursors:
             )  # fmt: skip
 
     async def _end_if_due(self, topic: Topic, holder: Holder) -> None:
-        """What has ended is not adopted by somebody else."""
+        """Remove an ended cursor before another owner opens it, who must not inherit it."""
         lease = self._leases.get(key_of(topic.id, holder.subscription))
         if lease is None:
             return
         if holder.subscription not in topic.subscriptions:
-            del self._leases[lease.key]  # somebody removed it by another door
+            del self._leases[lease.key]  # the subscription was removed through another API
         elif lease.has_ended(self._now_ms()) and lease.owner != holder.owner:
             await self._remove(topic, holder.subscription)
 
@@ -207,7 +207,7 @@ class Cursors:
                 lease.renew(self._now_ms())
 
     async def _store(self, topics: Mapping[Topic, object], holder: Holder) -> None:
-        """Have what was renewed on disk, as far as it has to be."""
+        """Write the renewed leases that have to be on disk."""
         keys = (key_of(topic.id, holder.subscription) for topic in topics)
         found = [self._leases[key] for key in keys if key in self._leases]
         written = [(each, each.until_ms) for each in found if each.is_unstored]
@@ -266,6 +266,6 @@ class Cursors:
 
 
 def gone(topic: Topic, subscription: str) -> DataError:
-    """A cursor that is not there any more."""
+    """Return the error for a cursor that is gone."""
     reason = f"cursor {subscription} of {topic.name} is gone: its lease ended, or it was removed"
     return DataError(410, "cursor_gone", reason)

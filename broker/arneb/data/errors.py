@@ -1,7 +1,7 @@
 """Errors of the data API: a status, a code for programs and a line for people.
 
-The rule: whatever the core refuses has its row in one table, and nothing else than a
-:class:`DataError` leaves a handler.
+The rule: every error of the core has its row in one table, and only a :class:`DataError` leaves a
+handler.
 """
 
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ from arneb_core.api.errors import (
 )
 
 RETRY_AFTER_S: Final = 1
-"""Told to who may try again."""
+"""When a client may try again."""
 
 
 class DataError(Exception):
-    """A request that is not carried out."""
+    """A request that was not carried out."""
 
     def __init__(self, status: int, code: str, reason: str) -> None:
         super().__init__(reason)
@@ -33,12 +33,12 @@ class DataError(Exception):
 
     @property
     def document(self) -> dict[str, str]:
-        """As the client gets it."""
+        """Return the error as sent to the client."""
         return {"code": self.code, "reason": str(self)}
 
 
 def bad_request(reason: str) -> DataError:
-    """What came is not what was expected."""
+    """Return the error for an unexpected value."""
     return DataError(400, "bad_request", reason)
 
 
@@ -52,12 +52,12 @@ _OF_THE_CORE: Final[tuple[tuple[type[CoreError], int, str], ...]] = (
     (NotAllowed, 409, "not_allowed"),
     (CoreError, 409, "not_allowed"),
 )
-"""The first that fits counts."""
+"""Status and code of each error; the first row that fits counts."""
 
 
 @contextmanager
 def in_words() -> Iterator[None]:
-    """Errors of the core as this API says them."""
+    """Turn errors of the core into this API's."""
     try:
         yield
     except CoreError as error:

@@ -1,8 +1,8 @@
-"""Granted rights: what the user who was let in may do, by the permissions of AMQP.
+"""Granted rights: what an authenticated user may do, by AMQP's or Pulsar's permissions.
 
-The rule: a topic is the queue of that name in the vhost that its namespace is; to consume from it
-is to read the queue, to produce to it is to write it. Topics of no vhost are an administrator's.
-What another server would have to be asked for first is not allowed here.
+The rule: a topic is the queue of that name in the vhost of its namespace; consuming from it needs
+the right to read the queue, producing to it the right to write. Only an administrator may use
+topics outside all vhosts. A right that another server would have to decide first is denied.
 """
 
 from starlette.requests import Request
@@ -35,19 +35,19 @@ class Granted:
         return f"user {self._principal.name}"
 
     def may_continue(self, owner: str) -> bool:
-        """What is the user's own, or nobody's; an administrator all."""
+        """Allow the user's own and ownerless queries; an administrator all."""
         return owner in ("", self.name) or ADMINISTRATOR in self._principal.tags
 
     def may_consume(self, topic: str, subscription: str = "") -> bool:
-        """Read the queue."""
+        """Require the right to read the queue."""
         return self._may_use(topic, Right.READ)
 
     def may_produce(self, topic: str) -> bool:
-        """Write the queue."""
+        """Require the right to write the queue."""
         return self._may_use(topic, Right.WRITE)
 
     def may_publish(self, vhost: str, exchange: str, routing_key: str) -> bool:
-        """Write the exchange, and use the key with it."""
+        """Require the right to write the exchange, with this routing key."""
         verdicts = self._principal.verdicts
         question = named(Question(Right.WRITE, Kind.EXCHANGE, exchange))
         if not verdicts.may(vhost, question):
@@ -66,7 +66,7 @@ class Granted:
 
 
 class GrantedToRole:
-    """The rights of one role of Pulsar's. Exchanges are AMQP's, and none of them is a role's."""
+    """The rights of one Pulsar role. Only a super user may use AMQP's exchanges."""
 
     def __init__(self, caller: Caller, authorizer: Authorizer) -> None:
         self._caller = caller
@@ -80,7 +80,7 @@ class GrantedToRole:
         return f"role {self._caller.role}"
 
     def may_continue(self, owner: str) -> bool:
-        """What is the role's own, or nobody's; a super user all."""
+        """Allow the role's own and ownerless queries; a super user all."""
         return owner in ("", self.name) or self._authorizer.is_super(self._caller)
 
     def may_consume(self, topic: str, subscription: str = "") -> bool:
@@ -92,7 +92,7 @@ class GrantedToRole:
         return self._may(topic, TopicOperation.PRODUCE)
 
     def may_publish(self, vhost: str, exchange: str, routing_key: str) -> bool:
-        """A super user may."""
+        """Allow super users only."""
         return self._authorizer.is_super(self._caller)
 
     def _may(self, topic: str, operation: TopicOperation, subscription: str = "") -> bool:
@@ -106,8 +106,8 @@ class GrantedToRole:
 
 
 class GrantedRights:
-    """The rights of whoever sent a request: of a user by AMQP's permissions, of a role by Pulsar's;
-    all of them where nobody is asked who he is, or roles need none."""
+    """Finds the rights of a request's sender: a user's by AMQP's permissions, a role's by Pulsar's;
+    everything without authentication, or where roles need no rights."""
 
     def __init__(self, catalogue: Catalogue, authorizer: Authorizer = EVERYBODY_MAY) -> None:
         self._catalogue = catalogue
@@ -117,7 +117,7 @@ class GrantedRights:
         return f"<GrantedRights by {self._authorizer!r}>"
 
     def __call__(self, request: Request) -> Rights:
-        """Those of one request."""
+        """Return the rights of one request."""
         principal: Principal | None = request.scope.get(PRINCIPAL)
         if principal is not None:
             return Granted(principal, self._catalogue)

@@ -1,7 +1,6 @@
-"""Here: what of the data API's topics is this broker's, where a cluster has several shards.
+"""Here: which topics are this broker's, where a cluster has several shards.
 
-The rule: a topic that another shard has is refused by the names of both, and is never one that is
-not there.
+The rule: a topic of another shard is refused with the names of both, and never reported as missing.
 """
 
 from collections.abc import Callable
@@ -10,22 +9,22 @@ from arneb.data.errors import DataError
 from arneb_core.access.namespaces import proposed_namespace
 
 Misplaced = Callable[[str], str]
-"""Why a namespace is another shard's; empty: it is not."""
+"""Returns why a namespace belongs to another shard; empty if it does not."""
 
 
 def everything_is(_: str) -> str:
-    """Of a broker that is alone."""
+    """Accept every namespace, for a broker without shards."""
     return ""
 
 
 def expect_here(misplaced: Misplaced, namespace: str) -> None:
-    """Raise :class:`.DataError` for a namespace that another shard has."""
+    """Raise :class:`.DataError` for a namespace of another shard."""
     if why := misplaced(namespace):
         raise DataError(409, "not_allowed", f"{why}: ask below /shards/ and its name")
 
 
 def expect_topic_here(misplaced: Misplaced, topic: str) -> None:
-    """The same for a topic by its complete name; for other names it is not known."""
+    """Do the same for a topic by its complete name; other names pass."""
     tenant, _, rest = topic.rpartition("://")[2].partition("/")
     namespace, slash, _ = rest.partition("/")
     if slash:
@@ -33,5 +32,5 @@ def expect_topic_here(misplaced: Misplaced, topic: str) -> None:
 
 
 def expect_vhost_here(misplaced: Misplaced, vhost: str) -> None:
-    """The same for a vhost."""
+    """Do the same for a vhost."""
     expect_here(misplaced, proposed_namespace(vhost))

@@ -1,8 +1,7 @@
-"""Leases: whose a cursor is, and until when; what is kept of that.
+"""Leases: who holds a cursor and until when, and how that is stored.
 
-The rule: a lease that has ended has ended for everybody, after a restart too: its end is on disk
-before anybody relies on it, and at most a tenth of it too early. Pure but for the clock that it is
-told.
+The rule: a lease that has ended has ended for everybody, also after a restart: its end is on disk
+before anybody relies on it, too early by at most a tenth of the lease. Pure: time is an argument.
 """
 
 import json
@@ -10,49 +9,49 @@ from dataclasses import dataclass
 from typing import Final
 
 PREFIX: Final = "data/lease/"
-"""Of the keys under which they are kept: the topic's number and the subscription's name follow."""
+"""The prefix of the leases' keys; the topic's number and the subscription's name follow."""
 
 LEASE_S_MIN: Final = 10
 LEASE_S_MAX: Final = 10 * 366 * 24 * 3600
 AFTER_START_MS: Final = 600_000
-"""While the broker was down nobody could renew: a start gives everybody so much, or all of the
-lease if that is shorter."""
+"""The time that a start adds to every lease, or the whole lease if that is shorter: nobody could
+renew while the broker was down."""
 
 SLACK: Final = 10
-"""A renewal is written when it moves the end by more than this part of the lease; so a query that
-renews every second does not write every second."""
+"""A renewal is written when it moves the end by more than the lease divided by this, so that a
+query that renews every second does not write every second."""
 
 
 @dataclass(slots=True)
 class Lease:
-    """Who holds one cursor. ``lease_s`` None = for ever."""
+    """The lease of one cursor; with ``lease_s`` None it lasts for ever."""
 
     topic_id: int
     subscription: str
     owner: str
     lease_s: int | None
     until_ms: int = 0
-    """When it ends, unless it is renewed; 0 = never."""
+    """When it ends unless renewed; 0 = never."""
     stored_ms: int = -1
     """The end that is on disk."""
 
     @property
     def key(self) -> str:
-        """Where it is kept."""
+        """The lease's key in the store."""
         return key_of(self.topic_id, self.subscription)
 
     def renew(self, now_ms: int) -> None:
-        """It lasts as long again from now on."""
+        """Restart the lease's time."""
         if self.lease_s is not None:
             self.until_ms = max(self.until_ms, now_ms + 1000 * self.lease_s)
 
     def change(self, lease_s: int | None) -> None:
-        """From now on it lasts so long."""
+        """Change how long the lease lasts."""
         self.lease_s, self.until_ms, self.stored_ms = lease_s, 0, -1
 
     @property
     def is_unstored(self) -> bool:
-        """What is on disk would end too early."""
+        """Whether the end on disk is too early."""
         if self.stored_ms < 0:
             return True
         return self.lease_s is not None and (
@@ -60,22 +59,22 @@ class Lease:
         )
 
     def has_ended(self, now_ms: int) -> bool:
-        """Nobody has renewed it in time."""
+        """Whether the lease has ended without a renewal."""
         return self.lease_s is not None and self.until_ms <= now_ms
 
     def pack(self) -> bytes:
-        """As it is kept."""
+        """Return the lease as stored."""
         fields = {"owner": self.owner, "lease_s": self.lease_s, "until_ms": self.until_ms}
         return json.dumps(fields).encode()
 
 
 def key_of(topic_id: int, subscription: str) -> str:
-    """Where the lease of a cursor is kept."""
+    """Return the key of a cursor's lease."""
     return f"{PREFIX}{topic_id:08x}/{subscription}"
 
 
 def restored(key: str, value: bytes, now_ms: int) -> Lease:
-    """What was kept, when the broker starts."""
+    """Return a stored lease when the broker starts, with time to renew it."""
     number, _, subscription = key.removeprefix(PREFIX).partition("/")
     said = json.loads(value)
     lease = Lease(

@@ -1,7 +1,7 @@
-"""Marks: which batch each query has committed last, and whose the query is.
+"""Marks: the last batch that each query has committed, and the query's owner.
 
-The rule: a mark is stored in the commit of its batch's rows, and is known here when that is done.
-It is kept for as long as the batch may come again.
+The rule: a mark is stored in the commit of its batch's rows, and known here when that is done. It
+is kept for as long as the batch may be sent again.
 """
 
 import json
@@ -15,14 +15,14 @@ from arneb.data.errors import DataError
 from arneb.settings.data_limits import DataLimits
 
 PREFIX: Final = "data/mark/"
-"""Of the keys under which marks are kept; the query's name follows."""
+"""The prefix of the marks' keys; the query's name follows."""
 
 MARKS_MAX: Final = 10_000
-"""Queries of which the last batch is known."""
+"""The most queries whose last batch is known."""
 
 ENDED_MARK_S: Final = 600.0
-"""For which the last batch of a query is known that has said it was its last: as long as somebody
-may ask again because the answer was lost."""
+"""How long the mark of an ended query is kept, since the client may ask again if the answer was
+lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +32,17 @@ class Mark:
     batch: int
     at_ms: int
     is_last: bool = False
-    """The query has ended with it."""
+    """Whether the query has ended with it."""
     owner: str = ""
-    """Who has committed; empty where nobody was asked."""
+    """The query's owner; empty without authentication."""
 
     @classmethod
     def unpack(cls, value: bytes) -> "Mark":
-        """The mark as it is kept."""
+        """Return a stored mark."""
         return cls(**json.loads(value))
 
     def pack(self) -> bytes:
-        """The mark as it is kept."""
+        """Return the mark as stored."""
         said = {"batch": self.batch, "at_ms": self.at_ms, "owner": self.owner}
         return json.dumps(said | ({"is_last": True} if self.is_last else {})).encode()
 
@@ -50,8 +50,8 @@ class Mark:
 class Marks:
     """The marks of one broker.
 
-    Invariant: ``_counts`` has how many are each owner's, those that are under way among them, and
-    nobody who has none: owners may be roles of tokens, of which there is no end.
+    Invariant: ``_counts`` is the number of each owner's marks, including those being committed, and
+    has no owner without marks: owners may be roles of tokens, whose number has no bound.
     """
 
     def __init__(self, kept: Mapping[str, bytes], limits: DataLimits) -> None:
@@ -63,11 +63,11 @@ class Marks:
         return f"<Marks of {len(self._marks)} queries>"
 
     def find(self, query: str) -> Mark | None:
-        """That of a query."""
+        """Return the mark of a query."""
         return self._marks.get(query)
 
     def expect_room(self, query: str, owner: str) -> None:
-        """Raise ``busy`` or ``not_allowed`` if a mark of that query would be one too many."""
+        """Raise ``busy`` or ``not_allowed`` if one more mark would be too many."""
         if query in self._marks:
             return
         if self._counts.total() >= MARKS_MAX:
@@ -79,7 +79,7 @@ class Marks:
 
     @contextmanager
     def changing(self, query: str, mark: Mark) -> Iterator[None]:
-        """The query has that mark, unless the block fails. Raises as :meth:`expect_room`."""
+        """Set a query's mark unless the block fails. Raises as :meth:`expect_room`."""
         self.expect_room(query, mark.owner)
         before = self._marks.get(query)
         self._counts[mark.owner] += 1
@@ -93,17 +93,17 @@ class Marks:
             self._discount(before.owner)
 
     def old(self, now_ms: int) -> list[str]:
-        """The queries whose marks nobody needs any more."""
+        """Return the queries whose marks have expired."""
         return [query for query in self._marks if self.is_old(query, now_ms)]
 
     def is_old(self, query: str, now_ms: int) -> bool:
-        """The last batch of a query was committed too long ago to come again."""
+        """Whether a query's last batch was committed too long ago to be sent again."""
         mark = self._marks[query]
         kept_s = ENDED_MARK_S if mark.is_last else self._limits.mark_expiry_s
         return mark.at_ms <= now_ms - int(1000 * kept_s)
 
     def forget(self, query: str) -> None:
-        """What is not kept any more."""
+        """Forget the mark of a query."""
         self._discount(self._marks.pop(query).owner)
 
     def _discount(self, owner: str) -> None:

@@ -1,7 +1,7 @@
-"""Prepared rows: entries made of rows, each with its destination, as one value that is stored.
+"""Prepared rows: entries made of rows, each with its destination, as one stored value.
 
-The rule: nothing in it depends on when, or whether, it is committed but the publish times, which
-are 0 until then. It is made and taken apart in threads.
+The rule: only the publish times depend on the commit, and are 0 until then. The value is packed and
+unpacked in threads.
 """
 
 import json
@@ -15,15 +15,15 @@ from typing import Final
 from arneb_core.api.entry import MESSAGES, MESSAGES_OFFSET, TIMES, TIMES_OFFSET
 
 STAMP: Final = Struct(">Q")
-"""The publish time, with which the times of an entry begin."""
+"""The publish time, the first of an entry's times."""
 
 HEAD: Final = Struct(">III")
-"""Bytes of the document in front, entries, and rows."""
+"""The bytes of the leading document, and the numbers of entries and of rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """Where entries go: into a topic, or by an exchange. ``headers``: in hexadecimal."""
+    """Where entries go: to a topic, or through an exchange. ``headers`` are in hexadecimal."""
 
     topic: str | None = None
     vhost: str = ""
@@ -35,22 +35,22 @@ class Destination:
 
 @dataclass(slots=True)
 class Prepared:
-    """Entries in their order; ``going[i]`` is the index of where the i-th goes."""
+    """Entries in order; ``going[i]`` is the index of the i-th entry's destination."""
 
     rows: int = 0
     entries: list[bytes] = field(default_factory=list)
     going: list[int] = field(default_factory=list)
     destinations: list[Destination] = field(default_factory=list)
     expires: bool = False
-    """Some entry has an expiry."""
+    """Whether any entry has an expiry."""
     delays: bool = False
-    """Some entry is to be delivered later."""
+    """Whether any entry is delayed."""
 
     def __repr__(self) -> str:
         return f"<Prepared: {self.rows} rows to {len(self.destinations)} destinations>"
 
     def pack(self) -> bytes:
-        """As it is stored."""
+        """Return the value as stored."""
         document = json.dumps(
             {
                 "destinations": [_brief(each) for each in self.destinations],
@@ -71,7 +71,7 @@ class Prepared:
 
 
 def unpack(value: bytes, start: int, publish_ms: int) -> Prepared:
-    """What was packed, which begins at ``start``, as published at ``publish_ms``."""
+    """Unpack the value that begins at ``start``, with the publish time ``publish_ms``."""
     size, count, rows = HEAD.unpack_from(value, start)
     at = start + HEAD.size + size
     document = json.loads(value[start + HEAD.size : at].decode("utf-8", "surrogatepass"))
@@ -87,7 +87,7 @@ def unpack(value: bytes, start: int, publish_ms: int) -> Prepared:
             TIMES.pack_into(stamped, place, publish_ms, deliver_ms, expires_ms)
     else:
         stamp = STAMP.pack(publish_ms)
-        if len(set(lengths)) == 1:  # as rows often are: then it is in every so many bytes
+        if len(set(lengths)) == 1:  # often so with rows: the times are then at a fixed stride
             for index, byte in enumerate(stamp, TIMES_OFFSET):
                 stamped[index :: lengths[0]] = bytes([byte]) * count
         else:
@@ -105,12 +105,12 @@ def unpack(value: bytes, start: int, publish_ms: int) -> Prepared:
 
 
 def stamped(prepared: Prepared, publish_ms: int) -> Prepared:
-    """The same as published at ``publish_ms``."""
+    """Return the same with the publish time ``publish_ms``."""
     return unpack(prepared.pack(), 0, publish_ms)
 
 
 def messages_of(entries: Sequence[bytes]) -> int:
-    """How many messages entries hold."""
+    """Return how many messages the entries hold."""
     return sum(_messages(entries))
 
 

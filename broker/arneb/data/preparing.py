@@ -1,6 +1,6 @@
-"""Preparing: rows made entries, in the form of the protocol whose topic they go to.
+"""Preparing: rows are made into entries, in the format of their target's protocol.
 
-The rule: what needs the event loop is asked before (:class:`Aim`), and the rest is done in a
+The rule: what needs the event loop is looked up before (:class:`Aim`), and the rest is done in a
 thread, so that a body of any size costs the loop next to nothing.
 """
 
@@ -20,20 +20,20 @@ NO_ROWS: Final[tuple[Message, ...]] = ()
 
 @dataclass(frozen=True, slots=True)
 class AmqpAim:
-    """Rows that become AMQP messages. ``topic``: they go there and are not routed; ``key`` is for
-    rows without one."""
+    """Rows that become AMQP messages. With ``topic`` they go there without routing; ``key`` is for
+    rows without a key."""
 
     vhost: str
     exchange: str
     key: bytes
     topic: str | None = None
     fixed: bool = False
-    """The key counts whatever a row says: it is a queue's name."""
+    """Whether ``key``, a queue's name, overrides the rows' keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class PulsarAim:
-    """Rows that become Pulsar messages; by key into one of several partitions."""
+    """Rows that become Pulsar messages; the key chooses one of several partitions."""
 
     topics: tuple[str, ...]
 
@@ -42,13 +42,12 @@ Aim = AmqpAim | PulsarAim
 
 
 def prepare(rows: Rows, aims: Sequence[Aim], now_ms: int) -> Prepared:
-    """Entries of rows, ``aims`` being where the targets of those lead. Raises
-    :class:`.DataError`."""
+    """Make entries of rows, with one of ``aims`` for each target. Raises :class:`.DataError`."""
     return _Preparing(rows, aims, now_ms).prepared()
 
 
 class _Preparing:
-    """One body of rows on its way."""
+    """One body of rows in preparation."""
 
     def __init__(self, rows: Rows, aims: Sequence[Aim], now_ms: int) -> None:
         self._rows = rows
@@ -142,7 +141,7 @@ class _Preparing:
         elif message.key:
             topic = aim.topics[partition_of(message.key, len(aim.topics))]
         else:
-            # As Pulsar's clients do, a batch at a time: here, a body.
+            # As Pulsar clients do: one partition for a batch, which is a body here.
             topic = aim.topics[self._now_ms % len(aim.topics)]
         if due_ms:
             self._flush(topic)
@@ -153,7 +152,7 @@ class _Preparing:
             self._pulsar.setdefault(topic, []).append(message)
 
     def _flush(self, topic: str) -> None:
-        """What has come for ``topic`` stands before what comes now."""
+        """Make entries of the rows so far for ``topic``, to keep their order."""
         made = make_entries(self._pulsar.pop(topic, NO_ROWS))
         self._into.entries += made
         self._into.going += [self._index(Destination(topic=topic))] * len(made)

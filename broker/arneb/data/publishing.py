@@ -1,8 +1,8 @@
-"""Publishing: prepared rows made the appends of one commit.
+"""Publishing: prepared rows are made into the appends of one commit.
 
-The rule: all of it or nothing: what a queue refuses, or nobody takes though somebody must, keeps
-everything out. The entries are sorted into topics in a thread; that nothing has changed meanwhile
-is seen to in the very turn of the commit.
+The rule: all or nothing: one row that a queue refuses, or a mandatory one that no queue takes,
+keeps all out. The entries are sorted by topic in a thread; the turn of the commit checks that
+nothing has changed meanwhile.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,14 +21,14 @@ from arneb_core.api.core import Core, CountedRun, Unit
 from arneb_core.api.topics import Topic
 
 RUN_ENTRIES_MAX: Final = 10_000
-"""Of one run: five of them fill a ledger."""
+"""The most entries of one run: five such runs fill a ledger."""
 
 ATTEMPTS: Final = 5
-"""Times that rows are sorted anew because queues and bindings change meanwhile."""
+"""How often rows are sorted before giving up, when queues and bindings change meanwhile."""
 
 STAMP_ROWS_A_MS: Final = 300
-"""How many rows a millisecond are made ready at least: the publish time is that of the commit, and
-so is set a little ahead of the clock."""
+"""Rows made ready in a millisecond, at least. The publish time is to be the commit's, so it is set
+ahead of the clock by the time that this takes."""
 
 
 @dataclass(slots=True)
@@ -54,15 +54,15 @@ class Publishing:
         return f"<Publishing by {self._targets!r}>"
 
     def stamp_ms(self, rows: int) -> int:
-        """The publish time of so many rows that are about to be made ready."""
+        """Return the publish time for this many rows that are about to be made ready."""
         return self._now_ms() + rows // STAMP_ROWS_A_MS
 
     async def fill(
         self, unit: Unit, pieces: Sequence[Prepared], rights: Rights, *, mandatory: bool
     ) -> tuple[int, Admission]:
-        """Put the entries of ``pieces`` into ``unit``, which is to be committed before anything
-        else happens; how many no queue takes. The admission is over when the unit has taken place,
-        or will not. Raises :class:`.DataError`."""
+        """Put the entries of ``pieces`` into ``unit``, which must be committed before anything else
+        happens; return how many no queue takes, and the admission, which ends when the unit has
+        been committed or has failed. Raises :class:`.DataError`."""
         destinations, tables = await trio.to_thread.run_sync(_all_destinations, pieces)
         for _ in range(ATTEMPTS):
             resolved = await self._targets.resolve(destinations, rights)
@@ -105,8 +105,8 @@ class Publishing:
 
 
 def _all_destinations(pieces: Sequence[Prepared]) -> tuple[list[Destination], list[list[int]]]:
-    """Those of all pieces, each once, and for each piece where its own are among them. In a thread:
-    with a thousand keys to a piece they are many."""
+    """Return the destinations of all pieces, each once, and for each piece the indices of its own.
+    Runs in a thread: a piece may have thousands of keys."""
     index: dict[Destination, int] = {}
     tables = [
         [index.setdefault(each, len(index)) for each in piece.destinations] for piece in pieces
@@ -120,7 +120,7 @@ def _sorted(
     destinations: Sequence[Destination],
     places: Sequence[Place],
 ) -> Sorted:
-    """In a thread."""
+    """Sort the entries by topic. Runs in a thread."""
     by_topic: dict[Topic, list[bytes]] = {}
     refusing: dict[Overflow, list[bytes]] = {}
     found = Sorted()

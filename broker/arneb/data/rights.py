@@ -1,7 +1,7 @@
 """Rights: who may consume from a topic, and who may produce to it.
 
-The rule: every handler asks here and nowhere else, for every topic that it touches, before it
-touches it. What may not be consumed is not shown either.
+The rule: every handler checks rights here and nowhere else, for every topic, before it uses the
+topic. A topic that may not be consumed is not shown either.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from starlette.requests import Request
 from arneb.data.errors import DataError
 
 ASKED_A_TURN: Final = 500
-"""Topics whose rights are looked up between two checkpoints: some 3 ms."""
+"""Topics whose rights are checked between two checkpoints: some 3 ms."""
 
 
 class Rights(Protocol):
@@ -21,32 +21,32 @@ class Rights(Protocol):
 
     @property
     def name(self) -> str:
-        """Who it is; empty where nobody is asked."""
+        """The client's name; empty without authentication."""
         ...
 
     def may_continue(self, owner: str) -> bool:
-        """Go on with, look at and give up what the client of that name has begun."""
+        """Whether the client may continue, see and abort a query of ``owner``."""
         ...
 
     def may_consume(self, topic: str, subscription: str = "") -> bool:
-        """Read what is stored of it, and keep a place in it under that name."""
+        """Whether the client may read a topic, and have a cursor of that name on it."""
         ...
 
     def may_produce(self, topic: str) -> bool:
-        """Append to it; it may not be there yet."""
+        """Whether the client may append to a topic, which need not exist yet."""
         ...
 
     def may_publish(self, vhost: str, exchange: str, routing_key: str) -> bool:
-        """Publish to an exchange, ``""`` being the default one, by that key."""
+        """Whether the client may publish to an exchange (``""``: the default one) with this key."""
         ...
 
 
 RightsOf = Callable[[Request], Rights]
-"""Those of whoever sent a request, who was let in before."""
+"""Returns the rights of a request's authenticated sender."""
 
 
 class Everything:
-    """The rights of everybody who was let in."""
+    """Every right."""
 
     name = ""
 
@@ -68,12 +68,12 @@ class Everything:
 
 
 def everything(request: Request) -> Rights:
-    """Whoever was let in may do everything."""
+    """Grant every right to every sender."""
     return Everything()
 
 
 async def expect_consume(rights: Rights, topics: Iterable[str], subscription: str = "") -> None:
-    """Raise ``forbidden`` for the first of ``topics`` that may not be consumed by that name."""
+    """Raise ``forbidden`` for the first of ``topics`` that ``subscription`` may not consume."""
     for number, topic in enumerate(topics, 1):
         if number % ASKED_A_TURN == 0:
             await trio.lowlevel.checkpoint()
@@ -88,5 +88,5 @@ def expect_produce(rights: Rights, topic: str) -> None:
 
 
 def forbidden(right: str, what: str) -> DataError:
-    """A right that is lacking."""
+    """Return the error for a missing right."""
     return DataError(403, "forbidden", f"expected the right to {right} {what}, which you lack")

@@ -1,7 +1,7 @@
-"""Room: how much is staged, in all and by each user, and whether more may be.
+"""Room: how much is staged, in all and by each user, and whether there is room for more.
 
-The rule: what is about to be stored is counted before it is, so that many who come at once have no
-more room than one. Where nobody is asked who he is, only what there is in all is bounded.
+The rule: a piece is counted before it is stored, so that concurrent requests get no more room than
+one after the other. Without authentication, only the total is bounded.
 """
 
 from collections import defaultdict
@@ -14,25 +14,25 @@ from arneb.data.errors import DataError
 from arneb.settings.data_limits import DataLimits
 
 STAGES_MAX: Final = 20_000
-"""Each takes half a KiB of memory and more with its pieces."""
+"""The most stages. Each takes half a KiB of memory, and more with its pieces."""
 
 PIECES_IN_ALL_MAX: Final = 100_000
-"""Each takes 200 bytes of memory, however few rows it has."""
+"""The most pieces. Each takes 200 bytes of memory, however few rows it has."""
 
 PIECES_OF_USER_MAX: Final = 50_000
-"""So that nobody has all of them."""
+"""The most pieces of one user, so that nobody takes all."""
 
 
 @dataclass(slots=True)
 class Staged:
-    """How much is staged."""
+    """Amounts of staged rows."""
 
     stages: int = 0
     pieces: int = 0
     bytes: int = 0
 
     def add(self, stages: int, pieces: int, size: int) -> None:
-        """Count more, or less."""
+        """Add amounts, which may be negative."""
         self.stages += stages
         self.pieces += pieces
         self.bytes += size
@@ -41,7 +41,7 @@ class Staged:
 class Room:
     """The room of one broker.
 
-    Invariant: ``used`` is the sum over all users, and ``_by_user`` has nobody who has nothing.
+    Invariant: ``used`` is the sum over all users, and ``_by_user`` has no user with nothing staged.
     """
 
     def __init__(self, limits: DataLimits) -> None:
@@ -53,12 +53,12 @@ class Room:
         return f"<Room: {self.used} by {len(self._by_user)} users>"
 
     def of(self, user: str) -> Staged:
-        """How much of it is that user's; empty: nobody's, as nobody was asked."""
+        """Return how much a user has staged; the empty name is for clients without one."""
         return self._by_user.get(user, Staged())
 
     def expect(self, user: str, stages: int, size: int) -> None:
-        """Raise ``staged_too_much`` if that user may not stage one piece more, of ``size`` bytes,
-        and so many ``stages`` with it."""
+        """Raise ``staged_too_much`` if the user may not stage one more piece of ``size`` bytes, and
+        this many ``stages`` with it."""
         limits = self._limits
         _expect(self.used, stages, size, "in all", (
             (STAGES_MAX, ""),
@@ -73,7 +73,7 @@ class Room:
             ))  # fmt: skip
 
     def count(self, user: str, stages: int, pieces: int, size: int) -> None:
-        """So much more is that user's, or less."""
+        """Add amounts, which may be negative, to a user's."""
         self.used.add(stages, pieces, size)
         his = self._by_user[user]
         his.add(stages, pieces, size)
@@ -82,7 +82,7 @@ class Room:
 
     @contextmanager
     def taken(self, user: str, stages: int, size: int) -> Iterator[None]:
-        """One piece more is that user's; not so if the block fails."""
+        """Count one more piece of a user, unless the block fails."""
         self.count(user, stages, 1, size)
         try:
             yield

@@ -1,7 +1,7 @@
-"""Routes: which path of the data API is answered by what.
+"""Routes: the data API's paths and their handlers.
 
-The rule: a handler checks what is asked for and by whom, has it done, and says what came of it;
-what is done stands in the other modules.
+The rule: a handler checks the request and the sender's rights, calls another module to do the work,
+and answers with the result.
 """
 
 import json
@@ -34,20 +34,20 @@ from arneb_pulsar.names import topic_name_of
 ROOT: Final = "/data/v1"
 
 NAME_MAX: Final = 500
-"""Characters of a subscription's name or an owner's."""
+"""The most characters of a subscription's or an owner's name."""
 
 ASKED_MAX: Final = 10_000
-"""Topics in one request."""
+"""The most topics in one request."""
 
 SCHEMAS: Final = "pulsar/schema/"
-"""Where the Pulsar frontend keeps them: the topic's short name and the version's number follow."""
+"""The prefix of the Pulsar frontend's schema keys; the topic's short name and version follow."""
 
 Handler = Callable[[Request, Rights], Awaitable[Response]]
-"""May raise :class:`.DataError`, and whatever the core refuses."""
+"""Answers a request. May raise :class:`.DataError`, and errors of the core."""
 
 
 class DataRoutes:
-    """The handlers, over what they need."""
+    """The handlers of all paths but those for writing."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class DataRoutes:
 
     @property
     def routes(self) -> list[RuledRoute]:
-        """All of them."""
+        """All routes."""
         return [
             self._route("", self._writing.greet),
             self._route("/topics", self._topics),
@@ -100,7 +100,7 @@ class DataRoutes:
                 again = {"retry-after": str(RETRY_AFTER_S)} if error.status == 503 else None
                 return JSONResponse(error.document, error.status, headers=again)
 
-        # Which topics are meant stands in the request, so handlers ask.
+        # The request names its topics, so handlers check the rights.
         return RuledRoute(ROOT + path, endpoint, TOPICS, methods or ("GET",))
 
     # Topics
@@ -261,8 +261,8 @@ class DataRoutes:
     async def _asked_topics(
         self, body: Fields, rights: Rights, subscription: str = "", *, numbered: bool = True
     ) -> list[tuple[Topic, Fields]]:
-        """The topics that a body names, each with what is asked for it, for that subscription.
-        ``numbered``: their numbers must be given."""
+        """Return the topics that a body names, each with its fields, after checking the rights of
+        ``subscription``. With ``numbered``, their numbers must be given."""
         asked = body.objects("topics")
         _few(list(asked))
         await expect_consume(rights, asked, subscription)
@@ -276,7 +276,7 @@ class DataRoutes:
 
 
 async def _rendered(make: Callable[[], Any]) -> Response:
-    """An answer that may be long: it is made and written by a thread."""
+    """Return an answer that may be long, made and serialised in a thread."""
     data = await trio.to_thread.run_sync(lambda: json.dumps(make()).encode())
     return Response(data, media_type="application/json")
 
@@ -304,7 +304,7 @@ def _start(asked: Fields) -> InitialPosition | Position:
 
 
 def _holders(topic: Topic, place: Position) -> list[str]:
-    """The subscriptions that keep something of what is before ``place``."""
+    """Return the subscriptions that still need entries before ``place``."""
     last = before(place)
     return [
         name
@@ -320,5 +320,5 @@ def _few(names: Sequence[str]) -> Sequence[str]:
 
 
 def unknown(name: str) -> NoReturn:
-    """No topic has such a name."""
+    """Raise the error for a name that no topic can have."""
     raise DataError(404, "topic_not_found", f"no topic can be called {name[:200]!r}")

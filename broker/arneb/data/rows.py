@@ -1,7 +1,7 @@
-"""Rows: what clients write, in columns; taken out of a body and checked.
+"""Rows: the columns that clients write, parsed from a body and checked.
 
-The rule: every length is checked against what is there before anything is made of it, so that a
-body can claim nothing that costs more than its own bytes. It runs in a thread.
+The rule: every length is checked against the bytes received before anything is allocated, so that a
+body costs no more than its own bytes. Parsing runs in a thread.
 """
 
 import json
@@ -21,7 +21,7 @@ NO_INDEX: Final = 0xFFFFFFFF
 ROWS_MAX: Final = 65_536
 TARGETS_MAX: Final = 1_000
 PROPERTIES_MAX: Final = 200
-"""Of one row."""
+"""The most properties of one row."""
 
 BYTES_COLUMNS: Final = frozenset({"value", "key", "ordering_key"})
 NUMBER_COLUMNS: Final = {
@@ -36,8 +36,8 @@ TIME_MS_MAX: Final = 1 << 53
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where rows go: a topic, or an exchange of a vhost. ``queue``: the exchange is the default one
-    and this the routing key."""
+    """Where rows go: a topic, or an exchange of a vhost. ``queue`` is the routing key of the
+    default exchange."""
 
     topic: str | None = None
     vhost: str = "/"
@@ -48,7 +48,7 @@ class Target:
 
 @dataclass(slots=True)
 class Rows:
-    """The rows of one body. A column that is absent is None."""
+    """The rows of one body; an absent column is None."""
 
     count: int
     targets: list[Target]
@@ -59,13 +59,13 @@ class Rows:
         return f"<Rows: {self.count} for {len(self.targets)} targets>"
 
     def column(self, name: str, default: object) -> Iterator[Any]:
-        """A column, or as many defaults."""
+        """Return an iterator over a column, or over as many defaults."""
         found = self.columns.get(name)
         return iter(found) if found is not None else iter([default] * self.count)
 
 
 def parse_rows(body: bytes) -> Rows:
-    """The rows in ``body``. Raises :class:`.DataError`."""
+    """Parse the rows in ``body``. Raises :class:`.DataError`."""
     if body[:4] != MAGIC or len(body) < HEAD_AT:
         raise bad_request(f"expected rows that begin with {MAGIC!r}, got {body[:8]!r}")
     (size,) = unpack_from("<I", body, 4)
@@ -154,7 +154,7 @@ def _properties(head: Mapping[str, Any]) -> list[Mapping[str, Scalar]]:
 
 
 def _is_text(value: object) -> bool:
-    """A text without halves of characters."""
+    """Whether a value is a text without lone surrogates."""
     if not isinstance(value, str):
         return False
     try:

@@ -1,7 +1,6 @@
-"""The data API as one thing: what the routes are over, and what goes on by itself.
+"""The data API as a whole: its routes, and its background tasks.
 
-The rule: made once a broker, when the HTTP port is served; it finds everything that it keeps in the
-store.
+The rule: made once for each broker, when the HTTP port is served; all of its state is in the store.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,18 +46,18 @@ class DataService:
         writing = WritingRoutes(self.commits, limits)
         self._routes = DataRoutes(self._directory, reading, self.cursors, writing, rights_of)
         self.bodies = dict.fromkeys(LARGE, limits.body_bytes_max)
-        """How large bodies may be that are larger than others."""
+        """The most bytes of a body, by path, where it differs from the port's limit."""
 
     def __repr__(self) -> str:
         return f"<DataService over {self._directory!r}>"
 
     @property
     def routes(self) -> Sequence[RuledRoute]:
-        """For the application of the HTTP port."""
+        """The routes, for the application of the HTTP port."""
         return self._routes.routes
 
     async def run(self) -> NoReturn:
-        """What goes on by itself, until cancelled."""
+        """Run the background tasks until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(supervise, "the leases of cursors", self.cursors.run)
             nursery.start_soon(supervise, "the expiry of stages", self.commits.run)

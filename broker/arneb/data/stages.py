@@ -1,8 +1,8 @@
-"""Stages: rows that wait for a commit, each piece durable when its sender is told so.
+"""Stages: rows that wait for a commit, each piece durable when its sender gets the answer.
 
-The rule: a piece is one entry of an internal log, of which there is one for each batch of each
-query; what says that it is there becomes durable with it. So a start finds all stages without
-reading what is in them, and whoever commits or aborts a batch removes all of it at once.
+The rule: a piece is one entry of an internal log, one log for each batch of each query; the stage's
+record becomes durable in the same commit. So a start finds all stages without reading their rows,
+and committing or aborting a batch removes all of it at once.
 """
 
 import json
@@ -23,16 +23,16 @@ from arneb_core.api.topics import Topic
 from arneb_core.api.waiting import durable
 
 SCHEME: Final = "data-staged://"
-"""Not Pulsar's, so that no client comes upon these topics."""
+"""A scheme that Pulsar does not have, so that no client can reach these topics."""
 
 PREFIX: Final = "data/stage/"
-"""Of the keys under which stages are kept: query, batch and name follow."""
+"""The prefix of the stages' keys; query, batch and name follow."""
 
 READ_BYTES: Final = 8 * 1024 * 1024
-"""Of stages, at a time."""
+"""The most bytes of stages read at a time."""
 
 PIECES_MAX: Final = 4_096
-"""Of one stage: its record is written anew with each."""
+"""The most pieces of one stage: each piece rewrites the stage's record."""
 
 BatchId = tuple[str, int]
 """A query, and the number of one of its batches."""
@@ -40,38 +40,38 @@ BatchId = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One body of rows that is stored."""
+    """One stored body of rows."""
 
     number: int
-    """Which entry of its batch's log it is, counted from 0."""
+    """Its index in its batch's log, from 0."""
     rows: int
     size: int
-    """Bytes, as stored."""
+    """Bytes as stored."""
     checksum: int
-    """Of the body as it was sent."""
+    """The checksum of the body as sent."""
 
 
 @dataclass(slots=True)
 class Stage:
-    """What one attempt of one task has staged."""
+    """The rows that one attempt of one task has staged."""
 
     batch: BatchId
     name: str
     pieces: list[Piece] = field(default_factory=list)
     at_ms: int = 0
-    """When the last piece came."""
+    """When the last piece was added."""
     owner: str = ""
-    """Who has staged it; empty where nobody was asked."""
+    """Who has staged it; empty without authentication."""
 
     @property
     def key(self) -> str:
-        """Where it is kept."""
+        """The stage's key in the store."""
         query, number = self.batch
         return f"{PREFIX}{query}/{number}/{self.name}"
 
     @property
     def rows(self) -> int:
-        """In all pieces."""
+        """Rows in all pieces."""
         return sum(each.rows for each in self.pieces)
 
     @property
@@ -80,7 +80,7 @@ class Stage:
         return sum(each.size for each in self.pieces)
 
     def pack(self, last: Piece, at_ms: int) -> bytes:
-        """As it is kept with one piece more."""
+        """Return the stage's record with one more piece."""
         pieces = [
             (each.number, each.rows, each.size, each.checksum) for each in (*self.pieces, last)
         ]
@@ -88,7 +88,7 @@ class Stage:
 
 
 def restored(key: str, value: bytes) -> Stage:
-    """What was kept."""
+    """Return a stored stage."""
     query, number, name = key.removeprefix(PREFIX).split("/")
     said = json.loads(value)
     pieces = [Piece(*each) for each in said["pieces"]]
@@ -96,13 +96,13 @@ def restored(key: str, value: bytes) -> Stage:
 
 
 def topic_of(batch: BatchId) -> str:
-    """The log of a batch's stages."""
+    """Return the topic of a batch's stages."""
     query, number = batch
     return f"{SCHEME}{query}/{number}"
 
 
 def batch_of(topic: str) -> BatchId:
-    """Whose stages' log that is."""
+    """Return the batch whose stages a topic holds."""
     query, _, number = topic.removeprefix(SCHEME).rpartition("/")
     return query, int(number)
 
@@ -110,9 +110,9 @@ def batch_of(topic: str) -> BatchId:
 class Stages:
     """The stages of one broker.
 
-    Invariant: ``room`` has counted all stages and those that are being written, the batches of
-    ``_batches`` have some, ``_numbers`` are the numbers of these batches by their query, and
-    ``_logs`` are the batches that have a log.
+    Invariant: ``room`` counts all stages, including those being written; each batch in ``_batches``
+    has stages, ``_numbers`` are the numbers of these batches by query, and ``_logs`` are the
+    batches that have a log.
     """
 
     def __init__(self, core: Core, limits: DataLimits, now_ms: Callable[[], int]) -> None:
@@ -131,27 +131,27 @@ class Stages:
         return f"<Stages of {len(self._batches)} batches, {self.room!r}>"
 
     def of_query(self, query: str) -> list[Stage]:
-        """The stages of all batches of a query, in order."""
+        """Return the stages of all batches of a query, in order."""
         numbers = sorted(self._numbers.get(query, ()))
         return [each for number in numbers for each in self._batches[query, number].values()]
 
     def owner_of(self, query: str) -> str | None:
-        """Who staged the first of what there is of a query; None if there is nothing. It is asked
-        for every piece, so it does not look at other queries, however many there are."""
+        """Return who staged the first stage of a query; None if it has none. Called for every
+        piece, so it does not visit other queries."""
         number = min(self._numbers.get(query, ()), default=None)
         return None if number is None else next(iter(self._batches[query, number].values())).owner
 
     def find(self, batch: BatchId, name: str) -> Stage | None:
-        """That stage."""
+        """Return a stage; None if it does not exist."""
         return self._batches.get(batch, {}).get(name)
 
-    # Changes; whoever makes them holds the batch
+    # Changes; the caller holds the batch's lock
 
     async def add(
         self, batch: BatchId, name: str, rows: int, data: bytes, checksum: int, owner: str = ""
     ) -> Stage:
-        """Keep ``data`` as one piece more of a stage, of which there is room; it is on disk when
-        this returns. Raises :class:`.CommitFailed`."""
+        """Store ``data`` as one more piece of a stage that has room for it; it is on disk when this
+        returns. Raises :class:`.CommitFailed`."""
         stage = self.find(batch, name) or Stage(batch, name, owner=owner)
         with (
             self.room.taken(stage.owner, int(not stage.pieces), len(data)),
@@ -176,8 +176,8 @@ class Stages:
         stage.at_ms = at_ms
 
     async def read(self, stages: Sequence[Stage]) -> list[bytes]:
-        """The pieces of stages of one batch, in the order of these, as entries of
-        :data:`HEADER_BYTES` and what was kept. Raises :class:`.StoreFailed`."""
+        """Return the pieces of stages of one batch, in the order of ``stages``, as entries of
+        :data:`HEADER_BYTES` and the stored piece. Raises :class:`.StoreFailed`."""
         wanted = {piece.number for stage in stages for piece in stage.pieces}
         if not wanted:
             return []
@@ -225,12 +225,12 @@ class Stages:
         self._count(stage, -1)
 
     def forgotten(self, older_than_ms: int) -> list[BatchId]:
-        """The batches to which nothing was added since then, and logs that have no stages."""
+        """Return the batches to which nothing was added since then, and logs without stages."""
         known = self._batches.keys() | self._logs
         return [each for each in known if self.is_forgotten(each, older_than_ms)]
 
     def is_forgotten(self, batch: BatchId, older_than_ms: int) -> bool:
-        """Nothing was added to that batch since then, and there is something of it."""
+        """Whether a batch exists, and nothing was added to it since then."""
         stages = self._batches.get(batch)
         if stages is None:
             return batch in self._logs

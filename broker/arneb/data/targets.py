@@ -1,7 +1,7 @@
-"""Targets: where rows may go, what they become on their way there, and which topics that are.
+"""Targets: where rows may go, in which format, and to which topics.
 
-The rule: what is asked here is asked in the event loop, at the moment that counts: what rows become
-when they come in, which topics get them when they are committed.
+The rule: targets are resolved in the event loop: the format of rows when they arrive, their topics
+when they are committed.
 """
 
 from collections.abc import Sequence
@@ -36,14 +36,14 @@ NOWHERE: Final = Place(())
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Where destinations lead, as long as :attr:`is_valid`."""
+    """The topics of destinations, correct while :attr:`is_valid`."""
 
     places: Sequence[Place]
     placings: Sequence[Placing]
 
     @property
     def is_valid(self) -> bool:
-        """Nothing has changed since."""
+        """Whether nothing has changed since."""
         return all(each.is_valid for each in self.placings)
 
 
@@ -57,7 +57,8 @@ class Targets:
         pulsar: BrokerContext | None,
         misplaced: Misplaced = everything_is,
     ) -> None:
-        """Of frontends that are off there is None. ``misplaced``: what others have."""
+        """A frontend that is off is None; ``misplaced`` tells whether another shard has a
+        namespace."""
         self._misplaced = misplaced
         self._core = core
         self._topology = topology
@@ -67,8 +68,8 @@ class Targets:
         return f"<Targets among {len(self._core.topics)} topics>"
 
     async def aim(self, target: Target, rights: Rights) -> Aim:
-        """What becomes of rows for ``target``. Raises :class:`.DataError` for one that is not there
-        and cannot be made, or is not allowed."""
+        """Return what rows for ``target`` become. Raises :class:`.DataError` for a target that does
+        not exist and cannot be made, or is not allowed."""
         if target.topic is not None:
             return await self._topic_aim(target.topic, rights)
         vhost = self._vhost(target.vhost)
@@ -88,7 +89,7 @@ class Targets:
         return AmqpAim(vhost.name, exchange, _octets(target.routing_key))
 
     async def resolve(self, destinations: Sequence[Destination], rights: Rights) -> Resolved:
-        """Which topics get what goes to ``destinations``. Raises :class:`.DataError`."""
+        """Return the topics of ``destinations``. Raises :class:`.DataError`."""
         placings: dict[str, Placing] = {}
         places: list[Place] = []
         for each in destinations:
@@ -130,7 +131,7 @@ class Targets:
         return PulsarAim(tuple(part.core_name for part in parts))
 
     async def _open(self, name: str) -> Topic:
-        """The topic of that name, made as for a Pulsar producer."""
+        """Return the topic of that name, made as for a Pulsar producer."""
         topic = self._core.topics.get(name)
         if topic is None:
             expect_topic_here(self._misplaced, name)

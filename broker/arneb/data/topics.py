@@ -1,7 +1,7 @@
-"""Topics: which there are, by name or number, and what they hold.
+"""Topics: those that exist, by name or number, and what they hold.
 
-The rule: a topic is named together with its number, so that one of the same name that was made
-anew is never taken for the one that was meant.
+The rule: a topic is identified by its name and number, so that a new topic of the same name is
+never taken for a deleted one.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping
@@ -26,17 +26,17 @@ from arneb_core.engine.engine import Engine
 from arneb_pulsar.names import PARTITION
 
 TOPICS_A_TURN: Final = 300
-"""Looked at between two checkpoints: some 2 ms, rights included."""
+"""Topics visited between two checkpoints: some 2 ms, rights included."""
 
 TOLD_A_TURN: Final = 200
-"""Of which a document is made between two checkpoints: some 2 ms."""
+"""Topics described between two checkpoints: some 2 ms."""
 
 GONE_MAX: Final = 1_000
-"""Topics that went and are remembered before all are looked through."""
+"""Deleted topics kept in the index, beside as many as exist, before it is rebuilt."""
 
 SIMILAR_MAX: Final = 3
 COMPARED_MAX: Final = 2_000
-"""Names that a misspelt one is compared with: some 10 ms in a thread."""
+"""The most names compared with a misspelt one: some 10 ms in a thread."""
 
 
 class TopicDirectory:
@@ -45,19 +45,20 @@ class TopicDirectory:
     def __init__(
         self, core: Engine, topology: Topology | None, misplaced: Misplaced = everything_is
     ) -> None:
-        """``topology``: of the AMQP frontend, if it is on. ``misplaced``: what others have."""
+        """``topology`` is the AMQP frontend's, if it is on; ``misplaced`` tells which namespaces
+        other shards have."""
         self._misplaced = misplaced
         self._core = core
         self._topology = topology
         self._by_id: dict[int, Topic] = {each.id: each for each in core.topics.values()}
-        """Those that went are among them until somebody asks."""
+        """Topics by number, including deleted ones until the next request."""
         core.watch_topics(self._changed)
 
     def __repr__(self) -> str:
         return f"<TopicDirectory of {len(self._core.topics)} topics>"
 
     def find(self, name: str, number: int | None = None) -> Topic:
-        """The topic of that name, and number if it is given."""
+        """Return the topic of that name, and of that number if it is given."""
         topic = self._core.topics.get(name)
         if topic is None:
             expect_topic_here(self._misplaced, name)
@@ -68,12 +69,12 @@ class TopicDirectory:
         return topic
 
     def present(self, names: Iterable[str]) -> list[Topic]:
-        """Those of these names that are there."""
+        """Return the topics of these names that exist."""
         topics = self._core.topics
         return [topics[name] for name in names if name in topics]
 
     def numbered(self, number: int) -> Topic:
-        """The topic of that number."""
+        """Return the topic of that number."""
         topic = self._by_id.get(number)
         if topic is not None and self._is_there(topic):
             return topic
@@ -84,7 +85,7 @@ class TopicDirectory:
     async def listed(
         self, rights: Rights, *, namespaces: frozenset[str], internal: bool
     ) -> AsyncIterator[Topic]:
-        """Those of some namespaces (none = all) that may be consumed, by name."""
+        """Yield the topics of some namespaces (none = all) that may be consumed, by name."""
         for each in namespaces:
             expect_here(self._misplaced, each)
         prefixes = tuple(f"{SCHEME}{each}/" for each in sorted(namespaces))
@@ -98,7 +99,7 @@ class TopicDirectory:
                 yield topic
 
     def named(self, name: str) -> list[Topic]:
-        """The topic of that name, or the partitions of the partitioned one."""
+        """Return the topic of that name, or the partitions of a partitioned one."""
         topics = self._core.topics
         if (topic := topics.get(name)) is not None:
             return [topic]
@@ -109,7 +110,7 @@ class TopicDirectory:
         return found
 
     def queue(self, vhost: str, queue: str) -> list[Topic]:
-        """The topic of a queue."""
+        """Return the topic of a queue."""
         known = None if self._topology is None else self._topology.vhost(vhost)
         if known is None:
             expect_vhost_here(self._misplaced, vhost)
@@ -118,7 +119,7 @@ class TopicDirectory:
         return [] if topic is None else [topic]
 
     async def similar(self, rights: Rights, missing: Iterable[str]) -> dict[str, list[str]]:
-        """Near misses of names."""
+        """Return names similar to the missing ones."""
         present = [
             each.name async for each in self.listed(rights, namespaces=frozenset(), internal=False)
         ][:COMPARED_MAX]
@@ -126,7 +127,7 @@ class TopicDirectory:
         return await trio.to_thread.run_sync(_similar, wanted, present)
 
     async def documents(self, topics: Iterable[Topic]) -> list[dict[str, Any]]:
-        """What is told of topics."""
+        """Return the documents of topics."""
         found = []
         for number, topic in enumerate(topics, 1):
             if number % TOLD_A_TURN == 0:
@@ -135,7 +136,7 @@ class TopicDirectory:
         return found
 
     def document(self, topic: Topic) -> dict[str, Any]:
-        """What is told of a topic."""
+        """Return the document of a topic."""
         found = PARTITION.fullmatch(topic.name)
         partition = int(found[1]) if found and is_public(topic.name) else -1
         suffix = f"-partition-{partition}"
@@ -167,7 +168,7 @@ class TopicDirectory:
 
 
 def declared_queue(topology: Topology | None, topic: str) -> tuple[Vhost, str] | None:
-    """The queue that a topic is, if one was declared."""
+    """Return the declared queue that a topic is, if any."""
     if topology is None:
         return None
     namespace, name = queue_in(topic)
@@ -179,7 +180,7 @@ def declared_queue(topology: Topology | None, topic: str) -> tuple[Vhost, str] |
 
 
 def is_public(name: str) -> bool:
-    """It is no internal log."""
+    """Whether a topic is no internal log."""
     return name.startswith(SCHEME)
 
 

@@ -1,7 +1,7 @@
-"""Writing: the routes by which rows come in.
+"""Writing: the routes that accept rows.
 
-The rule: a body is taken as it came and looked at by whoever makes entries of it; here it is only
-said whose it is.
+The rule: a body is passed on unread to the module that makes entries of it, with its sender's
+rights.
 """
 
 from collections.abc import Sequence
@@ -21,11 +21,11 @@ from arneb.data.stages import BatchId, Stage
 from arneb.settings.data_limits import DataLimits
 
 LARGE: Final = ("/data/v1/publish", "/data/v1/stages")
-"""Where bodies are rows."""
+"""The paths whose bodies are rows."""
 
 
 class WritingRoutes:
-    """The handlers, over what they need."""
+    """The handlers for writing."""
 
     def __init__(self, commits: Commits, limits: DataLimits) -> None:
         self._commits = commits
@@ -35,7 +35,7 @@ class WritingRoutes:
         return f"<WritingRoutes over {self._commits!r}>"
 
     async def greet(self, request: Request, rights: Rights) -> Response:
-        """Who is there, and how much it takes."""
+        """Answer with the broker's identity and limits."""
         parameters(request).end()
         limits = {
             "body_bytes_max": self._limits.body_bytes_max,
@@ -45,7 +45,7 @@ class WritingRoutes:
         return JSONResponse({"version": 1, "server": f"arneb {__version__}", "limits": limits})
 
     async def publish(self, request: Request, rights: Rights) -> Response:
-        """Rows are published at once."""
+        """Publish rows at once."""
         asked = parameters(request)
         mandatory = asked.flag("mandatory")
         asked.end()
@@ -54,7 +54,7 @@ class WritingRoutes:
         return JSONResponse({"rows": rows, "unrouted": unrouted})
 
     async def stage(self, request: Request, rights: Rights) -> Response:
-        """Rows are kept for a commit."""
+        """Stage rows for a commit."""
         asked = parameters(request)
         batch, name, number = _batch(asked), asked.name("stage"), asked.number("piece")
         asked.end()
@@ -65,7 +65,7 @@ class WritingRoutes:
         return JSONResponse({**said, "already_committed": kept is None})
 
     async def stages(self, request: Request, rights: Rights) -> Response:
-        """What waits for a commit."""
+        """List the stages that wait for a commit."""
         asked = parameters(request)
         query, number = asked.name("query"), asked.maybe_number("batch")
         asked.end()
@@ -76,7 +76,7 @@ class WritingRoutes:
         )
 
     async def abort(self, request: Request, rights: Rights) -> Response:
-        """What waits for a commit is not waited with any longer."""
+        """Remove stages that wait for a commit."""
         asked = parameters(request)
         batch = _batch(asked)
         name = asked.name("stage") if "stage" in request.query_params else None
@@ -85,7 +85,7 @@ class WritingRoutes:
         return JSONResponse({})
 
     async def commit(self, request: Request, rights: Rights) -> Response:
-        """A batch is published, once."""
+        """Publish a batch, once."""
         body = await document(request)
         batch, mandatory = _batch(body), body.flag("mandatory")
         is_last = body.flag("last")
@@ -97,7 +97,7 @@ class WritingRoutes:
         return JSONResponse(done)
 
     async def last(self, request: Request, rights: Rights) -> Response:
-        """Which batch of a query was published last."""
+        """Answer which batch of a query was published last."""
         asked = parameters(request)
         query = asked.name("query")
         asked.end()
