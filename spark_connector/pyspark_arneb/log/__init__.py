@@ -1,1 +1,1 @@
-"""Where the stored blocks come from: the names of topics, and the ways to their log."""
+"""Access to the stored blocks: the names of topics, and the ways to their logs."""

@@ -1,9 +1,9 @@
-"""Block sources: the ways to a log, all of which hand out the same stored blocks.
+"""Block sources: the ways to a log, all of which return the same stored blocks.
 
-The rule: a source knows where blocks are kept and how to fetch them, and nothing of what stands in
-them; what decodes blocks knows nothing of where they came from. So every way in gives the same
-rows. A :class:`Location` says where a log is: it is a plain value that travels from the driver
-to the executors, and opens the source in whichever process it is asked.
+The rule: a source knows where blocks are kept and how to fetch them, not what they contain;
+decoders do not know where blocks came from. So every way gives the same rows. A :class:`Location`
+says where a log is: a plain value that is sent from the driver to the executors, and opens the
+source in the process that uses it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,23 +23,23 @@ class BlockSource(Protocol):
     """
 
     def topics(self) -> Collection[str]:
-        """The full names of all topics that may be read, internal logs among them."""
+        """Return the full names of all topics that may be read, including internal logs."""
         ...
 
     def extents(self, topics: Iterable[str]) -> list[Extent]:
-        """What those of ``topics`` that exist hold, all as of one instant."""
+        """Return the extents of those of ``topics`` that exist, all as of one instant."""
         ...
 
     def read(
         self, topic_id: TopicId, first: Position, last: Position, bytes_max: int
     ) -> Sequence[StoredBlock]:
-        """The blocks that hold something of [first, last], in order, to the end of the one with
-        which ``bytes_max`` is reached; empty only when there are none. Damaged blocks are among
-        them. What is held back from the broker for it is given back before this returns."""
+        """Return the blocks that overlap [first, last], in order, ending with the block that
+        reaches ``bytes_max``; empty only when there are none. Damaged blocks are included. Whatever
+        the read holds back from the broker is released before this returns."""
         ...
 
     def schemas(self, topic: str) -> Mapping[int, bytes]:
-        """The versions of the topic's schema, as the registry keeps them, by their numbers."""
+        """Return the versions of the topic's schema, as the registry stores them, by number."""
         ...
 
 
@@ -47,5 +47,5 @@ class Location(Protocol):
     """Where a log is; picklable."""
 
     def open(self) -> BlockSource:
-        """The log's source, opened in this process; cheap when it is open already."""
+        """Return the log's source, opened in this process; cheap when it is open already."""
         ...

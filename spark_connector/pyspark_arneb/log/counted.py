@@ -1,9 +1,9 @@
 """A counted source: a block source that knows how many messages its open ledgers hold.
 
-The rule: a directory tells that of closed ledgers only, and of an open one an estimate; a query
-that has read one to its end, and finds it gone, must tell whether more had come. An open ledger
-only grows at its end, so a beginning that was counted stays true, and what came since is counted
-on.
+The rule: a directory has exact counts for closed ledgers only, and an estimate for the open one. A
+query that has read a ledger to its end, and later finds it gone, must know whether more had come.
+An open ledger only grows at its end, so a count of its beginning stays true, and only newer entries
+are counted.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,17 +19,17 @@ from arneb_core.store.reading.stored_blocks import StoredBlock
 from pyspark_arneb.log.block_source import BlockSource
 
 COUNT_BYTES: Final = 1024 * 1024
-"""Read at a time to be counted."""
+"""Bytes read at a time for counting."""
 
 
 class CountedSource:
-    """See :class:`.BlockSource`. What has been counted is kept for as long as this is."""
+    """See :class:`.BlockSource`. Counts are kept as long as the source."""
 
     def __init__(self, source: BlockSource) -> None:
         self._source = source
         self._counted: dict[TopicId, tuple[Position, int]] = {}
-        """Of each topic's open ledger: the first entry that is not counted, and the messages
-        before it."""
+        """By topic, for its open ledger: the first entry not counted yet, and the messages before
+        it."""
 
     def __repr__(self) -> str:
         return f"<CountedSource of {self._source!r}, {len(self._counted)} open ledgers>"
@@ -58,7 +58,7 @@ class CountedSource:
         return replace(extent, ledgers=(*closed, replace(newest, messages=messages)))
 
     def _count(self, topic_id: TopicId, first: Position, last: Position) -> int | None:
-        """The messages of [first, last]; None if some of it cannot be read."""
+        """Return the number of messages in [first, last]; None if some of it cannot be read."""
         place, messages = self._counted.get(topic_id, (first, 0))
         if ledger_of(place) != ledger_of(first) or place > last + 1:
             place, messages = first, 0

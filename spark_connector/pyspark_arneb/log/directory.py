@@ -1,7 +1,7 @@
-"""A data directory as a block source: on this machine's disk, or a file system that is shared.
+"""A data directory as a block source: on this machine's disk or a shared file system.
 
-The rule: every call is one transaction of its own that ends before the call returns, so that a
-slow query never keeps the broker from using its pages again.
+The rule: every call is a transaction of its own that ends before the call returns, so that a slow
+query never keeps the broker from reusing its pages.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from pyspark_arneb.log.environment import environment
 from pyspark_arneb.log.topics import SCHEME, without_partition
 
 SCHEMAS: Final = "pulsar/schema/"
-"""Where the catalogue keeps schemas: the topic's name follows, then the version's number."""
+"""Prefix of the catalogue's keys for schemas; the topic's name and the version's number follow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Directory:
         return self.path
 
     def open(self) -> BlockSource:
-        """Raises :class:`arneb_core.api.errors.StoreUnusable`."""
+        """Open the directory. Raises :class:`arneb_core.api.errors.StoreUnusable`."""
         return DirectorySource(self.path)
 
 

@@ -1,9 +1,9 @@
 """The open data directories of this process.
 
-The rule: LMDB takes a file once a process and not across a fork. Spark forks its Python workers
-from a daemon that never reads, and uses them again for later tasks; so each process opens a
-directory when it first reads it, and keeps it open. A directory that was replaced in the
-meantime is opened anew.
+The rule: LMDB allows a file to be open once in a process, and not across a fork. Spark forks its
+Python workers from a daemon that never reads, and reuses them for later tasks; so each process
+opens a directory when it first reads it, and keeps it open. A directory that was replaced since is
+opened again.
 """
 
 import os
@@ -30,7 +30,7 @@ _open: dict[str, _Opened] = {}
 
 
 def environment(path: str) -> "SnapshotEnvironment":
-    """The data directory ``path``, opened for reading.
+    """Return the data directory ``path``, opened for reading.
 
     Raises :class:`arneb_core.api.errors.StoreUnusable`, whose text is one line for the user.
     """
@@ -60,7 +60,7 @@ def environment(path: str) -> "SnapshotEnvironment":
 
 
 def close_environments() -> None:
-    """Close what this process has open, for one that wants to open a directory otherwise."""
+    """Close this process's environments, for code that opens a directory in another way."""
     while _open:
         _, opened = _open.popitem()
         if opened.pid == os.getpid():

@@ -1,7 +1,7 @@
-"""A broker's data API as a block source: from anywhere.
+"""A broker's data API as a block source: usable from anywhere.
 
-The rule: it gives exactly what the directory would give, for the broker reads its own store for it.
-A read that goes on where the last one ended goes on in the same answer.
+The rule: it gives exactly what the directory would give, because the broker reads its own store for
+it. A read that continues where the last one ended continues in the same response.
 """
 
 from base64 import b64decode
@@ -19,7 +19,7 @@ from pyspark_arneb.service.connection import Address, ask
 from pyspark_arneb.service.errors import ServiceError
 
 GLANCE_BYTES: Final = 64 * 1024
-"""Who asks for less wants to look at a place, and does not go on there."""
+"""A read of fewer bytes is a single look, which will not continue there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Remote:
         return self.address.url
 
     def open(self) -> BlockSource:
-        """Connects with the first call that needs it."""
+        """Return the source, which connects on first use."""
         return RemoteSource(self.address)
 
 
@@ -42,7 +42,7 @@ class RemoteSource:
     def __init__(self, address: Address) -> None:
         self._address = address
         self._goes_on: tuple[TopicId, Position, Position] | None = None
-        """Which topic, from where and to where the answer goes on that is being read."""
+        """The topic, next position and end of the response that is being read."""
         self._coming: Iterator[tuple[Position, bytes]] = iter(())
 
     def __repr__(self) -> str:
@@ -83,7 +83,7 @@ class RemoteSource:
         return {int(number): b64decode(row) for number, row in found["schemas"].items()}
 
     def _there(self, blocks: Iterable[tuple[Position, bytes]]) -> Iterator[tuple[Position, bytes]]:
-        """Nothing of a topic that is gone, as in a directory."""
+        """Yield the blocks; none if the topic is gone, as in a directory."""
         try:
             yield from blocks
         except ServiceError as error:

@@ -1,9 +1,9 @@
 """Topic names as a user of the connector may write them, and which topics a read selects.
 
-The rule: a log is stored under its full name, ``persistent://tenant/namespace/topic``; the
-short form means a topic of ``public/default``, where AMQP's vhost ``/`` keeps its queues.
-Partition *n* of a partitioned topic is a log of its own, named ``…-partition-n``. Logs that the
-broker keeps for itself are internal: whoever wants one must name it, or ask for them.
+The rule: a log is stored under its full name, ``persistent://tenant/namespace/topic``; the short
+form means a topic of ``public/default``, where AMQP's vhost ``/`` keeps its queues. Partition *n*
+of a partitioned topic is a log of its own, named ``…-partition-n``. The broker's own logs are
+internal: they are selected only by name or with ``internalTopics``.
 """
 
 import re
@@ -22,27 +22,27 @@ NO_PARTITION: Final = -1
 _PARTITION: Final = re.compile(r"^(?P<base>.+)-partition-(?P<index>\d{1,9})$")
 
 _UNFIT: Final = re.compile(r"[\x00-\x20?#\\\x7f]")
-"""What a queue's name may hold and a topic's may not, and what is percent-encoded there. The
-slash and the percent sign are too, but in a short name they may mean themselves."""
+"""Characters that a queue's name may have and a topic's may not, so they are percent-encoded there.
+The slash and the percent sign are too, but in a short name they may stand for themselves."""
 
 INTERNAL_SCHEME: Final = "amqp-delayed://"
-"""What delayed-message exchanges hold back."""
+"""Scheme of the logs of messages that delayed-message exchanges hold back."""
 INTERNAL_PREFIX: Final = "__"
-"""Begins the own names of Pulsar's system topics."""
+"""Prefix of the local names of Pulsar's system topics."""
 
 _ENCODED: Final = frozenset(b"/%?#\\\x7f" + bytes(range(0x21)))
 """The octets of a queue's name that are percent-encoded in the topic's."""
 
 
 def queue_topic(namespace: str, queue: str) -> str:
-    """The full name of the log of an AMQP queue, whatever characters its name has; as the AMQP
+    """Return the full name of an AMQP queue's log, whatever characters its name has; as the AMQP
     frontend names it."""
     return f"{SCHEME}{namespace}/{_encoded(queue)}"
 
 
 def queues_of(vhost: str, present: Collection[str]) -> list[str]:
-    """The own names of the queues among the logs ``present``, and of what else is in the namespace
-    of the vhost. Internal logs are none."""
+    """Return the AMQP names of the queues, and the names of other topics, among ``present`` in the
+    vhost's namespace. Internal logs are left out."""
     begin = f"{SCHEME}{carried_namespace(vhost, present)}/"
     names = (name.removeprefix(begin) for name in present if name.startswith(begin))
     return sorted(unquote(name) for name in names if not name.startswith(INTERNAL_PREFIX))
@@ -57,15 +57,15 @@ def _encoded(name: str) -> str:
 
 
 def is_internal(full: str) -> bool:
-    """Whether the broker keeps the log for itself."""
+    """Return whether a log is the broker's own."""
     return not full.startswith(SCHEME) or full.rpartition("/")[2].startswith(INTERNAL_PREFIX)
 
 
 def full_name(name: str) -> str:
-    """The name under which the log is stored.
+    """Return the name under which the log is stored.
 
-    Raises :class:`ValueError` on a name that is neither ``topic``,
-    ``tenant/namespace/topic`` nor the full form.
+    Raises :class:`ValueError` on a name that is neither ``topic``, ``tenant/namespace/topic`` nor
+    the full form.
     """
     if name.startswith(INTERNAL_SCHEME):
         return name
@@ -84,18 +84,18 @@ def full_name(name: str) -> str:
 
 
 def short_name(full: str) -> str:
-    """``orders`` for a topic of ``public/default``; other names lose the scheme only."""
+    """Return ``orders`` for a topic of ``public/default``; other names lose only the scheme."""
     return full.removeprefix(SCHEME).removeprefix(DEFAULT_NAMESPACE + "/")
 
 
 def partition_index(full: str) -> int:
-    """The index that ends the name of a partition, else :data:`NO_PARTITION`."""
+    """Return the index at the end of a partition's name, else :data:`NO_PARTITION`."""
     found = _PARTITION.match(full)
     return int(found["index"]) if found else NO_PARTITION
 
 
 def without_partition(full: str) -> str:
-    """The partitioned topic to which the log belongs; the same name if to none."""
+    """Return the partitioned topic of a partition's log; any other name unchanged."""
     found = _PARTITION.match(full)
     return found["base"] if found else full
 
@@ -106,8 +106,8 @@ def _encode(unfit: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopicSelection:
-    """Which topics a read asks for: full names, a pattern, a queue or single partitions, never two
-    of these."""
+    """Which topics a read selects: by full names, a pattern, a queue or single partitions, never
+    two of these."""
 
     names: tuple[str, ...] = ()
     pattern: str | None = None
@@ -116,14 +116,14 @@ class TopicSelection:
     queue: tuple[str, str] | None = None
     """A vhost and a queue, instead of names."""
     partitions: tuple[tuple[str, int], ...] = ()
-    """Full names with the number of a partition, instead of names. A topic that has none is its
-    own partition 0, as Kafka's would be."""
+    """Full names with a partition's number, instead of names. A topic without partitions has
+    partition 0, as in Kafka."""
 
     def choose(self, present: Collection[str]) -> tuple[list[str], list[str]]:
-        """The selected logs among ``present`` in name order, and the names that match none.
+        """Return the selected logs among ``present`` in name order, and the names that match none.
 
-        The name of a partitioned topic selects its partitions. A pattern that matches
-        nothing is an empty table, as with Kafka, so it is never among the missing.
+        The name of a partitioned topic selects its partitions. A pattern that matches nothing gives
+        an empty table, as with Kafka, so it is never among the missing.
         """
         if self.pattern is not None:
             return sorted(filter(self._matches, present)), []
@@ -166,5 +166,5 @@ class TopicSelection:
 
 
 def partitions_of(name: str, present: Iterable[str]) -> Iterable[str]:
-    """The logs among ``present`` that are partitions of the topic."""
+    """Return the logs among ``present`` that are partitions of the topic."""
     return (log for log in present if log != name and without_partition(log) == name)

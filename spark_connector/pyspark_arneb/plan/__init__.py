@@ -1,1 +1,1 @@
-"""Which stretches of the log a read covers, and how they are shared out; pure."""
+"""Which ranges of the log a read covers, and how they are divided; pure."""

@@ -1,8 +1,8 @@
-"""Where a topic's log is at a time of day.
+"""Where in a topic's log a point in time is.
 
-The rule: the broker gives entries their publish time in the order of the log, so the first one of
-a time is found by halving, in some twenty reads of a block; after a clock was set back, an
-entry that is too early may be found.
+The rule: the broker's publish times follow the order of the log, so the first entry of a time is
+found by bisection, in some twenty reads of a block. After a clock was set back, the entry found may
+be too early.
 """
 
 from bisect import bisect_left
@@ -14,11 +14,12 @@ from arneb_core.store.reading.extents import Extent, LedgerExtent
 from pyspark_arneb.log.block_source import BlockSource
 
 ONE_BLOCK: Final = 1
-"""Bytes to be read: whatever stands in the block with which they are reached comes too."""
+"""Bytes to read at a time: reads are in whole blocks, so this is one block."""
 
 
 def place_at(source: BlockSource, extent: Extent, time_ms: int) -> Position:
-    """The first entry that the broker took in at or after ``time_ms``, or the end of the log."""
+    """Return the first entry that the broker received at or after ``time_ms``, or the end of the
+    log."""
     for ledger in extent.ledgers:
         if not 0 < ledger.closed_ms < time_ms:
             place = _place_in(source, extent, ledger, time_ms)
@@ -28,7 +29,7 @@ def place_at(source: BlockSource, extent: Extent, time_ms: int) -> Position:
 
 
 def published_ms(source: BlockSource, extent: Extent, place: Position) -> int | None:
-    """When the broker took in the entry at ``place``, or the first one behind it."""
+    """Return when the broker received the entry at ``place``, or the next one if it is missing."""
     for block in source.read(extent.topic_id, place, extent.end, ONE_BLOCK):
         first, entries = block.decode()
         return _time(entries[max(0, place - first)])

@@ -1,9 +1,9 @@
-"""Filters that Spark hands down, as conditions on stretches of the log and on rows.
+"""Filters that Spark pushes down, as conditions on ranges of the log and on rows.
 
-The rule: a filter that the topic's name and the ledger id decide exactly is taken, so that Spark
-need not look at the rows again; a span has one of each, and none of these columns is ever null, so
-negation is plain. Any other simple comparison is used and handed back: it leaves out rows that
-Spark would leave out, before they are handed to it, and may leave in others.
+The rule: a filter that the topic's name and the ledger id decide exactly is taken over, so that
+Spark need not check the rows again; a span has one of each, and none of these columns is ever null,
+so negation is plain. Any other simple comparison is used and also returned to Spark: it drops only
+rows that Spark would drop too, but may keep others.
 """
 
 import operator
@@ -60,7 +60,8 @@ _TESTS: Final[Mapping[type[Filter], Callable[[Any, Any], bool]]] = {
 }
 
 ROW_FIELDS: Final = frozenset({Field.PUBLISH_TIME, Field.ENTRY_ID, Field.KEY})
-"""What rows are filtered by here. Others are left to Spark, which compiles its filters."""
+"""The fields by which rows are filtered here. Other filters are left to Spark, which compiles
+them."""
 
 _ROW_TESTS: Final[Mapping[type[Filter], str]] = {
     EqualTo: "equal",
@@ -81,7 +82,7 @@ class RowFilter:
     values: tuple[Any, ...]
 
     def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows that may be wanted; null is never."""
+        """Return the rows that may be wanted; a null never is."""
         column = batch.column(self.column)
         if self.test == "in":
             mask = pc.is_in(column, pa.array(self.values, column.type))
@@ -91,7 +92,7 @@ class RowFilter:
         return batch.filter(mask)
 
     def bounds(self) -> tuple[int, int]:
-        """The least and the greatest entry id that may be wanted."""
+        """Return the least and the greatest entry id that may be wanted."""
         assert self.field is Field.ENTRY_ID, f"{self.field} bounds no entries"
         least, most = min(self.values), max(self.values)
         return {
@@ -108,7 +109,7 @@ _ENTRY_MAX: Final = (1 << 32) - 1
 
 
 def compile_filter(pushed: Filter, columns: Sequence[Column]) -> SpanFilter | None:
-    """The condition, or None if it cannot be decided by topic and ledger alone."""
+    """Return the condition, or None if topic and ledger alone cannot decide it."""
     if isinstance(pushed, Not):
         inner = compile_filter(pushed.child, columns)
         return None if inner is None else lambda topic, ledger: not inner(topic, ledger)
@@ -127,7 +128,7 @@ def compile_filter(pushed: Filter, columns: Sequence[Column]) -> SpanFilter | No
 
 
 def row_filter(pushed: Filter, columns: Sequence[Column]) -> RowFilter | None:
-    """The comparison, or None if it is not one that is used."""
+    """Return the comparison, or None if it is not a supported one."""
     column = _column(pushed, columns)
     if column is None or column.field not in ROW_FIELDS:
         return None
@@ -147,7 +148,7 @@ def row_filter(pushed: Filter, columns: Sequence[Column]) -> RowFilter | None:
 
 
 def within(span: Span, filters: Sequence[RowFilter]) -> Span | None:
-    """The part of the span that may hold wanted entries, if there is one."""
+    """Return the part of the span that may hold wanted entries, if there is one."""
     first, last = span.first, span.last
     for each in filters:
         if each.field is Field.ENTRY_ID:
@@ -165,6 +166,6 @@ def within(span: Span, filters: Sequence[RowFilter]) -> Span | None:
 
 
 def _column(pushed: Filter, columns: Sequence[Column]) -> Column | None:
-    """The column that the filter looks at, if it is one of ``columns``."""
+    """Return the column that the filter concerns, if it is one of ``columns``."""
     path = getattr(pushed, "attribute", ())
     return next((column for column in columns if tuple(path) == (column.name,)), None)

@@ -13,8 +13,8 @@ from pyspark_arneb.plan.ranges import Span
 Partition = tuple[Span, ...]
 
 MESSAGES_WORTH_A_TASK: Final = 4096
-"""Without ``minPartitions`` no partition is made smaller than this on purpose: a task costs
-about as much as reading that many messages, however few entries they are in."""
+"""Without ``minPartitions`` no partition is made smaller than this on purpose: a task costs about
+as much as reading this many messages, however few entries hold them."""
 
 
 def divide(
@@ -24,10 +24,10 @@ def divide(
     partitions_min: int | None = None,
     records_max: int | None = None,
 ) -> list[Partition]:
-    """Divide ``spans`` into about equally many messages each.
+    """Divide ``spans`` into partitions of about equally many messages.
 
     Makes ``partitions_min`` partitions (without it at most ``parallelism``), more if
-    ``records_max`` demands it, fewer only when there are not so many entries.
+    ``records_max`` requires it, fewer only when there are fewer entries.
     """
     messages = sum(span.messages for span in spans)
     entries = sum(span.entries for span in spans)
@@ -41,8 +41,8 @@ def divide(
 
 
 def _even_cuts(spans: Sequence[Span], parts: int) -> list[int]:
-    """Where to cut the entries, counted over all spans, into ``parts`` parts of about equally
-    many messages; every part gets one entry at least."""
+    """Return where to cut the entries, counted over all spans, into ``parts`` parts of about
+    equally many messages; every part gets at least one entry."""
     messages = sum(span.messages for span in spans)
     entries = sum(span.entries for span in spans)
     cuts: list[int] = []
@@ -55,7 +55,8 @@ def _even_cuts(spans: Sequence[Span], parts: int) -> list[int]:
 
 
 def _entries_within(spans: Sequence[Span], messages: int) -> int:
-    """The most entries from the start that hold at most ``messages`` messages."""
+    """Return the largest number of entries from the start that hold at most ``messages``
+    messages."""
     entries = 0
     for span in spans:
         if span.messages > messages:
@@ -67,7 +68,7 @@ def _entries_within(spans: Sequence[Span], messages: int) -> int:
 
 
 def _slice(spans: Sequence[Span], cuts: Sequence[int]) -> list[Partition]:
-    """Cut ``spans`` at the given counts of entries, which must rise."""
+    """Cut ``spans`` at the given counts of entries, which must increase."""
     parts: list[Partition] = []
     current: list[Span] = []
     room = [end - start for start, end in zip([0, *cuts], cuts, strict=False)]
@@ -86,7 +87,7 @@ def _slice(spans: Sequence[Span], cuts: Sequence[int]) -> list[Partition]:
 
 
 def _bounded(part: Partition, records_max: int) -> list[Partition]:
-    """The partition itself, or its division so that each piece but a single entry fits."""
+    """Return the partition, divided if it exceeds ``records_max``; only a single entry may."""
     cuts: list[int] = []
     done = filled = 0
     for span in part:
@@ -100,7 +101,7 @@ def _bounded(part: Partition, records_max: int) -> list[Partition]:
 
 
 def _pieces(span: Span, records_max: int) -> list[tuple[int, int]]:
-    """Stretches of the span, as (entries, messages), each within ``records_max`` if it can be."""
+    """Return parts of the span, as (entries, messages), each within ``records_max`` if possible."""
     if span.messages <= records_max:
         return [(span.entries, span.messages)]
     step = max(1, records_max * span.entries // span.messages)

@@ -1,6 +1,6 @@
 """What a read covers, fixed on the driver.
 
-The rule: all ends are of one instant; what is committed later does not exist for this read.
+The rule: all ends are of one instant; entries that are committed later do not exist for this read.
 """
 
 from collections.abc import Collection, Sequence
@@ -45,9 +45,9 @@ def plan_read(options: ReadOptions) -> Plan:
 
 
 def selected_topics(source: BlockSource, selection: TopicSelection) -> list[str]:
-    """The selected topics among those that the source has.
+    """Return the selected topics among those of the source.
 
-    Raises :class:`OptionError` when a topic that was named is not there.
+    Raises :class:`OptionError` when a topic named in the options does not exist.
     """
     present = source.topics()
     chosen, missing = selection.choose(present)
@@ -73,8 +73,8 @@ def _no_partition(present: Collection[str], missing: str) -> str:
 
 
 def what_there_is(present: Collection[str], missing: str) -> str:
-    """Instead of the topic ``missing``: the one that was meant, or those that there are. Internal
-    logs are not named."""
+    """Suggest a topic in place of ``missing``, or list some that exist. Internal logs are not
+    named."""
     names = sorted(name for name in present if not is_internal(name))
     if not names:
         return "the log has no topics"
@@ -83,7 +83,7 @@ def what_there_is(present: Collection[str], missing: str) -> str:
 
 
 def _shown(names: Sequence[str], missing: str) -> str:
-    """The nearest of ``names``, or else the first of them; nothing if there are none."""
+    """Return the nearest of ``names``, or else the first of them; nothing if there are none."""
     if not names:
         return ""
     close = get_close_matches(missing, names, n=1)

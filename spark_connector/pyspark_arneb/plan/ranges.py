@@ -1,9 +1,8 @@
-"""Which stretches of the log a read covers; pure.
+"""Which ranges of the log a read covers; pure.
 
-The rule: an :class:`.Extent` says what the log held at one instant, a :class:`Span` what
-will be read of it. Spans are fixed once, on the driver. Entries never change and are dense
-in their ledger, so a span that is read later and elsewhere gives the same rows, or is
-provably incomplete.
+The rule: an :class:`.Extent` says what the log held at one instant, a :class:`Span` which part of
+it will be read. Spans are fixed once, on the driver. Entries never change and are dense in their
+ledger, so a span that is read later and elsewhere gives the same rows, or is provably incomplete.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,9 +17,9 @@ from pyspark_arneb.option_table import OptionError
 from pyspark_arneb.options import ReadOptions
 
 CLOCK_SLACK_MS: Final = 10 * 60 * 1000
-"""How far an entry's publish time may lie outside its ledger's lifetime: entries wait for
-their commit, and clocks are set back. Ledgers farther than this from the asked times are
-skipped; the others are read and each entry's own time decides."""
+"""How far an entry's publish time may lie outside its ledger's lifetime: entries wait for their
+commit, and clocks are set back. Ledgers farther than this from the requested times are skipped; in
+the others each entry's own time decides."""
 
 
 RETENTION: Final = "retention removed it"
@@ -37,8 +36,8 @@ class Span:
     messages: int
     """An estimate, for dividing the work; exact where no entry is a batch."""
     goes_on: bool = False
-    """The same read has what stands before it, too, or leaves it out on purpose: what is damaged
-    from there on is none of this span's."""
+    """The same read covers the entries before this span, or omits them on purpose: damage that
+    begins there is not reported for this span."""
 
     @property
     def entries(self) -> int:
@@ -49,7 +48,7 @@ class Span:
         return ledger_of(self.first)
 
     def cut(self, entries: int) -> tuple["Span", "Span"]:
-        """The first ``entries`` entries, and the rest; neither may be empty."""
+        """Split off the first ``entries`` entries; neither part may be empty."""
         assert 0 < entries < self.entries, "a cut lies inside the span"
         middle = Position(self.first + entries)
         messages = self.messages_before(entries)
@@ -59,7 +58,7 @@ class Span:
         )
 
     def messages_before(self, entries: int) -> int:
-        """The estimated messages in the first ``entries`` entries."""
+        """Return the estimated number of messages in the first ``entries`` entries."""
         return self.messages * entries // self.entries
 
     def __repr__(self) -> str:
@@ -68,23 +67,23 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Entries that were asked for and that the log no longer has; both ends included."""
+    """Entries that were requested and that the log no longer has; both ends included."""
 
     topic: str
     first: Position
     last: Position
     why: str = RETENTION
     topic_id: TopicId | None = None
-    """Whose entries they were; None: no log that is known ever had them."""
+    """The topic whose entries they were; None: no known log ever had them."""
 
     def __str__(self) -> str:
-        # The end exclusive, as offsets are given, and for a whole ledger easier to read.
+        # The end is exclusive, as in offsets, which also reads better for a whole ledger.
         end = render(Position(self.last + 1))
         return f"{self.topic} from {render(self.first)} to before {end} ({self.why})"
 
 
 def select(extents: Iterable[Extent], options: ReadOptions) -> tuple[list[Span], list[Loss]]:
-    """What to read, in order of topic and log, and what of it is already gone.
+    """Return what to read, in order of topic and log, and what of it is already gone.
 
     Raises :class:`OptionError` when the offsets name a topic that is not read.
     """
@@ -99,21 +98,21 @@ def select(extents: Iterable[Extent], options: ReadOptions) -> tuple[list[Span],
 
 
 def check_named(option: str, bounds: Offsets | Times, extents: Iterable[Extent]) -> None:
-    """Raises :class:`OptionError` when the offsets name a topic or a partition that is not read."""
+    """Raise :class:`OptionError` when the offsets name a topic or a partition that is not read."""
     for unread in bounds.unread([extent.topic for extent in extents]):
         raise OptionError(option, f"{unread} is not among those that are read")
 
 
 def begin_in(extent: Extent, start: Offsets) -> Position:
-    """Where a read goes on that begins at ``start``: within what the log has."""
+    """Return where a read from ``start`` begins in what the log still has."""
     if _is_replaced(extent, start):
         return extent.first
     return Position(min(max(start.of(extent.topic), extent.first), extent.end))
 
 
 def _bounds(extent: Extent, options: ReadOptions) -> tuple[Position, Position]:
-    """The first position to read and the first not to read; a time wins over offsets, as in
-    Kafka's source. Of a topic that was made anew, everything, up to the end."""
+    """Return the first position to read and the first not to read; times override offsets, as in
+    Kafka's source. A recreated topic is read from its beginning."""
     topic = extent.topic
     start = EARLIEST if options.starting_times.of(topic) is not None else options.start.of(topic)
     end = LATEST if options.ending_times.of(topic) is not None else options.end.of(topic)
@@ -125,7 +124,7 @@ def _bounds(extent: Extent, options: ReadOptions) -> tuple[Position, Position]:
 
 
 def _is_replaced(extent: Extent, bounds: Offsets) -> bool:
-    """Whether the bound is one of another topic, which had the same name."""
+    """Return whether the bound belongs to an earlier topic of the same name."""
     topic_id = bounds.topic_id_of(extent.topic)
     return topic_id is not None and topic_id != extent.topic_id
 
@@ -143,7 +142,7 @@ def _spans(extent: Extent, options: ReadOptions) -> Iterator[Span]:
 
 
 def _may_hold(ledger: LedgerExtent, from_ms: int | None, until_ms: int | None) -> bool:
-    """Whether the ledger may hold entries of the asked publish times."""
+    """Return whether the ledger may hold entries of the requested publish times."""
     closed = ledger.closed_ms > 0
     if from_ms is not None and closed and ledger.closed_ms + CLOCK_SLACK_MS < from_ms:
         return False
@@ -151,7 +150,7 @@ def _may_hold(ledger: LedgerExtent, from_ms: int | None, until_ms: int | None) -
 
 
 def losses_of(extent: Extent, options: ReadOptions) -> Iterator[Loss]:
-    """What the offsets ask for and the log does not have."""
+    """Yield what the offsets request and the log does not have."""
     for bounds in (options.start, options.end):
         if _is_replaced(extent, bounds):
             yield _replaced(extent, bounds)
@@ -173,14 +172,14 @@ def losses_of(extent: Extent, options: ReadOptions) -> Iterator[Loss]:
     if start < first:
         why = RETENTION
         if entry_of(start) > 0 and ledger_of(start) + 1 == ledger_of(first) and first <= end:
-            # How long a ledger was that is gone is not known any more.
+            # The length of a removed ledger is no longer known.
             at = render(start)
             why += f"; if ledger {ledger_of(start)} ended at {at}, go on at {render(first)}"
         yield Loss(extent.topic, start, Position(min(first, end) - 1), why, extent.topic_id)
 
 
 def _replaced(extent: Extent, bounds: Offsets) -> Loss:
-    """Everything before the bound is of a topic that is gone."""
+    """Return the loss of everything before the bound, which belongs to a deleted topic."""
     bound = bounds.of(extent.topic)
     why = f"that topic, with the id {bounds.topic_id_of(extent.topic)}, is gone; "
     why += f"the one of its name has the id {extent.topic_id}"
@@ -188,14 +187,14 @@ def _replaced(extent: Extent, bounds: Offsets) -> Loss:
 
 
 def _is_beyond(bound: Position, extent: Extent) -> bool:
-    """Whether the log has not come so far; but a read that ended with a whole ledger may have been
-    told to go on at the beginning of the next."""
+    """Return whether the bound is beyond the log; a read that ended with a whole ledger may still
+    continue at the beginning of the next."""
     return bound > extent.end and bound != position(ledger_of(extent.end) + 1, 0)
 
 
 def _end_before(bound: Position, extent: Extent) -> Position | None:
-    """The end of the ledger in which the bound lies, if the log went on without coming so far; of
-    a ledger without entries, where it begins. Every ledger has its beginning."""
+    """Return the end of the bound's ledger if the log continued in another one before reaching the
+    bound; for a ledger without entries, its beginning. Every ledger has its beginning."""
     if entry_of(bound) == 0 or not extent.first <= bound <= extent.end:
         return None
     number = ledger_of(bound)

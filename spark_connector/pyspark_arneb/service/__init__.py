@@ -1,1 +1,1 @@
-"""The broker's data API, from the connector's side: HTTP, and nothing of the frontends."""
+"""The client side of the broker's data API, over HTTP."""

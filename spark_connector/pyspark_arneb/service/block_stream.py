@@ -1,7 +1,7 @@
-"""A block stream: the blocks of one stretch of a log, as the broker sends them.
+"""A block stream: the blocks of a range of a log, as the broker sends them.
 
-The rule: nothing is read before it is asked for, so a query that stops reading holds the broker's
-socket back and nothing else; and what was cut off is asked for again from where it was.
+The rule: nothing is read before it is used, so a query that stops reading only blocks the broker's
+socket; a response that was cut off is requested again from where it ended.
 """
 
 from collections.abc import Iterator
@@ -18,17 +18,17 @@ BLOCK, END, ERROR = range(3)
 
 READ_BYTES: Final = 256 * 1024
 BYTES_ASKED: Final = 64 * 1024 * 1024
-"""In one answer; behind that a new one is asked for."""
+"""Bytes requested in one response; the next request continues after it."""
 BYTES_ASKED_MIN: Final = 16 * 1024
 BLOCK_BYTES_MAX: Final = (1 << 31) + (1 << 20)
-"""One entry of 2 GiB would be the largest; longer is no frame."""
+"""The largest possible block, one entry of 2 GiB; a longer frame is malformed."""
 
 
 def blocks_of(
     address: Address, topic_id: int, first: Position, last: Position, size: int = BYTES_ASKED
 ) -> Iterator[tuple[Position, bytes]]:
-    """The blocks that hold something of [first, last], each with the position of its last entry,
-    fetched in answers of about ``size`` bytes. Raises :class:`ServiceError`."""
+    """Yield the blocks that overlap [first, last], each with the position of its last entry,
+    fetched in responses of about ``size`` bytes. Raises :class:`ServiceError`."""
     place, failures = first, 0
     while place <= last:
         try:
@@ -47,7 +47,7 @@ def blocks_of(
 def first_blocks(
     address: Address, topic_id: int, first: Position, last: Position, size: int
 ) -> list[tuple[Position, bytes]]:
-    """Those of one answer of about ``size`` bytes. Raises :class:`ServiceError`."""
+    """Return the blocks of one response of about ``size`` bytes. Raises :class:`ServiceError`."""
     asked = max(size, BYTES_ASKED_MIN)
     found: list[tuple[Position, bytes]] = []
     left = size
@@ -61,7 +61,8 @@ def first_blocks(
 def _answer(
     address: Address, topic_id: int, first: Position, last: Position, size: int
 ) -> Iterator[tuple[int, Position, bytes]]:
-    """The frames of one answer, of which the last is an end. Raises :class:`ServiceError`."""
+    """Yield the frames of one response, the last of which is an end. Raises
+    :class:`ServiceError`."""
     parameters = {"id": topic_id, "from": spelt(first), "to": spelt(last), "bytes": size}
     with opened(address, "/blocks", parameters) as response:
         kind = BLOCK
@@ -74,12 +75,12 @@ def _answer(
 
 
 def spelt(place: Position) -> str:
-    """A position as the data API reads it, bounds that no entry has among them."""
+    """Render a position for the data API, including bounds that no entry has."""
     return f"{place >> ENTRY_BITS}:{place & ENTRY_MASK}"
 
 
 def _frames(response: HTTPResponse) -> Iterator[tuple[int, Position, bytes]]:
-    """What is cut off in the middle of a frame is not among them."""
+    """Yield the frames of a response, without one that was cut off."""
     data, at = b"", 0
     while more := response.read(READ_BYTES):
         data, at = data[at:] + more, 0

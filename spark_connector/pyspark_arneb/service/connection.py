@@ -1,7 +1,9 @@
-"""A connection to the data API: requests out, answers in, and once more what may be sent again.
+"""A connection to the data API: sends requests, returns responses, and retries what may be sent
+again.
 
-The rule: one connection a process and thread, opened when it is first needed, so that what holds
-one travels from the driver to the executors as an address. Only Python's own HTTP client is needed.
+The rule: one connection for each process and thread, opened on first use, so that objects with a
+connection are sent from the driver to the executors as an address. It needs only Python's own HTTP
+client.
 """
 
 import json
@@ -23,34 +25,34 @@ from pyspark_arneb.service.errors import ServiceError
 ROOT: Final = "/data/v1"
 
 GUEST: Final = "guest:guest"
-"""Who is let in, from the broker's own machine, as long as nobody else was named there."""
+"""The login accepted from the broker's own machine as long as no other user was created."""
 
 ATTEMPTS: Final = 5
 PAUSE_S: Final = 0.1
-"""Before the second attempt, and twice as long before each one more: three seconds in all."""
+"""Seconds before the second attempt, doubled before each further one: three seconds in all."""
 
 TIMEOUT_S: Final = 60.0
-"""Without a byte from the broker."""
+"""Seconds without a byte from the broker before a request fails."""
 
 KEPT_S: Final = 10.0
-"""A connection that was not used for longer is not used again: the broker closes it after 30 s, and
-a request that meets that moment fails without need."""
+"""Seconds for which an idle connection is reused: the broker closes it after 30 s, and a request at
+that moment would fail needlessly."""
 
 UNTRUSTED: Final = "untrusted"
-"""The code of an error that stays: nobody known vouches for the broker's certificate."""
+"""The code of a permanent error: no trusted authority signed the broker's certificate."""
 
 ANSWER_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Of an answer that is kept whole; the names of a million topics."""
+"""The largest response that is kept whole: the names of a million topics."""
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the broker is and who asks: ``guest`` if nobody is named, as clients of RabbitMQ do.
-    ``token`` wins over ``user``. ``authorities``: certificates
-    of those who vouch for the broker's, in PEM, if not those whom the system trusts; not a file's
-    name, as executors need not have the file."""
+    """Where the broker is and which user connects: ``guest`` if none is given, as with RabbitMQ's
+    clients. ``token`` overrides ``user``. ``authorities``: the CA certificates that verify the
+    broker's, in PEM, instead of the system's; not a file name, because executors need not have the
+    file."""
 
     url: str
     user: str = ""
@@ -76,14 +78,14 @@ class Address:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What every request says of who asks."""
+        """Return the headers with the credentials of every request."""
         if self.token:
             return {"authorization": f"Bearer {self.token}"}
         user = f"{self.user}:{self.password}" if self.user else GUEST
         return {"authorization": f"Basic {b64encode(user.encode()).decode()}"}
 
     def connect(self) -> HTTPConnection:
-        """A connection, which is made with the first request."""
+        """Return a connection, which is opened by the first request."""
         parts = urlsplit(self.url)
         assert parts.hostname is not None, "looked at when it was made"
         if parts.scheme == "http":
@@ -98,14 +100,14 @@ class _Kept(local):
     def __init__(self) -> None:
         self.pid = os.getpid()
         self.by_address: dict[Address, tuple[HTTPConnection, float]] = {}
-        """With the time at which each was used last."""
+        """Each connection with the time of its last use."""
 
 
 _kept: Final = _Kept()
 
 
 def close_connections() -> None:
-    """Close what this thread has open."""
+    """Close this thread's connections."""
     while _kept.by_address:
         _, (connection, _) = _kept.by_address.popitem()
         if _kept.pid == os.getpid():
@@ -122,8 +124,8 @@ def ask(
     rows: bytes | None = None,
     again: bool = True,
 ) -> Any:
-    """Send a request with a JSON ``body``, or with ``rows``; the JSON of the answer. ``again``: it
-    may be sent again if nobody knows what came of it. Raises :class:`ServiceError`."""
+    """Send a request with a JSON ``body`` or with ``rows``, and return the response's JSON.
+    ``again``: it may be sent again if its outcome is unknown. Raises :class:`ServiceError`."""
     for attempt in range(1, ATTEMPTS + 1):
         try:
             with _response(address, method, path, parameters, body, rows) as response:
@@ -139,7 +141,7 @@ def ask(
 
 @contextmanager
 def opened(address: Address, path: str, parameters: Mapping[str, object]) -> Iterator[HTTPResponse]:
-    """The answer to a ``GET``, to be read piece by piece. Raises :class:`ServiceError`."""
+    """Yield the response to a ``GET``, to be read piece by piece. Raises :class:`ServiceError`."""
     with _response(address, "GET", path, parameters, None, None) as response:
         yield response
 
@@ -179,7 +181,7 @@ def _response(
     except (OSError, HTTPException) as error:
         raise _unreachable(address, error) from error
     finally:
-        # One whose answer is not read to its end cannot be used again.
+        # A connection whose response was not read to its end cannot be reused.
         if whole:
             _kept.by_address[address] = connection, time.monotonic()
         else:
@@ -196,7 +198,7 @@ def _answer(
     try:
         connection.request(method, target, data, headers)
     except (BrokenPipeError, ConnectionResetError) as error:
-        # A broker that refuses a body says so when it has seen how long it is, and hangs up.
+        # A broker that refuses a body by its length answers at once, and closes the connection.
         try:
             return connection.getresponse()
         except (OSError, HTTPException):
@@ -205,7 +207,7 @@ def _answer(
 
 
 def _take(address: Address) -> HTTPConnection:
-    """The thread's connection, which nobody else uses meanwhile."""
+    """Take the thread's connection out for exclusive use."""
     if _kept.pid != os.getpid():  # a fork shares the sockets of its parent
         _kept.pid, _kept.by_address = os.getpid(), {}
     connection, used_at = _kept.by_address.pop(address, (None, 0.0))

@@ -1,6 +1,6 @@
 """Errors of the data API as the connector raises them.
 
-The rule: one line for people, which names the broker; the code is for programs.
+The rule: the text is one line for users that names the broker; the code is for programs.
 """
 
 import json
@@ -9,7 +9,7 @@ from arneb_core.api.errors import StoreUnusable
 
 
 class ServiceError(StoreUnusable):
-    """The broker did not do what it was asked for; ``code`` as in docs/internals/data-api.md, or
+    """The broker did not do what was requested; ``code`` as in docs/internals/data-api.md, or
     ``unreachable``."""
 
     def __init__(self, code: str, reason: str, status: int = 0) -> None:
@@ -20,7 +20,8 @@ class ServiceError(StoreUnusable):
 
     @classmethod
     def from_document(cls, data: bytes, address: str, status: int = 500) -> "ServiceError":
-        """What the broker at ``address`` has said, or somebody else who is there."""
+        """Return the error in the response of the broker, or of whatever else answers, at
+        ``address``."""
         try:
             said = json.loads(data)
             code, reason = str(said.get("code", "")), str(said.get("reason", ""))

@@ -1,1 +1,1 @@
-"""Values with a type: what the option ``valueAs`` makes of bodies and payloads."""
+"""Typed values: how the option ``valueAs`` converts bodies and payloads."""

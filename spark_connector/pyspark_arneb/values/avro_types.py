@@ -1,7 +1,7 @@
-"""Avro's types as Arrow's.
+"""Avro's types as Arrow types.
 
-The rule: a type that Arrow and Spark can show is shown as itself, also inside others; a union of
-null and one type is that type; any other union is refused, with the place where it stands.
+The rule: a type that Arrow and Spark can represent stays itself, also inside others; a union of
+null and one type becomes that type; any other union is refused, with its place in the definition.
 """
 
 import json
@@ -29,7 +29,8 @@ _LOGICAL: Final[Mapping[str, pa.DataType]] = {
 
 
 def arrow_type(definition: bytes) -> pa.DataType:
-    """The type of a definition's values. Raises :class:`ValueError`, with a reason in one line."""
+    """Return the type of a definition's values. Raises :class:`ValueError`, with a reason in one
+    line."""
     try:
         schema = json.loads(definition)
     except ValueError as problem:

@@ -1,7 +1,7 @@
-"""A type as Spark writes it: ``amount double, tags array<string>``.
+"""Parser of types as Spark writes them: ``amount double, tags array<string>``.
 
-The rule: what is read here is what Spark calls a type, in any case; anything else is refused with
-the place where it went wrong.
+The rule: it accepts Spark's names of types, in any case; anything else is refused, with the place
+of the error.
 """
 
 import re
@@ -20,7 +20,7 @@ _TOKEN: Final = re.compile(r"\s*(`[^`]+`|\w+|[<>(),:])")
 
 
 def struct_type(text: str) -> pa.DataType:
-    """The struct of the fields. Raises :class:`ValueError`."""
+    """Return the struct of the fields. Raises :class:`ValueError`."""
     reader = _Reader(text)
     kind = reader.fields("")
     reader.expect("")

@@ -1,8 +1,8 @@
-"""Forms: what bodies and payloads become, by the option ``valueAs``.
+"""Forms: how bodies and payloads are converted, by the option ``valueAs``.
 
-The rule: a value that is not of its form is null, never an error: one odd message must not make a
-topic unreadable. What a form needs (definitions, by their versions) is fixed by the driver, so that
-all executors read alike; a form is a plain value that travels to them.
+The rule: a value that does not fit its form is null, never an error: one odd message must not make
+a topic unreadable. The driver fixes what a form needs (definitions, by version), so that all
+executors read alike; a form is a plain value that is sent to them.
 """
 
 import json
@@ -22,25 +22,26 @@ from pyspark_arneb.values.registry import AVRO, JSON, STRING, TopicSchema
 from pyspark_arneb.values.text import printable
 
 US_PER_MS: Final = 1000
-"""Times in JSON are ms since the epoch, as Avro's usual ones."""
+"""Times in JSON are ms since the epoch, like Avro's ``timestamp-millis``."""
 
 
 class ValueForm(Protocol):
-    """What values become; picklable."""
+    """A conversion of values; picklable."""
 
     @property
     def type(self) -> pa.DataType:
-        """Of the column."""
+        """The column's type."""
         ...
 
     def read(self, values: Sequence[bytes | None], versions: Sequence[int | None]) -> pa.Array:
-        """The column of the values; ``versions`` are of the schemas they were written with."""
+        """Return the column of the values; ``versions`` are those of the schemas that wrote
+        them."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class TextForm:
-    """UTF-8 text, with replacement characters where it is none."""
+    """UTF-8 text, with replacement characters for invalid bytes."""
 
     @property
     def type(self) -> pa.DataType:
@@ -53,8 +54,7 @@ class TextForm:
 
 @dataclass(frozen=True, slots=True)
 class JsonForm:
-    """JSON documents, as far as they have the fields of a type; others of their fields are left
-    out."""
+    """JSON documents: the fields of a type; other fields are dropped."""
 
     type: pa.DataType
 
@@ -65,7 +65,7 @@ class JsonForm:
 
 @dataclass(frozen=True, slots=True)
 class AvroForm:
-    """Avro records: each is read by the definition it was written with, and shown as the latest."""
+    """Avro records: each is read with the definition that wrote it, and shown as the latest."""
 
     type: pa.DataType
     latest: bytes
@@ -96,7 +96,7 @@ class AvroForm:
 
 @dataclass(frozen=True, slots=True)
 class NumberForm:
-    """A primitive of Pulsar's: a big-endian number."""
+    """A primitive type of Pulsar's: a big-endian number."""
 
     type: pa.DataType
     format: str
@@ -122,12 +122,12 @@ _NUMBERS: Final[Mapping[int, NumberForm]] = {
     10: NumberForm(pa.float32(), ">f"),
     11: NumberForm(pa.float64(), ">d"),
 }
-"""By Pulsar's numbers of schema types."""
+"""Forms of primitive types, by Pulsar's numbers of schema types."""
 
 
 def form_of(schemas: Sequence[TopicSchema]) -> ValueForm:
-    """The form of a topic's values, by its schemas, the oldest first. Raises :class:`ValueError`,
-    with a reason in one line."""
+    """Return the form of a topic's values from its schemas, the oldest first. Raises
+    :class:`ValueError`, with a reason in one line."""
     if not schemas:
         raise ValueError("expected a topic with a schema, got one without")
     latest = schemas[-1]
@@ -146,9 +146,9 @@ def form_of(schemas: Sequence[TopicSchema]) -> ValueForm:
 
 
 def _also_called(latest: Any, written: Sequence[Any]) -> Any:
-    """The definition under the names of the records of all versions, too. Avro's own library and
-    so Pulsar's clients and brokers pass over a record's name where one version is read as another;
-    fastavro asks for the same."""
+    """Return the definition with the record names of all versions as aliases. Avro's own library,
+    and so Pulsar's clients and brokers, ignore a record's name where one version is read as
+    another; fastavro requires the same name."""
     if not isinstance(latest, dict) or latest.get("type") != "record":
         return latest
     names = {
@@ -169,7 +169,7 @@ def _document(value: bytes | None, fit: Callable[[Any], Any]) -> Any:
 
 
 def fitting(kind: pa.DataType) -> Callable[[Any], Any]:
-    """What makes a value of JSON fit a type, or null of it."""
+    """Return a function that converts a JSON value to a type, or to null if it does not fit."""
     if pa.types.is_struct(kind):
         parts = [(each.name, fitting(each.type)) for each in kind]
         return lambda found: (
@@ -209,7 +209,7 @@ def _scalar(found: Any, kind: pa.DataType) -> Any:
 
 
 def _plain(found: Any, kind: pa.DataType) -> Any:
-    """A value of JSON as Python has it for a type; raises whatever does not fit."""
+    """Convert a JSON value to Python's for a type; raises if it does not fit."""
     if pa.types.is_decimal(kind):
         return Decimal(str(found))
     if pa.types.is_timestamp(kind):

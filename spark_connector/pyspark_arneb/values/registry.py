@@ -1,8 +1,7 @@
-"""A topic's schemas, as the broker's registry keeps them.
+"""A topic's schemas, as the broker's registry stores them.
 
-The rule: this module knows the bytes of the registry's rows and nothing of what a definition means.
-A row is the time, whether there is a schema, and Pulsar's message ``Schema``; see
-docs/internals/schemas.md.
+The rule: this module knows the bytes of the registry's rows, not what a definition means. A row is
+the time, whether there is a schema, and Pulsar's message ``Schema``; see docs/internals/schemas.md.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,7 +29,7 @@ class TopicSchema:
 
 
 def living_schemas(rows: Mapping[int, bytes]) -> list[TopicSchema]:
-    """The versions since the last deletion, the oldest first."""
+    """Return the versions since the last deletion, the oldest first."""
     living: list[TopicSchema] = []
     for version in sorted(rows):
         _, present = HEAD.unpack_from(rows[version])
@@ -50,7 +49,7 @@ def _schema(version: int, message: bytes) -> TopicSchema:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The fields of a protobuf message that has only numbers and bytes."""
+    """Yield the fields of a protobuf message that has only numbers and bytes."""
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)

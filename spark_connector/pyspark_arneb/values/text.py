@@ -1,12 +1,12 @@
-"""Text that somebody else wrote, as Arrow takes it.
+"""Text of other origins, as Arrow accepts it.
 
-The rule: whatever stands in a message can be shown; what is no character is replaced.
+The rule: the text of any message can be shown; invalid characters are replaced.
 """
 
 
 def printable(text: str) -> str:
-    """The text with what was no UTF-8 on the wire replaced, and halves of characters, which JSON's
-    escapes can say."""
+    """Replace what was not UTF-8 on the wire, and lone surrogates, which JSON's escapes can
+    produce."""
     try:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     except UnicodeEncodeError:
