@@ -38,12 +38,12 @@ FRAME: Final = Struct(">BBHIIQH")
 """From *at* to the property flags; class and weight are one number."""
 BODY_HEAD: Final = Struct(">BHI")
 LIST_OFFSET: Final = FRAME.size
-"""Where the properties stand, behind their flags, counted from *at*."""
+"""Offset of the properties, behind their flags, from *at*."""
 FLAGS_OFFSET: Final = 20
 HEADER_END_OFFSET: Final = 8
-"""Where the content header frame ends, counted from *at* + *s*."""
+"""Offset of the end of the content header frame, from *at* + *s*."""
 BODY_OFFSET: Final = 16
-"""Where the body stands, counted from *at* + *s*."""
+"""Offset of the body, from *at* + *s*."""
 
 NULL_VALUE: Final = b"pulsar.null_value"
 """The header of a message whose empty body stands for a null value; see
@@ -54,7 +54,7 @@ HEADERS: Final = 0x2000
 OCTETS: Final = 0x1000 | 0x0800
 """delivery-mode and priority."""
 ROUTES_KNOWN_MAX: Final = 65_536
-"""Routes that a process remembers, some hundred bytes each."""
+"""Routes that a process caches, some hundred bytes each."""
 
 BEFORE_TIMESTAMP: Final = (
     0x8000, 0x4000, HEADERS, 0x1000, 0x0800, 0x0400, 0x0200, 0x0100, 0x0080
@@ -64,20 +64,20 @@ BEFORE_TIMESTAMP: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """By what a message was routed."""
+    """The exchange and routing key of a message."""
 
     exchange: str
     """Empty for the default exchange."""
     key: bytes | None
     """None if it is empty."""
     kind: tuple[bytes, bool]
-    """What of it the properties depend on: the exchange, and whether there is a key."""
+    """The part on which the properties depend: the exchange, and whether there is a key."""
 
 
 @lru_cache(maxsize=ROUTES_KNOWN_MAX)
 def read_route(route: bytes) -> Route | None:
-    """Two short strings, exchange and routing key; None if it is not that and nothing more. Many
-    messages have the same, and in every chunk they are met again."""
+    """Parse two short strings, exchange and routing key; None if that is not the whole content.
+    Cached, because many messages share a route and every chunk repeats it."""
     if not route or len(route) < route[0] + 2:
         return None
     key_at = route[0] + 2
@@ -88,10 +88,11 @@ def read_route(route: bytes) -> Route | None:
 
 
 def timestamp_path(entry: bytes, at: int) -> list[int]:
-    """The places of all bytes that say where the timestamp stands, and last its own place.
+    """Return the offsets of all bytes that determine where the timestamp is, and last its own
+    offset.
 
-    Entries that agree in those bytes have their timestamps in the same place. Empty if the
-    list ends before, which no list does that the frontend let pass.
+    Entries that agree in those bytes have their timestamps in the same place. Empty if the list
+    ends before, which no list accepted by the frontend does.
     """
     end = at + HEADER_END_OFFSET + int.from_bytes(entry[at + 4 : at + 8], "big")
     flags = int.from_bytes(entry[at + FLAGS_OFFSET : at + LIST_OFFSET], "big")

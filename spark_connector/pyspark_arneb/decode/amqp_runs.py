@@ -1,16 +1,15 @@
-"""Runs of AMQP entries as columns, without making a message of each.
+"""Runs of AMQP entries as columns, without an object for each message.
 
-The rule: this is a short cut and never a second opinion. :func:`amqp_run` takes a run only
-if every entry has, byte for byte, the shape that the AMQP frontend writes; a single one that
-has not, and the whole run goes to the origin's codec. Tests prove on random entries that
-both give the same columns.
+The rule: this is a short cut and never a second opinion. :func:`amqp_run` accepts a run only if
+every entry has, byte for byte, the shape that the AMQP frontend writes; with a single exception the
+whole run goes to the origin's codec. Tests prove on random entries that both give the same columns.
 
-Why it is here: a codec makes some ten Python objects a message, which is several times the
-cost of everything else that a row costs (docs/internals/spark.md has the measurements). So
-nothing in :class:`UniformRun` is done once per entry in Python: the entries become one Arrow
-column, their equally long heads one stretch of bytes with ``width`` bytes a row, and
-``heads[i::width]`` is then byte *i* of every row. :class:`MixedRun` is for entries whose
-fields stand in different places, and does look at each.
+Why it is here: a codec makes some ten Python objects a message, which is several times the cost of
+everything else in a row (docs/internals/spark.md has the measurements). So nothing in
+:class:`UniformRun` is done once per entry in Python: the entries become one Arrow column, their
+equally long heads one stretch of bytes with ``width`` bytes a row, and ``heads[i::width]`` is then
+byte *i* of every row. :class:`MixedRun` is for entries whose fields are in different places, and
+does look at each.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,17 +42,17 @@ from pyspark_arneb.decode.times import TYPE, times_of_column, times_of_ms
 
 FLAGS: Final = 3
 PUBLISHED: Final = 8
-"""Places in the entry header."""
+"""Offsets in the entry header."""
 
 SINGLE_AMQP: Final = (
     (0, ENTRY_FORMAT), (1, Origin.AMQP), (4, 0), (5, 0), (6, 0), (7, 1), (38, 0), (39, 0)
 )  # fmt: skip
-"""What the header of an AMQP entry says in any case: one message, and its format."""
+"""The fixed bytes in the header of every AMQP entry: one message, and its format."""
 
 
 Kind = tuple[bytes, bool, bytes]
-"""An exchange, whether there is a routing key, and a property list: where these are equal, so are
-the properties of the messages."""
+"""An exchange, whether there is a routing key, and a property list: messages that agree in these
+have the same properties."""
 
 
 class AmqpRun(Protocol):
@@ -68,7 +67,7 @@ class AmqpRun(Protocol):
         ...
 
     def publish_times(self) -> "pa.Array":
-        """When the broker took each."""
+        """When the broker received each."""
         ...
 
     def event_times(self) -> "pa.Array":
@@ -80,16 +79,16 @@ class AmqpRun(Protocol):
         ...
 
     def exchanges(self) -> "pa.Array":
-        """The names of the exchanges to which they were published."""
+        """The exchanges to which they were published."""
         ...
 
     def kinds(self) -> tuple["pa.Array", list[Kind]]:
-        """The different kinds, and for each entry the index of its own."""
+        """The distinct kinds, and each entry's index among them."""
         ...
 
 
 def amqp_run(entries: Sequence[bytes]) -> AmqpRun | None:
-    """The run, or None if one of ``entries`` is no AMQP entry of the expected form."""
+    """Return the run, or None if one of ``entries`` is not an AMQP entry of the expected form."""
     first = entries[0]
     if len(first) < HEADER_BYTES or any(first[place] != byte for place, byte in SINGLE_AMQP):
         return None  # the usual case of other origins, told apart before any work
@@ -97,12 +96,12 @@ def amqp_run(entries: Sequence[bytes]) -> AmqpRun | None:
 
 
 def _are_null(entries: Sequence[bytes]) -> bool:
-    """Whether one of ``entries``, whose bodies are empty, may stand for a null value."""
+    """Return whether one of ``entries``, whose bodies are empty, may stand for a null value."""
     return any(NULL_VALUE in entry for entry in entries)
 
 
 class UniformRun:
-    """Entries whose fields stand in the same places, as one publisher's mostly do."""
+    """Entries whose fields are in the same places, as those of one publisher mostly are."""
 
     __slots__ = (
         "_at", "_column", "_heads", "_route_indices", "_routes", "_rows", "_values", "_width"
@@ -124,7 +123,7 @@ class UniformRun:
 
     @classmethod
     def of(cls, entries: Sequence[bytes]) -> "UniformRun | None":
-        """The run, if all entries agree with the first in where everything stands."""
+        """Return the run, if all entries have their fields where the first has them."""
         first = entries[0]
         at = HEADER_BYTES + int.from_bytes(first[HINT], "big")
         if len(first) < at + FRAME.size:
@@ -203,23 +202,23 @@ class UniformRun:
 
     @property
     def _known_routes(self) -> list[Route]:
-        """The different routes; of a well-formed run there is none that is not one."""
+        """The distinct routes; in a well-formed run all are valid."""
         return cast("list[Route]", self._routes)
 
     def _bytes(self, place: int) -> bytes:
-        """One byte of every row."""
+        """Return one byte of every row."""
         return self._heads[place :: self._width]
 
     def _is_constant(self, place: int) -> bool:
         return self._bytes(place) == self._heads[place : place + 1] * self._rows
 
     def _numbers(self, place: int, size: int) -> "pa.Array":
-        """A big-endian field of every row."""
+        """Return a big-endian field of every row."""
         return columns_of_numbers(self._heads, self._width, place, size, self._rows)
 
 
 class MixedRun:
-    """Entries that are well-formed each for itself."""
+    """Entries that are each well-formed, with fields in different places."""
 
     __slots__ = ("_entries", "_places", "_routes", "_values")
 
@@ -240,7 +239,7 @@ class MixedRun:
 
     @classmethod
     def of(cls, entries: Sequence[bytes]) -> "MixedRun | None":
-        """The run, if every entry is well-formed."""
+        """Return the run, if every entry is well-formed."""
         places: list[int] = []
         routes: list[bytes] = []
         values: list[bytes] = []
@@ -298,7 +297,7 @@ class MixedRun:
 
     @property
     def _read(self) -> Iterator[Route]:
-        """The route of each."""
+        """Yield the route of each entry."""
         return (route for route in map(read_route, self._routes) if route is not None)
 
     def _headers(self) -> Iterable[tuple[int, ...]]:
@@ -312,7 +311,7 @@ def _numbered(kinds: Iterable[Kind]) -> tuple["pa.Array", list[Kind]]:
 
 
 def _bytes_of(column: "pa.Array") -> bytes:
-    """The values of a fresh binary column, one behind the other."""
+    """Return the values of a newly made binary column, concatenated."""
     data = column.buffers()[2]
     return b"" if data is None else data.to_pybytes()
 
@@ -330,7 +329,7 @@ def _is_header_frame(frame: tuple[int, ...]) -> bool:
 
 
 def _timestamp_ms(entry: bytes, at: int) -> int:
-    """The timestamp; 0 = not set."""
+    """Return the timestamp; 0 = not set."""
     if not entry[at + FLAGS_OFFSET + 1] & TIMESTAMP:
         return 0
     path = timestamp_path(entry, at)

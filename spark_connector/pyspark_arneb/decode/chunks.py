@@ -1,9 +1,9 @@
 """Reading a span of the log in chunks that become Arrow batches.
 
-The rule: nothing is held open at the source while rows are handed on. The span was fixed
-beforehand and its entries are dense, so anything that is not there was trimmed: a
-:class:`~pyspark_arneb.plan.ranges.Loss`. What is there and is not as it was written is
-:class:`Damage`, which never keeps anything else from being read.
+The rule: nothing is held open at the source while rows are passed on. The span was fixed beforehand
+and its entries are dense, so any entry that is missing was trimmed: a
+:class:`~pyspark_arneb.plan.ranges.Loss`. Entries that are not as they were written are
+:class:`Damage`, which never prevents the others from being read.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,11 +25,11 @@ ROWS_MAX: Final = 2048
 memory, here and in the JVM."""
 
 READ_BYTES: Final = 512 * 1024
-"""How much is read at a time, to the end of the block with which it is reached."""
+"""Bytes read at a time; a read ends with the block that reaches this."""
 
 CHUNK_BYTES: Final = 512 * 1024
-"""Entries of so many bytes make a chunk, even if they are fewer than :data:`ROWS_MAX`; with
-what one read adds, a chunk stays near 1 MB unless one message is larger."""
+"""Entries of this many bytes make a chunk, even if they are fewer than :data:`ROWS_MAX`; with what
+one read adds, a chunk stays near 1 MB unless one message is larger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Chunk:
     heads: Heads
 
     def picked(self, wanted: Sequence[bool]) -> "Chunk | None":
-        """Those of the entries that are wanted; None if none is."""
+        """Return the wanted entries as a chunk; None if there are none."""
         if all(wanted):
             return self
         entries = [entry for entry, keep in zip(self.entries, wanted, strict=True) if keep]
@@ -54,16 +54,17 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Entries that are stored and cannot be read any more; both ends included."""
+    """Stored entries that can no longer be read; both ends included."""
 
     topic: str
     first: Position
     last: Position
     reason: str
     stored: bytes
-    """The block, or the entry if only that is damaged."""
+    """The block, or the entry if only that one is damaged."""
     start: Position
-    """Where it begins in the log, as far as that is known: it may be before what is read."""
+    """Its first position in the log, as far as that is known; it may be before the part that is
+    read."""
 
     def __str__(self) -> str:
         return (
@@ -73,7 +74,7 @@ class Damage:
 
 
 def chunk_of(positions: Sequence[int], entries: Sequence[bytes]) -> Chunk:
-    """A chunk of entries whose headers are known to be sound."""
+    """Return a chunk of entries whose headers are known to be valid."""
     heads = Heads.of(entries)
     assert heads is not None, "read_chunks() hands out sound headers only"
     return Chunk(positions, entries, heads)
@@ -82,7 +83,7 @@ def chunk_of(positions: Sequence[int], entries: Sequence[bytes]) -> Chunk:
 def read_chunks(
     source: BlockSource, span: Span, lose: Callable[[Loss], None]
 ) -> Iterator[Chunk | Damage]:
-    """The entries of ``span`` in order; ``lose`` is told what is not there any more."""
+    """Yield the entries of ``span`` in order; ``lose`` is called with what is no longer there."""
     gathered = _Gathered(span)
     while (start := gathered.end) <= span.last:
         blocks = source.read(span.topic_id, gathered.end, span.last, READ_BYTES)
@@ -100,7 +101,7 @@ def read_chunks(
                 else:
                     gathered.entries += found[1]
         if gathered.end == start:
-            # Nothing of the span is left; to ask again would be to ask for ever.
+            # Nothing of the span is left; reading again would never end.
             yield from gathered.take_all()
             lose(_trimmed(span, gathered.end, span.last))
             return
@@ -115,7 +116,7 @@ def _trimmed(span: Span, first: Position, last: Position) -> Loss:
 def _contents(
     block: StoredBlock, span: Span, first: Position
 ) -> Iterator[tuple[Position, list[bytes]] | Damage]:
-    """What of [``first``, the span's end] is in the block: runs of entries, and what is damaged."""
+    """Yield the block's part of [``first``, the span's end]: runs of entries, and damage."""
     try:
         run = cut_run(*block.decode(), first, span.last)
     except BodyLost as problem:
@@ -133,7 +134,7 @@ def _contents(
 def _whole_parts(
     block: StoredBlock, span: Span, first: Position, reason: str
 ) -> Iterator[tuple[Position, list[bytes]] | Damage]:
-    """The runs of a block without the entries whose body is lost, and those."""
+    """Yield a block's runs of entries, and as damage the entries whose body is lost."""
     place, count = block_span(block.value)
     end = Position(place + count)
 
@@ -152,8 +153,8 @@ def _whole_parts(
 
 
 def _damage(block: StoredBlock, span: Span, first: Position, reason: str) -> Damage:
-    """Of a block that cannot be decoded: its key says where it ends, and its head, if that is
-    sound, where it begins."""
+    """Describe a block that cannot be decoded: its key says where it ends, and its head, if valid,
+    where it begins."""
     start = Position(max(first, position(ledger_of(block.last), 0)))
     try:
         claimed, count = block_span(block.value)
@@ -166,7 +167,7 @@ def _damage(block: StoredBlock, span: Span, first: Position, reason: str) -> Dam
 
 
 class _Gathered:
-    """Consecutive entries, read and not yet handed on."""
+    """Consecutive entries, read and not yet passed on."""
 
     __slots__ = ("_topic", "entries", "first")
 
@@ -181,19 +182,19 @@ class _Gathered:
         return Position(self.first + len(self.entries))
 
     def go_on_at(self, first: Position) -> None:
-        """Something is missing before ``first``."""
+        """Continue at ``first``, after a gap."""
         assert not self.entries, "what was gathered is handed on first"
         self.first = first
 
     def take_full(self) -> Iterator[Chunk | Damage]:
-        """Chunks that are large enough; the rest waits for what is read next."""
+        """Take the chunks that are large enough; the rest waits for the next read."""
         while len(self.entries) >= ROWS_MAX:
             yield from self._take(ROWS_MAX)
         if sum(map(len, self.entries)) >= CHUNK_BYTES:
             yield from self.take_all()
 
     def take_all(self) -> Iterator[Chunk | Damage]:
-        """What there is, if anything."""
+        """Take all that is left."""
         while self.entries:
             yield from self._take(min(len(self.entries), ROWS_MAX))
 
@@ -215,7 +216,7 @@ class _Gathered:
 
 
 def published_between(chunk: Chunk, from_ms: int | None, until_ms: int | None) -> Chunk | None:
-    """Those entries of the chunk that the broker took in [from_ms, until_ms), if any."""
+    """Return the chunk's entries that the broker received in [from_ms, until_ms), if any."""
     times = chunk.heads.numbers(PUBLISHED_OFFSET, 8)
     kept = pa.repeat(pa.scalar(True), len(times))
     if from_ms is not None:

@@ -1,9 +1,9 @@
 """Chunks of entries as Arrow record batches: one row a message.
 
-The rule: what the bytes of an entry mean is known to its origin's codec alone
-(:mod:`arneb_core.api.codec`); this module hands entries to it and bounds what comes back. Runs of
-AMQP entries take the short cut of :mod:`pyspark_arneb.decode.amqp_runs`. How many rows an entry
-becomes follows from its header, so that it never depends on which columns are read.
+The rule: only the codec of an entry's origin (:mod:`arneb_core.api.codec`) knows what its bytes
+mean; this module passes entries to it and bounds the results. Runs of AMQP entries take the short
+cut of :mod:`pyspark_arneb.decode.amqp_runs`. An entry's number of rows follows from its header, so
+it never depends on which columns are read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,20 +36,20 @@ from pyspark_arneb.schema import Column, Field, RowFlag, arrow_schema
 from pyspark_arneb.values.forms import ValueForm
 
 BATCH_BYTES_MAX: Final = 1 << 20
-"""A batch ends with the entry whose values take it past this; an entry that was compressed
-may hold far more than it seems to."""
+"""A batch ends with the entry whose values take it past this many bytes: a compressed entry may
+hold far more than its size suggests."""
 
 _INDEXED: Final = frozenset({Field.BATCH_INDEX, Field.MESSAGE_ID, Field.OFFSET})
-"""The fields for which it counts whether one message is a batch of one."""
+"""The fields for which a batch of one message differs from a single message."""
 
 
 class Decoder:
-    """Makes record batches of the chunks of one span."""
+    """Converts the chunks of one span to record batches."""
 
     def __init__(
         self, span: Span, columns: Sequence[Column], form: ValueForm | None = None
     ) -> None:
-        """``form`` is what values become; None: they stay bytes."""
+        """``form`` says how values are converted; None: they stay bytes."""
         self._places = Places(span)
         self._columns = tuple(columns)
         self._fields = frozenset(column.field for column in columns)
@@ -64,7 +64,7 @@ class Decoder:
         return f"<Decoder of {', '.join(column.name for column in self._columns)}>"
 
     def batches(self, chunk: Chunk) -> Iterator[pa.RecordBatch]:
-        """The chunk's messages, in the log's order.
+        """Yield the chunk's messages, in the log's order.
 
         Raises :class:`LookupError` when the codec of an entry's origin is not installed.
         """
@@ -77,7 +77,7 @@ class Decoder:
             yield from self._mixed(chunk, sorted(origins))
 
     def damaged(self, damage: Damage) -> pa.RecordBatch:
-        """The one row that stands for what is damaged: its first place, and what is stored."""
+        """Return the one row for damage: its first position, and the stored bytes."""
         flags = pa.array([RowFlag.RAW | RowFlag.CORRUPT], pa.int32())
         arrays: list[pa.Array] = []
         for column in self._columns:
@@ -92,7 +92,7 @@ class Decoder:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _mixed(self, chunk: Chunk, origins: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """A chunk of several origins: each is decoded in one go, and then put into order."""
+        """Decode a chunk of several origins: each origin in one go, then put into order."""
         found: list[pa.RecordBatch] = []
         places: list[tuple[int, int]] = []
         for origin in origins:
@@ -108,7 +108,7 @@ class Decoder:
             yield from sliced(batch)
 
     def _rows(self, origin: Origin, chunk: Chunk) -> Iterator[Rows]:
-        """The chunk's rows, whose entries are all of ``origin``."""
+        """Yield the chunk's rows; all its entries are of ``origin``."""
         if not self._needs_bodies:
             yield from self._unread(origin, chunk)
             return
@@ -133,7 +133,7 @@ class Decoder:
                 start = end
 
     def _unread(self, origin: Origin, chunk: Chunk) -> Iterator[Rows]:
-        """The rows when nothing is asked for that stands in the bodies."""
+        """Yield the rows when no column needs the bodies."""
         if chunk.heads.are_single:
             found = self._single_indexes(origin, chunk.entries)
             yield SingleRows(chunk.positions, chunk.heads, found)
@@ -150,8 +150,8 @@ class Decoder:
             yield BatchRows(places, heads, counts, indexes)
 
     def _single_indexes(self, origin: Origin, entries: Sequence[bytes]) -> Sequence[int] | None:
-        """For each entry the batch index of its message, if it has only one; None: none of them is
-        a batch, or nobody asks."""
+        """Return for each entry the batch index of its message, if it has only one; None if no
+        entry is a batch or no column needs it."""
         codec = self._codec(origin)
         if not self._needs_indexes or not isinstance(codec, ColumnCodec):
             return None
@@ -171,13 +171,13 @@ class Decoder:
         return AmqpRows(chunk.positions, chunk.heads, run, shared)
 
     def _needs_properties_of_run(self, heads: Heads) -> bool:
-        """Whether the columns of a run of AMQP entries need their properties."""
+        """Return whether the columns of a run of AMQP entries need their properties."""
         if not self._fields.isdisjoint(FROM_PROPERTIES):
             return True
         return not self._fields.isdisjoint(DEATHS) and heads.have(EntryFlag.DEAD_LETTERED)
 
     def _needs_properties(self, origin: Origin, heads: Heads) -> bool:
-        """Whether the columns need the properties of messages."""
+        """Return whether the columns need the messages' properties."""
         named = origin is Origin.AMQP and Field.EXCHANGE in self._fields
         return named or self._needs_properties_of_run(heads)
 
@@ -211,7 +211,7 @@ class Decoder:
 
 
 def groups(messages: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Stretches of entries that become at most :data:`ROWS_MAX` rows, or are one entry."""
+    """Yield ranges of entries that become at most :data:`ROWS_MAX` rows, or are one entry."""
     start = rows = 0
     for index, count in enumerate(messages):
         if rows and rows + count > ROWS_MAX:
@@ -222,7 +222,8 @@ def groups(messages: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def sliced(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The batch in parts of at most :data:`ROWS_MAX` rows and about :data:`BATCH_BYTES_MAX`."""
+    """Yield the batch in parts of at most :data:`ROWS_MAX` rows and about
+    :data:`BATCH_BYTES_MAX`."""
     rows = ROWS_MAX
     if batch.nbytes > 2 * BATCH_BYTES_MAX:
         rows = min(rows, max(1, batch.num_rows * BATCH_BYTES_MAX // batch.nbytes))

@@ -1,7 +1,7 @@
-"""Properties and headers as columns: texts, texts with types, and what they say of dead letters.
+"""Properties and headers as columns: texts, typed texts, and dead-letter headers.
 
-The rule: everything is made of the strings of the neutral message, whose reserved names hold the
-types (docs/internals/translation.md); a text that does not fit its type has no typed field, and
+The rule: everything is derived from the strings of the neutral message, whose reserved names hold
+the types (docs/internals/translation.md); a text that does not fit its type has no typed field, and
 nothing fails.
 """
 
@@ -38,11 +38,11 @@ DEATHS: Final[Mapping[Field, str]] = {
     Field.FIRST_DEATH_QUEUE: "x-first-death-queue",
     Field.FIRST_DEATH_EXCHANGE: "x-first-death-exchange",
 }
-"""The headers from which the columns of dead letters come."""
+"""The headers behind the dead-letter columns."""
 
 
 def texts(items: Sequence[str | None]) -> pa.Array:
-    """A column of texts, with what is no UTF-8 replaced."""
+    """Return a column of texts, with invalid UTF-8 replaced."""
     try:
         return pa.array(items, pa.string())
     except UnicodeEncodeError:
@@ -50,7 +50,7 @@ def texts(items: Sequence[str | None]) -> pa.Array:
 
 
 def property_maps(rows: Sequence[Mapping[str, str]]) -> pa.Array:
-    """The properties of each row."""
+    """Return the properties of each row."""
     if not any(rows):
         nothing = pa.nulls(0, pa.string())
         none = pa.MapArray.from_arrays(pa.array([0, 0], pa.int32()), nothing, nothing)
@@ -61,7 +61,8 @@ def property_maps(rows: Sequence[Mapping[str, str]]) -> pa.Array:
 
 
 def kafka_headers(rows: Sequence[Mapping[str, str]]) -> pa.Array:
-    """As Kafka's source: an array of key and value, null when there are none."""
+    """Return headers as Kafka's source does: an array of key and value, null when there are
+    none."""
     lists: list[Any] = [
         [
             {"key": printable(key), "value": value.encode("utf-8", "surrogateescape")}
@@ -74,7 +75,7 @@ def kafka_headers(rows: Sequence[Mapping[str, str]]) -> pa.Array:
 
 
 def typed_headers(rows: Sequence[Mapping[str, str]]) -> pa.Array:
-    """The properties of each row with their types. What says the types is left out."""
+    """Return the typed properties of each row, without those that hold the types."""
     maps: list[list[tuple[str, dict[str, Any]]]] = []
     for row in rows:
         types = _types(row.get(TYPES_NAME))

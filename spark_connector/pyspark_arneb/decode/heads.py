@@ -1,8 +1,8 @@
 """The headers of a run of entries, as columns.
 
-The rule: what stands in an entry's header is read here for all entries at once, and nothing else;
-the columns that follow from it cost the same for every origin. The headers are one stretch of
-bytes, so ``stretch[i::40]`` is byte *i* of every entry.
+The rule: only entry headers are read here, for all entries at once, so the columns that follow from
+them cost the same for every origin. The headers are one stretch of bytes, in which
+``stretch[i::40]`` is byte *i* of every entry.
 """
 
 import sys
@@ -29,8 +29,7 @@ _UNSIGNED: Final = {1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32(), 8: pa.uint64(
 
 
 class Heads:
-    """The headers of entries that have one of a known format and origin; see
-    :mod:`arneb_core.api.entry`."""
+    """The headers of entries with a known format and origin; see :mod:`arneb_core.api.entry`."""
 
     __slots__ = ("_stretch", "count")
 
@@ -40,8 +39,8 @@ class Heads:
 
     @classmethod
     def of(cls, entries: Sequence[bytes]) -> "Heads | None":
-        """The headers; None when one of ``entries`` has none that is sound. One that counts more
-        than 16 million messages, of which every one becomes a row, is none."""
+        """Return the headers; None when one of ``entries`` has an invalid one. A count of more than
+        16 million messages, each of which becomes a row, is invalid too."""
         stretch = b"".join(map(_HEAD, entries))
         if len(stretch) != HEADER_BYTES * len(entries):
             return None
@@ -60,7 +59,7 @@ class Heads:
         return f"<Heads of {self.count} entries>"
 
     def part(self, start: int, stop: int) -> "Heads":
-        """Of some of the entries."""
+        """Return the headers of some of the entries."""
         return Heads(self._stretch[start * HEADER_BYTES : stop * HEADER_BYTES])
 
     @property

@@ -1,9 +1,9 @@
-"""Large messages that their producer divided into several entries, put together.
+"""Joining large messages that their producer divided into several entries.
 
-The rule: a message stands where its last part stands, so it is one row of whoever reads that
-part; its other parts are no rows. They are looked for before it in the same log, as far back as
-:data:`LOOK_BACK_ENTRIES`. A last part without all the others is left as it is, which makes a
-raw row of it.
+The rule: a message's position is that of its last part, so it is one row of the reader of that
+part; its other parts are no rows. They are looked up before it in the same log, as far back as
+:data:`LOOK_BACK_ENTRIES`. A last part without all the others is left as it is, and becomes a raw
+row.
 """
 
 from collections.abc import Mapping
@@ -19,22 +19,22 @@ from pyspark_arneb.log.block_source import BlockSource
 from pyspark_arneb.plan.ranges import Span
 
 LOOK_BACK_ENTRIES: Final = 10_000
-"""How far before a span the first parts of a message are looked for: what other producers sent
-while it was being sent."""
+"""How many entries before a span the first parts of a message are looked for: other producers'
+entries may lie between the parts."""
 
 PARTS_KNOWN_MAX: Final = 50_000
-"""Positions of parts that one task keeps; the oldest message goes first."""
+"""Positions of parts that one task keeps; the oldest message is dropped first."""
 
 
 class Assembler:
-    """Puts the divided messages of one span together."""
+    """Joins the divided messages of one span."""
 
     def __init__(self, source: BlockSource, span: Span, codecs: Mapping[Origin, Codec]) -> None:
         self._source = source
         self._span = span
         self._codecs = codecs
         self._places: dict[str, dict[int, Position]] = {}
-        """Where the parts of each message stand, by their index; the oldest message first."""
+        """The positions of each message's parts, by index; the oldest message first."""
         self._known = 0
         self._looked_back = False
 
@@ -42,8 +42,8 @@ class Assembler:
         return f"<Assembler of {self._span}: {len(self._places)} messages begun>"
 
     def whole(self, chunk: Chunk) -> Chunk | None:
-        """The chunk with each divided message in the place of its last part; None if that leaves
-        nothing."""
+        """Return the chunk with each divided message in place of its last part; None if nothing is
+        left."""
         if not chunk.heads.have(EntryFlag.GROUPED):
             return chunk
         places: list[int] = []
@@ -58,7 +58,7 @@ class Assembler:
         return chunk_of(places, entries) if entries else None
 
     def _taken(self, place: Position, entry: bytes) -> bytes | None:
-        """The entry that stands for the part; None if a later one will."""
+        """Return the entry to pass on for a part; None if a later part completes the message."""
         codec = self._codecs.get(Origin(entry[ORIGIN_OFFSET]))
         part = codec.part_of(entry) if isinstance(codec, PartCodec) else None
         if part is None or not isinstance(codec, PartCodec):
@@ -79,14 +79,14 @@ class Assembler:
     def _note(self, message: str, index: int, place: Position) -> None:
         places = self._places.setdefault(message, {})
         self._known += index not in places
-        # A producer that resent a part: the first one counts, as for Pulsar's consumers.
+        # If a producer sent a part twice, the first one counts, as for Pulsar's consumers.
         places.setdefault(index, place)
         while self._known > PARTS_KNOWN_MAX:
             oldest = next(iter(self._places))
             self._known -= len(self._places.pop(oldest))
 
     def _look_back(self) -> None:
-        """Find the parts that stand before the span, once."""
+        """Find the parts before the span, once."""
         if self._looked_back:
             return
         self._looked_back = True
@@ -115,7 +115,8 @@ class Assembler:
                 self._note(message, index, at)
 
     def _before_the_ledger(self) -> Position:
-        """Some :data:`LOOK_BACK_ENTRIES` before the span, when its ledger has fewer."""
+        """Return a position some :data:`LOOK_BACK_ENTRIES` before the span, when its ledger has
+        fewer."""
         (extent,) = self._source.extents([self._span.topic])[:1] or (None,)
         ledger = ledger_of(self._span.first)
         missing = LOOK_BACK_ENTRIES - (self._span.first - position(ledger, 0))
@@ -137,7 +138,7 @@ class Assembler:
             self._note(part.message, part.index, place)
 
     def _read(self, place: Position) -> bytes | None:
-        """The entry at a place, if it can be read."""
+        """Return the entry at a position, if it can be read."""
         for block in self._source.read(self._span.topic_id, place, place, 1):
             try:
                 first, entries = block.decode()

@@ -1,8 +1,8 @@
-"""The columns that follow from where a message stands, not from what it says.
+"""The columns that follow from a message's position, not from its content.
 
-The rule: a chunk lies in one ledger of one topic, so most of these columns are one value
-repeated, made once and sliced; the others are counted up by Arrow. They cost next to
-nothing for entries without batches, which is why they are apart from the messages' columns.
+The rule: a chunk lies in one ledger of one topic, so most of these columns are one value repeated,
+made once and sliced; Arrow computes the others by counting. They cost next to nothing for entries
+without batches, which is why they are separate from the messages' columns.
 """
 
 from collections.abc import Sequence
@@ -61,8 +61,8 @@ class Places:
     def column(
         self, field: Field, positions: Sequence[int], batch_indexes: Sequence[int] | None
     ) -> "pa.Array":
-        """The column of one of the fields :data:`PLACED`; ``batch_indexes`` None = no entry is a
-        batch."""
+        """Return the column of one of the fields :data:`PLACED`; ``batch_indexes`` None: no entry
+        is a batch."""
         constant = self._constants.get(field)
         if constant is not None:
             return self._repeat(field, constant, len(positions))
@@ -133,8 +133,8 @@ class Places:
 
 
 def _counted_ids(head: bytes, first: int, count: int, tail: bytes) -> "pa.Array":
-    """The ids of consecutive entries, made in columns of bytes: those whose varints are equally
-    long differ in these bytes only."""
+    """Return the ids of consecutive entries, made as columns of bytes: ids whose varints are
+    equally long differ only in the varints' bytes."""
     parts: list[pa.Array] = []
     end = first + count
     while first < end:
@@ -156,7 +156,7 @@ def _equally_long_ids(head: bytes, first: int, count: int, size: int, tail: byte
 
 
 def _varint_bytes(first: int, count: int, shift: int, more: int) -> bytes:
-    """Seven bits of each of the consecutive numbers, with the bit that says whether more follow."""
+    """Return seven bits of each of the consecutive numbers, with the continuation bit."""
     step = 1 << shift
     values = range(first >> shift, (first + count - 1 >> shift) + 1)
     cycle = bytes(value & 0x7F | more for value in values[:0x80])

@@ -1,7 +1,7 @@
-"""The rows of a span, from wherever its blocks come.
+"""The rows of a span, from any source of blocks.
 
-The rule: this is the one way from blocks to rows, for batch, stream and export alike; what is
-lost or damaged is judged here, by the options.
+The rule: this is the only way from blocks to rows, for batch, stream and export alike; the options
+decide here what happens on loss and damage.
 """
 
 import logging
@@ -29,12 +29,12 @@ def read_batches(
     options: ReadOptions,
     instead: Callable[[Loss], Iterator[pa.RecordBatch]] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The messages of ``span``, in the log's order.
+    """Yield the messages of ``span``, in the log's order.
 
-    ``instead`` has the rows of what is not in the log any more, or raises; without it the options
-    decide. Raises :class:`.DataLossError` and :class:`CorruptionError` as the options have it,
-    :class:`arneb_core.api.errors.StoreUnusable`, and :class:`LookupError` when the codec of an
-    entry's origin is not installed.
+    ``instead`` yields the rows of entries that are no longer in the log, or raises; without it the
+    options decide. Raises :class:`.DataLossError` and :class:`CorruptionError` depending on the
+    options, :class:`arneb_core.api.errors.StoreUnusable`, and :class:`LookupError` when the codec
+    of an entry's origin is not installed.
     """
     decoder = Decoder(span, columns, options.value_form)
     assembler = Assembler(source, span, codecs())

@@ -1,8 +1,8 @@
-"""Rows on their way to Arrow: what the messages say, column by column.
+"""Rows on their way to Arrow: the content of messages, column by column.
 
-The rule: each kind of rows makes the same columns from another form of messages, and never
-fails on what a publisher wrote: a time that no calendar has is null, a text that is no UTF-8
-has replacement characters.
+The rule: each kind of rows makes the same columns from another form of messages, and never fails on
+what a publisher wrote: a time outside the calendar is null, and invalid UTF-8 has replacement
+characters.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -33,7 +33,7 @@ TIMESTAMP_TYPES: Final = {Origin.AMQP: 1, Origin.PULSAR: 0, Origin.BROKER: 1}
 """Kafka's ``timestampType``: 0 = the producer's clock, 1 = the broker's."""
 
 HEADED: Final = frozenset({Field.DELIVER_AT, Field.EXPIRES_AT})
-"""Fields that stand in the headers of entries, whatever their origin."""
+"""Fields that are in the headers of entries, whatever their origin."""
 
 FROM_PROPERTIES: Final[Mapping[Field, Callable[[Sequence[Mapping[str, str]]], pa.Array]]] = {
     Field.PROPERTIES: property_maps,
@@ -42,7 +42,7 @@ FROM_PROPERTIES: Final[Mapping[Field, Callable[[Sequence[Mapping[str, str]]], pa
 }
 
 KINDS_KNOWN_MAX: Final = 4096
-"""Property lists that one task remembers."""
+"""Property lists that one task caches."""
 
 
 class Rows(Protocol):
@@ -50,7 +50,7 @@ class Rows(Protocol):
 
     @property
     def positions(self) -> Sequence[int]:
-        """Where each row's entry stands."""
+        """The position of each row's entry."""
         ...
 
     @property
@@ -59,13 +59,13 @@ class Rows(Protocol):
         ...
 
     def column(self, field: Field) -> pa.Array:
-        """A column that does not follow from the place."""
+        """Return a column that does not follow from the position."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SingleRows:
-    """Rows of entries of one message each, of which nobody asks what the bodies say."""
+    """Rows of entries with one message each, when no column needs the bodies."""
 
     positions: Sequence[int]
     heads: Heads
@@ -77,7 +77,7 @@ class SingleRows:
 
 @dataclass(frozen=True, slots=True)
 class BatchRows:
-    """Rows of entries of any number of messages, of which nobody asks what the bodies say."""
+    """Rows of entries with any number of messages, when no column needs the bodies."""
 
     positions: Sequence[int]
     heads: Heads
@@ -89,7 +89,7 @@ class BatchRows:
 
 
 def head_column(field: Field, heads: Heads) -> pa.Array:
-    """One of the columns :data:`HEADED`, for each entry."""
+    """Return one of the columns :data:`HEADED`, for each entry."""
     if field is Field.DELIVER_AT:
         return heads.deliver_at()
     assert field is Field.EXPIRES_AT, f"{field} does not stand in the header"
@@ -97,7 +97,7 @@ def head_column(field: Field, heads: Heads) -> pa.Array:
 
 
 def repeated(column: pa.Array, counts: Sequence[int]) -> pa.Array:
-    """A column of entries as one of rows."""
+    """Expand a column of entries to one of rows."""
     if max(counts, default=1) == 1:
         return column
     if column.null_count == len(column):
@@ -106,14 +106,14 @@ def repeated(column: pa.Array, counts: Sequence[int]) -> pa.Array:
 
 
 def each_repeated(items: Sequence[int], counts: Sequence[int]) -> Sequence[int]:
-    """Each item as often as its count says."""
+    """Repeat each item as often as its count says."""
     if max(counts, default=1) == 1:  # nothing counts no message
         return items
     return list(chain.from_iterable(map(repeat, items, counts)))
 
 
 class KnownProperties:
-    """The properties of AMQP messages by their kind, for many messages have the same."""
+    """The properties of AMQP messages, cached by kind, because many messages have the same."""
 
     __slots__ = ("_codec", "_known")
 
@@ -125,9 +125,9 @@ class KnownProperties:
         return f"<KnownProperties of {len(self._known)} kinds>"
 
     def of(self, run: AmqpRun, entries: Sequence[bytes]) -> "SharedProperties":
-        """Those of a run; one entry of each kind is decoded that was not met before.
+        """Return the properties of a run; one entry of each new kind is decoded.
 
-        Raises :class:`ValueError` when there is one that the codec cannot decode.
+        Raises :class:`ValueError` when the codec cannot decode one of them.
         """
         indices, kinds = run.kinds()
         if len(self._known) > KINDS_KNOWN_MAX:
@@ -142,14 +142,14 @@ class KnownProperties:
 
 @dataclass(frozen=True, slots=True)
 class SharedProperties:
-    """The properties of many messages, of which many have the same."""
+    """The properties of messages, many of which share them."""
 
     different: Sequence[Mapping[str, str]]
     indices: pa.Array
-    """For each message, which of them are its own."""
+    """For each message, the index of its properties."""
 
     def column(self, make: Callable[[Sequence[Mapping[str, str]]], pa.Array]) -> pa.Array:
-        """A column that follows from the properties."""
+        """Return a column that follows from the properties."""
         return make(self.different).take(self.indices)
 
 
@@ -161,7 +161,7 @@ class AmqpRows:
     heads: Heads
     run: AmqpRun
     properties: SharedProperties | None = None
-    """None = nobody asks for them."""
+    """None: no column needs them."""
     batch_indexes: None = None
 
     def column(self, field: Field) -> pa.Array:
@@ -199,12 +199,13 @@ class AmqpRows:
 
 
 def death_texts(field: Field, properties: Sequence[Mapping[str, str]]) -> pa.Array:
-    """What the headers say of a death."""
+    """Return a column of the dead-letter headers."""
     return texts([each.get(DEATHS[field]) for each in properties])
 
 
 def of_flagged(items: Sequence[str | None], flags: Sequence[int]) -> pa.Array:
-    """The items of dead letters only: what others say of deaths, nobody vouches for."""
+    """Keep only the items of dead letters: in other messages the headers were set by the publisher
+    and prove nothing."""
     pairs = zip(items, flags, strict=True)
     return pa.array([i if f & EntryFlag.DEAD_LETTERED else None for i, f in pairs], pa.string())
 
@@ -281,8 +282,8 @@ class MessageRows:
 def decoded(
     codec: Codec, entries: Sequence[bytes], *, properties: bool, bytes_max: int
 ) -> MessageColumns:
-    """The columns of entries of the codec's origin, as far as ``bytes_max`` bytes of values go:
-    ``columns.entries`` says of how many, one at least."""
+    """Decode entries of the codec's origin until their values take ``bytes_max`` bytes;
+    ``columns.entries`` says how many entries that were, at least one."""
     if isinstance(codec, ColumnCodec):
         return codec.decode_columns(entries, properties=properties, bytes_max=bytes_max)
     columns = MessageColumns()
@@ -296,7 +297,7 @@ def decoded(
 
 
 def _add(columns: MessageColumns, codec: Codec, entry: bytes) -> int:
-    """Add the messages of an entry; how large they are."""
+    """Add the messages of an entry; return their size."""
     header = read_header(entry)
     messages: Sequence[Message] = ()
     with suppress(ValueError):
@@ -326,7 +327,7 @@ def _signed(number: int) -> int | None:
 
 
 def _names(names: Sequence[str]) -> pa.Array:
-    """Names, of which empty ones are none; mostly one producer's."""
+    """Return names as a column, null where empty; mostly they are one producer's."""
     if len(set(names)) == 1:
         return texts([names[0] or None]).take(pa.array([0] * len(names), pa.int8()))
     return texts([name or None for name in names])
@@ -337,7 +338,7 @@ def _optional(items: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
 
 
 def _versions(versions: Sequence[bytes | None]) -> pa.Array:
-    """Schema versions as the numbers that brokers give out; null for what is none."""
+    """Return schema versions as the numbers that brokers assign; null where there is none."""
     if not any(versions):
         return pa.nulls(len(versions), pa.int64())
     numbers = {

@@ -1,7 +1,7 @@
 """Times as Arrow columns of Spark's type, microseconds in UTC.
 
-The rule: a time that somebody may have got wrong (a publisher's timestamp is any 64-bit
-number) becomes null rather than an error: one odd message must not make a log unreadable.
+The rule: an invalid time (a publisher's timestamp is any 64-bit number) becomes null rather than an
+error: one odd message must not make a log unreadable.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ TYPE: Final = pa.timestamp("us", "UTC")
 
 
 def times_of_ms(times_ms: Sequence[int]) -> pa.Array:
-    """Times given in ms; 0 = not set."""
+    """Convert times in ms; 0 = not set."""
     try:
         return times_of_column(pa.array(times_ms, pa.uint64()))
     except (OverflowError, pa.ArrowInvalid):  # below 0, or above 64 bits
@@ -28,7 +28,7 @@ def times_of_ms(times_ms: Sequence[int]) -> pa.Array:
 
 
 def times_of_column(numbers: pa.Array, unit_ms: int = 1) -> pa.Array:
-    """Times given as a column of unsigned numbers, ``unit_ms`` ms each; 0 = not set."""
+    """Convert a column of unsigned times, ``unit_ms`` ms each; 0 = not set."""
     if not len(numbers):
         return pa.nulls(0, TYPE)
     time_max = TIME_MS_MAX // unit_ms

@@ -1,7 +1,7 @@
-"""The trim guard of a running broker: one durable cursor a topic, by its data API.
+"""The trim guard of a running broker: one durable cursor a topic, through its data API.
 
-The rule: the cursor belongs to one table and has no lease, so it stays where it is however long the
-offload does not run; another table that would move it is refused.
+The rule: the cursor belongs to one table and has no lease, so it stays however long the offload
+does not run; another table must not move it.
 """
 
 from collections.abc import Collection, Mapping
@@ -14,13 +14,13 @@ from pyspark_arneb.service.errors import ServiceError
 from pyspark_arneb.target import LakeError
 
 CURSOR: Final = "arneb-lake"
-"""The subscription's name, if nothing else is said."""
+"""The subscription's default name."""
 
 FIRST_LEDGER: Final = Position(0)
 
 
 class CursorGuard:
-    """Keeps ledgers by the subscription ``name``. Everything raises :class:`.LakeError` or
+    """Keeps ledgers with the subscription ``name``. All methods raise :class:`.LakeError` or
     :class:`arneb_core.api.errors.StoreUnusable`."""
 
     def __init__(self, address: Address, name: str = CURSOR) -> None:

@@ -1,9 +1,9 @@
 """Data files: Parquet with the rows of whole ledgers, written once and never changed.
 
-The rule: a file counts when it was read back and holds the rows that it was given. How it is
-written serves those who read it: rows stand in the log's order, so that a reader may skip by the
-smallest and largest ledger, entry and time of a file, a row group and a page; pages have
-checksums; every encoding is one that Spark's, DuckDB's and Polars' readers know.
+The rule: a file counts once it was read back and holds the rows that were written. Its layout
+serves readers: rows are in the log's order, so that a reader can skip by the smallest and largest
+ledger, entry and time of a file, a row group and a page; pages have checksums; Spark, DuckDB and
+Polars can read every encoding.
 """
 
 import json
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from arneb_core.api.position import LedgerId
 
 GROUP_BYTES: Final = 32 << 20
-"""Of a row group, before it is compressed: what a writer keeps in memory. Small enough that a file
-of 128 MiB is read by several tasks."""
+"""Bytes of a row group before compression, which a writer keeps in memory. Small enough that
+several tasks can read a file of 128 MiB."""
 
 GROUP_ROWS: Final = 1 << 17
 
@@ -35,35 +35,36 @@ READ_ROWS: Final = 1 << 14
 
 COMPRESSIONS: Final = ("zstd", "snappy", "lz4", "none")
 ZSTD_LEVEL: Final = 1
-"""Twice as small as Snappy with JSON bodies, at a sixth more time in all; level 3 gains little."""
+"""Half the size of Snappy's with JSON bodies, for a sixth more time in all; level 3 gains
+little."""
 
 COUNTED: Final = ("ledger_id", "entry_id", "sequence_id", "publish_time", "event_time")
-"""Columns whose values mostly differ by little from row to row."""
+"""Columns whose values mostly differ little from row to row."""
 
 REPEATED: Final = (
     "topic", "partition", "ledger_id", "batch_index", "key", "producer_name", "flags",
     "properties.key_value.key", "properties.key_value.value",
 )  # fmt: skip
-"""Columns of values that come again and again: written as a dictionary."""
+"""Columns with repeated values, written as a dictionary."""
 
 SKIPPED_BY: Final = ("topic", "partition", "ledger_id", "entry_id", "publish_time")
-"""Columns whose smallest and largest values stand in the table's log."""
+"""Columns whose smallest and largest values are in the table's log."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file with the rows of ledgers that follow one another."""
+    """A file with the rows of consecutive ledgers."""
 
     path: str
     """Relative to the table."""
     bytes: int
     rows: int
     statistics: Mapping[str, Any]
-    """As the table's log has them."""
+    """The statistics in the form of the table's log."""
 
 
 def file_name(partition: int, first: "LedgerId") -> str:
-    """A name that nobody else gives, of a file that begins with ledger ``first``."""
+    """Return a unique name for a file that begins with ledger ``first``."""
     part = f"p{partition}-" if partition >= 0 else ""
     return f"{part}{first:010d}-{uuid4().hex[:12]}.parquet"
 
@@ -77,8 +78,8 @@ def write_data_file(
 ) -> DataFile | None:
     """Write the rows of ``batches`` and read them back; None, and no file, if there are none.
 
-    Nothing is left of a file that was not finished, unless the process is killed. Raises
-    :class:`.LakeError` when it does not hold what it was given, and :class:`OSError`.
+    An unfinished file is removed, unless the process is killed. Raises :class:`.LakeError` when the
+    file does not hold what was written, and :class:`OSError`.
     """
     files = table.file_system()
     digest = RowDigest()
@@ -111,7 +112,7 @@ def write_data_file(
 
 
 def read_file(table: Target, name: str) -> Iterator["pa.RecordBatch"]:
-    """The rows of a file, with the checksums of its pages looked at."""
+    """Yield the rows of a file, checking its pages' checksums."""
     with (
         table.file_system().open_input_file(name) as source,
         pq.ParquetFile(source, page_checksum_verification=True) as file,
@@ -153,7 +154,7 @@ def _row_groups(batches: Iterable["pa.RecordBatch"]) -> Iterator["pa.Table"]:
 
 
 def _statistics(schema: "pa.Schema", metadata: Any) -> dict[str, Any]:
-    """What the table's log says of a file, so that readers may skip it unopened."""
+    """Return a file's statistics for the table's log, by which readers skip it unopened."""
     places = {metadata.schema.column(i).path: i for i in range(metadata.num_columns)}
     least: dict[str, Any] = {}
     most: dict[str, Any] = {}
@@ -185,7 +186,7 @@ def _as_json(value: Any) -> Any:
 
 
 def add_action(file: DataFile, *, changes_data: bool) -> Any:
-    """The file as a line of the table's log."""
+    """Return the file as a line of the table's log."""
     from deltalake.transaction import AddAction
 
     return AddAction(

@@ -1,8 +1,8 @@
-"""The digest of rows: whether a file that is read back holds what was written.
+"""The digest of rows: shows whether a file that is read back holds what was written.
 
-The rule: a digest follows from the rows in their order and not from how they are cut into batches,
-nor from how Arrow keeps them (a missing validity buffer, bytes below a null). Each leaf of a column
-has a running checksum of its own: of which values are null, of lengths, of the values' bytes.
+The rule: a digest depends on the rows and their order, not on how they are cut into batches or how
+Arrow represents them (a missing validity buffer, bytes below a null). Each leaf of a column has a
+running checksum of its own: of which values are null, of lengths, of the values' bytes.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ class RowDigest:
         self.rows = 0
 
     def add(self, batch: "pa.RecordBatch | pa.Table") -> None:
-        """More rows, behind those that were added before."""
+        """Add rows behind those added before."""
         self.rows += batch.num_rows
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
@@ -37,7 +37,7 @@ class RowDigest:
     __hash__ = None  # type: ignore[assignment]
 
     def differs_in(self, other: "RowDigest") -> list[str]:
-        """The columns in which two digests differ."""
+        """Return the columns in which two digests differ."""
         leaves = self._checksums.keys() | other._checksums.keys()
         different = {
             leaf[0] for leaf in leaves if self._checksums.get(leaf) != other._checksums.get(leaf)
@@ -59,7 +59,7 @@ class RowDigest:
         elif pa.types.is_list(kind) or pa.types.is_map(kind):
             lists = _as_list(column)
             self._update((*path, "length"), _plain(pc.fill_null(pc.list_value_length(lists), -1)))
-            # Without what lies before the first row, behind the last, and below nulls.
+            # Without bytes before the first row, behind the last, and below nulls.
             self._add_array((*path, "element"), lists.flatten())
         elif pa.types.is_binary(kind) or pa.types.is_string(kind):
             if column.null_count == len(column):
@@ -77,7 +77,7 @@ class RowDigest:
 
 
 def digest_of(batches: Iterable["pa.RecordBatch"]) -> RowDigest:
-    """The digest of all rows of ``batches``."""
+    """Return the digest of all rows of ``batches``."""
     digest = RowDigest()
     for batch in batches:
         digest.add(batch)
@@ -93,7 +93,7 @@ def _validity(column: "pa.Array") -> "bytes | memoryview":
 
 
 def _as_list(column: "pa.Array") -> "pa.Array":
-    """A map as the list of pairs that it is kept as."""
+    """Return a map as the list of pairs that represents it."""
     kind = column.type
     if not pa.types.is_map(kind):
         return column
@@ -102,7 +102,7 @@ def _as_list(column: "pa.Array") -> "pa.Array":
 
 
 def _plain(column: "pa.Array") -> memoryview:
-    """The bytes of a column of numbers; nulls as zeros."""
+    """Return the bytes of a column of numbers; nulls as zeros."""
     if column.null_count == len(column):
         return memoryview(bytes(len(column) * max(1, column.type.bit_width // 8)))
     if column.null_count:
@@ -115,7 +115,7 @@ def _plain(column: "pa.Array") -> memoryview:
 
 
 def _bytes(column: "pa.Array") -> memoryview:
-    """The bytes of the values, one behind the other."""
+    """Return the concatenated bytes of the values."""
     _, offsets, data = column.buffers()
     if data is None or not len(column):
         return memoryview(b"")

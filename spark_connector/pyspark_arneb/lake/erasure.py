@@ -1,9 +1,9 @@
-"""Erasing by key: what the tier must not hold any more, and rewriting the files that do.
+"""Erasing by key: what the tier must no longer hold, and rewriting the files that hold it.
 
-The rule: an erasure is written down before anything is deleted, and whoever adds a ledger looks
-at what is written down before and after its commit. So rows that were published before the erasure
-go from the table, whether their ledger was in it already or comes later. Written down are the keys'
-SHA-256 digests, for the keys themselves are what should be forgotten.
+The rule: an erasure is written down before anything is deleted, and whoever adds a ledger checks
+the written erasures before and after its commit. So rows that were published before the erasure
+leave the table, whether their ledger was in it already or comes later. Only SHA-256 digests of the
+keys are written down, because the keys themselves must be forgotten.
 """
 
 import hashlib
@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from pyarrow import fs
 
 FOLDER: Final = "_arneb_erased"
-"""Beside the table's files; what begins with an underline is nobody's data."""
+"""The directory of erasures, beside the table's files; readers ignore names that begin with an
+underscore."""
 
 SCHEMA: Final = pa.schema([("key_sha256", pa.binary()), ("until_ms", pa.int64())])
 
 KEPT_H: Final = 1
-"""Hours for which files stay that are not in the table and perhaps about to be."""
+"""Hours for which files are kept that are not in the table but may be about to be added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +44,11 @@ class ErasedKeys:
     """The erasures of one table: until when each key's rows are erased."""
 
     until_ms: Mapping[bytes, int] = field(default_factory=dict)
-    """By the key's digest; rows published up to that time go."""
+    """By the key's digest: rows published up to this time are erased."""
 
     @classmethod
     def of(cls, table: Target) -> "ErasedKeys":
-        """What is written down beside the table. Raises :class:`.LakeError`."""
+        """Read the erasures beside the table. Raises :class:`.LakeError`."""
         from pyarrow import fs
 
         files = table.file_system()
@@ -59,11 +60,11 @@ class ErasedKeys:
 
     @classmethod
     def from_now(cls, keys: Iterable[bytes], now_ms: int) -> "ErasedKeys":
-        """The erasure of all that was published with ``keys`` up to now."""
+        """Return the erasure of everything published with ``keys`` up to now."""
         return cls({key_digest(key): now_ms for key in keys})
 
     def write_down(self, table: Target) -> None:
-        """Have everybody know who adds to the table."""
+        """Write the erasures down for everybody who adds to the table."""
         files = table.file_system()
         files.create_dir(FOLDER)
         path = f"{FOLDER}/{uuid4().hex}.parquet"
@@ -73,7 +74,7 @@ class ErasedKeys:
             make_durable(table.directory / path)
 
     def __sub__(self, known: "ErasedKeys") -> "ErasedKeys":
-        """What goes beyond ``known``."""
+        """Return the erasures beyond ``known``."""
         return ErasedKeys(
             {
                 digest: until_ms
@@ -86,7 +87,7 @@ class ErasedKeys:
         return bool(self.until_ms)
 
     def kept(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
-        """The rows that are not erased."""
+        """Return the rows that are not erased."""
         if not self.until_ms:
             return batch
         until = self.until_of(batch.column("key"))
@@ -96,7 +97,7 @@ class ErasedKeys:
         return batch.filter(pc.invert(pc.fill_null(gone, False)))
 
     def until_of(self, keys: "pa.Array") -> "pa.Array":
-        """For each of ``keys`` until when its rows are erased; null = they are not."""
+        """Return for each of ``keys`` until when its rows are erased; null: they are not."""
         different = keys.dictionary_encode()
         until = [
             None if key is None else self.until_ms.get(key_digest(key))
@@ -106,14 +107,15 @@ class ErasedKeys:
 
 
 def key_digest(key: bytes) -> bytes:
-    """What is written down of a key."""
+    """Return the digest that is written down for a key."""
     return hashlib.sha256(key).digest()
 
 
 def erase(table: SealedTable, erased: ErasedKeys, compression: str = COMPRESSIONS[0]) -> int:
-    """Rewrite every file that holds rows of ``erased`` without them; how many rows went.
+    """Rewrite every file that holds rows of ``erased`` without them; return how many rows were
+    erased.
 
-    Until :func:`forget` the old files are still there. Raises :class:`.LakeError`.
+    The old files remain until :func:`forget`. Raises :class:`.LakeError`.
     """
     rows = 0
     done: set[str] = set()
@@ -131,14 +133,14 @@ def erase(table: SealedTable, erased: ErasedKeys, compression: str = COMPRESSION
                 rows += file.rows - (0 if new is None else new.rows)
                 done.update(each.path for each in added)
             elif new is not None:
-                # A merge came first: what it made is among the files of the next round.
+                # A merge came first: its new file is handled in the next round.
                 table.target.file_system().delete_file(new.path)
         table.refresh()
 
 
 def forget(table: SealedTable) -> int:
-    """Delete the files that are not in the table any more, so that what was erased is nowhere;
-    how many. A query that still reads them fails."""
+    """Delete the files that are no longer in the table, so that erased rows are gone for good;
+    return how many files. Queries that still read them fail."""
     return table.vacuum(0, untracked=False) + table.vacuum(KEPT_H)
 
 

@@ -1,9 +1,9 @@
-"""Merging: files of small ledgers become one, so that readers open few.
+"""Merging: files of small ledgers become one, so that readers open fewer.
 
-The rule: only files that stand next to one another in the log's order are merged, and rows keep
-their order; so what a reader may skip stays as narrow as it can be. A merge changes no row: the new
-file is read back and compared before one commit puts it in the place of the old ones, which stay
-for those who still read them.
+The rule: only files that are neighbours in the log's order are merged, and rows keep their order,
+so the ranges by which readers skip stay as narrow as possible. A merge changes no row: the new file
+is read back and compared before one commit replaces the old files, which are kept for a while for
+queries that still read them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,19 +16,19 @@ from pyspark_arneb.lake.data_file import COMPRESSIONS, file_name, read_file, wri
 from pyspark_arneb.lake.table import SealedFile, SealedTable
 
 MERGED_BYTES: Final = 128 << 20
-"""Files of this size are merged no more: what other engines like to read, and what Delta's own
-tools aim at."""
+"""Files of this size in bytes are no longer merged: other engines read it well, and Delta's own
+tools aim at it."""
 
 FILES_MIN: Final = 8
-"""Neighbours before a merge of fewer bytes is worth the writing. A row is so written again about
-once for each power of eight of its ledger's size below :data:`MERGED_BYTES`."""
+"""The least number of neighbours for which a smaller merge is worth the writing. So a row is
+rewritten about once for each power of eight between its ledger's size and :data:`MERGED_BYTES`."""
 
 TIER_RATIO: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What was done to a table."""
+    """What a merge did to a table."""
 
     before: int
     """Files that were merged."""
@@ -38,11 +38,11 @@ class Merged:
 def plan_merges(
     files: Sequence[SealedFile], bytes_max: int = MERGED_BYTES, files_min: int = FILES_MIN
 ) -> list[list[SealedFile]]:
-    """Which neighbours to merge into one file each; ``files`` are in order.
+    """Return groups of neighbours, each to be merged into one file; ``files`` are in order.
 
-    Neighbours go together as long as the sum is no more than ``bytes_max``. They are worth it
-    when they are ``files_min`` or fill a file by half, and none of them makes up most of it: a
-    large file is not written again and again for the sake of small ones.
+    Neighbours form a group as long as their sum is at most ``bytes_max``. A group is worth merging
+    when it has ``files_min`` files or fills a file by half, and none of them makes up most of it: a
+    large file is not rewritten again and again for a few small ones.
     """
     groups: list[list[SealedFile]] = []
     group: list[SealedFile] = []
@@ -63,8 +63,8 @@ def plan_merges(
 
 
 def _worth(group: list[SealedFile], bytes_max: int, files_min: int) -> list[SealedFile]:
-    """The part of a group that is worth merging: from the front goes what is much larger than all
-    that follows."""
+    """Return the part of a group that is worth merging: files at the front that are much larger
+    than the rest are left out."""
     while len(group) > 1:
         rest = sum(file.bytes for file in group[1:])
         fills = rest + group[0].bytes >= bytes_max // 2
@@ -75,8 +75,8 @@ def _worth(group: list[SealedFile], bytes_max: int, files_min: int) -> list[Seal
 
 
 def merge(table: SealedTable, compression: str = COMPRESSIONS[0]) -> Merged:
-    """Merge what is worth it. Raises :class:`.LakeError` and :class:`OSError`; then the table is
-    as it was, or some merges further."""
+    """Merge what is worth it. Raises :class:`.LakeError` and :class:`OSError`; some merges may be
+    done by then, and the table is valid."""
     before = after = 0
     for group in plan_merges(table.files()):
         name = file_name(group[0].partition, group[0].first)
@@ -91,7 +91,7 @@ def merge(table: SealedTable, compression: str = COMPRESSIONS[0]) -> Merged:
 
 
 def _rows(table: SealedTable, group: Sequence[SealedFile]) -> Iterator["pa.RecordBatch"]:
-    """The rows of all files, with the columns that the table has now."""
+    """Yield the rows of all files, with the table's current columns."""
     schema = table.schema
     for file in group:
         for batch in read_file(table.target, file.path):

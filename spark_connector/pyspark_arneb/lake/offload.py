@@ -1,8 +1,8 @@
-"""The offload: what is closed in the log and not yet in the sealed tier goes there.
+"""The offload: moves closed ledgers that are not in the sealed tier yet.
 
-The rule: ledgers of a log go in their order, each by one commit, and only then is the log told
-that it may let go of it. So a run may end anywhere and the next goes on, and a second run beside
-it costs work and nothing else.
+The rule: a log's ledgers go in their order, each by one commit, and only then may the log remove
+it. So a run may end anywhere and the next one continues, and a second run beside it costs only
+work.
 """
 
 import logging
@@ -31,39 +31,40 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 KEPT_H: Final = 7 * 24
-"""Hours for which files stay that were merged into others: as long as a query may run."""
+"""Hours for which merged files are kept: as long as a query may run."""
 
 COLUMNS: Final = STYLES[ColumnStyle.ARNEB]
-"""All that there are: what is not in the table is lost when the log lets go of it."""
+"""All columns: what is not in the table is lost when the log removes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffloadOptions:
-    """How an offload works."""
+    """The options of an offload."""
 
     trim: bool = False
-    """Remove ledgers from the log as soon as they are out, though a retention would keep them."""
+    """Remove ledgers from the log as soon as they are in the tier, though a retention would keep
+    them."""
     roll: bool = False
-    """Have ledgers that grow ended first, so that everything goes."""
+    """Close growing ledgers first, so that everything is moved."""
     roll_after_s: float | None = None
-    """Have ledgers ended that have been growing for so long."""
+    """Close ledgers that have been growing for this long."""
     merge: bool = True
     compression: str = COMPRESSIONS[0]
     skip_lost: bool = False
-    """Go on where entries are lost, without them."""
+    """Continue without entries that are lost."""
     on_corrupt: OnCorrupt = OnCorrupt.FAIL
     kept_h: int = KEPT_H
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a run, or one round of it, has done."""
+    """What a run, or one round of it, did."""
 
     ledgers: int = 0
     rows: int = 0
     bytes: int = 0
     merged: int = 0
-    """Files that became one with others."""
+    """Files that were merged with others."""
 
     def __add__(self, other: "Done") -> "Done":
         return Done(
@@ -78,7 +79,7 @@ Sees = Callable[[Sealed], None]
 
 
 class Offload:
-    """Takes ledgers from one log's location to one target, again and again."""
+    """Moves ledgers from one log's location to one target, again and again."""
 
     def __init__(
         self,
@@ -90,8 +91,8 @@ class Offload:
         sees: Sees = lambda sealed: None,
         expects: Callable[[int], None] = lambda rows: None,
     ) -> None:
-        """``sees`` is told of all that went, ``expects`` before that how many rows are to go, log
-        by log."""
+        """``sees`` is called with everything that was moved, ``expects`` before that with how many
+        rows there are to move, log by log."""
         self._target = target
         self._guard = guard
         self._options = options = options or OffloadOptions()
@@ -109,15 +110,15 @@ class Offload:
         return f"<Offload of {self._reading.location} to {self._target}>"
 
     def stop(self) -> None:
-        """End behind the ledger that is being sealed; from a signal handler."""
+        """Stop after the ledger that is being sealed; for use in a signal handler."""
         self._stopped = True
 
     def round(self) -> Done:
-        """Take everything that is closed by now.
+        """Move everything that is closed by now.
 
         Raises :class:`.LakeError`, :class:`.OptionError`, :class:`OSError` and
-        :class:`arneb_core.api.errors.StoreUnusable`, whose texts are for users; what was done
-        until then counts.
+        :class:`arneb_core.api.errors.StoreUnusable`, whose texts are for users; what was done until
+        then counts.
         """
         source = self._reading.location.open()
         names = selected_topics(source, self._reading.topics)
@@ -180,13 +181,13 @@ class Offload:
         return done
 
     def _let_go(self, this: LogId, last: Position) -> None:
-        """The log need not keep what stands up to ``last``, the last entry of a ledger."""
+        """Let the log remove everything up to ``last``, the last entry of a ledger."""
         self._guard.let_go(this, Position(last + 1))
         if self._options.trim:
             self._guard.trim(this, position(ledger_of(last) + 1, 0))
 
     def _look_for_loss(self, extent: "Extent", table: SealedTable, start: Position) -> None:
-        """Is what follows the sealed ledgers still there?"""
+        """Check that the log still has what follows the sealed ledgers."""
         lost = missing(table, extent, start)
         if not lost:
             return

@@ -1,7 +1,7 @@
-"""A topic as one Spark table: sealed files by Spark's own reader, and what only the log has.
+"""A topic as one Spark table: sealed files by Spark's own reader, and the rest from the log.
 
 The rule: a DataFrame shows the topic as of one instant, the call of :func:`table`, however often it
-is queried and whatever is offloaded, merged or trimmed meanwhile.
+is queried and whatever is offloaded, merged or trimmed since.
 """
 
 import json
@@ -28,16 +28,17 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SETTINGS: Final = "spark.arneb."
-"""What the session says, if a call does not: ``spark.arneb.lake``, ``spark.arneb.path`` …"""
+"""Prefix of the session's settings, the defaults of a call: ``spark.arneb.lake``,
+``spark.arneb.path`` …"""
 
 FROM_SESSION: Final = ("path", "service.url")
 
 OWN: Final = ("startingOffsets", "endingOffsets", "snapshot", "sealed", "topic")
-"""Options that the table gives by itself."""
+"""Options that the table sets itself."""
 
 TAIL_ROW: Final = 3
-"""A row of the log takes Spark about as long as so many of a sealed file: it comes through a Python
-worker, and with all of its columns."""
+"""How many rows of a sealed file cost Spark about as much as one row of the log, which comes
+through a Python worker, and with all of its columns."""
 
 
 def table(
@@ -85,13 +86,13 @@ def table(
     if not view.files:
         return live
     sealed = sealed_part(spark, view, shown)
-    # Spark starts the tasks of a union in its order, and those of the tail take longest.
+    # Spark starts the tasks of a union in its order, and the tail's take longest.
     return live.unionAll(sealed) if view.spans else sealed
 
 
 def tail_partitions(view: View, at_once: int) -> int:
-    """Into how many tasks the tail is divided, of which Spark does so many at once: as many as its
-    part of all the work, so that the others read files meanwhile."""
+    """Return into how many tasks the tail is divided, when Spark runs ``at_once``: its share of all
+    the work, so that the other tasks read files meanwhile."""
     tail = TAIL_ROW * sum(span.messages for span in view.spans)
     return max(1, round(at_once * tail / (tail + view.sealed_rows)))
 
@@ -117,7 +118,8 @@ def _text(value: object) -> str:
 def sealed_part(
     spark: "SparkSession", view: View, names: Sequence[str] | None = None
 ) -> "DataFrame":
-    """The sealed files, up to where the view ends: the columns ``names``, or all of the table's."""
+    """Return the sealed files, up to where the view ends: the columns ``names``, or all of the
+    table's."""
     from pyspark.sql import functions as f
 
     assert view.table is not None, "there are files"
@@ -134,9 +136,9 @@ def rows_of(
     files: Sequence[str],
     names: Sequence[str] | None = None,
 ) -> "DataFrame":
-    """The rows of some of a table's files, read by Spark itself: the columns ``names``, or all of
-    the table's. Which columns there are is said in the schema, for to name them in a query takes
-    the driver longer."""
+    """Return the rows of some of a table's files, read by Spark itself: the columns ``names``, or
+    all of the table's. The schema chooses the columns, because naming them in a query takes the
+    driver longer."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     place, known = table.target.spark_uri, table.schema
@@ -164,7 +166,8 @@ def _live(
     view: View,
     names: Sequence[str],
 ) -> "DataFrame":
-    """What only the log has, with the sealed tier behind it, for it may be trimmed meanwhile."""
+    """Return what only the log has, with the sealed tier as a fallback for what may be trimmed
+    meanwhile."""
     places = {
         "startingOffsets": {extent.topic: render(extent.floor) for extent in view.extents},
         "endingOffsets": {extent.topic: render(extent.end) for extent in view.extents},
@@ -179,7 +182,7 @@ def _live(
 
 
 def is_erased(erased: ErasedKeys) -> "Column":
-    """Whether a row is erased."""
+    """Return the condition that a row is erased."""
     from pyspark.sql import functions as f
 
     digest = f.unhex(f.sha2(f.col("key"), 256))

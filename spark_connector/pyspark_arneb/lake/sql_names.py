@@ -1,7 +1,7 @@
-"""The names of topics in SQL: which topics a query means, and what to say where it means none.
+"""The names of topics in SQL: which topics a query means, and what to suggest if it means none.
 
-The rule: a topic is a table of its short name, which SQL tells from no other that differs in case
-only; nothing but topics (and what DuckDB itself can read) is a table.
+The rule: a topic is a table by its short name, which SQL does not distinguish from names that
+differ only in case; only topics (and what DuckDB itself can read) are tables.
 """
 
 import re
@@ -14,18 +14,18 @@ from pyspark_arneb.target import LakeError
 
 _MISSING: Final = re.compile(r'Table with name (?:"(?P<quoted>.+?)"|(?P<plain>.+?)) does not exist')
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-"""A name that SQL takes without quotes."""
+"""A name that SQL accepts without quotes."""
 
 
 def quoted(name: str) -> str:
-    """The name as SQL has any name."""
+    """Return the name quoted for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def topics_in(sql: str, topics: Collection[str]) -> Iterator[str]:
-    """Those among the full names ``topics`` whose names stand in a query, and perhaps some more.
+    """Yield those of the full names ``topics`` that occur in a query, and perhaps some more.
 
-    Raises :class:`.LakeError` where names differ in case only.
+    Raises :class:`.LakeError` where names differ only in case.
     """
     alike: dict[str, list[str]] = {}
     for topic in sorted(topics):
@@ -43,8 +43,8 @@ def topics_in(sql: str, topics: Collection[str]) -> Iterator[str]:
 
 
 def advice(sql: str, error: str, topics: Collection[str]) -> str:
-    """What to add to DuckDB's ``error``: the topic that was meant, or how it is written. It may be
-    nothing."""
+    """Return what to add to DuckDB's ``error``: the topic that was meant, or how it is written. May
+    be empty."""
     missing = _MISSING.search(error)
     if missing is not None:
         name = missing["quoted"] or missing["plain"]
@@ -59,6 +59,6 @@ def advice(sql: str, error: str, topics: Collection[str]) -> str:
 
 
 def _stands_in(sql: str, name: str, flags: "int | re.RegexFlag" = 0) -> bool:
-    """Whether the name is there, not as a part of a longer word."""
+    """Return whether the name occurs, not as part of a longer word."""
     pattern = re.escape(quoted(name)[1:-1])
     return re.search(rf"(?<!\w){pattern}(?!\w)", sql, flags) is not None

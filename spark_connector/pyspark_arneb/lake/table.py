@@ -1,10 +1,10 @@
 """One topic's table in the sealed tier: a Delta table whose log is the manifest.
 
 The rule: a ledger is in the table when a commit says so, and no two commits can say it of the same
-ledger. Delta's own means does it: a commit that brings ledger *n* of a log carries the
-transaction (log, *n*), which fails when another commit with a transaction of that log came since
-the table was looked at. Commits that put files in the place of others are not tried again by
-delta-rs, which would let two of them replace the same file: the table is looked at anew.
+ledger. Delta ensures it: a commit that adds ledger *n* of a log carries the transaction (log, *n*),
+which fails when another commit with a transaction of that log came since the table was read.
+Commits that replace files are not retried by delta-rs, which would let two of them replace the same
+file: the table is read again first.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,18 +27,19 @@ if TYPE_CHECKING:
     from arneb_core.store.format.schema import TopicId
 
 FORMAT: Final = "1"
-"""Raised when an older version could misread what this one writes."""
+"""The format's version, raised when an older version could misread what this one writes."""
 
 FORMAT_PROPERTY: Final = "arneb.format"
 TOPIC_PROPERTY: Final = "arneb.topic"
 LOG_PROPERTY: Final = "arneb.log."
-"""Followed by the partition's index: the id of the topic of which the log is."""
+"""Prefix of the table's properties, followed by the partition's index: the id of the log's
+topic."""
 
 CHECKPOINT_COMMITS: Final = "50"
-"""Commits between two checkpoints: so many files are read at most to know the table."""
+"""Commits between two checkpoints, and so the most files to read to know the table."""
 
 COMMIT_TRIES: Final = 20
-"""Of a commit that others come in front of; each try has seen all that came before it."""
+"""Attempts at a commit when others come first; each attempt has seen all commits before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +47,9 @@ class LogId:
     """One log of a table: a topic, or one partition of it."""
 
     topic: str
-    """With the partition's suffix."""
+    """The topic's name, with the partition's suffix."""
     topic_id: "TopicId"
-    """Tells it from another topic that has, or had, the same name."""
+    """Distinguishes it from other topics that have, or had, the same name."""
 
     @property
     def partition(self) -> int:
@@ -56,12 +57,12 @@ class LogId:
 
     @property
     def transaction(self) -> str:
-        """The name of the commits that bring its ledgers."""
+        """The name of the transactions that add its ledgers."""
         return f"arneb.log.{self.topic_id}.{self.topic}"
 
     @property
     def counter(self) -> str:
-        """The name under which those commits say how many messages the log ever had."""
+        """The name under which those commits store how many messages the log ever had."""
         return f"arneb.messages.{self.topic_id}.{self.topic}"
 
 
@@ -90,9 +91,9 @@ class SealedTable:
 
     @classmethod
     def open(cls, lake: Target, topic: str) -> "SealedTable | None":
-        """The table of a topic, by any of its logs' names; None if there is none.
+        """Return the table of a topic, by any of its logs' names; None if there is none.
 
-        Raises :class:`.LakeError` when what is there is not readable or not ours.
+        Raises :class:`.LakeError` when it cannot be read or is not Arneb's.
         """
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
@@ -109,10 +110,10 @@ class SealedTable:
 
     @classmethod
     def open_or_create(cls, lake: Target, topic: str, schema: "pa.Schema") -> "SealedTable":
-        """The table of a topic, made with the columns ``schema`` or, if it lacks some of them,
-        widened by these.
+        """Return the table of a topic, created with the columns ``schema`` or, if it lacks some of
+        them, extended by these.
 
-        Raises :class:`.LakeError`, also when a column is there with another type.
+        Raises :class:`.LakeError`, also when a column exists with another type.
         """
         found = cls.open(lake, topic)
         if found is None:
@@ -124,7 +125,7 @@ class SealedTable:
 
     @property
     def id(self) -> str:
-        """The table's own id: another table of the same topic has another."""
+        """The table's own id, which no other table of the topic has."""
         return str(self._table.metadata().id)
 
     @property
@@ -133,21 +134,21 @@ class SealedTable:
 
     @property
     def schema(self) -> "pa.Schema":
-        """The columns, as Arrow has them when they are read."""
+        """The columns as Arrow reads them."""
         return pa.schema(self._table.schema().to_arrow())
 
     def refresh(self) -> None:
-        """See what others have committed."""
+        """Read the commits of others."""
         with _one_line(self.target):
             self._table.update_incremental()
 
     def topic_id(self, partition: int) -> int | None:
-        """The id of the topic of which the table has the log; None if it has none."""
+        """Return the id of the topic whose log the table has; None if it has none."""
         found = self._table.metadata().configuration.get(f"{LOG_PROPERTY}{partition}")
         return None if found is None else int(found)
 
     def adopt(self, log: LogId) -> None:
-        """Note whose log this is, before the first of its ledgers.
+        """Record the log's topic id, before the first of its ledgers.
 
         Raises :class:`.LakeError` when the table has the log of another topic of that name.
         """
@@ -168,22 +169,23 @@ class SealedTable:
             )
 
     def through(self, log: LogId) -> LedgerId | None:
-        """The last ledger of the log that is in the table; None = none is."""
+        """Return the last ledger of the log that is in the table; None: none is."""
         found = self._table.transaction_version(log.transaction)
         return None if found is None else LedgerId(found)
 
     def messages_ever(self, log: LogId) -> int:
-        """How many messages the log ever had up to what is sealed; 0 if that is not known."""
+        """Return how many messages the log ever had up to the end of the sealed part; 0 if
+        unknown."""
         return int(self._table.transaction_version(log.counter) or 0)
 
     def missing_before(self, log: LogId, messages_before: int) -> int:
-        """How many messages of the log are neither in the table nor in the log, if the log begins
-        behind what is sealed with so many before it."""
+        """Return how many messages of the log are neither in the table nor in the log, if the log
+        begins after the sealed part with ``messages_before`` before it."""
         sealed = self.messages_ever(log)
         return max(0, messages_before - sealed) if sealed else 0
 
     def files(self) -> list[SealedFile]:
-        """The data files, in the order of partitions and ledgers."""
+        """Return the data files, in the order of partitions and ledgers."""
         actions = pa.table(self._table.get_add_actions(flatten=True))
         needed = ("min.partition", "min.ledger_id", "max.ledger_id")
         if actions.num_rows and not set(needed) <= set(actions.schema.names):
@@ -200,18 +202,19 @@ class SealedTable:
         return sorted(found, key=lambda file: (file.partition, file.first, file.last))
 
     def file_uris(self) -> list[str]:
-        """Where all data files are, for readers of Parquet."""
+        """Return the URIs of all data files, for readers of Parquet."""
         return list(self._table.file_uris())
 
     def dataset(self) -> Any:
-        """The table as a data set of pyarrow, which skips files by their statistics."""
+        """Return the table as a pyarrow data set, which skips files by their statistics."""
         return self._table.to_pyarrow_dataset()
 
     def commit_ledger(
         self, log: LogId, ledger: LedgerId, files: Sequence[DataFile], messages_ever: int
     ) -> bool:
-        """Say that the table has all up to ``ledger``, the last of it in ``files``. False if
-        somebody else said so first. ``messages_ever``: as many the log ever had up to there."""
+        """Commit that the table has everything up to ``ledger``, the last part of it in ``files``.
+        False if somebody else did so first. ``messages_ever``: how many messages the log ever had
+        up to there."""
         from deltalake import CommitProperties, Transaction
 
         actions = [add_action(file, changes_data=True) for file in files]
@@ -228,8 +231,8 @@ class SealedTable:
     def replace(
         self, old: Iterable[SealedFile], new: Iterable[DataFile], *, changes_data: bool
     ) -> bool:
-        """Put ``new`` in the place of ``old``. False if that is not possible any more, because
-        one of ``old`` is not in the table now."""
+        """Replace ``old`` by ``new``. False if that is no longer possible, because one of ``old``
+        has left the table."""
         from deltalake import CommitProperties
         from deltalake.transaction import RemoveAction
 
@@ -247,7 +250,7 @@ class SealedTable:
         raise LakeError(f"{self.target}: others were first with {COMMIT_TRIES} commits")
 
     def _commit(self, actions: Sequence[Any], properties: "CommitProperties") -> bool:
-        """False if a commit that matters came first; then the table is as it is now."""
+        """Commit; False if a conflicting commit came first, and then the table is up to date."""
         from deltalake.exceptions import CommitFailedError
 
         with _one_line(self.target):
@@ -263,7 +266,7 @@ class SealedTable:
         return True
 
     def _make_durable(self) -> None:
-        """Have the commit on disk: delta-rs leaves that to the system."""
+        """Flush the commit to disk, which delta-rs leaves to the system."""
         directory = self.target.directory
         if directory is not None:
             make_durable(directory / TABLE_LOG / f"{self.version:020d}.json")
@@ -285,8 +288,8 @@ class SealedTable:
             self.refresh()
 
     def vacuum(self, kept_h: int, *, untracked: bool = True) -> int:
-        """Delete files that left the table at least ``kept_h`` hours ago, and those as old that
-        never came to be in it; how many."""
+        """Delete files that left the table at least ``kept_h`` hours ago, and equally old ones that
+        never entered it; return how many."""
         with _one_line(self.target):
             gone = self._table.vacuum(
                 kept_h, dry_run=False, enforce_retention_duration=False, full=untracked
@@ -321,7 +324,7 @@ def _create(target: Target, topic: str, schema: "pa.Schema") -> None:
                 raise_if_key_not_exists=False,
             )
         except DeltaError:
-            # Somebody made it at the same time: then it is there.
+            # It exists if somebody else created it at the same time.
             if not DeltaTable.is_deltatable(target.delta_uri, dict(target.options)):
                 raise
 
@@ -345,8 +348,8 @@ def _check_ours(target: Target, topic: str, table: "DeltaTable") -> None:
 
 
 def _same(there: "pa.DataType", wanted: "pa.DataType") -> bool:
-    """Whether two types are one to a reader of the table: Delta has no names for the parts of a
-    list or a map."""
+    """Return whether a reader of the table cannot tell two types apart: Delta does not name the
+    parts of a list or a map."""
     if pa.types.is_nested(there) and type(there) is type(wanted):
         return bool(there.num_fields == wanted.num_fields) and all(
             _same(there.field(i).type, wanted.field(i).type) for i in range(there.num_fields)
@@ -356,7 +359,7 @@ def _same(there: "pa.DataType", wanted: "pa.DataType") -> bool:
 
 @contextmanager
 def _one_line(target: Target) -> Iterator[None]:
-    """What goes wrong in the table's log or its files, as one line that names the place."""
+    """Turn errors of the table's log or files into one line that names the place."""
     from deltalake.exceptions import DeltaError
 
     try:

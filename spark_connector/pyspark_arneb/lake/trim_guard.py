@@ -1,8 +1,8 @@
-"""The trim guard: what keeps a log's ledgers until they are in the sealed tier.
+"""The trim guard: keeps a log's ledgers until they are in the sealed tier.
 
 The rule: a broker keeps what a durable subscription has not acknowledged, so the tier has one on
-every topic that it takes, from the first run on, and acknowledges a ledger when it is committed,
-on disk and looked at. A directory without its broker has nobody who could keep anything back.
+every topic that it offloads, from the first run on, and acknowledges a ledger once it is committed,
+on disk and verified. With a directory and no broker, nothing can be kept back.
 """
 
 from collections.abc import Collection
@@ -13,35 +13,34 @@ from pyspark_arneb.lake.table import LogId
 
 
 class TrimGuard(Protocol):
-    """Who may be asked to keep ledgers and to let them go. Raises :class:`.LakeError`."""
+    """Keeps ledgers and releases them. Raises :class:`.LakeError`."""
 
     def hold(self, log: LogId, start: Position, table_id: str) -> None:
-        """Keep what stands at and behind ``start``. Repeated, it changes nothing. What another
-        table keeps is refused."""
+        """Keep everything from ``start`` on. Idempotent. Refused if another table holds the log."""
         ...
 
     def let_go(self, log: LogId, before: Position) -> None:
-        """What stands before the position may go."""
+        """Allow everything before the position to be removed."""
         ...
 
     def trim(self, log: LogId, before: Position) -> None:
-        """Remove closed ledgers before the position now, as far as no other subscription wants
-        them, though a retention would keep them."""
+        """Remove closed ledgers before the position now, unless another subscription needs them,
+        though a retention would keep them."""
         ...
 
     def roll(self, logs: Collection[LogId]) -> None:
-        """End the growing ledgers of the logs."""
+        """Close the growing ledgers of the logs."""
         ...
 
 
 class NoGuard:
-    """Of a directory: nothing is kept back, and nothing is let go."""
+    """The guard of a directory: it neither keeps nor releases anything."""
 
     def hold(self, log: LogId, start: Position, table_id: str) -> None:
-        """Nobody keeps it."""
+        """Do nothing: nothing can be kept."""
 
     def let_go(self, log: LogId, before: Position) -> None:
-        """Nobody kept it."""
+        """Do nothing: nothing was kept."""
 
     def trim(self, log: LogId, before: Position) -> None:
         raise AssertionError("a directory is only read; see OffloadOptions")

@@ -1,9 +1,9 @@
-"""The view of a topic: what is sealed of it and what only the log has, cut where the two meet.
+"""The view of a topic: its sealed part and what only the log has, cut where the two meet.
 
-The rule: the log is looked at first, in one snapshot, and the table second. What was closed in
-between is in the table or still in the snapshot, so nothing is missing; and the table says which
-ledger was its last, so nothing is there twice. What the table got that the snapshot did not know
-yet is left out: the view is the log as of the snapshot.
+The rule: the log is read first, in one snapshot, and the table second. A ledger closed in between
+is in the table or still in the snapshot, so nothing is missing; and the table tells its last
+ledger, so nothing is there twice. Whatever the table received after the snapshot is left out: the
+view is the log as of the snapshot.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,11 +39,11 @@ BEFORE_LEDGERS: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Where the view of one log ends, if the table goes on behind it."""
+    """Where the view of one log ends, if the table continues after it."""
 
     partition: int
     end: Position
-    """The first position that is not in the view."""
+    """The first position outside the view."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +55,17 @@ class View:
     """The table's files of the logs in the view, relative to it."""
     cuts: tuple[Cut, ...]
     extents: "tuple[Extent, ...]"
-    """What of the logs is read from there; each begins behind what is sealed."""
+    """The parts that are read from the logs; each begins after the sealed part."""
     missing: int
     """Messages of the logs that are neither sealed nor in the log."""
     sealed_rows: int
-    """Rows of the files; a few more than are in the view, where the table goes on behind it."""
+    """Rows of the files; a few more than are in the view if the table continues after it."""
     erased: ErasedKeys
-    """What is erased in the table already, and is not to be seen from the log either."""
+    """Erasures in the table, which hide rows of the log too."""
 
     @property
     def spans(self) -> list[Span]:
-        """What is read from the logs, in order."""
+        """The spans to read from the logs, in order."""
         return [
             Span(extent.topic_id, extent.topic, each.first, each.last, each.messages)
             for extent in self.extents
@@ -76,8 +76,8 @@ class View:
 def view_of(
     topic: str, source: "BlockSource | None", names: Sequence[str], lake: Target | None
 ) -> View:
-    """The view of one topic, whose logs are ``names``; of what is sealed only without a source,
-    of the logs only without a lake.
+    """Return the view of one topic, whose logs are ``names``; without a source only of the sealed
+    part, without a lake only of the logs.
 
     Raises :class:`.LakeError` and :class:`arneb_core.api.errors.StoreUnusable`.
     """
@@ -104,7 +104,8 @@ def view_of(
 
 
 def missing(table: SealedTable, extent: "Extent", start: Position) -> int:
-    """How many messages are neither in the table, which ends before ``start``, nor in the log."""
+    """Return how many messages are neither in the table, which ends before ``start``, nor in the
+    log."""
     behind = next((each for each in extent.ledgers if each.first >= start), None)
     if behind is None:
         return 0
@@ -112,13 +113,13 @@ def missing(table: SealedTable, extent: "Extent", start: Position) -> int:
 
 
 def _behind(extent: "Extent", start: Position) -> "Extent":
-    """The part of the log from ``start`` on."""
+    """Return the part of the log from ``start`` on."""
     ledgers = tuple(each for each in extent.ledgers if each.first >= start)
     return replace(extent, ledgers=ledgers, floor=max(start, extent.floor))
 
 
 def _through(table: SealedTable, extent: "Extent") -> int:
-    """The last ledger of the log that is sealed; below all if none is."""
+    """Return the last ledger of the log that is sealed; a number below all ledgers if none is."""
     this = LogId(extent.topic, extent.topic_id)
     known = table.topic_id(this.partition)
     if known not in (None, this.topic_id):
@@ -139,9 +140,9 @@ def sealed_rows(
     times: tuple[int | None, int | None] = (None, None),
     wants: Callable[[int], bool] | None = None,
 ) -> "Iterator[pa.RecordBatch]":
-    """The rows of a stretch that the log has let go of meanwhile, from the table: those published
-    in [from, until) of ``times``, in ledgers that are wanted. ``lose`` is told what the table has
-    not either.
+    """Yield the rows of a range that the log has removed since, from the table: those published in
+    [from, until) of ``times``, in wanted ledgers. ``lose`` is called with what the table does not
+    have either.
 
     Raises :class:`.LakeError`.
     """
@@ -175,8 +176,8 @@ def _scan(
 
 
 def _held(table: SealedTable, loss: Loss) -> Loss | None:
-    """The part of the stretch that the table has, if it is of the same topic: it may have been
-    begun too late for the first ledgers."""
+    """Return the part of the range that the table has, if it is of the same topic: the table may
+    have been created too late for the first ledgers."""
     if loss.topic_id is None:
         return None
     log = LogId(loss.topic, loss.topic_id)
