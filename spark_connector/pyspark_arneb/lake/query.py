@@ -1,7 +1,7 @@
 """SQL on topics without a cluster: DuckDB reads the sealed files, and the live tail from the log.
 
-The rule: a query sees each topic as one view of one instant, the same as Spark's table does, and
-only what it needs is decoded: of the live tail the columns that its plan names.
+The rule: a query sees each topic as one view of one instant, as Spark's table does, and decodes
+only what it needs: of the live tail only the columns in its plan.
 """
 
 import json
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from pyspark_arneb.log.block_source import BlockSource
 
 CHEAPEST: Final = Field.ENTRY_ID
-"""What is decoded if no column is asked for, to count the rows."""
+"""The field that is decoded to count the rows if no column is needed."""
 
 NEEDED_TO_ERASE: Final = (Field.KEY, Field.PUBLISH_TIME)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a query gives, to be read once."""
+    """The result of a query, to be read once."""
 
     schema: "pa.Schema"
     batches: "Iterator[pa.RecordBatch]"
@@ -45,26 +45,26 @@ class LakeQuery:
     """One connection of DuckDB, in which topics are tables."""
 
     def __init__(self, options: ReadOptions | None, lake: Target | None) -> None:
-        """``options`` say where the log is; without them only what is sealed is seen, and without a
-        lake only the log."""
+        """``options`` say where the log is; without them only the sealed part is visible, and
+        without a lake only the log."""
         import duckdb
 
         self._options = options
         self._lake = lake
-        # Else a variable of ours is a table, too.
+        # Otherwise DuckDB would treat Python variables as tables.
         self._connection = duckdb.connect(config={"python_enable_replacements": "false"})
         self._known: set[str] = set()
         self.warnings: list[str] = []
-        """What is not as it should be with the topics of the queries."""
+        """Problems with the topics of the queries."""
 
     def __repr__(self) -> str:
         return f"<LakeQuery of {self._lake}, {len(self.warnings)} warnings>"
 
     def run(self, sql: str) -> "Answer":
-        """The answer to ``sql``.
+        """Return the result of ``sql``.
 
-        A topic is named as people do (``orders``; ``"tenant/namespace/topic"`` in quotes). Raises
-        :class:`.LakeError`, whose text is one line; so does who reads the answer.
+        Topics have their short names (``orders``; ``"tenant/namespace/topic"`` in quotes). Raises
+        :class:`.LakeError`, whose text is one line; so does reading the result.
         """
         import duckdb
 
@@ -91,7 +91,7 @@ class LakeQuery:
             raise LakeError(f"expected one query, got {sql!r}") from error
 
     def close(self) -> None:
-        """Give up what DuckDB holds."""
+        """Close DuckDB's connection."""
         self._connection.close()
 
     def __enter__(self) -> Self:
@@ -101,7 +101,7 @@ class LakeQuery:
         self.close()
 
     def _topics(self, sql: str) -> "Iterator[_TopicView]":
-        """The topics whose names stand in the query, and perhaps some more."""
+        """Yield the topics whose names occur in the query, and perhaps some more."""
         options = self._options
         source = None if options is None else options.location.open()
         logs: dict[str, list[str]] = {}
@@ -141,8 +141,8 @@ class _TopicView:
         return f"sealed of {self.topic}"
 
     def sealed_into(self, connection: Any) -> None:
-        """Have the connection know the sealed files: by its own reader of Parquet where it can
-        open them, else by pyarrow's."""
+        """Register the sealed files with the connection: by DuckDB's own reader of Parquet where it
+        can open them, else by pyarrow's."""
         table = self.view.table
         if table is None or not self.view.files:
             return
@@ -166,7 +166,7 @@ class _TopicView:
         return f"CREATE VIEW {quoted(short_name(self.topic))} AS {' UNION ALL '.join(parts)}"
 
     def live_rows(self, columns: Sequence[Column]) -> Iterator["pa.RecordBatch"]:
-        """What only the log has; what it lets go of meanwhile, from the sealed files."""
+        """Yield what only the log has; what it removes meanwhile is read from the sealed files."""
         if self.source is None or self.options is None:
             return
         for span in self.view.spans:
@@ -177,7 +177,7 @@ class _TopicView:
     def _sealed(
         self, columns: Sequence[Column]
     ) -> "Callable[[Loss], Iterator[pa.RecordBatch]] | None":
-        """Who has the rows of what is not in the log any more."""
+        """Return the reader of rows that are no longer in the log."""
         lake = self.lake
         if lake is None:
             return None
@@ -189,7 +189,7 @@ class _TopicView:
 
 
 class _Live:
-    """The live tail as something that DuckDB may scan again and again."""
+    """The live tail, which DuckDB may scan repeatedly."""
 
     def __init__(self, topic: _TopicView, names: Collection[str]) -> None:
         self._topic = topic
@@ -220,13 +220,13 @@ def _read(reader: "pa.RecordBatchReader") -> "Iterator[pa.RecordBatch]":
 
 
 def _one_line(error: Exception) -> LakeError:
-    """What DuckDB says, without the drawing of where, and without guesses, which name its own
-    tables."""
+    """Return DuckDB's error without its drawing of the place, and without its suggestions, which
+    name its own tables."""
     return LakeError(" ".join(re.split(r"LINE \d+:|Did you mean", str(error))[0].split()))
 
 
 def _whole(batch: "pa.RecordBatch") -> "pa.RecordBatch":
-    """The batch with all columns, of which those that nobody asked for are null."""
+    """Return the batch with all columns, of which those not requested are null."""
     names = batch.schema.names
     return pa.RecordBatch.from_arrays(
         [
@@ -238,7 +238,7 @@ def _whole(batch: "pa.RecordBatch") -> "pa.RecordBatch":
 
 
 def _columns_of(plan: Any) -> set[str]:
-    """The columns that scans of Arrow name in a plan of DuckDB's."""
+    """Return the columns that Arrow scans in DuckDB's plan name."""
     found: set[str] = set()
     for node in plan if isinstance(plan, list) else [plan]:
         if "ARROW_SCAN" in node.get("name", ""):

@@ -1,9 +1,8 @@
-"""Sealing: closed ledgers go from the log into the table, each once.
+"""Sealing: moves closed ledgers from the log into the table, each once.
 
 The rule: a ledger is in the table whole or not at all. Its rows are decoded, written, read back and
-compared; then one commit says that the ledger is there. Small ledgers that wait one behind the
-other go into one file, by one commit. Whoever is killed on the way leaves a file that nobody knows
-of.
+compared; then one commit says that the ledger is there. Small consecutive ledgers go into one file,
+by one commit. A process killed on the way leaves only a file that no commit names.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,11 +29,11 @@ if TYPE_CHECKING:
     from arneb_core.store.reading.extents import LedgerExtent
 
 FILE_BYTES: Final = 128 << 20
-"""Of rows, before they are compressed: with them a file is full, at the end of a ledger if it can
-be. So much work at most is done again after a kill."""
+"""Bytes of uncompressed rows that fill a file, which ends with a ledger if possible. It bounds the
+work to repeat after a kill."""
 
 LEDGER_BYTES: Final = 4 * FILE_BYTES
-"""A ledger of more rows becomes several files."""
+"""A ledger with more bytes of rows becomes several files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +46,7 @@ class Sealed:
     ledgers: int
     rows: int
     bytes: int
-    """Of their files."""
+    """The size of their files."""
 
 
 class Sealer:
@@ -62,7 +61,7 @@ class Sealer:
         options: ReadOptions,
         compression: str = COMPRESSIONS[0],
     ) -> None:
-        """``options`` say what to do about what is lost or damaged."""
+        """``options`` say what to do about loss and damage."""
         self._source = source
         self._table = table
         self._log = log
@@ -75,11 +74,11 @@ class Sealer:
         return f"<Sealer of {self._log}>"
 
     def seal(self, ledgers: "Sequence[LedgerExtent]") -> Sealed | None:
-        """Have the table hold the first of some closed ledgers, as many as fill a file. None if
-        somebody else did it meanwhile.
+        """Add the first of some closed ledgers to the table, as many as fill a file. None if
+        somebody else did so meanwhile.
 
         Raises :class:`.LakeError`, :class:`arneb_core.api.errors.StoreUnusable` and
-        :class:`OSError`; then the table is as it was, or as it is said to be here.
+        :class:`OSError`; then the table is unchanged, or the commit is complete.
         """
         assert ledgers, "there is something to seal"
         assert all(each.closed_ms for each in ledgers), "open ledgers are not sealed"
@@ -135,7 +134,7 @@ class Sealer:
 
 
 class _Pieces:
-    """The rows of some ledgers, divided into the files that they go to."""
+    """The rows of some ledgers, divided into their files."""
 
     def __init__(
         self,
@@ -148,13 +147,13 @@ class _Pieces:
             Span(log.topic_id, log.topic, each.first, each.last, each.messages) for each in ledgers
         ]
         self.begun = 0
-        """Ledgers of which something was taken; when there is no more, all of each was."""
+        """Ledgers of which rows were taken; at the end, all rows of each."""
         self._batches: Iterator[pa.RecordBatch] = iter(())
         self._is_cut = False
 
     @property
     def more(self) -> bool:
-        """Whether something has to follow."""
+        """Whether more rows follow."""
         return not self.begun or self._is_cut
 
     @property

@@ -1,7 +1,7 @@
-"""The audit: histories held against what a broker promises, over as many machines as it takes.
+"""The audit: checks histories against a broker's promises, on as many machines as needed.
 
-The rule: what is an anomaly is decided in :mod:`.checks`, in pure functions; here their input is
-sorted and shared out so that each sees one message, or one consumer, at a time.
+The rule: pure functions in :mod:`.checks` decide what is an anomaly; this module sorts and divides
+their input so that each sees one message, or one consumer, at a time.
 """
 
 import re
@@ -47,7 +47,7 @@ HISTORIES: Final = ".*-HISTORY"
 ROWS_A_BATCH: Final = 4_096
 
 SHOWN_MAX: Final = 1_000
-"""Anomalies that come back by their words; of the others only how many there are."""
+"""Anomalies that are returned in words; the others are only counted."""
 
 ANOMALY: Final = "kind string, where string, what string, detail string"
 STEP: Final = (
@@ -67,14 +67,14 @@ UNREADABLE: Final = "unreadable"
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """What an audit has found."""
+    """The result of an audit."""
 
     counts: Mapping[str, int]
     """Anomalies by kind."""
     anomalies: tuple[Anomaly, ...]
     """The first of them."""
     looked_at: Mapping[str, int] = field(default_factory=dict)
-    """Steps or events by kind, so that nobody takes an empty history for a clean one."""
+    """Steps or events by kind, so that an empty history is not mistaken for a clean one."""
 
     @property
     def is_clean(self) -> bool:
@@ -82,23 +82,23 @@ class Audited:
         return not self.counts
 
     def without(self, kinds: Sequence[str]) -> "Audited":
-        """As if nobody had looked for anomalies of these kinds."""
+        """Return the result without anomalies of these kinds."""
         counts = {kind: count for kind, count in self.counts.items() if kind not in kinds}
         kept = tuple(each for each in self.anomalies if each.kind not in kinds)
         return Audited(counts, kept, self.looked_at)
 
 
 def broker_steps(spark: SparkSession, location: Location, topic: str | None = None) -> DataFrame:
-    """The steps of histories, one a row: of the history's ``topic``, or of all of them. Lines that
-    cannot be read, and the heads of batches, are rows as well."""
-    # A pattern finds nothing where there is no history, which is then said as such.
+    """Return the steps of histories, one a row: of the history's ``topic``, or of all of them.
+    Unreadable lines and the heads of batches are rows as well."""
+    # A pattern matches nothing where there is no history, which is then reported as such.
     chosen = re.escape(full_name(topic)) if topic else HISTORIES
     log = location.read(spark, columns="topic,ledger_id,entry_id,value", topicsPattern=chosen)
     return log.mapInArrow(_read_batches, STEP)
 
 
 def audit_broker(spark: SparkSession, location: Location, topic: str | None = None) -> Audited:
-    """Hold the broker's own histories against what it promises."""
+    """Check the broker's own histories against its promises."""
     steps = broker_steps(spark, location, topic).persist(StorageLevel.DISK_ONLY)
     try:
         return _audit_steps(spark, steps)
@@ -109,7 +109,7 @@ def audit_broker(spark: SparkSession, location: Location, topic: str | None = No
 def audit_clients(
     spark: SparkSession, files: str | list[str], *, drained: bool, exactly_once: bool
 ) -> Audited:
-    """Hold histories that clients wrote, as files of JSON lines, against one another."""
+    """Check histories that clients wrote, as files of JSON lines, against one another."""
     lines = spark.read.text(files).where(functions.trim("value") != "")
     events = lines.select("value").mapInArrow(_read_lines, EVENT).persist(StorageLevel.DISK_ONLY)
     try:
@@ -181,7 +181,7 @@ def _audit_steps(spark: SparkSession, steps: DataFrame) -> Audited:
 def _without_entries(
     judged: DataFrame, moves: Mapping[str, Moves], bounds: Mapping[str, tuple[int, int]]
 ) -> Iterator[Anomaly]:
-    """Of histories that tell of no entry in the ledger where their cursor stands."""
+    """Yield the anomalies of histories without an entry in their cursor's ledger."""
     ledger = functions.shiftright("place", ENTRY_BITS).alias("ledger")
     told = {tuple(row) for row in judged.select("where", ledger).distinct().collect()}
     for where, (began, mark_delete) in bounds.items():

@@ -1,8 +1,8 @@
-"""Compaction: of each key the last message, written to a new topic or to a table.
+"""Compaction: the last message of each key, written to a new topic or to a table.
 
-The rule: what is read ends where the log ended when the job began, and the order of the log
-decides which message is the last. A message without a body (null or empty) is a tombstone, as in
-Pulsar: it takes its key away. Messages without a key are left out, unless they are asked for.
+The rule: the read ends where the log ended when the job began, and the log's order decides which
+message is the last. A message without a body (null or empty) is a tombstone, as in Pulsar: it
+removes its key. Messages without a key are left out unless requested.
 """
 
 from dataclasses import dataclass
@@ -18,21 +18,21 @@ PLACE: Final = ("ledger_id", "entry_id", "batch_index")
 """The order of a topic's log."""
 
 WRITTEN: Final = ("value", "key", "event_time", "ordering_key", "properties")
-"""What a message takes along into its new topic."""
+"""The columns that are copied to the new topic."""
 
 FORMATS: Final = ("parquet", "orc", "json", "delta")
 
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """What a compaction has read and written."""
+    """How much a compaction read and wrote."""
 
     read: int
     kept: int
 
 
 def latest(messages: DataFrame, *, keeps_unkeyed: bool = False) -> DataFrame:
-    """Of each key of each topic among ``messages`` the last, if that is no tombstone."""
+    """Return the last message of each key of each topic, unless it is a tombstone."""
     columns = messages.columns
     place = functions.struct(*PLACE)
     last = (
@@ -55,8 +55,8 @@ def compact(
     table_format: str = "parquet",
     keeps_unkeyed: bool = False,
 ) -> Compacted:
-    """Compact ``topic`` into one of both, which must be new: a topic of the broker of ``location``
-    (which takes rows over HTTP only), or a directory with a table."""
+    """Compact ``topic`` into one of the two targets, which must be new: a topic of the broker of
+    ``location`` (which accepts rows over HTTP only), or a directory with a table."""
     if (into_topic is None) == (into_table is None):
         raise JobFailed("expected --into-topic or --into-table, one of them")
     if into_topic is not None and location.url is None:
@@ -65,7 +65,7 @@ def compact(
         raise JobFailed(f"--into-table: {into_table} is there already")
     if table_format not in FORMATS:
         raise JobFailed(f"--format: expected one of {', '.join(FORMATS)}, got {table_format}")
-    # One plan for both counts: what is written meanwhile belongs to the next compaction.
+    # One plan for both counts: messages written meanwhile belong to the next compaction.
     messages = location.read(spark, topic=topic, snapshot="load", includeProperties="true").drop(
         "message_id"
     )

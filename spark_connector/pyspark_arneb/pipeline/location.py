@@ -1,7 +1,7 @@
 """A location: where a job finds the log, as the options of the data source.
 
-The rule: one of the two ways in, checked here, so that a job that cannot begin says so before Spark
-is started.
+The rule: it is one of the two ways to a log, checked here, so that a job that cannot begin says so
+before Spark is started.
 """
 
 from collections.abc import Mapping
@@ -21,10 +21,10 @@ class Location:
     path: str | None = None
     url: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
-    """More of them: credentials, for instance."""
+    """More options, such as credentials."""
     is_elsewhere: bool = False
-    """Paths are those of another machine's disk, of the server of Spark Connect: what is wrong with
-    them Spark will say."""
+    """Paths are on another machine, the server of Spark Connect, so Spark reports what is wrong
+    with them."""
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.url is None):
@@ -42,11 +42,12 @@ class Location:
         return {"service.url": self.url, **proof}
 
     def read(self, spark: SparkSession, **options: str | None) -> DataFrame:
-        """The table that these options of the source choose; those that are None are left out."""
+        """Return the table that these options of the source choose; those that are None are left
+        out."""
         return spark.read.format("arneb").options(**self._given(options)).load()
 
     def read_options(self, **options: str | None) -> ReadOptions:
-        """The same options, read. Raises :class:`.OptionError`."""
+        """Return the same options, parsed. Raises :class:`.OptionError`."""
         return read_options(self._given(options))
 
     def _given(self, options: Mapping[str, str | None]) -> dict[str, str]:

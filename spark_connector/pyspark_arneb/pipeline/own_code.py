@@ -1,7 +1,7 @@
 """Arneb's own code as an archive, for executors that have none, or another version.
 
-The rule: what executors run is what the job was submitted with. What that stands on (pyarrow, lmdb
-and the like) they must have; it is not Python alone, so it cannot come along.
+The rule: executors run the code that submitted the job. They must have its dependencies (pyarrow,
+lmdb and the like), which contain compiled code and so cannot be sent along.
 """
 
 from collections.abc import Iterator
@@ -19,13 +19,14 @@ CONNECTOR: Final = ("arneb_core", "pyspark_arneb")
 
 
 def packages() -> list[str]:
-    """The packages that executors need: the connector, what is below it, and every codec's."""
+    """Return the packages that executors need: the connector, its own dependencies in Arneb, and
+    every codec's."""
     codecs = (each.module.partition(".")[0] for each in entry_points(group=CODEC_GROUP))
     return sorted({*CONNECTOR, *codecs})
 
 
 def archive(directory: Path) -> Path:
-    """A zip in ``directory`` that Python can import from; it has the codecs' entry points."""
+    """Write a zip to ``directory`` that Python can import from, with the codecs' entry points."""
     installed = distribution(DISTRIBUTION)
     metadata = f"{DISTRIBUTION}-{installed.version}.dist-info"
     file = directory / f"{DISTRIBUTION}-{installed.version}.zip"

@@ -1,6 +1,6 @@
-"""Progress: a bar for a long job, on a terminal and nowhere else.
+"""Progress: a bar for a long job, on a terminal only.
 
-The rule: it only looks. A job runs on as it would without it.
+The rule: it only observes. A job runs the same way without it.
 """
 
 import sys
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 LOOK_S: Final = 0.2
 
 Count = Callable[[int, int], None]
-"""Is told how much is done and of how much; both may grow."""
+"""Called with how much is done and how much there is; both may grow."""
 
 
 def on_terminal() -> bool:
-    """Whether there is somebody to look at a bar."""
+    """Return whether a terminal can show a bar."""
     return Console(stderr=True).is_terminal
 
 
 @contextmanager
 def counted(title: str, unit: str, *, shown: bool | None = None) -> Iterator[Count]:
-    """A bar under ``title`` while the block lasts, of what it is told, in ``unit``. ``shown``:
-    None = if standard error is a terminal."""
+    """Show a bar under ``title`` during the block, fed by the yielded function, in ``unit``.
+    ``shown`` None: only if standard error is a terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -53,8 +53,8 @@ def counted(title: str, unit: str, *, shown: bool | None = None) -> Iterator[Cou
 
 @contextmanager
 def progress_bar(spark: "SparkSession", title: str, *, shown: bool | None = None) -> Iterator[None]:
-    """A bar under ``title`` while the block lasts, of all tasks of the stages that it starts.
-    ``shown``: None = if standard error is a terminal."""
+    """Show a bar under ``title`` during the block, for all tasks of the stages that it starts.
+    ``shown`` None: only if standard error is a terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -69,7 +69,7 @@ def progress_bar(spark: "SparkSession", title: str, *, shown: bool | None = None
         stages = Stages(count)
         try:
             tracker = spark.sparkContext.statusTracker()
-        except Exception:  # a server of Spark Connect has none, and tells of itself
+        except Exception:  # Spark Connect has none, but reports progress itself
             heard: Any = stages.hear
             spark.registerProgressHandler(heard)
             try:
@@ -87,7 +87,7 @@ def progress_bar(spark: "SparkSession", title: str, *, shown: bool | None = None
 
 
 class Stages:
-    """Tasks of all stages that there were, so that a bar does not go back with each of them."""
+    """Tasks of all stages so far, so that a new stage does not move the bar back."""
 
     def __init__(self, count: Count) -> None:
         self._count = count
@@ -97,13 +97,13 @@ class Stages:
         return f"<Stages {len(self._tasks)}>"
 
     def hear(self, stages: Any, *_: Any, **__: Any) -> None:
-        """What a server of Spark Connect tells of a query, by the names of its protocol."""
+        """Take a Spark Connect server's progress of a query, by the names of its protocol."""
         for each in stages or ():
             self._tasks[each.stage_id] = each.num_completed_tasks, each.num_tasks
         self._tell()
 
     def look(self, tracker: Any) -> None:
-        """See what runs in this process's Spark."""
+        """Update from this process's Spark."""
         active = tracker.getActiveStageIds()
         for stage in active:
             info = tracker.getStageInfo(stage)
@@ -128,7 +128,7 @@ def _bar(
     if not (on_terminal() if shown is None else shown):
         yield None
         return
-    # What goes to a file goes there, whatever the terminal shows.
+    # Redirected output goes to its file, whatever the terminal shows.
     redirected = sys.stdout.isatty()
     console = Console(stderr=True)
     with Progress(

@@ -1,9 +1,9 @@
-"""Replay: messages of the log, and of its sealed tier, once more into a topic, queue or exchange.
+"""Replay: sends messages of the log, and of its sealed tier, again to a topic, queue or exchange.
 
-The rule: what is replayed is fixed when a replay begins, and brought piece by piece in the order of
-the log (:mod:`.replay_plan`). A piece is one commit of the broker under the name of the replay and
-a number that rises, and the broker keeps the last number in the same commit; so a replay that was
-broken off anywhere goes on where it was, and no message comes twice or never.
+The rule: the messages are fixed when a replay begins, and are sent piece by piece in the log's
+order (:mod:`.replay_plan`). A piece is one commit of the broker under the replay's name and an
+increasing number, and the broker stores the last number in the same commit; so an interrupted
+replay continues where it was, and no message is sent twice or left out.
 """
 
 import time
@@ -23,17 +23,17 @@ from pyspark_arneb.pipeline.session import JobFailed, in_one_line
 __all__ = ["Choice", "Pace", "Plan", "Target", "replay"]
 
 MESSAGES_A_PIECE: Final = 50_000
-"""One write, which one task carries out so that the order stays: a second or two of it. What is too
-large for one commit of the broker is halved."""
+"""One write, done by one task to keep the order: a second or two of work. A piece too large for one
+commit of the broker is halved."""
 
 PACE_S: Final = 5.0
-"""A replay with a rate writes about so long at a time."""
+"""Seconds' worth of messages that a replay with a rate writes at a time."""
 
 WRITTEN: Final = ("value", "key", "event_time", "ordering_key", "properties")
-"""What a message takes along."""
+"""The columns that are copied."""
 
 TOO_LARGE: Final = "data.batch_bytes_max"
-"""The setting that a broker names when a commit is too large for it."""
+"""The setting that a broker names when it refuses a commit as too large."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Target:
 
 
 class Pace:
-    """Keeps a replay from being faster than so many messages a second, over all of its time."""
+    """Limits a replay to a number of messages a second, over all of its time."""
 
     def __init__(
         self,
@@ -67,19 +67,19 @@ class Pace:
 
     @property
     def messages_a_piece(self) -> int:
-        """How many fit the rate at a time."""
+        """Return how many messages to write at a time at this rate."""
         if self.per_s is None:
             return MESSAGES_A_PIECE
         return max(1, min(MESSAGES_A_PIECE, round(self.per_s * PACE_S)))
 
     def wait(self) -> None:
-        """Until the next may go."""
+        """Wait until the next piece may be written."""
         left = self._free_at - self._now()
         if left > 0:
             self._sleep(left)
 
     def took(self, messages: int) -> None:
-        """So many went now."""
+        """Count messages that were written now."""
         if self.per_s is not None:
             self._free_at = max(self._free_at, self._now()) + messages / self.per_s
 
@@ -95,11 +95,11 @@ def replay(
     pace: Pace | None = None,
     told: Callable[[Plan], None] = lambda plan: None,
 ) -> Plan:
-    """Replay what was chosen into ``target``, of the broker of ``to`` (else of ``location``), each
-    message once; ``state`` is the file in which the replay is written down, and with which it goes
-    on if it was broken off. ``told`` hears of the plan, and of each piece that is done.
+    """Replay what was chosen into ``target``, at the broker of ``to`` (else of ``location``), each
+    message once. ``state`` is the file that records the replay, with which it continues if it was
+    interrupted. ``told`` is called with the plan at the start and after each piece.
 
-    Raises :class:`.JobFailed`, and what :class:`.ReplaySource` does.
+    Raises :class:`.JobFailed`, and what :class:`.ReplaySource` raises.
     """
     broker = to or location
     if broker is None:
@@ -138,7 +138,7 @@ def _begun(source: ReplaySource, choice: Choice, target: Target, pace: Pace) -> 
         pace.messages_a_piece,
     )
     if plan.piece is not None:
-        source.read(plan.piece)  # what is wrong with the condition is said before there is a file
+        source.read(plan.piece)  # a wrong condition is reported before there is a file
     return plan
 
 
@@ -147,7 +147,7 @@ def _as_json(choice: Choice) -> dict[str, Any]:
 
 
 def _write(messages: DataFrame, sink: Mapping[str, str], plan: Plan) -> int:
-    """Offer a piece to the broker, which may have it already; how many messages it has."""
+    """Send a piece to the broker, which may have it already; return how many messages it has."""
     seen = Observation()
     counted = messages.observe(seen, functions.count(functions.lit(1)).alias("messages"))
     writer = counted.select(*WRITTEN).write.format("arneb").mode("append").options(**sink)

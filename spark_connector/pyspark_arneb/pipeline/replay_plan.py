@@ -1,8 +1,8 @@
-"""The plan of a replay: what is brought once more, fixed when the replay begins and written down.
+"""The plan of a replay: what is sent again, fixed when the replay begins and written down.
 
-The rule: before a piece is offered to the broker, its bounds and its number stand in the state
-file. Whoever goes on with that file offers the same piece under the same number, of which the
-broker knows whether it has it; so where a replay ends does not matter.
+The rule: before a piece is sent to the broker, its bounds and its number are in the state file. A
+run that continues with that file sends the same piece under the same number, and the broker knows
+whether it has it; so a replay may be interrupted anywhere.
 """
 
 import json
@@ -30,22 +30,22 @@ class Stretch:
     first: int
     last: int
     messages: int
-    """About so many."""
+    """The approximate number."""
     is_sealed: bool = False
-    """They are read from the sealed tier."""
+    """The entries are read from the sealed tier."""
 
     @property
     def entries(self) -> int:
         return self.last - self.first + 1
 
     def messages_in(self, entries: int) -> int:
-        """About how many messages stand in so many entries of it."""
+        """Return about how many messages ``entries`` of its entries have."""
         return self.messages * entries // self.entries
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """What one write brings: entries of one ledger, both ends included."""
+    """What one write sends: entries of one ledger, both ends included."""
 
     topic: str
     ledger: int
@@ -70,15 +70,15 @@ class Plan:
     target: dict[str, str]
     stretches: list[Stretch]
     at: int = 0
-    """In which stretch the piece is."""
+    """The index of the piece's stretch."""
     piece: Piece | None = None
-    """None: all is done."""
+    """None: the replay is done."""
     number: int = 0
-    """Of the piece; none comes twice."""
+    """The piece's number, never used twice."""
     read: int = 0
-    """About so many messages of the log lie before the piece."""
+    """About how many messages of the log come before the piece."""
     written: int = 0
-    """So many of them are in the target."""
+    """How many of them were written to the target."""
 
     def __repr__(self) -> str:
         return f"<Plan {self.name}, {self.read} of {self.messages} messages, at {self.piece}>"
@@ -92,7 +92,7 @@ class Plan:
         stretches: list[Stretch],
         messages_a_piece: int,
     ) -> "Plan":
-        """A plan of which nothing is done yet."""
+        """Return a plan of which nothing is done yet."""
         plan = cls(name, choice, target, stretches)
         if stretches:
             plan.piece = plan._piece_from(stretches[0].first, messages_a_piece)
@@ -100,11 +100,12 @@ class Plan:
 
     @property
     def messages(self) -> int:
-        """Of the log, before the condition; about so many."""
+        """About how many messages of the log the replay reads, before the condition."""
         return sum(each.messages for each in self.stretches)
 
     def move_on(self, written: int, messages_a_piece: int) -> None:
-        """The piece is in its target, with so many messages; the next one has about so many."""
+        """Record that the piece is in its target, with ``written`` messages; the next one has about
+        ``messages_a_piece``."""
         assert self.piece is not None, "something was written"
         stretch, piece = self.stretches[self.at], self.piece
         self.read += stretch.messages_in(piece.last - stretch.first + 1)
@@ -121,7 +122,7 @@ class Plan:
         self.piece = self._piece_from(start, messages_a_piece)
 
     def halve(self) -> None:
-        """Offer half of the piece, of which the broker took nothing as it is too large for it.
+        """Halve the piece, which the broker refused as a whole because it is too large.
 
         Raises :class:`JobFailed` when it is a single entry.
         """
@@ -140,7 +141,7 @@ class Plan:
 
     @classmethod
     def load(cls, file: Path) -> "Plan | None":
-        """What stands in ``file``; None if there is none. Raises :class:`JobFailed`."""
+        """Read the plan in ``file``; None if there is none. Raises :class:`JobFailed`."""
         try:
             document = json.loads(file.read_text())
         except FileNotFoundError:
@@ -167,7 +168,7 @@ class Plan:
             raise ValueError(f"{piece} is not in its stretch")
 
     def create(self, file: Path) -> "Plan":
-        """Write it down for the first time; the plan that stands there if somebody else was
+        """Write the plan for the first time; return the existing plan if somebody else was
         first."""
         draft = self._write(file)
         try:
@@ -182,7 +183,7 @@ class Plan:
         return self
 
     def save(self, file: Path) -> None:
-        """Write it down, whole or not at all, on disk when this returns."""
+        """Write the plan atomically; it is on disk when this returns."""
         draft = self._write(file)
         _wrote(file, lambda: draft.replace(file))
         _wrote(file, lambda: make_durable(file))

@@ -1,8 +1,8 @@
-"""Where the messages of a replay come from: the log, its sealed tier, or one behind the other.
+"""The source of a replay's messages: the log, its sealed tier, or both in sequence.
 
-The rule: which entries there are is decided once, as a view of one instant, and each is read from
-one side. What is sealed is read from the tier, however long the log keeps it; what was in the log
-when the replay began and is sealed and trimmed before its turn comes from the tier as well.
+The rule: the entries are fixed once, as a view of one instant, and each is read from one side.
+Sealed entries are read from the tier, however long the log keeps them; entries that were in the log
+when the replay began and are sealed and trimmed before their turn come from the tier as well.
 """
 
 import json
@@ -44,11 +44,11 @@ class Choice:
     topics: Sequence[str]
     starting_time: str | None = None
     ending_time: str | None = None
-    """Of the log by the broker's clock; of what is sealed by the column ``publish_time``."""
+    """In the log by the broker's clock; in the sealed tier by the column ``publish_time``."""
     where: str | None = None
     """A condition in SQL on the columns of the source; ``body`` is the value as text."""
     sealed: str | None = None
-    """The sealed tier that has what the log has no more, or all there is."""
+    """The sealed tier, with entries that the log no longer has, or as the only source."""
 
     def __post_init__(self) -> None:
         if not self.topics:
@@ -56,11 +56,10 @@ class Choice:
 
 
 class ReplaySource:
-    """Says what there is to replay, and reads it. ``location`` None: only what is sealed.
+    """Lists what there is to replay, and reads it. ``location`` None: only the sealed tier.
 
-    Raises :class:`.JobFailed`, :class:`.OptionError`, :class:`.LakeError`,
-    :class:`.DataLossError` and :class:`arneb_core.api.errors.StoreUnusable`, whose texts are for
-    users.
+    Raises :class:`.JobFailed`, :class:`.OptionError`, :class:`.LakeError`, :class:`.DataLossError`
+    and :class:`arneb_core.api.errors.StoreUnusable`, whose texts are for users.
     """
 
     def __init__(self, spark: SparkSession, location: Location | None, choice: Choice) -> None:
@@ -77,7 +76,7 @@ class ReplaySource:
         return f"<ReplaySource {self._location}, {self._lake or 'nothing sealed'}>"
 
     def stretches(self) -> list[Stretch]:
-        """What there is as of now, in the order of topics and logs."""
+        """Return what there is now, in the order of topics and logs."""
         source = None if self._location is None else self._options.location.open()
         views = dict(self._views(source))
         found = [each for topic, view in views.items() for each in self._sealed(topic, view)]
@@ -86,7 +85,7 @@ class ReplaySource:
         return sorted(set(found), key=lambda each: (each.topic, each.ledger))
 
     def read(self, piece: Piece) -> DataFrame:
-        """The messages of a piece that are chosen, in order, in one partition."""
+        """Return the chosen messages of a piece, in order, in one partition."""
         rows = self._read_sealed(piece) if piece.is_sealed else self._read_log(piece)
         if self._choice.where is None:
             return rows
@@ -99,7 +98,7 @@ class ReplaySource:
             raise JobFailed(f"--where: {in_one_line(error)}") from error
 
     def _read_options(self) -> ReadOptions:
-        """The options of the source, its times read. Without a log they are those of none."""
+        """Return the source's options with parsed times, also without a log."""
         choice = self._choice
         location = self._location or Location(path="/")
         found = location.read_options(
@@ -123,7 +122,7 @@ class ReplaySource:
             yield topic, view
 
     def _refuse(self, topic: str, source: BlockSource | None) -> None:
-        """Say what there is instead of ``topic``."""
+        """Refuse ``topic``, which does not exist, and name topics that do."""
         if source is not None:
             selected_topics(source, TopicSelection(names=(topic,)))
         assert self._lake is not None, "there is a log, or a tier"
@@ -153,7 +152,7 @@ class ReplaySource:
                 yield from self._between_offsets(ledger)
 
     def _between_offsets(self, sealed: Stretch) -> Iterator[Stretch]:
-        """The part of it that the options ``startingOffsets`` and ``endingOffsets`` choose."""
+        """Yield the parts between ``startingOffsets`` and ``endingOffsets``."""
         options = self._options
         if options.has_time_bounds:
             yield sealed
@@ -179,7 +178,7 @@ class ReplaySource:
         return rows
 
     def _table(self, topic: str) -> SealedTable | None:
-        """The table of a topic as it is now: files are merged and rewritten meanwhile."""
+        """Return the current table of a topic: files are merged and rewritten meanwhile."""
         if self._lake is None:
             return None
         name = without_partition(topic)
@@ -206,7 +205,7 @@ class ReplaySource:
             & (functions.col("ledger_id") == piece.ledger)
             & functions.col("entry_id").between(piece.first, piece.last)
         )
-        # Files are read in parts, which Spark puts one behind the other as it likes.
+        # Spark reads files in parts, and combines these in any order.
         return self._of_that_time(rows).coalesce(1).sortWithinPartitions("entry_id", "batch_index")
 
     # What is in the log
@@ -258,7 +257,7 @@ class ReplaySource:
 
 
 def _by_time(source: BlockSource, extents: Sequence[Extent], options: ReadOptions) -> ReadOptions:
-    """The options with places instead of times: a log is in the order of the broker's times."""
+    """Replace times in the options by positions: a log is in the order of the broker's times."""
 
     def places(time_ms: int | None) -> dict[str, Position]:
         if time_ms is None:

@@ -1,7 +1,8 @@
-"""The report: what is in the log, topic by topic, and how long messages took that have a history.
+"""The report: what is in the log, topic by topic, and how long messages took where a history
+exists.
 
-The rule: one look at the log, which keeps of each message what a report needs and no body; the
-figures are plain values, for a terminal, a page or anybody's own table.
+The rule: it reads the log once and keeps what a report needs of each message, but no bodies; the
+figures are plain values, for a terminal, a page or another table.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,16 +19,16 @@ from pyspark_arneb.pipeline.location import Location
 
 COLUMNS: Final = "topic,key,value,publish_time,dead_letter_reason"
 POINTS_MAX: Final = 120
-"""Of a plot over time."""
+"""The most points of a plot over time."""
 KEYS_MAX: Final = 10
-"""The hottest of a topic."""
+"""The number of hot keys listed for a topic."""
 PERCENTILES: Final = (0.5, 0.95, 0.99)
 ACCURACY: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How values are spread."""
+    """The distribution of values."""
 
     p50: int = 0
     p95: int = 0
@@ -55,15 +56,16 @@ class TopicReport:
     size_bytes: Spread
     tombstones: int
     dead_letters: Mapping[str, int] = field(default_factory=dict)
-    """By reason: messages here that are dead letters of others."""
+    """By reason: messages in this topic that are dead letters of others."""
     hot_keys: Sequence[tuple[str, int]] = ()
     over_time: Sequence[Point] = ()
     point_s: int = 1
-    """What a point of :attr:`over_time` spans."""
+    """The seconds that a point of :attr:`over_time` covers."""
 
     @property
     def per_s(self) -> float:
-        """Messages a second from the first point to the last, so that no peak is below it."""
+        """Messages a second, averaged from the first point to the last, so that no peak is below
+        it."""
         if not self.over_time:
             return 0.0
         between = self.over_time[-1].at - self.over_time[0].at
@@ -71,13 +73,13 @@ class TopicReport:
 
     @property
     def peak_per_s(self) -> float:
-        """Messages a second where there were most."""
+        """Messages a second at the highest point."""
         return max((each.messages for each in self.over_time), default=0) / self.point_s
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryReport:
-    """One queue or subscription whose history was kept."""
+    """One queue or subscription with a history."""
 
     where: str
     delivered: int
@@ -91,12 +93,12 @@ class HistoryReport:
     to_ack_ms: Spread
     """From publish to acknowledgement."""
     most_delivered: int
-    """How often the entry was delivered that was delivered most."""
+    """The number of deliveries of the entry delivered most often."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All of it."""
+    """The whole report."""
 
     topics: Sequence[TopicReport]
     histories: Sequence[HistoryReport]
@@ -110,7 +112,7 @@ def report(
     starting_time: str | None = None,
     ending_time: str | None = None,
 ) -> Report:
-    """What the log holds of ``topics``, or of all of them, between two times."""
+    """Report on ``topics``, or on all topics, between two times."""
     chosen = {"topics": ",".join(topics)} if topics else {"topicsPattern": f"(?!{HISTORIES}$).*"}
     times = {"startingTime": starting_time, "endingTime": ending_time}
     log = location.read(spark, columns=COLUMNS, **chosen, **times)
@@ -205,7 +207,8 @@ def _topics(kept: DataFrame) -> list[TopicReport]:
 
 
 def dense(counted: Mapping[datetime, int], point_s: int) -> list[Point]:
-    """A point for each stretch from the first to the last, those without messages too."""
+    """Return a point for each interval from the first to the last, including those without
+    messages."""
     if not counted:
         return []
     first = min(counted)

@@ -1,7 +1,7 @@
-"""The report as a page: one HTML file with its plots in it, which needs nothing else to be read.
+"""The report as a page: one self-contained HTML file with its plots.
 
-The rule: names of topics and keys are other people's words, so all of them are escaped; plots are
-drawn here as SVG, for a page that stands alone fetches no script.
+The rule: names of topics and keys come from others, so all of them are escaped; plots are drawn
+here as SVG, because a self-contained page loads no script.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from pyspark_arneb.pipeline.report import HistoryReport, Report, Spread, TopicRe
 WIDTH: Final = 640
 HEIGHT: Final = 120
 BAR: Final = 18
-"""Pixels: of a plot, and from bar to bar."""
+"""In pixels: the size of a plot, above, and the distance between bars."""
 
 STYLE: Final = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem;

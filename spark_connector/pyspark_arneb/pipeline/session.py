@@ -1,8 +1,8 @@
-"""A session: the Spark that a job runs on, made for a command and ended with it.
+"""A session: the Spark that a job runs on, started for a command and stopped with it.
 
-The rule: what goes wrong is one line that names what to change, and never only what Java says. A
-master is what ``spark-submit --master`` takes, or the ``sc://`` address of a Spark Connect server;
-wherever it is, its executors run the code of the command (:mod:`.own_code`).
+The rule: an error is one line that names what to change, never only Java's message. A master is
+what ``spark-submit --master`` accepts, or the ``sc://`` address of a Spark Connect server; wherever
+it is, its executors run the code of the command (:mod:`.own_code`).
 """
 
 import os
@@ -27,29 +27,29 @@ CONNECT: Final = "sc://"
 MASTER: Final = re.compile(
     r"local(\[(\*|\d+)(,\s*\d+)?\])?|(spark|sc|k8s)://\S+|yarn|local-cluster\[[\d,\s]+\]"
 )
-"""Every form that Spark 4 knows."""
+"""The forms of masters that Spark 4 accepts."""
 
 ADDRESSED: Final = re.compile(r"(?:spark|sc)://(?P<at>[^/;]+).*")
-"""Those with an address; of a standalone cluster's masters there may be several."""
+"""Masters with an address; a standalone cluster may have several."""
 CONNECT_PORT: Final = 15_002
-"""Of Spark Connect, where an address has none."""
+"""Spark Connect's port, where an address has none."""
 PORT_MAX: Final = 65_535
 CONNECT_S: Final = 10.0
-"""Until a machine that does not answer is taken for gone."""
+"""Seconds after which a machine that does not answer counts as unreachable."""
 
 HERE: Final = re.compile(r"local(?:\[(\*|\d+).*\])?")
-"""Those on this machine, with their cores: one if they say nothing."""
+"""Masters on this machine, with their cores: one if not given."""
 
 
 class JobFailed(Exception):
-    """A job cannot be done, or was not; the message is one line for whoever asked for it."""
+    """A job cannot run, or failed; the message is one line for its user."""
 
 
 @contextmanager
 def spark_session(
     name: str, master: str = LOCAL, conf: Mapping[str, str] | None = None
 ) -> Iterator["SparkSession"]:
-    """A session on ``master`` while the block lasts; what Spark raises in it comes out as
+    """Run the block with a session on ``master``; Spark's errors in it are raised as
     :class:`JobFailed`."""
     session = _made(name, master, conf or {})
     from pyspark.errors import PySparkException
@@ -92,14 +92,15 @@ def _made(name: str, master: str, conf: Mapping[str, str]) -> "SparkSession":
 
 
 def expect_somebody(master: str) -> None:
-    """Raises :class:`JobFailed` where nobody listens: Spark itself tries again for ten minutes."""
+    """Raise :class:`JobFailed` if nothing listens there: Spark itself would retry for ten
+    minutes."""
     found = ADDRESSED.fullmatch(master)
     problem: OSError | None = None
     for each in found["at"].split(",") if found else ():
         if ":" not in each and is_remote(master):
             each = f"{each}:{CONNECT_PORT}"
         host, _, port = each.rpartition(":")
-        # What is wrong with it otherwise Spark will say.
+        # Spark reports other errors in it.
         if not host or not port.isdecimal() or int(port) > PORT_MAX:
             return
         try:
@@ -113,20 +114,20 @@ def expect_somebody(master: str) -> None:
 
 
 def _hand_out(session: "SparkSession", master: str, code: Path) -> None:
-    """Have the executors import arneb from ``code``."""
+    """Make the executors import arneb from ``code``."""
     from pyspark_arneb.source import DefaultSource
 
     if is_remote(master):
         session.addArtifacts(str(code), pyfile=True)
     else:
         session.sparkContext.addPyFile(str(code))
-    # Spark looks for sources by itself only where the Python of its workers is installed.
+    # Spark finds sources by itself only in the Python installation of its workers.
     session.dataSource.register(DefaultSource)
 
 
 def _set_up(master: str) -> None:
-    """What Spark takes from the environment, unless the user has said it."""
-    # Else Spark starts its workers as "python3", which need not have any of this.
+    """Set Spark's environment variables, unless the user has set them."""
+    # Otherwise Spark starts its workers as "python3", which may lack all of this.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -137,7 +138,7 @@ DRAWN: Final = {"spark.ui.showConsoleProgress": "false"}
 """The commands draw progress themselves."""
 
 QUIET: Final = DRAWN | {"spark.log.level": "FATAL"}
-"""Where Spark's own logging is set up by somebody else; Spark says that it is set so."""
+"""Settings where somebody else configures Spark's logging; Spark reports that they are set."""
 
 SHUFFLED_A_CORE: Final = 4
 """Partitions of a shuffle on one machine. Spark's 200 are for clusters: each costs some 20 ms, and
@@ -145,17 +146,17 @@ an audit shuffles often."""
 
 
 def is_remote(master: str) -> bool:
-    """It is a server of Spark Connect, which has settings of its own."""
+    """Return whether it is a server of Spark Connect, which has settings of its own."""
     return master.startswith(CONNECT)
 
 
 def is_here(master: str) -> bool:
-    """Its executors are this Python."""
+    """Return whether the executors run on this machine's Python."""
     return HERE.fullmatch(master) is not None
 
 
 def settings_on(master: str) -> dict[str, str]:
-    """What a session is told there, unless the user says otherwise."""
+    """Return the default settings of a session on ``master``."""
     if is_remote(master):
         return {}
     here = HERE.fullmatch(master)
@@ -176,7 +177,7 @@ SPARKS_OWN: Final = frozenset({"PythonException", "Py4JJavaError", "SparkExcepti
 
 
 def in_one_line(error: BaseException) -> str:
-    """What happened, without Java's stack and Python's."""
+    """Return the error without Java's and Python's stack traces."""
     text = str(error)
     raised = [each for each in _PYTHON.finditer(text) if each["kind"] not in SPARKS_OWN]
     if raised:

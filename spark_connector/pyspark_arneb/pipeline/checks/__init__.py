@@ -1,5 +1,5 @@
-"""Checks: histories in, named anomalies out.
+"""Checks: find named anomalies in histories.
 
-The rule: pure functions over sorted events, which keep no more than what one message or one
-consumer needs; so a history of a thousand lines and one of a billion are held to the same promises.
+The rule: pure functions over sorted events, which keep only what one message or one consumer needs;
+so a history of a billion lines is checked like one of a thousand.
 """

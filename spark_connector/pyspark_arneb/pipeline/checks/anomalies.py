@@ -1,6 +1,6 @@
-"""Anomalies: what a history may show that a broker should not do, each by a name.
+"""Anomalies: what a history may show that a broker must not do, each with a name.
 
-The rule: an anomaly says where it is (a subscription or queue), what it is about (a place in the
+The rule: an anomaly says where it is (a subscription or queue), what it concerns (a position in the
 log, a message, a consumer), and what was seen.
 """
 
@@ -9,26 +9,26 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """The names; the value is what the command and the tables show."""
+    """The kinds of anomalies; the command and the tables show the value."""
 
     LOST = "lost"
-    """Confirmed, or passed by the cursor, and given to nobody."""
+    """Confirmed, or passed by the cursor, but never delivered."""
     DUPLICATED = "duplicated"
-    """Given out again after it was done with."""
+    """Delivered again after it was done."""
     UNFLAGGED = "unflagged"
-    """Given out again without the redelivered flag."""
+    """Delivered again without the redelivered flag."""
     SHARED = "shared"
-    """In flight at two consumers at once."""
+    """In flight at two consumers at the same time."""
     REORDERED = "reordered"
-    """New messages came in another order than that in which they stand, or were sent."""
+    """New messages were delivered in another order than that of the log, or of sending."""
     INVENTED = "invented"
-    """Given out, and nobody sent it; or acknowledged, and nobody had it."""
+    """Delivered but never sent, or acknowledged but never delivered."""
     REFUSED = "refused"
-    """Refused to its publisher, and given out all the same."""
+    """Refused to its publisher but delivered."""
     INCOMPLETE = "incomplete"
-    """The history itself has a gap, so what follows from silence cannot be said."""
+    """The history itself has a gap, so nothing follows from missing lines."""
     UNREADABLE = "unreadable"
-    """A line that is no line of a history."""
+    """A line that is not valid in a history."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -40,7 +40,7 @@ class Anomaly:
     where: str
     """Topic and subscription, or the queue."""
     what: str
-    """The place, message or consumer that it is about."""
+    """The position, message or consumer that it concerns."""
     detail: str
 
     def __str__(self) -> str:

@@ -1,7 +1,7 @@
-"""The history that a broker keeps of a subscription: its lines as steps, and what they must obey.
+"""The history that a broker keeps of a subscription: its lines as steps, and the checks on them.
 
-The rule: :func:`read_batch` makes steps of a batch, one for each entry; :func:`check_place` judges
-all steps of one entry, :func:`check_consumer` those of one consumer, each in their order, and
+The rule: :func:`read_batch` converts a batch to steps, one for each entry; :func:`check_place`
+checks all steps of one entry, :func:`check_consumer` those of one consumer, each in order, and
 nothing else has to be in memory. Sources: docs/internals/history.md for the lines,
 docs/internals/departures.md for what may happen to an entry.
 """
@@ -18,21 +18,21 @@ ENTRY_BITS: Final = 32
 
 DONE: Final = frozenset({"acknowledged", "departed"})
 MOVES: Final = frozenset({"acknowledged_through", "purged", "skipped", "sought"})
-"""Of these a line tells of all entries up to one, or from one on."""
+"""Events whose line concerns all entries up to one, or from one on."""
 
 
 class UnreadableHistory(ValueError):
-    """The text is no batch of a history; the reason, in one line."""
+    """The text is not a batch of a history; the reason is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The first line of a batch: whose it is."""
+    """The first line of a batch, which says whose history it is."""
 
     topic: str
     subscription: str
     run: int
-    """When this time of recording began, in ms; a restart of the broker begins another."""
+    """When this recording began, in ms; a restart of the broker begins another one."""
     batch: int
     began: int
     """Where the log ended when the run began, as a position."""
@@ -41,13 +41,13 @@ class Head:
 
     @property
     def where(self) -> str:
-        """Whose history it is, as people say it."""
+        """The history's subscription, in words for users."""
         return f"{self.topic}/{self.subscription}"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What happened to one entry; of a move, to all up to it or from it on."""
+    """What happened to one entry; a move concerns all entries up to it or from it on."""
 
     run: int
     number: int
@@ -61,12 +61,12 @@ class Step:
     reason: str = ""
     dead_lettered: bool = False
     is_part: bool = False
-    """Some messages of a batch, and not the entry."""
+    """It concerns some messages of a batch, not the whole entry."""
     messages: int = 1
 
     @property
     def order(self) -> tuple[int, int]:
-        """Steps happened in this order."""
+        """The key that sorts steps by time."""
         return self.run, self.number
 
 
@@ -81,25 +81,26 @@ class Batch:
 
 
 def place_of(text: str) -> int:
-    """The position that ``ledger:entry`` names. Raises :class:`ValueError`."""
+    """Return the position that ``ledger:entry`` names. Raises :class:`ValueError`."""
     ledger, entry = text.split(":")
     return (int(ledger) << ENTRY_BITS) + int(entry)
 
 
 def render(place: int) -> str:
-    """A position for people."""
+    """Render a position for users."""
     return f"{place >> ENTRY_BITS}:{place & ((1 << ENTRY_BITS) - 1)}"
 
 
 END: Final = 1 << 63
-"""Behind every position."""
+"""After every position."""
 
 STEPS_A_BATCH: Final = 1 << 32
-"""More than a batch can have: it numbers steps through all batches of a run."""
+"""More steps than a batch can have: multiplied by the batch it numbers steps through all batches of
+a run."""
 
 
 def read_batch(text: bytes | str) -> Batch:
-    """A batch as it stands in the history's topic. Raises :class:`UnreadableHistory`."""
+    """Parse a batch of the history's topic. Raises :class:`UnreadableHistory`."""
     try:
         first, *rest = (json.loads(line) for line in text.splitlines())
         head = Head(
@@ -149,7 +150,7 @@ def _steps(head: Head, before: int, line: dict[str, Any]) -> Iterator[Step]:
 
 @dataclass(frozen=True, slots=True)
 class Moves:
-    """The moves of one subscription, so that one entry finds those that concern it."""
+    """The moves of one subscription, searchable by the entry that they concern."""
 
     _reach: tuple[int, ...]
     """The furthest that the cursor was moved up to, since the last seek."""
@@ -186,7 +187,7 @@ class Moves:
         return max(places, default=-1)
 
     def concerning(self, place: int) -> Iterator[Step]:
-        """The moves that reach ``place``, in order."""
+        """Yield the moves that reach ``place``, in order."""
         ends = [*self._eras[1:], len(self._steps)]
         for start, end in zip(self._eras, ends, strict=True):
             index = start
@@ -200,7 +201,7 @@ class Moves:
 
 
 class _Entry:
-    """One entry as its steps have left it."""
+    """The state of one entry after its steps."""
 
     def __init__(self, *, is_divided: bool) -> None:
         self.is_divided = is_divided
@@ -214,9 +215,9 @@ class _Entry:
 
 
 def check_place(where: str, steps: Sequence[Step], moves: Moves) -> tuple[bool, list[Anomaly]]:
-    """All ``steps`` of one entry, in order, among the moves of its subscription: whether it is done
-    with, and what was wrong on the way. How many messages a batch has is told nowhere, so one that
-    was divided counts as done with from its first message on."""
+    """Check all ``steps`` of one entry, in order, among the moves of its subscription; return
+    whether it is done, and its anomalies. A history does not tell how many messages a batch has, so
+    a divided batch counts as done from its first message on."""
     place = steps[0].place
     found: list[Anomaly] = []
     entry = _Entry(is_divided=any(step.is_part for step in steps))
@@ -259,8 +260,8 @@ def _delivered(where: str, entry: _Entry, step: Step) -> Iterator[Anomaly]:
 
 
 def check_consumer(where: str, steps: Iterable[Step]) -> Iterator[Anomaly]:
-    """The ``steps`` of one consumer in one run, in order: what is new comes as it stands in the
-    log."""
+    """Check the ``steps`` of one consumer in one run, in order: new entries are delivered in the
+    log's order."""
     last = -1
     for step in steps:
         if step.event == "delivered" and not step.redelivered:
@@ -278,9 +279,9 @@ def check_passed(
     known: Iterable[tuple[int, bool]],
     moves: Moves,
 ) -> Iterator[Anomaly]:
-    """Everything of one ledger from ``first`` up to ``mark_delete`` is done with. ``known``: the
-    entries there that the history tells of, sorted, and whether they are done with. Where a ledger
-    ends that the cursor has left, a history does not say: what comes last there may be missing."""
+    """Check that everything in one ledger from ``first`` up to ``mark_delete`` is done. ``known``:
+    the history's entries there, sorted, and whether they are done. A history does not tell where a
+    ledger ends that the cursor has left, so missing entries at its end are not noticed."""
     low, high = ledger << ENTRY_BITS, (ledger + 1) << ENTRY_BITS
     expected, end = max(first, low), min(mark_delete + 1, high)
     for place, is_done in known:
@@ -298,7 +299,8 @@ def check_passed(
 
 
 def _never_told(where: str, first: int, end: int, moves: Moves) -> Iterator[Anomaly]:
-    """Entries that the cursor has passed, from ``first`` to before ``end``, stand nowhere."""
+    """Report entries that the cursor has passed, from ``first`` to before ``end``, and that no line
+    mentions."""
     first = max(first, moves.reach + 1)
     if first < end:
         what = render(first) if end == first + 1 else f"{render(first)} to {render(end - 1)}"
@@ -307,7 +309,8 @@ def _never_told(where: str, first: int, end: int, moves: Moves) -> Iterator[Anom
 
 
 def check_batches(where: str, heads: Iterable[tuple[int, int, int]]) -> Iterator[Anomaly]:
-    """The batches of one history as (run, batch, missed lines), sorted: none is missing."""
+    """Check that no batch of one history is missing, given as (run, batch, missed lines),
+    sorted."""
     run, expected = -1, 0
     for this_run, batch, missed in heads:
         if this_run != run:
@@ -322,8 +325,8 @@ def check_batches(where: str, heads: Iterable[tuple[int, int, int]]) -> Iterator
 
 
 def check_history(batches: Iterable[Batch]) -> list[Anomaly]:
-    """Every anomaly of one subscription's history, which is in memory: what the job does in
-    pieces. Batches may come in any order, and more than once: a reader may have read them twice."""
+    """Return every anomaly of one subscription's history in memory, which the job does in pieces.
+    Batches may come in any order, and more than once, as a reader may have read them twice."""
     told = {(each.head.run, each.head.batch): each for each in batches}
     if not told:
         return []

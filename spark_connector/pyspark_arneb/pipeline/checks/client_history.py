@@ -1,8 +1,9 @@
-"""The history that clients keep of what they did and were told, as JSON lines, one file a client.
+"""The history that clients keep of their actions and the broker's replies, as JSON lines, one file
+a client.
 
-The rule: :func:`read_line` makes an event of a line; :func:`check_message` judges all events of one
-message, :func:`check_receiver` what one client received of one sender, and nothing else has to be
-in memory. docs/guide/recipes.md lists the fields.
+The rule: :func:`read_line` converts a line to an event; :func:`check_message` checks all events of
+one message, :func:`check_receiver` what one client received from one sender, and nothing else has
+to be in memory. docs/guide/recipes.md lists the fields.
 """
 
 import json
@@ -16,30 +17,30 @@ EVENTS: Final = frozenset({"sent", "confirmed", "refused", "received", "acknowle
 
 
 class UnreadableLine(ValueError):
-    """The line is none of a client's history; the reason, in one line."""
+    """The line is not valid in a client's history; the reason is one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """What one client did, or was told."""
+    """One action of a client, or one reply to it."""
 
     event: str
     client: str
     step: int
-    """Counts what the client did and was told, so that its order is known."""
+    """Numbers the client's events, in order."""
     message: str
     queue: str = ""
     at_ms: int = 0
     sender: str = ""
-    """Whose message it is, if its place among that sender's is to be checked."""
+    """The message's sender, if its place among that sender's messages is to be checked."""
     number: int = -1
     redelivered: bool = False
     durable: bool = False
-    """Of an acknowledgement: the broker has said that it is on disk."""
+    """For an acknowledgement: the broker confirmed that it is on disk."""
 
 
 def read_line(line: str) -> Event:
-    """An event. Raises :class:`UnreadableLine`."""
+    """Parse an event. Raises :class:`UnreadableLine`."""
     try:
         given = json.loads(line)
         event = Event(
@@ -76,9 +77,9 @@ def _flag(given: dict[str, object], name: str) -> bool:
 def check_message(
     events: Sequence[Event], *, drained: bool, exactly_once: bool
 ) -> Iterator[Anomaly]:
-    """All that is told of one message, queue by queue; events without a queue count in each.
-    ``drained``: the queues were read until nothing was left. ``exactly_once``: it may be received
-    once only, whatever broke off in between."""
+    """Check all events of one message, queue by queue; events without a queue count in each.
+    ``drained``: the queues were read until they were empty. ``exactly_once``: it may be received
+    only once, despite any interruption."""
     for queue in sorted({each.queue for each in events if each.queue}) or [""]:
         here = [each for each in events if each.queue in ("", queue)]
         yield from _check_in_queue(here, drained=drained, exactly_once=exactly_once)
@@ -123,7 +124,7 @@ def _repeated(
                 detail = f"{after[0].client} received it after {end.client}'s acknowledgement"
                 yield anomaly(Kind.DUPLICATED, where, what, detail)
                 break
-    # One of them was the first; any other should have said that it was not.
+    # One of them was the first; all others should have had the flag.
     unflagged = [each for each in inn if not each.redelivered]
     if len(unflagged) > 1:
         detail = f"{unflagged[1].client} received it again without the flag"
@@ -137,8 +138,8 @@ def _is_after(event: Event, other: Event) -> bool:
 
 
 def check_receiver(events: Iterable[Event]) -> Iterator[Anomaly]:
-    """What one client received from one sender by one queue, by its steps: what is new comes in the
-    sender's order."""
+    """Check what one client received from one sender through one queue, in order of its steps: new
+    messages arrive in the sender's order."""
     last: Event | None = None
     for event in events:
         if event.event != "received" or event.redelivered or event.number < 0:
@@ -153,7 +154,7 @@ def check_receiver(events: Iterable[Event]) -> Iterator[Anomaly]:
 def check_events(
     events: Iterable[Event], *, drained: bool = True, exactly_once: bool = False
 ) -> list[Anomaly]:
-    """Every anomaly of clients' histories that are in memory: what the job does in pieces."""
+    """Return every anomaly of clients' histories in memory, which the job does in pieces."""
     found: list[Anomaly] = []
     messages: dict[str, list[Event]] = {}
     receivers: dict[tuple[str, str, str], list[Event]] = {}
