@@ -1,7 +1,7 @@
 """The HTTP ports: RabbitMQ's management API and its page, Pulsar's admin API, metrics and our own.
 
-The rule: it reads ``statistics()`` and nothing deeper, so that no figure shown here can be
-one that the rest of the program does not also stand by.
+The rule: it reads ``statistics()`` and nothing deeper, so that every figure shown here is one that
+the rest of the program uses too.
 
 Its folders are layers; each imports only what stands above it in this list:
 

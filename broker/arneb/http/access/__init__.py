@@ -1,7 +1,6 @@
-"""Who may ask what of an HTTP port, and what is recorded of it.
+"""Access to an HTTP port: authentication, authorization, and the record of changes.
 
-The rule: the question comes before anything else is looked at.
+The rule: access is checked before anything else of a request is read.
 
-``guarded`` lets in who proves who he is, ``rules`` says who may use a route, ``audited`` records
-what changes something.
+``guarded`` authenticates, ``rules`` says who may use a route, ``audited`` records changes.
 """

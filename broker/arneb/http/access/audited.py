@@ -1,7 +1,7 @@
-"""Audited applications: whatever changes something leaves a record.
+"""Audited applications: every change leaves a record.
 
-The rule: a request that only looks is none of an auditor's business; every other one is recorded
-with what came of it, also when it was refused, and before its answer goes out.
+The rule: a request that only reads is not recorded; every other one is recorded with its outcome,
+also when it is refused, and before its answer is sent.
 """
 
 import json
@@ -24,7 +24,7 @@ DATA: Final = "/data/"
 """Paths of the data API, by which applications publish and consume."""
 
 BODY_BYTES_MAX: Final = 64 * 1024
-"""Of a longer body no field is shown."""
+"""The largest body whose fields are shown."""
 
 NOBODY: Final = ""
 
@@ -33,7 +33,7 @@ class Audited:
     """An application whose changes are recorded."""
 
     def __init__(self, app: ASGIApp, log: AuditLog, by: str, user: str = NOBODY) -> None:
-        """``by``: the way in; ``user``: who all come from that need not log in."""
+        """``by`` is how requests come; ``user`` is the sender where there is no login."""
         self._app = app
         self._log = log
         self._by = by
@@ -76,7 +76,7 @@ class Audited:
 
 
 def outcome_of(status: int) -> str:
-    """What a status means."""
+    """Return the outcome that a status means."""
     if status < 300:
         return "done"
     if status in (401, 403):
@@ -85,13 +85,13 @@ def outcome_of(status: int) -> str:
 
 
 def _known(scope: Scope) -> str:
-    """Whose session it is."""
+    """Return the authenticated user; empty if there is none."""
     principal = scope.get(PRINCIPAL)
     return principal.name if isinstance(principal, Principal) else ""
 
 
 def claimed(headers: Mapping[str, str]) -> str:
-    """The name by which somebody says to come, whether or not it is true."""
+    """Return the name that a request claims, whether or not it is true."""
     scheme, _, proof = headers.get("authorization", "").partition(" ")
     if not scheme and "cookie" in headers:
         try:

@@ -1,7 +1,7 @@
 """Guarded applications: a request without valid credentials gets a refusal and nothing else.
 
-The rule: every path asks, but for those that are named as open; and the question comes before
-anything else is looked at.
+The rule: every path needs authentication, except those named as open; and it is checked before
+anything else of a request is read.
 """
 
 from base64 import b64decode
@@ -26,34 +26,34 @@ READY: Final = "/readyz"
 METRICS: Final = "/metrics"
 
 PRINCIPAL: Final = "arneb.principal"
-"""Where in the scope of a request the user is who sent it."""
+"""The key of a request's scope that holds the user who sent it."""
 
 CALLER: Final = "arneb.caller"
-"""The same for whoever has proved a role of Pulsar's."""
+"""The key of a request's scope that holds the Pulsar role that sent it."""
 
 ORIGINAL_PRINCIPAL: Final = "x-original-principal"
-"""On whose behalf a proxy of Pulsar's comes."""
+"""The header by which a Pulsar proxy names the role it acts for."""
 
 METHOD_NAME: Final = "x-pulsar-auth-method-name"
-"""By what method a client of Pulsar's proves who it is."""
+"""The header in which a Pulsar client names its authentication method."""
 
 USERS_METHODS: Final = ("", "basic")
-"""Those by which users, who have names and passwords, come."""
+"""The methods of users, who have names and passwords."""
 
 ASKED: Final = {"www-authenticate": 'Bearer, Basic realm="arneb"'}
 
 
 def anybody(caller: Caller) -> bool:
-    """Whoever has proved a role may do everything."""
+    """Allow every authenticated role everything."""
     return True
 
 
 class Guarded:
-    """An application behind authentication; ``open_paths`` are for everybody. Besides those whom
-    ``authenticator`` admits those may come whom ``users`` lets in, by their passwords. ``guest``,
-    whose password everybody knows, is one of them as long as nobody else could come: no user was
-    named (``has_named``), and roles need not prove themselves. Without ``users`` it is Pulsar's
-    port, which is everybody's if roles need not."""
+    """An application behind authentication; ``open_paths`` are for everybody. Roles are admitted by
+    ``authenticator``, users by ``users`` with their passwords. ``guest``, whose password everybody
+    knows, is admitted only while nobody else could be: there is no other user (``has_named``), and
+    roles need no authentication. Without ``users`` it is Pulsar's port, which is open to everybody
+    if roles need no authentication."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Guarded:
         has_named: Callable[[], bool] = lambda: True,
         is_super: Callable[[Caller], bool] = anybody,
     ) -> None:
-        """``is_super``: may that role of Pulsar's do everything?"""
+        """``is_super`` tells whether a Pulsar role may do everything."""
         self._has_named = has_named
         self._is_super = is_super
         self._app = app
@@ -108,7 +108,7 @@ class Guarded:
         if self._users is None:
             return False
         if scheme.lower() == "bearer":
-            name, password = "", proof.strip()  # a token says itself whose it is
+            name, password = "", proof.strip()  # the token names its user
         elif scheme.lower() == "basic":
             try:
                 name, _, password = b64decode(proof, validate=True).decode().partition(":")
@@ -132,7 +132,7 @@ class Guarded:
 
 
 def is_loopback(client: tuple[str, int] | None) -> bool:
-    """Does the client come from this machine?"""
+    """Whether the client is on this machine."""
     if client is None:
         return False
     return address_of(client[0]).is_loopback

@@ -1,8 +1,8 @@
 """Rules: who may use Arneb's own paths of the HTTP port.
 
-The rule: every route has one, and one for everybody says why. What is asked for are tags of users,
-as in the management API; of a role of Pulsar's, that it is a super user. Where nobody is asked who
-he is, everybody may do everything.
+The rule: every route has one, and a rule for everybody gives the reason. Users need tags, as in the
+management API; a Pulsar role must be a super user. Without authentication everybody may do
+everything.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -19,7 +19,7 @@ from arneb_core.access.principals import Principal
 
 
 class Who(Enum):
-    """Whom a route is for."""
+    """Who may use a route."""
 
     EVERYBODY = "everybody"
     """Without a login."""
@@ -41,21 +41,21 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Somebody who was let in."""
+    """An authenticated user or role."""
 
     principal: Principal | None = None
     """A user, with tags and permissions."""
     is_super: bool = False
-    """A role of Pulsar's that may do everything."""
+    """Whether it is a Pulsar role that may do everything."""
 
     def may(self, who: Who) -> bool:
-        """Is a route of that kind for the visitor?"""
+        """Whether the visitor may use such a route."""
         tags = frozenset[str]() if self.principal is None else self.principal.tags
         return self.is_super or allows(who, tags)
 
 
 VISITOR: Final = "arneb.visitor"
-"""Where in the scope of a request the visitor is; nothing is there where nobody is asked."""
+"""The key of a request's scope that holds the visitor; absent without authentication."""
 
 HEALTH: Final = Rule(Who.EVERYBODY, "probes ask it; it says ok or not, and nothing else")
 TOPICS: Final = Rule(Who.TOPICS)
@@ -69,7 +69,7 @@ _TAGS: Final = {
 
 
 def allows(who: Who, tags: Collection[str]) -> bool:
-    """Is a route of that kind for a user with these tags?"""
+    """Whether a user with these tags may use such a route."""
     return who not in _TAGS or not _TAGS[who].isdisjoint(tags)
 
 
@@ -86,7 +86,7 @@ class RuledRoute(Route):
         self.rule: Final = rule
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request that the rule allows; the others hear which tag they lack."""
+        """Answer a request that the rule allows; refuse others with the tag that they lack."""
         visitor: Visitor | None = scope.get(VISITOR)
         if visitor is None or visitor.may(self.rule.who):
             await super().handle(scope, receive, send)

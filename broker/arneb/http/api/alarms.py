@@ -1,6 +1,6 @@
-"""Alarms over HTTP: what is short, and where the watermarks are, which may be moved.
+"""Alarms over HTTP: their state, and the watermarks, which can be moved.
 
-The rule: ``PUT`` takes the names and values of the table ``[alarms]``, so a thing has one name in
+The rule: ``PUT`` takes the names and values of the table ``[alarms]``, so a setting has one name in
 the file, on the command line and here.
 """
 
@@ -16,11 +16,11 @@ from arneb.settings.table import ConfigInvalid
 from arneb_core.api.json_text import InvalidJson, parse_json
 
 BODY_BYTES_MAX: Final = 16 * 1024
-"""The whole table takes a few hundred bytes."""
+"""The largest body; the whole table takes a few hundred bytes."""
 
 
 def alarm_routes(alarms: Alarms) -> list[RuledRoute]:
-    """``GET`` and ``PUT`` of ``/api/alarms``."""
+    """Return the routes ``GET`` and ``PUT`` of ``/api/alarms``."""
 
     async def show(request: Request) -> Response:
         return JSONResponse(asdict(alarms.statistics))

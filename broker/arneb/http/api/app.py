@@ -1,7 +1,7 @@
-"""The HTTP application: which path answers what.
+"""The HTTP application: Arneb's own paths and their handlers.
 
-It is plain ASGI with Starlette's routing, so it can be served, mounted or tested by
-anything that speaks ASGI; it knows no socket.
+The rule: it is plain ASGI with Starlette's routing and knows no socket, so anything that speaks
+ASGI can serve, mount or test it.
 """
 
 import json
@@ -33,9 +33,9 @@ def http_app(
     metrics: Metrics | None = None,
     is_ready: Callable[[], bool] = lambda: True,
 ) -> Starlette:
-    """The application over ``core``, over ``alarms`` if somebody watches for them, over
-    ``watchdog`` if it is on, with ``more`` routes and with ``metrics``, else those of the core.
-    ``is_ready``: may clients be sent here?"""
+    """Return the application of ``core``, of ``alarms`` if they are watched and ``watchdog`` if it
+    is on, with ``more`` routes and ``metrics``, by default the core's. ``is_ready`` tells whether
+    clients may be sent here."""
     metrics = metrics or Metrics(core, alarms)
     return Starlette(
         routes=[
@@ -53,7 +53,7 @@ def http_app(
 
 def _healthz(core: ObservedCore) -> Endpoint:
     async def healthz(request: Request) -> Response:
-        # A full disk is no reason to be restarted: consumers go on, and so make room.
+        # A full disk is no reason for a restart: consumers go on, and so make room.
         return JSONResponse({"status": "ok", "store": "full" if core.statistics().full else "ok"})
 
     return healthz
@@ -61,7 +61,7 @@ def _healthz(core: ObservedCore) -> Endpoint:
 
 def _readyz(is_ready: Callable[[], bool]) -> Endpoint:
     async def readyz(request: Request) -> Response:
-        # An alarm is no reason to be taken away from those who drain the queues.
+        # An alarm is no reason to keep away the consumers that drain the queues.
         ready = is_ready()
         return JSONResponse({"status": "ready" if ready else "not ready"}, 200 if ready else 503)
 
@@ -81,7 +81,7 @@ def _topics(core: Core) -> Endpoint:
 
 
 async def refuse(request: Request, error: Exception) -> Response:
-    """Say as JSON why no route answers."""
+    """Answer as JSON why no route answers."""
     assert isinstance(error, HTTPException)
     return JSONResponse(
         {"reason": f"{error.detail}: {request.method} {request.url.path}"},

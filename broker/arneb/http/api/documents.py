@@ -1,4 +1,4 @@
-"""Documents: statistics as the plain JSON values that leave the process.
+"""Documents: statistics as JSON values.
 
 The rule: field names are the statistics' own, so a figure has one name in the code, in
 ``/api/topics`` and on the screen; only a position changes, to ``ledger:entry``.
@@ -13,7 +13,7 @@ Document = dict[str, Any]
 
 
 def topic_document(topic: TopicStatistics) -> Document:
-    """One topic and its subscriptions."""
+    """Return one topic and its subscriptions."""
     return {
         "name": topic.name,
         "durable": topic.durable,
@@ -31,7 +31,7 @@ def topic_document(topic: TopicStatistics) -> Document:
 
 
 def subscription_document(subscription: SubscriptionStatistics) -> Document:
-    """One subscription."""
+    """Return one subscription."""
     return {
         "name": subscription.name,
         "type": None if subscription.type is None else subscription.type.value,

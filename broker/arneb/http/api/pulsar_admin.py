@@ -1,6 +1,6 @@
-"""Pulsar's admin API on HTTP: carries calls to :mod:`arneb_pulsar.admin` and answers back.
+"""Pulsar's admin API on HTTP: passes calls to :mod:`arneb_pulsar.admin` and returns its answers.
 
-The rule: nothing is decided here but how large a call may be.
+The rule: nothing is decided here except how large a call may be.
 """
 
 from collections.abc import AsyncIterator
@@ -30,10 +30,10 @@ from arneb_pulsar.admin.exchange import AdminError, no_need, refusal
 from arneb_pulsar.services.context import BrokerContext
 
 METRICS_PATHS: Final = METRICS, METRICS + "/"
-"""Pulsar sends who asks for the first to the second, and what scrapes Pulsar asks for either."""
+"""Pulsar redirects the first to the second, and programs that scrape Pulsar use either."""
 
 BODY_BYTES_MAX: Final = 1024 * 1024
-"""Of a call; the largest document is a set of policies or a schema."""
+"""The largest body of a call; the largest document is a set of policies or a schema."""
 
 
 def pulsar_admin_app(
@@ -43,8 +43,8 @@ def pulsar_admin_app(
     *,
     open_metrics: bool = False,
 ) -> ASGIApp:
-    """The application over ``context``; figures are where Pulsar's are, too. Where clients must
-    prove who they are, so must administrators, and whoever reads figures unless they are open."""
+    """Return the application of ``context``, with metrics at Pulsar's path. Where clients must
+    authenticate, so must administrators, and readers of metrics unless these are open."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -53,8 +53,8 @@ def pulsar_admin_app(
         response = await _respond(context, Request(scope, receive))
         await response(scope, receive, send)
 
-    # Starlette sees to the life of the application, and to figures. Everything else goes to the
-    # API's own router, whatever stands in its path.
+    # Starlette handles the application's lifespan, and metrics. Every other path goes to the API's
+    # own router.
     pages = Pages(partial(_metrics, PulsarMetrics(context, core), core, alarms), CONTENT_TYPE)
     metrics = [RuledRoute(path, pages.answer, MONITORING) for path in METRICS_PATHS]
     served = Starlette(routes=metrics, exception_handlers={HTTPException: refuse})
@@ -70,7 +70,7 @@ def pulsar_admin_app(
 async def _metrics(
     pulsar: PulsarMetrics, core: ObservedCore, alarms: Alarms | None
 ) -> AsyncIterator[str]:
-    """Pulsar's metrics, and those of the engine."""
+    """Yield Pulsar's metrics, and the engine's."""
     short = None if alarms is None else alarms.statistics
     own = partial(broker_figures, core.statistics(), len(core.topics), short)
     yield await trio.to_thread.run_sync(own)
@@ -79,7 +79,7 @@ async def _metrics(
 
 
 class _Reasoned(Response):
-    """Says why in the line with the status, too."""
+    """A response with the reason also in its status line."""
 
     reason = ""
 
@@ -93,7 +93,7 @@ class _Reasoned(Response):
 
 
 async def _respond(context: BrokerContext, request: Request) -> Response:
-    # What is between the slashes may itself hold percent-encoded slashes.
+    # A path's segments may contain percent-encoded slashes.
     raw_path = request.scope.get("raw_path") or request.url.path.encode()
     body = bytearray()
     async for piece in request.stream():
@@ -103,7 +103,7 @@ async def _respond(context: BrokerContext, request: Request) -> Response:
             break
     else:
         path = raw_path.partition(b"?")[0].decode("latin-1")
-        # Of a parameter that comes more than once the first counts, as in Pulsar.
+        # Of a repeated parameter the first one counts, as in Pulsar.
         query = dict(reversed(request.query_params.multi_items()))
         host = request.headers.get("host", "localhost")
         hold = request.scope.get("extensions", {}).get(HOLD, no_need)
@@ -112,8 +112,8 @@ async def _respond(context: BrokerContext, request: Request) -> Response:
     kind = reply.kind if reply.body else None
     response = _Reasoned(reply.body, status_code=reply.status, media_type=kind)
     response.reason = reply.reason
-    # Java's client knows the properties of messages by the case of their header's letters only,
-    # which Starlette would change.
+    # Java's client recognises message properties only by their headers' exact case, which
+    # Starlette would change.
     response.raw_headers += [
         (name.encode("latin-1"), value.encode("latin-1")) for name, value in reply.headers
     ]

@@ -1,6 +1,6 @@
 """Turns over HTTP: what the watchdog has measured, while it is on.
 
-The rule: figures are read, never reset; who compares two instants takes differences.
+The rule: figures are read, never reset; clients that compare two instants take differences.
 """
 
 from dataclasses import asdict
@@ -13,7 +13,7 @@ from arneb.monitoring.turn_watchdog import BOUNDS_MS, TurnWatchdog
 
 
 def turn_routes(watchdog: TurnWatchdog) -> list[RuledRoute]:
-    """``GET /api/turns``."""
+    """Return the route ``GET /api/turns``."""
 
     async def show(request: Request) -> Response:
         return JSONResponse(

@@ -1,6 +1,7 @@
 """The routes of the metrics: ``/metrics``, ``/metrics/per-object`` and ``/metrics/detailed``.
 
-The rule: what many ask for at once is made once; what lists objects is sent as it is made.
+The rule: a summary requested by several clients at once is made once; a list of objects is sent
+while it is made.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
@@ -33,21 +34,21 @@ from arneb_core.access.errors import InvalidAccess
 from arneb_core.access.patterns import compiled
 
 BYTES_PER_OBJECT: Final = 200
-"""What an answer that lists objects holds of each while it is sent, the numbers of one family: of
-50,000 queues 9 MiB."""
+"""Memory for each listed object while an answer is sent, the numbers of one family: 9 MiB for
+50,000 queues."""
 
 PIECE_BYTES: Final = 64 * 1024
-"""Sent at once."""
+"""The bytes sent at once."""
 
 Expiries = Callable[[], Mapping[str, datetime]]
-"""By the names of listeners."""
+"""Returns when each listener's certificate expires, by listener name."""
 
 Make = Callable[[], AsyncGenerator[str, None]]
 
 
 class Metrics:
-    """The metrics of one broker; ``site``: RabbitMQ's too, where AMQP is served. ``per_object``:
-    ``/metrics`` lists objects."""
+    """The metrics of one broker, with RabbitMQ's where AMQP is served (``site``). With
+    ``per_object``, ``/metrics`` lists objects."""
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class Metrics:
         expiries: Expiries = dict,
         more: Callable[[], str] = str,
     ) -> None:
-        """``expiries``: when the certificates of listeners end. ``more``: of the node itself."""
+        """``expiries`` returns when certificates expire, ``more`` the node's own metrics."""
         self._more = more
         self._expiries = expiries
         self._core = core
@@ -75,7 +76,7 @@ class Metrics:
 
     @property
     def routes(self) -> list[RuledRoute]:
-        """What is served."""
+        """The routes of all pages."""
         return [
             RuledRoute(
                 "/metrics", self._objects if self._per_object else self._sums.answer, MONITORING
@@ -86,7 +87,7 @@ class Metrics:
         ]
 
     async def _summed(self, without: Collection[Family] = ()) -> AsyncIterator[str]:
-        """What there is one of, and sums but those of some families."""
+        """Yield the single figures, and the sums of all families but some."""
         topics = len(self._core.topics)
         short = None if self._alarms is None else self._alarms.statistics
         late = None if self._late is None else self._late.statistics
@@ -128,16 +129,16 @@ class Metrics:
 
 
 class Streamed(Response):
-    """An answer that is made while it is sent. ``held``: the bytes of what it is made of."""
+    """An answer that is made while it is sent; ``held`` is the bytes of its source."""
 
     def __init__(self, make: Make, held: int) -> None:
         super().__init__(media_type=CONTENT_TYPE)
-        del self.headers["content-length"]  # nobody knows
+        del self.headers["content-length"]  # unknown before the end
         self._make = make
         self._held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it piece by piece, as fast as the client reads."""
+        """Send the answer piece by piece, as fast as the client reads."""
         async with aclosing(self._make()) as parts:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             gathered, size = list[str](), 0
@@ -156,8 +157,8 @@ class Streamed(Response):
 
 
 def _families(request: Request) -> list[Family]:
-    """Those that the query names, each once; one that is not known here has nothing to say. As in
-    RabbitMQ, who asks for nothing gets nothing."""
+    """Return the families that the query names, each once, without unknown ones. As in RabbitMQ, a
+    query that names none gets none."""
     named = dict.fromkeys(request.query_params.getlist("family"))
     return [BY_NAME[name] for name in named if name in BY_NAME]
 
@@ -174,7 +175,7 @@ def _chosen(request: Request) -> Chosen:
 
 
 def metrics_app(metrics: Metrics) -> Starlette:
-    """The application of a port that serves metrics and nothing else."""
+    """Return the application of a port that serves only metrics."""
     return Starlette(routes=metrics.routes, exception_handlers={HTTPException: _refuse})
 
 

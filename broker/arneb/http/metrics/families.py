@@ -1,8 +1,8 @@
 """Families: RabbitMQ's metrics, grouped as its Prometheus plugin groups them.
 
-The rule: names, help texts and labels are those of RabbitMQ 3.13, so that its dashboards and
-alerts work unchanged; a family of it that says nothing about Arneb (Erlang, Raft, Mnesia, the
-message store) is left out. A row of an object has its values in the order of the family's metrics.
+The rule: names, help texts and labels are RabbitMQ 3.13's, so that its dashboards and alerts work
+unchanged; families that mean nothing in Arneb (Erlang, Raft, Mnesia, the message store) are left
+out. An object's row has its values in the order of the family's metrics.
 
 Source: ``prometheus_rabbitmq_core_metrics_collector.erl`` and its documentation.
 """
@@ -16,11 +16,11 @@ from arneb.metrics.text import Metric
 PREFIX: Final = "rabbitmq_"
 DETAILED_PREFIX: Final = "rabbitmq_detailed_"
 CLUSTER_PREFIX: Final = "rabbitmq_cluster_"
-"""Before what is the same on each node."""
+"""The prefix of metrics that are the same on each node."""
 
 
 class Of(Enum):
-    """What the rows of a family are of."""
+    """The kind of object that a family's rows describe."""
 
     NODE = "node"
     QUEUES = "queues"
@@ -32,17 +32,17 @@ class Of(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Metrics that stand together in a row."""
+    """Metrics that form one row."""
 
     name: str
     of: Of
     metrics: tuple[Metric, ...]
     is_summed: bool = True
-    """The sums over all rows are on the page that sums up."""
+    """Whether the summary page has the sums over all rows."""
     in_detail_only: bool = False
-    """Not on the page of all objects."""
+    """Whether the page of all objects leaves the family out."""
     prefix: str = ""
-    """In place of the page's."""
+    """A prefix that replaces the page's."""
 
 
 CHURN: Final = Family(

@@ -1,8 +1,8 @@
-"""The node's part of RabbitMQ's metrics: what there is one of, and sums over all objects.
+"""The node's part of RabbitMQ's metrics: single figures, and sums over all objects.
 
-The rule: every series is there from the start, with 0: dashboards add several of them up, and one
-that is missing would empty the sum. A counter over all channels or connections is taken from who
-counts for all of them, so that it does not fall when one is closed, as RabbitMQ's does.
+The rule: every series exists from the start, with 0: dashboards add several, and a missing one
+would empty the sum. As in RabbitMQ, a counter over all channels or connections is counted for the
+whole node, so that it does not fall when one of them closes.
 """
 
 import os
@@ -38,10 +38,10 @@ from arneb_core.api.limits import Departure
 
 AMQP: Final = "amqp091"
 HTTP: Final = "http"
-"""Protocols in RabbitMQ's words."""
+"""RabbitMQ's names of protocols."""
 
 ENDPOINT: Final = "aggregated"
-"""What newer dashboards look for in the identity of a node."""
+"""The endpoint that newer dashboards expect in a node's identity."""
 
 TYPES: Final[Mapping[QueueType, str]] = {
     QueueType.CLASSIC: "rabbit_classic_queue",
@@ -105,10 +105,10 @@ ALL_DELIVERED: Final = Metric(
 )
 
 DYING: Final = (QueueType.CLASSIC, QueueType.QUORUM)
-"""Nothing dies in a stream."""
+"""The queue types with dead letters; a stream has none."""
 
 STRATEGIES: Final = {"at_most_once": True, "disabled": False}
-"""With a dead letter exchange, in one commit; and without one."""
+"""The strategies, and whether the queue has a dead letter exchange."""
 
 DEPARTED: Final = {
     Departure.EXPIRED: "Total number of messages dead-lettered due to message TTL exceeded",
@@ -135,7 +135,7 @@ ATTEMPTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
-    """What a page is made of, gathered at about one instant."""
+    """The figures of a page, gathered at about one instant."""
 
     totals: tuple[int, ...]
     """Connections, channels, consumers, queues."""
@@ -144,11 +144,11 @@ class NodeFigures:
     summed: tuple[tuple[Family, Values], ...]
     """The sums of families."""
     departed: Counter[tuple[str, Departure, bool]]
-    """Messages that left queues that there are without an acknowledgement."""
+    """Messages that left existing queues without an acknowledgement."""
 
 
 def values_of(site: Site, family: Family) -> Values:
-    """The one row of a family of the node."""
+    """Return the only row of a family that describes the node."""
     alarms = site.alarms.statistics
     match family:
         case families.CHURN:
@@ -167,10 +167,10 @@ def values_of(site: Site, family: Family) -> Values:
 
 
 class NodeCollector(Collector):
-    """One page's part of what there is one of, as families of the library."""
+    """The single figures of one page, as families of the library."""
 
     def __init__(self, site: Site, figures: NodeFigures, library: str) -> None:
-        """``library``: the version of the one that writes the page."""
+        """``library`` is the version of the library that writes the page."""
         self._site = site
         self._figures = figures
         self._library = library
@@ -180,7 +180,7 @@ class NodeCollector(Collector):
         return f"<NodeCollector of {self._site.node}>"
 
     def collect(self) -> Iterator[LibraryMetric]:
-        """All of them."""
+        """Yield all families."""
         site, figures = self._site, self._figures
         yield from _infos(site, self._library)
         yield from _alarms(site)
@@ -222,8 +222,8 @@ class NodeCollector(Collector):
         yield _by_labels(ALL_DELIVERED, labels, samples)
 
     def _departed(self) -> Iterator[LibraryMetric]:
-        """By the type of queue, the strategy (a queue without a dead letter exchange has none) and
-        the reason."""
+        """Yield the dead letters by queue type, strategy (``disabled`` without a dead letter
+        exchange) and reason."""
         departed = self._traffic.departed + self._figures.departed
         for reason, help_ in DEPARTED.items():
             name = f"messages_dead_lettered_{reason.value}_total"
@@ -237,7 +237,7 @@ class NodeCollector(Collector):
 
 
 def summed_of_channels(traffic: VhostTraffic) -> tuple[tuple[Family, Values], ...]:
-    """The sums over all channels that there are and were."""
+    """Return the sums over all present and past channels."""
     everything = Consumed()
     for each in traffic.by_type.values():
         everything.add(each)

@@ -1,8 +1,8 @@
-"""Pages of RabbitMQ's metrics: sums, all objects, and chosen families of some.
+"""Pages of RabbitMQ's metrics: sums, all objects, and chosen families of some objects.
 
-The rule: the sums are for whoever scrapes each few seconds, however many objects there are. What
-lists objects is made while it is sent, from columns of numbers that were taken before, so that
-50,000 queues need some MiB and hold nobody up.
+The rule: the sums may be scraped every few seconds, however many objects there are. A list of
+objects is made while it is sent, from columns of numbers gathered before, so that 50,000 queues
+need some MiB and hold nobody up.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ from arneb_amqp.topology.topology import Vhost
 from arneb_core.api.limits import Departure
 
 ROWS_PER_TURN: Final = 50
-"""About a millisecond."""
+"""Rows made between two checkpoints: about a millisecond."""
 
 Row = TypeVar("Row")
 Pause = Callable[[], Awaitable[None]]
@@ -45,12 +45,12 @@ Pause = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which objects a page is of."""
+    """The objects that a page shows."""
 
     vhosts: frozenset[str] | None = None
-    """None: of all."""
+    """The vhosts; None: all."""
     names: Callable[[str], bool] | None = None
-    """Of queues and exchanges those whose name this says; None: all."""
+    """Selects queues and exchanges by name; None: all."""
 
     def has_vhost(self, vhost: str) -> bool:
         """Is it one of them?"""
@@ -75,7 +75,7 @@ class RabbitPages:
         return f"<RabbitPages of {self._site.node}>"
 
     async def sums(self, without: Collection[Family] = ()) -> str:
-        """What there is one of, and the sums over everything but those of some families."""
+        """Return the single figures, and the sums of all families but some."""
         figures = await self._figures(without)
         library = await trio.to_thread.run_sync(library_version)
         collector = NodeCollector(self._site, figures, library)
@@ -84,7 +84,7 @@ class RabbitPages:
     async def objects(
         self, chosen: Chosen, wanted: Sequence[Family], prefix: str = PREFIX
     ) -> AsyncIterator[str]:
-        """Families, object by object."""
+        """Yield families, object by object."""
         for family in wanted:
             columns = Columns(family.metrics)
             await self._fill(columns, family, chosen)

@@ -1,6 +1,6 @@
 """Rows: the values of one object for each family of RabbitMQ's metrics.
 
-The rule: in the order of the family's metrics, and read at this instant.
+The rule: values are in the order of the family's metrics, and read at the same instant.
 """
 
 from collections.abc import Callable, Mapping
@@ -49,7 +49,7 @@ def _queue(queue: Queue) -> Values:
 
 
 def of_consumed(each: Consumed) -> Values:
-    """What consumers have had."""
+    """Return the row of what consumers have received."""
     return (
         each.got, each.got_no_ack, each.delivered, each.delivered_no_ack, each.redelivered,
         each.acknowledged, each.got_nothing,
@@ -85,7 +85,7 @@ OF_CONNECTIONS: Final[Mapping[Family, Callable[[ConnectionStatistics], Values]]]
 
 
 def of_exchange(family: Family, vhost: Vhost, exchange: Exchange) -> Values:
-    """The row of an exchange."""
+    """Return the row of an exchange."""
     if family is families.EXCHANGE:
         return (vhost.router.traffic.exchanges[exchange.name].published_in,)
     if family is families.EXCHANGE_BINDINGS:
@@ -94,32 +94,32 @@ def of_exchange(family: Family, vhost: Vhost, exchange: Exchange) -> Values:
 
 
 def queue_labels(queue: Queue) -> str:
-    """What a queue's samples say of which it is."""
+    """Return the labels of a queue."""
     return labelled(vhost=queue.vhost, queue=shown(queue.name))
 
 
 def exchange_labels(family: Family, vhost: Vhost, exchange: Exchange) -> str:
-    """The same of an exchange."""
+    """Return the labels of an exchange."""
     if family is families.EXCHANGE:
         return labelled(vhost=vhost.name, exchange=shown(exchange.name))
     return labelled(vhost=vhost.name, exchange=shown(exchange.name), type=exchange.type)
 
 
 def channel_labels(channel: Channel) -> str:
-    """The same of a channel: its name, where RabbitMQ has an Erlang process."""
+    """Return the label of a channel: its name, where RabbitMQ has an Erlang process."""
     return labelled(channel=f"{channel[0].name} ({channel[1].number})")
 
 
 def connection_labels(connection: ConnectionStatistics) -> str:
-    """The same of a connection."""
+    """Return the label of a connection."""
     return labelled(connection=connection.name)
 
 
 def shown(name: str) -> str:
-    """A name without octets that are no text."""
+    """Return a name with octets that are not UTF-8 replaced."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def vhost_labels(vhost: Vhost) -> str:
-    """The same of a vhost."""
+    """Return the label of a vhost."""
     return labelled(vhost=vhost.name)

@@ -1,6 +1,6 @@
 """Statistics of all topics, some at a time.
 
-The rule: whoever lists topics leaves others their turns.
+The rule: listing topics yields to other tasks.
 """
 
 from collections.abc import AsyncIterator
@@ -12,15 +12,14 @@ from arneb_core.api.core import Core
 from arneb_core.api.statistics import TopicStatistics
 
 ROWS_PER_TURN: Final = 50
-"""Topics and subscriptions looked at between two checkpoints: about a millisecond in which nobody
-is served."""
+"""Topics and subscriptions visited between two checkpoints: about a millisecond."""
 
 
 async def topic_statistics(core: Core) -> AsyncIterator[TopicStatistics]:
-    """The statistics of every topic, in the order of their names."""
+    """Yield the statistics of every topic, by name."""
     rows = 0
     for name in sorted(core.topics):
-        # A topic may go while we were at a checkpoint.
+        # A topic may be deleted during a checkpoint.
         if topic := core.topics.get(name):
             found = topic.statistics()
             yield found

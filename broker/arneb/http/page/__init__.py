@@ -1,4 +1,4 @@
-"""The management page: files that a browser gets, and nothing that is made for it.
+"""The management page: static files for a browser.
 
-The rule: all that moves on it comes from the management API.
+The rule: all data on the page comes from the management API.
 """

@@ -1,8 +1,7 @@
-"""The files of the management page, as they lie in the package.
+"""The files of the management page, as shipped in the package.
 
-The rule: they say nothing of this broker, so everybody gets them; nothing is loaded from anywhere
-else, nothing in them is run that does not stand in a file of ours, and no other site shows them in
-a frame.
+The rule: the files contain nothing of this broker, so everybody may get them. The page loads
+nothing from elsewhere, runs only scripts in our files, and cannot be framed by another site.
 """
 
 import gzip
@@ -27,7 +26,7 @@ KINDS: Final[Mapping[str, str]] = {
     "svg": "image/svg+xml",
     "txt": "text/plain; charset=utf-8",
 }
-"""What files there are, by the end of their names; others are not handed out."""
+"""The content types by file name extension; other files are not served."""
 
 POLICY: Final = (
     "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; "
@@ -43,7 +42,7 @@ SECURITY: Final[Mapping[str, str]] = {
 }
 
 ALWAYS_ASKED: Final = "no-cache"
-"""A browser asks each time whether its copy is still right, so no page mixes two versions."""
+"""A browser checks each time whether its copy is current, so that no page mixes two versions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +53,10 @@ class PageFile:
     data: bytes
     packed: bytes
     tag: str
-    """Of what it holds."""
+    """The entity tag of the content."""
 
     def headers(self, *, packed: bool) -> dict[str, str]:
-        """What is said about it."""
+        """Return the headers of an answer with this file."""
         found = {
             **SECURITY,
             "content-type": self.kind,
@@ -69,7 +68,7 @@ class PageFile:
 
 
 def read_files() -> Mapping[str, PageFile]:
-    """All of them by their paths."""
+    """Return all files by path."""
     found: dict[str, PageFile] = {}
     folders = [("", files(__package__).joinpath(FOLDER))]
     while folders:
@@ -89,7 +88,7 @@ def _file(kind: str, data: bytes) -> PageFile:
 
 
 class PageFiles:
-    """The files before another application."""
+    """Serves the files, and passes other requests to another application."""
 
     def __init__(self, behind: ASGIApp) -> None:
         self._behind = behind
@@ -124,7 +123,7 @@ class PageFiles:
         await send({"type": "http.response.body", "body": data})
 
     async def _all(self) -> Mapping[str, PageFile]:
-        """Read and packed once, when somebody looks for the first time."""
+        """Return all files, read and compressed once, at the first request."""
         async with self._reading:
             if self._files is None:
                 self._files = await trio.to_thread.run_sync(read_files)

@@ -1,7 +1,7 @@
 """Routing over HTTP: which node answers a request, and whether it may.
 
-The rule: a node says nothing that it does not know itself.
+The rule: a node answers only from what it knows itself.
 
-Read in this order: ``targets`` (what a path is about), ``routed`` (who has it), ``asked`` (a
-request passed on); ``leased`` and ``caught_up`` hold an answer back until it may be given.
+Read in this order: ``targets`` (what a path is about), ``routed`` (which node has it), ``asked``
+(a request passed on); ``leased`` and ``caught_up`` delay an answer until it may be given.
 """

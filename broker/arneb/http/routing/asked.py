@@ -1,7 +1,7 @@
 """Asked requests: one request is passed on to another node, and its answer back.
 
-The rule: request and answer go on as they are, but for what belongs to one connection only (RFC
-9110, 7.6.1). An answer is written piece by piece as it comes, so that none is held here.
+The rule: request and answer are passed on unchanged, except for headers of one connection (RFC
+9110, 7.6.1). An answer is written piece by piece as it arrives, so that none is held here.
 """
 
 from collections.abc import Awaitable, Callable
@@ -28,35 +28,35 @@ OF_ONE_CONNECTION: Final = frozenset(
         b"upgrade", b"expect", b"content-length", b"proxy-authorization", b"proxy-authenticate",
     }
 )  # fmt: skip
-"""What is said anew on each connection."""
+"""The headers that belong to one connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who sends a request, and how it came."""
+    """The sender of a request, and how the request came."""
 
     address: str
     port: int
     scheme: str
     vouched: str = ""
-    """Who it is, if this node has found that out."""
+    """The sender's identity, if this node has authenticated it."""
 
 
 Ask = Callable[[str, NodeAddresses, Asker], Awaitable[trio.abc.Stream]]
-"""Has another node take a request of a namespace, on a stream of its own. Raises
+"""Opens a stream to another node for one request about a namespace. Raises
 :class:`~arneb_core.api.placement.NotServed`."""
 
 
 def asker_of(scope: Scope) -> Asker:
-    """Who sends a request."""
+    """Return the sender of a request."""
     address, port = scope.get("client") or ("", 0)
     vouched = scope.get("extensions", {}).get(VOUCHED, "")
     return Asker(address, port, scope.get("scheme", "http"), vouched)
 
 
 async def pass_on(stream: trio.abc.Stream, scope: Scope, body: bytes, send: Send) -> bool:
-    """Ask on ``stream``, which is closed then; whether an answer has begun. One that breaks off is
-    broken off here too."""
+    """Pass the request on by ``stream``, then close it; return whether an answer has begun. An
+    answer that breaks off is broken off here too."""
     wire = h11.Connection(h11.CLIENT, max_incomplete_event_size=HEAD_BYTES_MAX)
     has_begun = False
     async with stream:
@@ -83,7 +83,7 @@ async def pass_on(stream: trio.abc.Stream, scope: Scope, body: bytes, send: Send
 
 
 class BrokenOff(trio.BrokenResourceError):
-    """An answer of another node has no end, as when its node is killed; nor has the client's."""
+    """Another node's answer broke off, as when the node is killed; the client's breaks off too."""
 
 
 def _broken(has_begun: bool) -> bool:
@@ -111,13 +111,13 @@ def _head(scope: Scope, body: bytes) -> h11.Request:
 
 async def _begin(answer: h11.Response, send: Send) -> None:
     headers = _passed(answer.headers)
-    # How long it is, is said again: to HEAD it is the answer.
+    # Keep the length: for HEAD it is part of the answer.
     headers += [each for each in answer.headers if each[0] == b"content-length"]
     await send({"type": "http.response.start", "status": answer.status_code, "headers": headers})
 
 
 def _passed(headers: object) -> list[tuple[bytes, bytes]]:
-    """Those that go on: not what belongs to one connection, nor what is named as such."""
+    """Return the headers to pass on: all but those of one connection, named by us or by them."""
     known = [(bytes(name).lower(), bytes(value)) for name, value in headers]  # type: ignore[attr-defined]
     named = {
         each.strip().lower()

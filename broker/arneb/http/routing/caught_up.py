@@ -1,8 +1,8 @@
-"""Caught up: what is granted to users is handled when all users are known who were made before.
+"""Caught up: a request to grant rights is handled once all users made before it are known.
 
-The rule: whoever was told that a user was made may say at once what that user may do, wherever it
-is said; so it is with a tenant and its namespaces. A broker that has its users from elsewhere asks
-for them first; all other requests do not wait.
+The rule: a client that was told that a user was made may grant rights to that user at once, through
+any node; likewise for a tenant and its namespaces. A broker that copies its users catches up first;
+no other request waits.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,18 +14,18 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from arneb.http.routing.routed import path_of, unavailable
 
 WAIT_S: Final = 5.0
-"""It takes two round trips where the topic that users are in answers."""
+"""The longest wait; two round trips are enough while the users' topic answers."""
 
 PATHS: Final = tuple(
     f"/api/{each}" for each in ("permissions/", "topic-permissions/", "definitions")
 )
 PULSAR_PATHS: Final = ("/admin/v2/namespaces/",)
-"""Of Pulsar's admin API: a namespace needs its tenant, and what is said of one may name a group."""
+"""Paths of Pulsar's admin API that wait: a namespace needs its tenant, and may name a group."""
 READING: Final = ("GET", "HEAD", "OPTIONS")
 
 
 class UsersUnknown(Exception):
-    """Whoever has the users is not followed here any more; the text is for the operator."""
+    """The shard that has the users is no longer followed here; the text is for the operator."""
 
 
 class CaughtUp:
@@ -37,7 +37,7 @@ class CaughtUp:
         catch_up: Callable[[], Awaitable[None]],
         paths: tuple[str, ...] = PATHS,
     ) -> None:
-        """``paths``: what those begin with that wait."""
+        """``paths`` are the prefixes of the paths that wait."""
         self._inside = inside
         self._paths = paths
         self._catch_up = catch_up
@@ -46,7 +46,7 @@ class CaughtUp:
         return f"<CaughtUp {self._inside!r}>"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI has it."""
+        """Answer a request."""
         if (
             scope["type"] == "http"
             and scope["method"] not in READING

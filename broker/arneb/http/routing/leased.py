@@ -1,8 +1,8 @@
-"""Leased answers: what a broker says of its queues is said only while it may.
+"""Leased answers: a broker answers about its queues only while it holds the lease.
 
-The rule: the lease is looked at before a request is handled, and again before each piece of the
-answer. A request waits a little for it; an answer that has begun is broken off. How the node itself
-does is said at any time.
+The rule: the lease is checked before a request is handled, and again before each piece of the
+answer. A request waits a little for it; an answer that has begun is broken off. Requests about the
+node itself are answered at any time.
 """
 
 from collections.abc import Collection, Mapping
@@ -15,18 +15,18 @@ from arneb.http.routing.routed import UNHEARD, path_of, unavailable
 from arneb_core.api.lease import Lease
 
 WAIT_S: Final = 2.0
-"""As long as a request waits for a leader."""
+"""How long a request waits for the lease: as long as for a leader."""
 
 
 class LeaseEnded(Exception):
-    """An answer that had begun must not be said to its end."""
+    """The lease ended after an answer had begun; the rest must not be sent."""
 
 
 class Leased:
     """An application of a broker that may have been superseded."""
 
     def __init__(self, inside: ASGIApp, lease: Lease, own_paths: Collection[str] = ()) -> None:
-        """``own_paths`` are about the node."""
+        """``own_paths`` are about the node itself."""
         self._inside = inside
         self._lease = lease
         self._own_paths = frozenset(own_paths)
@@ -35,7 +35,7 @@ class Leased:
         return f"<Leased {self._inside!r} by {self._lease!r}>"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI has it."""
+        """Answer a request while the lease is held."""
         lease = self._lease
         if scope["type"] != "http" or path_of(scope) in self._own_paths:
             await self._inside(scope, receive, send)

@@ -1,10 +1,9 @@
-"""Routed requests: what belongs to a namespace that another node serves is asked of that node, or
-the caller is sent there.
+"""Routed requests: a request about a namespace that another node serves is passed on or redirected.
 
-The rule: nobody hears from a node what it does not know itself. What concerns this node alone is
-answered here; callers that follow redirects and keep their proof on the way are redirected, as by
-a broker of Pulsar's; all others, browsers among them, get the other node's answer as it is. While
-nobody serves it, that is the answer.
+The rule: a node answers only from what it knows itself. Requests about this node are answered here.
+Clients that follow redirects and keep their credentials are redirected, as by a Pulsar broker; all
+others, browsers included, get the other node's answer unchanged. While no node serves the
+namespace, the answer says so.
 """
 
 import json
@@ -27,7 +26,7 @@ from arneb_core.api.placement import (
 )
 
 WAIT_S: Final = 2.0
-"""How long a request waits while nobody leads: scripts come again, people look elsewhere."""
+"""How long a request waits while nobody leads; then scripts try again, people go elsewhere."""
 
 NOBODY: Final = "no node leads this namespace at the moment"
 UNHEARD: Final = "the replicated log does not answer at the moment"
@@ -36,11 +35,11 @@ RETRY_AFTER_S: Final = 1
 EVERYTHING_ELSE: Final = "*"
 
 NAMESPACE: Final = "arneb.namespace"
-"""Where a request's scope says which namespace it is about."""
+"""The key of a request's scope that holds its namespace."""
 
 
 class Way(Enum):
-    """What becomes of a request whose namespace is served elsewhere."""
+    """How to treat a request whose namespace is served elsewhere."""
 
     OWN = "answered here all the same"
     SENT = "redirected"
@@ -56,7 +55,7 @@ class Target:
 
 
 class Routed:
-    """An application of a node that serves a part of everything."""
+    """The application of a node that serves some of the namespaces."""
 
     def __init__(
         self,
@@ -67,7 +66,7 @@ class Routed:
         ask: Ask,
     ) -> None:
         """``own`` answers what is served here. ``target_of`` tells what a path is about, and
-        ``address_of`` where a node is told to answer such requests."""
+        ``address_of`` the address at which a node answers such requests."""
         self._own = own
         self._placements = placements
         self._target_of = target_of
@@ -78,7 +77,7 @@ class Routed:
         return f"<Routed over {self._own!r}>"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI has it."""
+        """Answer, pass on or redirect a request."""
         if scope["type"] != "http":
             await self._own(scope, receive, send)
             return
@@ -118,7 +117,7 @@ class Routed:
 
 
 def path_of(scope: Scope) -> str:
-    """The path as it was asked for, percent-encoded."""
+    """Return the path as requested, percent-encoded."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     return raw.partition(b"?")[0].decode("latin-1")
 
