@@ -1,9 +1,9 @@
-"""Asking shards: what a client of Pulsar's asks before it uses a topic, of whichever shard has it.
+"""Asking shards: a Pulsar client's questions before it uses a topic, sent to the topic's shard.
 
-The rule: a client asks on one connection about all namespaces, and each question goes to its
-shard's broker, which judges it by the client's own proof; answers go back as they are. Which broker
-it was the client need not know. What a broker that has gone leaves unanswered is answered here: it
-is to be asked again. Nothing is waited for, and no socket is known here.
+The rule: a client asks about all namespaces on one connection; each question goes to its shard's
+broker, which checks the client's own credentials, and the answer goes back unchanged. The client
+need not know which broker answered. Questions that a lost broker leaves unanswered are answered
+here, as to be retried. Pure: nothing waits, and no socket is used.
 """
 
 from collections.abc import Callable
@@ -17,12 +17,12 @@ from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand
 
 SHARD_DOMAIN: Final = ".shard.arneb"
-"""What names of shards end in, as brokers: nobody resolves them."""
+"""The domain of the host names that stand for shards' brokers; nobody resolves them."""
 
 SHARD_PORT: Final = 6650
 
 PENDING_MAX: Final = 10_000
-"""Questions of one client to one shard that are not answered; clients ask 1,000 at a time."""
+"""The most unanswered questions of one client to one shard; clients ask 1,000 at a time."""
 
 Failed = Callable[[int, pb.ServerError, str], bytes]
 
@@ -35,18 +35,18 @@ FAILURES: Final[dict[str, Failed]] = {
     "getSchema": commands.schema_failed,
     "getOrCreateSchema": commands.schema_not_attached,
 }
-"""How a question is answered that is to be asked again; others by an error."""
+"""How to answer that a question should be retried, by its kind; others get an error."""
 
 
 def url_of_shard(shard: str, *, by_tls: bool) -> str:
-    """The broker of a shard as clients are told it: they come to it through the node that they
-    reached, and say its name there. In hexadecimal, since not every name is one of a host."""
+    """Return the URL that clients get for a shard's broker: they connect through the node that they
+    reached, and name it there. The name is in hexadecimal, as not every name can be a host."""
     scheme = "pulsar+ssl" if by_tls else "pulsar"
     return f"{scheme}://s{shard.encode().hex()}{SHARD_DOMAIN}:{SHARD_PORT}"
 
 
 def shard_at(address: str) -> str:
-    """The shard whose broker is at ``host:port``; empty: it is none."""
+    """Return the shard whose broker is at ``host:port``; empty if it is none."""
     host = address.rpartition(":")[0]
     if not host.endswith(SHARD_DOMAIN) or not host.startswith("s"):
         return ""
@@ -58,13 +58,13 @@ def shard_at(address: str) -> str:
 
 @dataclass(slots=True)
 class _Side:
-    """What there is of one shard's broker."""
+    """The state of the connection to one shard's broker."""
 
     frames: FrameReader = field(default_factory=FrameReader)
     pending: dict[int, str] = field(default_factory=dict)
-    """Questions that are not answered, by their ids: the fields that they are."""
+    """The kinds of unanswered questions, by id."""
     held: list[bytes] = field(default_factory=list)
-    """Questions that wait for it to have let the client in."""
+    """Questions that wait until the broker has admitted the client."""
     said_hello: bool = False
 
 
@@ -72,8 +72,8 @@ class AskingShards:
     """One client that asks."""
 
     def __init__(self, shard_of: Callable[[str], str], first: str, hello: bytes) -> None:
-        """``shard_of``: that of a namespace. ``first``: whose broker all else goes to. ``hello``:
-        the frame by which the client has introduced itself."""
+        """``shard_of`` returns a namespace's shard, ``first`` is the shard for everything else, and
+        ``hello`` is the client's CONNECT frame."""
         self._shard_of = shard_of
         self._first = first
         self.hello = hello
@@ -85,11 +85,11 @@ class AskingShards:
         return f"<AskingShards of {', '.join(self._sides) or 'none'}>"
 
     def opened(self, shard: str) -> None:
-        """Its broker has been sent the hello."""
+        """Note that a shard's broker has been sent the hello."""
         self._sides[shard] = _Side()
 
     def from_client(self, data: bytes) -> list[tuple[str, bytes]]:
-        """What goes to which shard's broker. Raises :class:`FrameError` and
+        """Return what goes to which shard's broker. Raises :class:`FrameError` and
         :class:`CommandError`."""
         found = [
             (self._shard_for(command), payload_frame(command, body))
@@ -104,8 +104,8 @@ class AskingShards:
         ]
 
     def ask(self, shard: str, frame: bytes) -> bytes:
-        """A question is for a broker that was opened; what is to be sent there now. Raises
-        :class:`CommandError` for too many that are not answered."""
+        """Take a question for an opened broker; return what to send there now. Raises
+        :class:`CommandError` for too many unanswered ones."""
         side, command = self._sides[shard], _command_in(frame)
         name = commands.FIELD_OF[command.type]
         if name in TOPIC_FIELDS or name in NAMESPACE_FIELDS:
@@ -118,7 +118,7 @@ class AskingShards:
         return b""
 
     def from_shard(self, shard: str, data: bytes) -> tuple[bytes, bytes]:
-        """What goes on to the client, and what is answered to the broker. Raises
+        """Return what to pass on to the client, and what to answer the broker. Raises
         :class:`FrameError` and :class:`CommandError`."""
         side = self._sides[shard]
         told, answered = [], []
@@ -142,7 +142,7 @@ class AskingShards:
         return b"".join(told), b"".join(answered)
 
     def ended(self, shard: str, why: str) -> bytes:
-        """A broker says no more: what the client hears of what it had asked there."""
+        """Note that a broker is gone; return the answers to the questions it left unanswered."""
         side = self._sides.pop(shard, None)
         self._watchers = {key: each for key, each in self._watchers.items() if each != shard}
         if side is None:
@@ -153,7 +153,7 @@ class AskingShards:
         )
 
     def _shard_for(self, data: bytes) -> str | None:
-        """Whose question it is; None: everybody is to hear it."""
+        """Return the shard that a command is for; None: every shard."""
         command = commands.parse_command(data)
         name = commands.FIELD_OF[command.type]
         said = getattr(command, name)
@@ -175,14 +175,14 @@ def _command_in(frame: bytes) -> BaseCommand:
 
 
 def _namespace_of(topic: str) -> str:
-    """Of what a client calls a topic: complete, or short for one of the default namespace."""
+    """Return the namespace of a topic's name, complete or short for the default namespace."""
     parts = topic.rpartition("://")[2].split("/")
     return "/".join(parts[:2]) if len(parts) > 2 else "public/default"
 
 
 def connect_in(data: bytes) -> tuple[bytes, pb.CommandConnect] | None:
-    """The frame by which a client introduces itself, and what it says; None: there is more to come.
-    Raises :class:`FrameError` and :class:`CommandError`."""
+    """Return a client's CONNECT frame and command; None if it is incomplete. Raises
+    :class:`FrameError` and :class:`CommandError`."""
     frames = FrameReader()
     found, bodies = frames.receive(data)
     if frames.error is not None:

@@ -1,9 +1,9 @@
-"""Copied tenants: what Pulsar's administrators have said of no namespace, at the broker of another
-shard than the first: tenants, clusters, resource groups, and settings that were changed.
+"""Copied tenants: Pulsar's tenants, clusters, resource groups and changed settings, which belong to
+no namespace, at the broker of a shard other than the first.
 
-The rule: the first shard's leader alone changes them. What is copied is what this node's directory
-of the first shard has: before anybody is let in, whenever that changes, and before a namespace is
-made, so that a tenant that was made once is there for namespaces in any shard.
+The rule: only the first shard's leader changes them. They are copied from this node's directory of
+the first shard: before any client is admitted, whenever they change, and before a namespace is
+made, so that a tenant is known to namespaces in any shard.
 """
 
 import json
@@ -23,13 +23,12 @@ from arneb_pulsar.services.resource_groups import KEYS as GROUPS
 LOGGER: Final = logging.getLogger(__name__)
 
 COPIED: Final = (TENANTS, CLUSTERS, GROUPS, SETTINGS)
-"""What the keys of the rows begin with."""
+"""The prefixes of the copied rows' keys."""
 
 Editor = tuple[Callable[[str, bytes], Awaitable[None]], Callable[[str], Awaitable[None]]]
-"""Puts one of them as it is stored, and drops one."""
-
+"""Puts a row as stored, and drops one."""
 Rows = Mapping[str, Mapping[str, bytes]]
-"""By those, and by their names."""
+"""Stored rows by prefix and name."""
 
 
 class CopiedTenants:
@@ -38,14 +37,14 @@ class CopiedTenants:
     def __init__(self, first: FirstShard) -> None:
         self._first = first
         self._context: BrokerContext | None = None
-        """Of the broker that there is."""
+        """The current broker's context."""
         self._copying = trio.Lock()
 
     def __repr__(self) -> str:
         return f"<CopiedTenants of {self._first!r}, {'copies' if self._context else 'rests'}>"
 
     async def begin(self, context: BrokerContext) -> None:
-        """Copy from now on: at once what is known, and then what :meth:`follow` is run for."""
+        """Copy into this broker: at once what is known; :meth:`follow` then copies changes."""
         self._context = context
         await self.copy()
 
@@ -58,11 +57,11 @@ class CopiedTenants:
             await first.metadata_other_than(changes)
 
     def end(self) -> None:
-        """Its broker is no more."""
+        """Forget the broker, which has stopped."""
         self._context = None
 
     async def copy(self) -> None:
-        """What this node's directory has now."""
+        """Copy what this node's directory has now."""
         async with self._copying:
             wanted = await trio.to_thread.run_sync(_read, self._first)
             if (context := self._context) is None:
@@ -73,10 +72,10 @@ class CopiedTenants:
                     try:
                         await change()
                     except (ValueError, KeyError) as error:
-                        # As of a newer version, while nodes are upgraded one after the other.
+                        # Maybe of a newer version, while nodes are upgraded one by one.
                         LOGGER.warning("cannot copy a row below %s: %r", prefix, error)
             if _documents(wanted[TENANTS]) != _documents(have[TENANTS]):
-                await context.rights.look()  # administrators may be fewer
+                await context.rights.look()  # administrators may have been removed
 
 
 def _read(first: FirstShard) -> Rows:
@@ -94,14 +93,14 @@ def _documents(rows: Mapping[str, bytes]) -> dict[str, Any]:
 def _changes(
     context: BrokerContext, prefix: str, wanted: Mapping[str, bytes], have: Mapping[str, bytes]
 ) -> list[Callable[[], Awaitable[None]]]:
-    """What makes one of the other."""
+    """Return the changes that turn ``have`` into ``wanted``."""
     put, drop = _editors(context)[prefix]
     changed = [partial(put, name, raw) for name, raw in wanted.items() if have.get(name) != raw]
     return [*changed, *(partial(drop, name) for name in have if name not in wanted)]
 
 
 def _editors(context: BrokerContext) -> Mapping[str, Editor]:
-    """By what the keys of the rows begin with."""
+    """Return the editors by prefix."""
     registry, groups, settings = context.namespaces, context.resource_groups, context.settings
     return {
         TENANTS: (

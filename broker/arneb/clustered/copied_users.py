@@ -1,8 +1,8 @@
-"""Copied users: those of the first shard, in the catalogue of another shard that this node leads.
+"""Copied users: the first shard's users, in the catalogue of another shard that this node leads.
 
-The rule: nobody is let in before what the first shard's topic had by then is copied; later changes
-are copied when this node's directory of the first shard has them. What is copied is what that
-directory had at one instant, so a user who is removed loses all that was granted.
+The rule: no client is admitted before everything is copied that the first shard's topic had by
+then; later changes are copied when this node's directory of the first shard has them. Each copy is
+of one instant of that directory, so a removed user loses all rights.
 """
 
 from typing import Final, Protocol
@@ -17,10 +17,10 @@ from arneb_core.access.records import PREFIX, GlobalParameter, Seeded, User, dec
 Copied = tuple[User | GlobalParameter, ...]
 
 COPIED: Final = tuple(f"{PREFIX}{kind.TABLE}/" for kind in (User, GlobalParameter))
-"""What the keys of the rows begin with that are copied."""
+"""The prefixes of the copied rows' keys."""
 
 BEGUN: Final = f"{PREFIX}{Seeded.TABLE}/"
-"""The same of the row that says that there is a catalogue."""
+"""The prefix of the row that says that the catalogue exists."""
 
 
 class FirstShard(Protocol):
@@ -28,19 +28,19 @@ class FirstShard(Protocol):
 
     @property
     def replica(self) -> Replica:
-        """Its directory."""
+        """The first shard's directory."""
         ...
 
     async def ends(self) -> Place:
-        """Where its topic ends now."""
+        """Return where its topic ends now."""
         ...
 
     async def has(self, place: Place) -> None:
-        """Wait until the directory has what stands up to there. Raises :class:`.UsersUnknown`."""
+        """Wait until the directory has everything up to a place. Raises :class:`.UsersUnknown`."""
         ...
 
     async def metadata_other_than(self, changes: int) -> None:
-        """Wait until :attr:`.Replica.metadata_changes` is another."""
+        """Wait until :attr:`.Replica.metadata_changes` differs from ``changes``."""
         ...
 
 
@@ -50,15 +50,15 @@ class CopiedUsers:
     def __init__(self, first: FirstShard) -> None:
         self._first = first
         self._catalogue: Catalogue | None = None
-        """Of the broker that there is."""
+        """The current broker's catalogue."""
         self._copying = trio.Lock()
 
     def __repr__(self) -> str:
         return f"<CopiedUsers of {self._first!r}, {'copies' if self._catalogue else 'rests'}>"
 
     async def known(self) -> Copied:
-        """Whoever there is, once there is a catalogue, and by all that the topic had when this was
-        asked. Raises :class:`.UsersUnknown`."""
+        """Return the users, including everything that the topic had at the call, once the catalogue
+        exists. Raises :class:`.UsersUnknown`."""
         first = self._first
         await first.has(await first.ends())
         while True:
@@ -68,8 +68,7 @@ class CopiedUsers:
             await first.metadata_other_than(changes)  # the first leader of all makes it
 
     async def begin(self, catalogue: Catalogue) -> None:
-        """Copy into this catalogue from now on: at once what is known, and then what :meth:`follow`
-        is run for."""
+        """Copy into this catalogue: at once what is known; :meth:`follow` then copies changes."""
         self._catalogue = catalogue
         await self._copy()
 
@@ -82,11 +81,11 @@ class CopiedUsers:
             await first.metadata_other_than(changes)
 
     def end(self) -> None:
-        """Its broker is no more."""
+        """Forget the catalogue of a broker that has stopped."""
         self._catalogue = None
 
     async def catch_up(self) -> None:
-        """Copy what the first shard's leader has said to be done before this was asked. Raises
+        """Copy every change that the first shard's leader confirmed before this call. Raises
         :class:`.UsersUnknown`."""
         first = self._first
         await first.has(await first.ends())
@@ -101,12 +100,12 @@ class CopiedUsers:
                 edit.copy(found)
 
     async def _found(self) -> Copied | None:
-        """Whoever the directory has; None: there is no catalogue yet."""
+        """Return the users in the directory; None if there is no catalogue yet."""
         return await trio.to_thread.run_sync(_read, self._first.replica)
 
 
 def _read(replica: Replica) -> Copied | None:
-    rows = replica.metadata(PREFIX)  # of one instant, and so all kinds at once
+    rows = replica.metadata(PREFIX)  # all kinds in one call, for one instant
     if not any(key.startswith(BEGUN) for key in rows):
         return None
     found = (decode(key, value) for key, value in rows.items() if key.startswith(COPIED))

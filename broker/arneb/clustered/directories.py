@@ -1,7 +1,7 @@
-"""Directories: a shard's directory on this node, opened so that it can take part.
+"""Directories: opens a shard's directory on this node, ready to take part.
 
-The rule: it is judged before anything is served: does it belong to the topic, and has the topic all
-that it lacks? Else another node's copy takes its place first.
+The rule: a directory is checked before anything is served: it must belong to the topic, and the
+topic must have everything that it lacks. Otherwise a copy from another node replaces it first.
 """
 
 import logging
@@ -26,16 +26,16 @@ from arneb_pulsar.client import Client
 from arneb_pulsar.client.errors import PulsarError
 
 RETRY_S: Final = 1.0
-"""After Pulsar could not be reached."""
+"""The pause before Pulsar is tried again."""
 
 Tell = Callable[[Callable[[], Mapping[str, Any]] | None], None]
-"""Has the node say how it does while it takes a copy; None: it takes none any more."""
+"""Sets how the node reports its progress while it takes a copy; None: it takes none any more."""
 
 LOGGER: Final = logging.getLogger(__name__)
 
 
 class Directories:
-    """Those of one node, which opens one after the other."""
+    """The directories of one node, opened one after the other."""
 
     def __init__(self, client: Client, internal: InternalSettings, say: Say, tell: Tell) -> None:
         self._client = client
@@ -47,7 +47,8 @@ class Directories:
         return f"<Directories of {self._internal.node}>"
 
     async def open(self, path: Path, settings: ShardSettings) -> Replica:
-        """One that takes part, whose store the caller closes. Raises :class:`StoreUnusable`."""
+        """Open a directory, ready to take part; the caller closes its store. Raises
+        :class:`StoreUnusable`."""
         replica = await trio.to_thread.run_sync(Replica.open, path)
         try:
             topic = LogTopic(self._client, settings.topic)

@@ -1,7 +1,7 @@
-"""Divided metrics: those of every broker that a node has, where a cluster has several shards.
+"""Divided metrics: those of every broker on a node, where a cluster has several shards.
 
-The rule: a node says what it knows of itself, so what is scraped of all nodes is everything once.
-Each broker judges who may see it, as it does when it is the only one.
+The rule: a node reports only its own brokers, so that scraping all nodes gives everything once.
+Each broker decides who may see its metrics, as it does when it is the only one.
 """
 
 from collections.abc import Mapping
@@ -17,15 +17,15 @@ from arneb.metrics.together import together
 from arneb.servers.handed_over import HandedOver
 
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of all pages of a node, while they are put together: 300,000 series."""
+"""The most bytes of a node's pages while they are joined: 300,000 series."""
 
 
 class DividedMetrics:
-    """The metrics of one port, before whatever else is there."""
+    """The metrics of one port, in front of its other paths."""
 
     def __init__(self, parts: Mapping[str, HandedOver], name: str, rest: ASGIApp) -> None:
-        """``parts``: the ways into the brokers of shards. ``rest`` answers all other paths, and
-        these while the node leads nothing."""
+        """``parts`` are the entry points of the shards' brokers. ``rest`` answers all other paths,
+        and the metrics while the node leads nothing."""
         self._parts = parts
         self._name = name
         self._rest = rest
@@ -34,7 +34,7 @@ class DividedMetrics:
         return f"<DividedMetrics before {self._rest!r}>"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI has it."""
+        """Answer a request."""
         here = {
             shard: server.app
             for shard, handed in self._parts.items()

@@ -1,9 +1,9 @@
-"""Divided Pulsar: clients of Pulsar's at a node whose cluster has several shards.
+"""Divided Pulsar: Pulsar clients at a node whose cluster has several shards.
 
-The rule: a client that says which shard's broker it wants comes to that, as any client comes to a
-leader; one that says none asks, and each question goes to the broker that it is about. What the
-first shard's broker ends ends the client's connection; what another one ends only what was asked
-there.
+The rule: a client that names a shard's broker is connected to it, as any client is to a leader; a
+client that names none asks, and each question goes to the broker that it concerns. When the first
+shard's broker ends the connection, the client's connection ends; when another broker does, only the
+questions asked there do.
 """
 
 import socket
@@ -21,7 +21,7 @@ from arneb_pulsar.server.arrivals import Arrival
 from arneb_pulsar.wire.errors import CommandError, FrameError
 
 HELLO_BYTES_MAX: Final = 64 * 1024
-"""Of what a client introduces itself with, tokens included."""
+"""The most bytes of a client's CONNECT, tokens included."""
 
 RECEIVE_BYTES: Final = 64 * 1024
 
@@ -29,7 +29,7 @@ GONE: Final = "its broker has gone: look it up again"
 
 
 class DividedPulsar:
-    """Such clients of one node."""
+    """The Pulsar clients of one node."""
 
     def __init__(
         self,
@@ -39,8 +39,8 @@ class DividedPulsar:
         *,
         must_prove: bool,
     ) -> None:
-        """``hello_s``: within which a client introduces itself. ``must_prove``: clients prove who
-        they are."""
+        """``hello_s`` is the time within which a client must send CONNECT; with ``must_prove``,
+        clients must authenticate."""
         self._division = division
         self._onward = onward
         self._hello_s = hello_s
@@ -50,7 +50,7 @@ class DividedPulsar:
         return f"<DividedPulsar over {self._onward!r}>"
 
     async def receive(self, arrival: Arrival) -> None:
-        """Have a client served that came here, and close its stream."""
+        """Serve a client that connected here, and close its stream."""
         async with arrival.stream:
             try:
                 data = b""
@@ -70,7 +70,7 @@ class DividedPulsar:
             except (
                 CommandError, FrameError, NotServed, trio.BrokenResourceError, trio.TooSlowError,
             ):  # fmt: skip
-                pass  # it comes again, if it is a client of Pulsar's
+                pass  # a Pulsar client connects again
 
     async def _use(self, arrival: Arrival, shard: str, unread: bytes) -> None:
         namespace = EVERYTHING_ELSE + shard
@@ -86,11 +86,11 @@ class DividedPulsar:
                 await asking.run(unread, must_prove=self._must_prove)
                 nursery.cancel_scope.cancel()
         except* (CommandError, FrameError, trio.BrokenResourceError, trio.ClosedResourceError):
-            pass  # it has broken the protocol, or has gone
+            pass  # the client broke the protocol, or is gone
 
 
 class _Asking:
-    """One client that asks, with what it has of each shard's broker."""
+    """One client that asks, with its connection to each shard's broker."""
 
     def __init__(
         self,
@@ -107,13 +107,13 @@ class _Asking:
         self._nursery = nursery
         self._sides: dict[str, trio.SocketStream] = {}
         self._sending = trio.Lock()
-        """To the client, frame by frame."""
+        """Held while a frame is sent to the client."""
 
     def __repr__(self) -> str:
         return f"<_Asking {self._machine!r}>"
 
     async def run(self, data: bytes, *, must_prove: bool) -> None:
-        """Until the client says no more."""
+        """Serve the client until it closes."""
         open_side = partial(self._open, must_prove=must_prove)
         await open_side(self._first)
         while True:
@@ -131,7 +131,7 @@ class _Asking:
             await self._sides[shard].send_all(data)
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             if shard == self._first:
-                raise  # of another one it is heard that it has gone, and what becomes of questions
+                raise  # the loss of another shard's broker is handled by answering its questions
 
     async def _open(self, shard: str, *, must_prove: bool) -> None:
         near, far = (trio.SocketStream(trio.socket.from_stdlib_socket(each)) for each in _pair())
@@ -150,12 +150,12 @@ class _Asking:
         try:
             await self._onward.go_on(client)
         except NotServed:
-            pass  # which is heard by the end of the stream
+            pass  # the end of the stream shows it
         finally:
             await trio.aclose_forcefully(client.arrival.stream)
 
     async def _hear(self, shard: str, near: trio.SocketStream) -> None:
-        """What a broker says."""
+        """Pass on what a broker sends."""
         async with near:
             try:
                 while data := bytes(await near.receive_some(RECEIVE_BYTES)):
@@ -164,7 +164,7 @@ class _Asking:
                     if answered:
                         await near.send_all(answered)
             except trio.BrokenResourceError:
-                pass  # as if it had ended
+                pass  # the same as its end
             if shard == self._first:
                 self._nursery.cancel_scope.cancel()
                 return

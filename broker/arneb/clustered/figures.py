@@ -21,14 +21,14 @@ class HasRelays(Protocol):
 
     @property
     def relays(self) -> Relays:
-        """Whom it carries."""
+        """The connections that the node relays."""
         ...
 
 
 PREFIX: Final = "arneb_cluster_"
 
 DIVISION: Final = "division"
-"""What a leader says beside its addresses: by which division it leads, if there are several
+"""The key, beside a leader's addresses, of the division that it leads by, if there are several
 shards."""
 
 SHARD_FIGURES: Final[Sequence[tuple[Metric, Callable[[ShardStatistics], float]]]] = (
@@ -70,7 +70,7 @@ INTERNAL_FIGURES: Final[Sequence[tuple[Metric, Callable[[InternalPort], float]]]
 
 
 def cluster_figures(shards: Sequence[Shard], relays: Relays, internal: InternalPort) -> str:
-    """All of them, in Prometheus' text format."""
+    """Return all metrics in Prometheus' text format."""
     found = [each.statistics() for each in shards]
     labels = [labelled(shard=each.shard, node=each.node) for each in found]
     node = [labelled(node=found[0].node)]
@@ -85,7 +85,7 @@ def cluster_figures(shards: Sequence[Shard], relays: Relays, internal: InternalP
 
 
 def about(shards: Sequence[Shard], ports: HasRelays) -> dict[str, Any]:
-    """The same for people and JSON: of the first shard, and of the others if there are any."""
+    """Return the same for people and JSON: the first shard's, and the others' if there are any."""
     first, *others = map(_about_shard, shards)
     carried = {"carried": len(ports.relays.carried)}
     return {**first, **carried, "others": others} if others else {**first, **carried}
@@ -98,7 +98,7 @@ def _about_shard(shard: Shard) -> dict[str, Any]:
 
 
 def _differs(shard: Shard) -> bool:
-    """Its leader's settings divide the cluster into other shards than this node's."""
+    """Whether the leader's settings divide the cluster into other shards than this node's do."""
     standing, own = shard.node.reader.standing, shard.settings
     if standing is None or standing.take.node == own.node:
         return False
@@ -106,7 +106,7 @@ def _differs(shard: Shard) -> bool:
 
 
 def _led_by(placement: Placement, node: str) -> str:
-    """The node to which clients go now; empty: there is none."""
+    """Return the node to which clients go now; empty if there is none."""
     match placement:
         case Here():
             return node
@@ -117,14 +117,14 @@ def _led_by(placement: Placement, node: str) -> str:
 
 
 def about_copy(found: CopyStatistics, settings: ShardSettings) -> Mapping[str, Any]:
-    """Of a node that takes a copy before it takes part."""
+    """Return the state of a node that takes a copy before it takes part."""
     return {
         "node": settings.node, "shard": settings.shard, "state": "copying", **asdict(found),
     }  # fmt: skip
 
 
 def _member_lines(found: Sequence[ShardStatistics]) -> Iterator[str]:
-    """A head is said once, before those of all members."""
+    """Yield the lines of all members, each family's head once."""
     members = [(each, member) for each in found for member in each.members]
     labels = [
         labelled(shard=each.shard, node=each.node, member=member.node) for each, member in members

@@ -1,8 +1,7 @@
-"""Followed users: vhosts and users as this node's directory has them, whoever leads.
+"""Followed users: vhosts and users in this node's directory, whichever node leads.
 
-The rule: a node that does not lead lets clients shake hands by what it knows; whoever leads looks
-the user up once more. What is known is that of the directory a moment ago, never less than what was
-known before.
+The rule: a node that does not lead authenticates clients by what it knows, and the leader checks
+the user again. What is known is the directory's state of a moment ago, and never goes back.
 """
 
 import trio
@@ -18,10 +17,10 @@ class FollowedUsers:
 
     def __init__(self, replica: Replica) -> None:
         self.tables = Tables()
-        """What there is now."""
+        """The current tables."""
         self._replica = replica
         self._records: dict[str, tuple[bytes, Record]] = {}
-        """By their rows, with what these hold."""
+        """Records by their rows' keys, with the rows' content."""
         self._seen = -1
         self._changed = trio.Event()
         self._known = trio.Event()
@@ -30,16 +29,16 @@ class FollowedUsers:
         return f"<FollowedUsers {self.tables!r}>"
 
     def applied(self) -> None:
-        """The directory has more than before."""
+        """Note that the directory has changed."""
         if self._replica.metadata_changes != self._seen:
             self._changed.set()
 
     async def known(self) -> None:
-        """Wait until there is a catalogue: the first leader makes it."""
+        """Wait until the catalogue exists, which the first leader makes."""
         await self._known.wait()
 
     def namespace_of(self, vhost: str) -> str:
-        """The namespace of a vhost, or what it would be proposed."""
+        """Return the namespace of a vhost, or the one it would get by default."""
         found = self.tables.get(Vhost, vhost)
         return proposed_namespace(vhost) if found is None else found.namespace
 

@@ -1,7 +1,7 @@
-"""Hand-overs: an operator tells any node that another is to lead, and whoever leads is told.
+"""Hand-overs: an operator asks any node for another leader, and the leader is told.
 
-The rule: only a leader hands over, and only it knows to whom it can; a node that does not lead asks
-it by the internal port and passes its answer on, whatever that is.
+The rule: only a leader hands over, and only it knows which nodes can follow it; any other node asks
+it through the internal port and passes its answer on.
 """
 
 import json
@@ -26,11 +26,11 @@ from arneb_core.api.placement import Elsewhere, NodeAddresses, NotServed
 from arneb_core.api.tls_records import TlsRecords
 
 HAND_OVER: Final = "hand-over"
-"""The kind at the internal port."""
+"""The kind of such requests at the internal port."""
 
 ANSWER_S: Final = 15.0 + RESIGN_S + FOLLOWED_S + 5.0
-"""A leader that has not answered by then hangs, and another leads soon; one that leads since a
-moment may wait for three reports first."""
+"""The longest wait for the leader. One that has not answered by then hangs, and another will lead
+soon; a new leader may have to wait for three reports first."""
 
 ANSWER_BYTES_MAX: Final = 16 * 1024
 
@@ -38,7 +38,7 @@ LOGGER: Final = logging.getLogger(__name__)
 
 
 class HandOvers:
-    """Those of the shards of this node."""
+    """The hand-overs of this node's shards."""
 
     def __init__(self, settings: InternalSettings, shards: Sequence[Shard]) -> None:
         self._settings = settings
@@ -48,9 +48,8 @@ class HandOvers:
         return f"<HandOvers of {', '.join(self._shards)}>"
 
     async def hand_over(self, name: str, successor: str) -> Mapping[str, Any]:
-        """Have a node lead, the named one or the one that has most; what came of it, as JSON's
-        values. ``name``: of the shard, or empty where there is one only. Raises
-        :class:`NotPossible`."""
+        """Hand the shard ``name`` (may be empty if there is only one) over to ``successor``, or to
+        the node that has most; return the result as JSON values. Raises :class:`NotPossible`."""
         if not name and len(self._shards) == 1:
             [name] = self._shards
         shard = self._shards.get(name)
@@ -67,7 +66,7 @@ class HandOvers:
         return {"shard": name, **done._asdict()}
 
     def prepare(self, request: Request) -> Serve:
-        """What answers another node. Raises :class:`NotServed`."""
+        """Return a function that answers another node. Raises :class:`NotServed`."""
         try:
             said: Any = json.loads(request.document)
             name, successor = str(said["shard"]), str(said["to"])
@@ -116,7 +115,7 @@ class HandOvers:
 
 
 async def _whole(stream: InternalStream, early: bytes) -> bytes:
-    """All that comes until no more does. Raises :class:`ValueError` for too much."""
+    """Read to the end of the stream. Raises :class:`ValueError` for too much."""
     said = early
     try:
         while len(said) <= ANSWER_BYTES_MAX and (data := await stream.receive_some()):

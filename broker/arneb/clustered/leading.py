@@ -1,6 +1,6 @@
-"""Leading: what the broker of a shard sees of its node, for one leadership.
+"""Leading: a shard's broker's view of its node, for one leadership.
 
-The rule: it ends with the leadership: whatever was asked for meanwhile is asked for no more.
+The rule: it ends with the leadership, and so does everything registered through it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -17,25 +17,25 @@ class MemberNode(OwnNode, Protocol):
     """The node that is a member."""
 
     shared: Shared | None
-    """What the servers of the first shard's broker have in common while this node leads that."""
+    """What the servers of the first shard's broker share while this node leads that shard."""
     others: dict[str, Shared]
-    """The same of the other shards that it leads."""
+    """The same for each other shard that it leads, by name."""
     trusted: ASGIApp | None
-    """What whoever is trusted is answered, where this node may lead several shards."""
+    """The API for trusted callers, where this node may lead several shards."""
     cluster: Callable[[], Mapping[str, Any]] | None
-    """Tells how it does as a member."""
+    """Returns the node's state as a member."""
     hands_over: Callable[[str, str], Awaitable[Mapping[str, Any]]] | None
-    """Has another node lead a shard."""
+    """Hands a shard over to another node."""
     flushes: Callable[[], Awaitable[None]] | None
-    """Has on disk what was confirmed."""
+    """Writes everything confirmed to disk."""
 
     def is_up(self) -> None:
-        """Every port is served."""
+        """Note that every port is served."""
         ...
 
 
 class Leading:
-    """What a leader's broker sees of its node, for one leadership."""
+    """A leader's broker's view of its node, for one leadership."""
 
     def __init__(self, node: MemberNode, shard: Shard, *, is_first: bool) -> None:
         self.audit = node.audit
@@ -49,17 +49,17 @@ class Leading:
 
     @property
     def is_ready(self) -> bool:
-        """Clients may be sent here."""
+        """Whether clients may be sent here."""
         return self._node.is_ready
 
     def follow(self, name: str, hook: Hook, *followed: str) -> Callable[[], None]:
-        """As the node does, until this leadership ends."""
+        """Call ``hook`` at each reload, until this leadership ends."""
         forget = self._node.follow(name, hook, *followed)
         self._forget.append(forget)
         return forget
 
     def serves(self, shared: Shared) -> None:
-        """Every server is ready for clients that are handed over."""
+        """Note that every server is ready for clients that are handed over."""
         lease, alarms = shared.core.lease, shared.alarms
 
         def look() -> None:
@@ -75,7 +75,7 @@ class Leading:
         self._shard.let_in()
 
     def end(self) -> None:
-        """This leadership is over."""
+        """End this leadership."""
         if self._is_first:
             self._node.shared = None
         else:

@@ -1,8 +1,8 @@
 """A member: one node of a cluster, its shards, and a broker for each of those that it leads.
 
-The rule: the order of a start is: Pulsar is asked whether it may be relied on, the directories are
-opened and judged, every port is served, and only then the node takes part. It stops the other way
-round: a leader resigns, with nobody served any more, before its ports are closed.
+The rule: a start checks Pulsar's settings, opens and checks the directories, serves every port, and
+only then takes part. A stop is the reverse: a leader resigns, with no client served any more,
+before its ports are closed.
 """
 
 from collections.abc import Sequence
@@ -45,14 +45,14 @@ from arneb_core.api.supervision import shielded_nursery, supervise
 from arneb_pulsar.client import Client, connect
 
 THAW_AFTER_S: Final = 5.0
-"""Clients that have come again through this node are at the next leader by then."""
+"""The delay of a thaw, by which time clients have reconnected to the next leader."""
 
 
 class Member:
     """One node of a cluster while it runs."""
 
     def __init__(self, config: Config, listeners: Listeners, say: Say, node: MemberNode) -> None:
-        """Raises :class:`StoreUnusable` for files by which nodes cannot know each other."""
+        """Raises :class:`StoreUnusable` if the nodes' secret or certificates are unusable."""
         table = config.cluster
         self._config = config
         self._listeners = listeners
@@ -62,7 +62,7 @@ class Member:
         self._others = other_shards(table)
         self._leaders = Leaders(division_of(table.shard, self._others))
         self.parts: list[Part] = []
-        """Of every shard, the first one's first, once it takes part."""
+        """The parts of all shards, the first shard's first, once the node takes part."""
         self.ports: Ports | None = None
 
     def __repr__(self) -> str:
@@ -98,12 +98,12 @@ class Member:
             self.parts = []
 
     async def _opened(self, client: Client, stack: AsyncExitStack) -> list[Part]:
-        """Every shard's part, whose directories are open until ``stack`` ends."""
+        """Return every shard's part; their directories are open until ``stack`` closes."""
         config, told = self._config, asdict(self._addresses())
         check_directories(config.data_dir, self._others)
         del told["node"]
         if digest := self._leaders.division.digest:
-            told[DIVISION] = digest  # a leader says by which settings it leads
+            told[DIVISION] = digest  # a leader tells the settings that it leads by
         directories = Directories(client, self._internal, self._say, self._tell_copying)
         without, collecting = self._listeners.without_sockets(INTERNAL), trio.Lock()
         wanted = [(config, ()), *((config_of(config, each), each.vhosts) for each in self._others)]
@@ -125,7 +125,7 @@ class Member:
         self._node.cluster = tell
 
     async def stop(self) -> None:
-        """Hand on what this node leads."""
+        """Hand over what this node leads."""
         async with trio.open_nursery() as nursery:
             for each in self.parts:
                 nursery.start_soon(each.resign)
@@ -161,13 +161,13 @@ class Member:
             self._node.is_up()
 
     def _brokers(self) -> dict[str, Shared]:
-        """Those that this node has, by their shards."""
+        """This node's brokers, by shard."""
         first, node = self._config.cluster.shard, self._node
         return node.others if node.shared is None else {first: node.shared, **node.others}
 
     async def _thaw(self, part: Part) -> None:
-        """Find what a broker has left when others need not wait for it: the whole loop does, a
-        tenth of a second for a small one, and the next leader waits for a resignation."""
+        """Free the objects of a stopped broker some time after it: that blocks the loop, a tenth of
+        a second for a small broker, and the next leader waits for the resignation."""
         while True:
             await part.left.wait()
             part.left = trio.Event()
@@ -175,7 +175,7 @@ class Member:
                 await part.shard.changed()
             await trio.sleep(THAW_AFTER_S)
             if self._node.shared is None and not self._node.others:
-                thaw()  # else the broker that is there looks for it, too
+                thaw()  # else the running broker's schedule thaws
 
     def _addresses(self) -> NodeAddresses:
         config = self._config
@@ -205,7 +205,7 @@ def _settings_of(config: Config, told: dict[str, str]) -> ShardSettings:
 
 
 async def serve_member(config: Config, listeners: Listeners, say: Say, node: MemberNode) -> None:
-    """Be a node of a cluster until cancelled, and hand on then what it leads. Raises
+    """Run a node of a cluster until cancelled, then hand over what it leads. Raises
     :class:`StoreUnusable`."""
     member = Member(config, listeners, say, node)
     async with trio.open_nursery() as outer:

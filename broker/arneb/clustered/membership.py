@@ -1,23 +1,23 @@
-"""Membership: how a node does in its cluster, as operators are shown it.
+"""Membership: a node's state in its cluster, as shown to operators.
 
-The rule: it is what the node knows itself at that instant, whether it leads or not; what asks for
-somebody's attention says what to do about it.
+The rule: it is what the node itself knows at that instant, leading or not; each alarm says what to
+do about it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 BEHIND_S: Final = 10.0
-"""Heartbeats come each second; a directory that is so old lacks more than those."""
+"""The age from which a directory counts as behind: with a heartbeat each second, it lacks more."""
 
 STOPPED: Final = "stopped"
 
 OF_NODE: Final = ("node", "carried", "others")
-"""What is said once, and not of a shard."""
+"""The keys that describe the node and not a shard."""
 
 
 def membership(about: Mapping[str, Any]) -> dict[str, Any]:
-    """The document of a node, from what it says about its part in each shard."""
+    """Return a node's document, from the state of its part in each shard."""
     shards = shards_of(about)
     return {
         "node": about["node"],
@@ -30,12 +30,12 @@ def membership(about: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def shards_of(about: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    """What a node says about its part in each shard, the first one's first."""
+    """Return the state of a node's part in each shard, the first shard's first."""
     return [about, *about.get("others", ())]
 
 
 def alarms_of(about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """What stands still or goes wrong in a shard, as this node sees it."""
+    """Yield what is stopped or wrong in a shard, as this node sees it."""
     node, shard = about["node"], about["shard"]
 
     def alarm(name: str, text: str, advice: str) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""Own definitions: what of the settings' file of definitions one shard's leader takes in.
+"""Own definitions: the part of the settings' definitions file that one shard's leader imports.
 
-The rule: users and what else is no vhost's are the first shard's. Another takes in what is of its
-vhosts; what a user is granted there who is not known yet, because the first shard's leader has not
-taken the file in so far, is granted when that user is there. A user who does not come is named in
-the log, and nothing else waits.
+The rule: users and whatever else belongs to no vhost are the first shard's. Another shard's leader
+imports the definitions of its vhosts. Rights of a user who is not known yet, because the first
+shard's leader has not imported the file so far, are granted once the user is known. A user who does
+not appear is named in the log, and nothing else waits.
 """
 
 import json
@@ -26,7 +26,7 @@ from arneb_core.access.records import User
 LOGGER: Final = logging.getLogger(__name__)
 
 WAIT_S: Final = 60.0
-"""In which the first shard's leader begins to serve, if there is one."""
+"""How long to wait for users: the first shard's leader, if there is one, serves in this time."""
 
 GRANTS: Final = ("permissions", "topic_permissions")
 
@@ -38,13 +38,13 @@ class OwnDefinitions:
         self._division = division
         self._shard = shard
         self._late: dict[str, list[Mapping[str, Any]]] = {each: [] for each in GRANTS}
-        """What is granted to users who are not known."""
+        """Rights of users who are not known yet."""
 
     def __repr__(self) -> str:
         return f"<OwnDefinitions of {self._shard}, {sum(map(len, self._late.values()))} late>"
 
     async def load(self, catalogue: Catalogue, topology: Topology, path: Path) -> None:
-        """Take in what is this shard's and can be now. Raises :class:`ValueError`."""
+        """Import this shard's part, as far as users are known. Raises :class:`ValueError`."""
 
         def part(document: dict[str, Any]) -> dict[str, Any]:
             return self._part(document, catalogue)
@@ -65,7 +65,7 @@ class OwnDefinitions:
         return found
 
     async def grant_late(self, catalogue: Catalogue, topology: Topology) -> None:
-        """Grant what is left to whoever comes to be known, for a while."""
+        """Grant the remaining rights to users as they become known, for a while."""
         changed = trio.Event()
 
         def look(_: object) -> None:
@@ -93,11 +93,11 @@ class OwnDefinitions:
             definitions = definitions_in(json.dumps(found).encode(), None)
             try:
                 await take_in(catalogue, topology, definitions)
-            except Refused as refused:  # as when the vhost was removed meanwhile
+            except Refused as refused:  # for example, the vhost was removed meanwhile
                 LOGGER.warning("shard %s: definitions: %s", self._shard, refused.reason)
 
 
 def _is_known(row: Any, catalogue: Catalogue) -> bool:
-    """What has no user's name is for whoever takes it in to refuse."""
+    """Whether a row's user is known; a row without a user is left for the import to refuse."""
     user = row.get("user") if isinstance(row, dict) else None
     return not isinstance(user, str) or catalogue.get(User, user) is not None

@@ -1,7 +1,7 @@
 """The page's own files, on a node of a cluster.
 
-The rule: they are the leader's while there is one, so that they are of the version that answers
-their calls; while nobody leads, the page can be opened all the same, and says so.
+The rule: they come from the leader while there is one, so that they have the version that answers
+their calls; while nobody leads, the page still opens, and says so.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from arneb.http.page.files import INDEX, PREFIX, PageFiles
 
 
 class OwnPage:
-    """The files before an application that asks the leader."""
+    """Serves the files in front of an application that asks the leader."""
 
     def __init__(self, asked: ASGIApp, somebody_leads: Callable[[], bool]) -> None:
         self._asked = asked
@@ -23,7 +23,7 @@ class OwnPage:
         return f"<OwnPage before {self._asked!r}>"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI has it."""
+        """Answer a request."""
         path = scope.get("path", "")
         is_file = path == INDEX or path.startswith(PREFIX)
         app = self._files if is_file and not self._somebody_leads() else self._asked

@@ -1,8 +1,8 @@
-"""A node's own HTTP ports: the leading broker's application while there is one, and what a node
-says of itself at any time.
+"""A node's own HTTP ports: the leading broker's application while there is one, and the node's own
+state at any time.
 
-The rule: how a node does is answered by the node, and asks for the same proof whether it leads or
-not. Whatever else comes while no broker is here, comes again.
+The rule: a node answers about its own state, and needs the same authentication whether it leads or
+not. Any other request without a broker here is answered as to be retried.
 """
 
 import json
@@ -37,8 +37,8 @@ class OwnPort:
     def __init__(
         self, handed_of: Callable[[str], HandedOver], name: str, following: ASGIApp
     ) -> None:
-        """``handed_of``: the ways into the broker that has a namespace. ``following`` answers while
-        there is none."""
+        """``handed_of`` returns the entry points of a namespace's broker. ``following`` answers
+        while there is none."""
         self._handed_of = handed_of
         self._name = name
         self._following = following
@@ -47,7 +47,7 @@ class OwnPort:
         return f"<OwnPort {self._name}>"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI has it."""
+        """Answer a request."""
         handed = self._handed_of(scope.get(NAMESPACE, EVERYTHING_ELSE))
         server = handed.http.get(self._name)
         app = self._following if server is None else server.app
@@ -66,8 +66,8 @@ def following_app(
     *,
     open_metrics: bool,
 ) -> ASGIApp:
-    """Health, metrics and membership of a node that does not lead, as the HTTP port of a broker has
-    them."""
+    """Return health, metrics and membership of a node that does not lead, as on a broker's HTTP
+    port."""
     opened = (HEALTH, READY, METRICS) if open_metrics else (HEALTH, READY)
     inside = Starlette(
         routes=[
@@ -88,8 +88,8 @@ def following_pulsar_app(
     *,
     open_metrics: bool,
 ) -> ASGIApp:
-    """The same as Pulsar's admin port has them. Health is told to everybody: it is probes that ask
-    a node that does not lead."""
+    """Return the same as on Pulsar's admin port. Health is open to everybody: probes ask a node
+    that does not lead."""
     opened = (*PULSAR_HEALTH, METRICS) if open_metrics else PULSAR_HEALTH
     inside = Starlette(
         routes=[
@@ -102,7 +102,7 @@ def following_pulsar_app(
 
 
 def following_metrics_app(figures: Callable[[], str]) -> ASGIApp:
-    """Metrics of a node that does not lead, on a port of their own."""
+    """Return the metrics of a node that does not lead, for a port of their own."""
     return Starlette(routes=[RuledRoute(METRICS, _metrics(figures), MONITORING), *_rest()])
 
 

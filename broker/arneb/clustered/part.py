@@ -1,7 +1,7 @@
 """A part: one shard on this node, its directory, and a broker of its own for as long as it leads.
 
-The rule: parts know nothing of each other but that the first one has the users. What is given to a
-broker of one is that shard's: its directory, its way in, and what of everything it has.
+The rule: parts know nothing of each other, except that the first one has the users. A part's broker
+gets only what is its shard's: the directory, the entry points, and the share.
 """
 
 from collections.abc import Callable
@@ -41,8 +41,9 @@ from arneb_core.engine.engine import Engine
 from arneb_pulsar.client import Client
 
 RESIGN_S: Final = 3.0
-"""How long a stop waits for a leader to hand on, within what a stop may take: goodbyes, what is to
-be written, and one record. Else the next leader waits for silence."""
+"""How long a stop, within its own time limit, waits for a leader to hand over: goodbyes, pending
+writes and one record. Otherwise the next leader waits until this one has been silent for long
+enough."""
 
 
 class Part:
