@@ -1,7 +1,7 @@
-"""The API: every route, and how a call becomes an answer.
+"""The API: every route, and how a call is answered.
 
-The rule: whatever happens, the answer is JSON with a ``reason`` or what was asked for; a defect
-of ours is a 500 in one place.
+The rule: every answer is JSON, with a ``reason`` or the requested data; a defect of ours becomes a
+500 in one place.
 """
 
 import logging
@@ -91,7 +91,7 @@ STATUS: Final[Mapping[type[CoreError], int]] = {
     TopicBusy: 412,
     CommitFailed: 500,
 }
-"""What the core refuses, as HTTP has it."""
+"""HTTP statuses for the core's refusals."""
 
 logger = logging.getLogger(__name__)
 
@@ -106,8 +106,8 @@ async def answer(
     hold: Callable[[int], Awaitable[None]] = no_need,
     caller: Caller = NOBODY,
 ) -> AdminReply:
-    """Answer one call. ``raw_path`` is still percent-encoded; ``hold`` is told what a large answer
-    will take. Never raises but to be cancelled."""
+    """Answer one call. ``raw_path`` is still percent-encoded; ``hold`` is called with the size of a
+    large answer. Raises only when cancelled."""
     try:
         if method == "OPTIONS" and (allowed := ", ".join(ROUTER.methods(raw_path))):
             return replace(text(allowed), headers=[("Allow", allowed)])
@@ -127,8 +127,8 @@ async def answer(
 
 
 def _found(method: str, raw_path: str) -> tuple[Route, Mapping[str, str]]:
-    """The route of a call. Raises :class:`AdminError`, with the reason for what is not done here
-    on purpose."""
+    """Return the route of a call. Raises :class:`AdminError`, with the reason for calls that are
+    unsupported on purpose."""
     try:
         return ROUTER.find(method, raw_path)
     except AdminError:
@@ -137,7 +137,7 @@ def _found(method: str, raw_path: str) -> tuple[Route, Mapping[str, str]]:
 
 
 def status_of(error: CoreError) -> int:
-    """The HTTP status of what the core refuses."""
+    """Return the HTTP status for an error of the core."""
     for cls in type(error).__mro__:
         if status := STATUS.get(cls):
             return status

@@ -1,6 +1,7 @@
-"""Backlogs and what belongs to subscriptions: analysed entry by entry, described, and trimmed.
+"""Backlogs and properties of subscriptions: backlogs are analysed entry by entry, and trimmed.
 
-The rule: an analysis looks at so many entries and no more, in turns, and says when it stopped.
+The rule: an analysis looks at a bounded number of entries, in turns, and says when it stopped
+early.
 """
 
 from dataclasses import dataclass
@@ -29,22 +30,22 @@ from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.services.context import BrokerContext
 
 ENTRIES_MAX: Final = 10_000
-"""Looked at by one analysis; Pulsar's ``subscriptionBacklogScanMaxEntries``."""
+"""The most entries that one analysis looks at; Pulsar's ``subscriptionBacklogScanMaxEntries``."""
 
 PLACES_AT_ONCE: Final = 1_000
-"""Of those, between two reads."""
+"""Positions of the analysis that are collected between two reads."""
 
 OURS: Final = frozenset({HISTORY_PROPERTY})
-"""Properties that say what this broker keeps of a subscription; they are settled when it is
-made."""
+"""Properties that configure what this broker keeps of a subscription; they are fixed when it is
+created."""
 
 READ_BYTES: Final = 1024 * 1024
 ENTRIES_PER_TURN: Final = 1_000
-"""Looked at before others get their turn: half a millisecond."""
+"""Entries analysed before other tasks get a turn: half a millisecond."""
 
 
 async def analyze(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """How much is in a backlog, counted."""
+    """Count what is in a backlog."""
     text = f"Analyze backlog on a partitioned topic is not allowed{ONE_BY_ONE}"
     topic = undivided(context, topic_of(context, request), text)
     subscription = subscription_of(topic, request.names["subscription"])
@@ -73,7 +74,7 @@ async def analyze(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 @dataclass(slots=True)
 class Counted:
-    """What an analysis found."""
+    """The result of an analysis."""
 
     entries: int = 0
     messages: int = 0
@@ -115,8 +116,8 @@ async def _count(topic: Topic, subscription: Subscription, start: Position | Non
 
 
 async def trim(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """What every subscription has passed, and retention does not keep, goes by itself with the
-    commit that passes it: whoever asks finds it done."""
+    """Do nothing: entries that every subscription has passed, and that retention does not keep, are
+    removed with the commit that passes them."""
     name = topic_of(context, request)
     if not name.is_persistent:
         raise AdminError(405, "Trim on a non-persistent topic is not allowed")
@@ -125,7 +126,8 @@ async def trim(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def get_properties(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Those that a subscription has; of a partitioned topic, in the first partition with it."""
+    """Return a subscription's properties; for a partitioned topic, from the first partition that
+    has it."""
     name, subscription = topic_of(context, request), request.names["subscription"]
     for part in parts(context, name):
         found = context.core.topic(part.core_name).subscriptions.get(subscription)
@@ -135,7 +137,7 @@ async def get_properties(context: BrokerContext, request: AdminRequest) -> Admin
 
 
 async def put_properties(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Have these and no others, in every partition."""
+    """Replace the properties, in every partition."""
     name, properties = topic_of(context, request), properties_of(request.given())
     topics = [context.core.topic(part.core_name) for part in parts(context, name)]
     wanted = request.names["subscription"]

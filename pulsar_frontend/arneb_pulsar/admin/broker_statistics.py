@@ -1,7 +1,6 @@
-"""Broker statistics: what load balancers and dashboards read of a whole broker.
+"""Broker statistics: what load balancers and dashboards read about a whole broker.
 
-The rule: the figures are those of single topics, summed; what only a Java virtual machine has is
-not here.
+The rule: the figures are sums over topics; those that only a Java virtual machine has are left out.
 """
 
 import os
@@ -19,7 +18,7 @@ from arneb_pulsar.names import parse_topic
 from arneb_pulsar.services.context import BrokerContext
 
 TOPICS_PER_TURN: Final = 20
-"""Topics described before others get their turn: a few milliseconds."""
+"""Topics described before other tasks get a turn: a few milliseconds."""
 
 SUMS: Final = {
     "brk_in_rate": "msgRateIn",
@@ -28,7 +27,7 @@ SUMS: Final = {
     "brk_out_tp_rate": "msgThroughputOut",
     "brk_storage_size": "storageSize",
 }
-"""What is summed for a namespace, of which field of its topics."""
+"""A namespace's metrics, and the field of its topics that each sums."""
 
 FIGURES_ONLY: Final = Detail(publishers=False, consumers=False)
 
@@ -40,7 +39,7 @@ Document = dict[str, Any]
 async def _described(
     context: BrokerContext, detail: Detail
 ) -> dict[str, dict[str, list[Document]]]:
-    """Every topic's document, by namespace and bundle."""
+    """Return every topic's document, by namespace and bundle."""
     found: dict[str, dict[str, list[Document]]] = {}
     count = 0
     for namespace, by_bundle in bundles_of(context).items():
@@ -60,7 +59,7 @@ async def _described(
 
 
 def _name_as_all(shown: Document) -> None:
-    """Add what the statistics of all topics have by names of their own, as dashboards read it."""
+    """Add the fields that have other names in the statistics of all topics, for dashboards."""
     for name in ("bytesIn", "bytesOut", "msgIn", "msgOut"):
         shown[f"{name}Count"] = shown[f"{name}Counter"]
     shown["pendingAddEntriesCount"] = shown["filteredEntriesCount"] = 0
@@ -70,7 +69,7 @@ def _name_as_all(shown: Document) -> None:
 
 
 async def topics(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Statistics of all topics, by namespace, bundle and domain."""
+    """Return statistics of all topics, by namespace, bundle and domain."""
     found: Document = {}
     for namespace, by_bundle in (await _described(context, Detail())).items():
         for bundle, shown in by_bundle.items():
@@ -82,7 +81,7 @@ async def topics(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def metrics(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Sums of each namespace, in the names of Pulsar's metrics."""
+    """Return the sums of each namespace, by the names of Pulsar's metrics."""
     found: list[Document] = []
     for namespace, by_bundle in (await _described(context, FIGURES_ONLY)).items():
         shown = [each for topics in by_bundle.values() for each in topics]
@@ -107,7 +106,7 @@ async def metrics(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def load_report(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """How busy the broker is."""
+    """Return how busy the broker is."""
     described = await _described(context, FIGURES_ONLY)
     last: Document = {}
     for namespace, by_bundle in described.items():
@@ -153,7 +152,7 @@ async def load_report(context: BrokerContext, request: AdminRequest) -> AdminRep
 
 
 def _resident_mib() -> float:
-    """The most memory that the process ever had."""
+    """Return the process's peak memory."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

@@ -1,7 +1,7 @@
-"""Brokers: which there are, how they do, and what they are set to; here there is one.
+"""Brokers: their list, health and settings; here there is one.
 
-The rule: a setting that can be changed while the broker runs has Pulsar's name, and all others are
-in its file.
+The rule: a setting that can be changed at run time has Pulsar's name; all others are in the
+broker's file.
 """
 
 from dataclasses import fields
@@ -47,7 +47,7 @@ async def version(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def owned(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Every bundle with topics is this broker's."""
+    """Return every bundle with topics, as this broker owns them all."""
     check_cluster(context, request)
     if (broker := request.names["broker"]) != request.host:
         raise AdminError(404, f"Broker id '{broker}' not found in available brokers.")
@@ -62,22 +62,22 @@ async def owned(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def check_backlogs(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Backlog quotas are looked at every few seconds anyway; from now on, the next time."""
+    """Do nothing: backlog quotas are checked every few seconds anyway."""
     return DONE
 
 
 async def changeable(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """The settings that can be changed while the broker runs."""
+    """Return the settings that can be changed at run time."""
     return document(sorted(CHANGES))
 
 
 async def changed(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """The settings that were."""
+    """Return the settings that were changed at run time."""
     return document(dict(context.settings.values))
 
 
 async def change(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Have a setting hold at once, and after a restart too."""
+    """Change a setting at once, also for after a restart."""
     name = request.names["name"]
     if name not in CHANGES:
         raise AdminError(412, "Can't update non-dynamic configuration")
@@ -89,7 +89,7 @@ async def change(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def change_back(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Have what is configured."""
+    """Restore a setting's configured value."""
     name = request.names["name"]
     if name not in CHANGES:
         raise AdminError(412, "Can't delete non-dynamic configuration")
@@ -106,7 +106,7 @@ def _by_pulsars_names(settings: PulsarConfig | DefaultPolicies) -> dict[str, Any
 
 
 async def runtime(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """What Pulsar has a setting for too, by its name there."""
+    """Return the settings that Pulsar has too, by its names."""
     config = context.config
     found = {
         "allowAutoTopicCreationType": _topic_type(config.auto_topic_partitions),
@@ -125,7 +125,7 @@ def _topic_type(partitions: int) -> str:
 
 
 def _as_text(value: Any) -> str:
-    """As Java writes it."""
+    """Render a value as Java does."""
     if isinstance(value, tuple):
         return f"[{', '.join(value)}]"
     if isinstance(value, float):
@@ -134,7 +134,7 @@ def _as_text(value: Any) -> str:
 
 
 async def internal(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Where a cluster keeps its metadata: nowhere but in this broker's own directory."""
+    """Return where a cluster keeps its metadata: only in this broker's own directory."""
     names = (
         "zookeeperServers",
         "configurationStoreServers",

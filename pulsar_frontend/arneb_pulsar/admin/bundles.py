@@ -1,7 +1,7 @@
-"""Bundles: pieces of namespaces, named and split, and what is done to all topics of one.
+"""Bundles: pieces of namespaces, which calls name and split, and operations on all topics of one.
 
-The rule: without a bundle in the path all topics of the namespace are meant. There is one broker,
-which has them all, so unloading tells clients to come again and splitting changes names only.
+The rule: without a bundle in the path, a call concerns all topics of the namespace. The only broker
+has them all, so unloading makes clients reconnect, and splitting changes only names.
 """
 
 import itertools
@@ -25,18 +25,18 @@ from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.topic_lifecycle import disconnect
 
 ALGORITHMS: Final = ("range_equally_divide",)
-"""In halves: the one that needs no knowledge of the load."""
+"""Splitting in halves, the only algorithm that does not depend on load."""
 
 OTHERS: Final = (
     "topic_count_equally_divide",
     "specified_positions_divide",
     "flow_or_qps_equally_divide",
 )
-"""Pulsar's other ways to split, which balance load among brokers."""
+"""Pulsar's other split algorithms, which balance load among brokers."""
 
 
 def bundle_in(context: BrokerContext, request: AdminRequest) -> tuple[int, int] | None:
-    """The bundle that a path names, if it names any. Raises :class:`AdminError`."""
+    """Return the bundle that a path names, if any. Raises :class:`AdminError`."""
     name = request.names.get("bundle")
     if name is None:
         return None
@@ -49,7 +49,7 @@ def bundle_in(context: BrokerContext, request: AdminRequest) -> tuple[int, int] 
 
 
 def topics_in(context: BrokerContext, request: AdminRequest) -> list[Topic]:
-    """The topics of the namespace that a path names, or of its bundle. Raises
+    """Return the topics of the namespace that a path names, or of its bundle. Raises
     :class:`AdminError`."""
     namespace, bundle = namespace_of(context, request), bundle_in(context, request)
     names = context.topics.named(namespace)
@@ -63,20 +63,20 @@ async def get_bundles(context: BrokerContext, request: AdminRequest) -> AdminRep
 
 
 async def list_fleeting(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """The non-persistent topics of one bundle."""
+    """Return the non-persistent topics of one bundle."""
     names = [each.name for each in topics_in(context, request)]
     return document([each for each in names if each.startswith(NON_PERSISTENT)])
 
 
 async def unload(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Every client looks its topics up again; there is nowhere else to go."""
+    """Make every client look its topics up again; they stay on this broker."""
     for topic in topics_in(context, request):
         disconnect(context, topic)
     return DONE
 
 
 async def split(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Have two bundles for one."""
+    """Split a bundle in two."""
     namespace = namespace_of(context, request)
     algorithm = request.query.get("splitAlgorithmName") or ALGORITHMS[0]
     if algorithm not in ALGORITHMS:
@@ -108,7 +108,7 @@ LARGEST: Final = "LARGEST"
 
 
 async def drop(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Only an empty bundle goes, and then there is nothing to do."""
+    """Only an empty bundle may be removed, and then there is nothing to do."""
     if topics_in(context, request):
         raise AdminError(409, "Cannot delete non empty bundle")
     return DONE
@@ -136,7 +136,7 @@ Work = Callable[[Topic, Subscription], Awaitable[None]]
 async def _over_subscriptions(
     context: BrokerContext, request: AdminRequest, operation: TopicOperation, work: Work
 ) -> AdminReply:
-    """Do it with one subscription of every topic, or with all of them."""
+    """Apply ``work`` to one subscription of every topic, or to all of them."""
     wanted = request.names.get("subscription")
     for topic in topics_in(context, request):
         for each in list(topic.subscriptions.values()):
@@ -149,7 +149,7 @@ async def _over_subscriptions(
 
 
 async def clear(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Subscriptions are done with everything."""
+    """Clear the backlogs of subscriptions."""
 
     async def work(topic: Topic, subscription: Subscription) -> None:
         if topic.last is not None:
@@ -159,8 +159,8 @@ async def clear(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def unsubscribe(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Remove a subscription from every topic. Raises :class:`SubscriptionBusy` at the first that
-    somebody consumes by."""
+    """Remove a subscription from every topic. Raises :class:`SubscriptionBusy` at the first one
+    that has consumers."""
     if (name := request.names["subscription"]) in RESERVED_SUBSCRIPTIONS:
         raise AdminError(412, f"Subscription {name!r} is the broker's own")
 
@@ -168,7 +168,7 @@ async def unsubscribe(context: BrokerContext, request: AdminRequest) -> AdminRep
         try:
             await topic.unsubscribe(subscription.name)
         except SubscriptionNotFound:
-            return  # somebody was faster
+            return  # already removed by somebody else
 
     return await _over_subscriptions(context, request, TopicOperation.UNSUBSCRIBE, work)
 
@@ -180,7 +180,8 @@ def _may(
     subscription: Subscription,
     operation: TopicOperation,
 ) -> bool:
-    """A right on the namespace is none on a subscription that is for others, or on a queue."""
+    """Return whether the caller may: a right on the namespace does not include subscriptions of
+    other roles, or queues."""
     name = topic_name_of(topic.name)
     if name is None:
         return context.authorizer.is_super(request.caller)
@@ -191,7 +192,7 @@ def _may(
 
 
 def bundles_of(context: BrokerContext) -> dict[str, dict[str, list[Topic]]]:
-    """The topics of Pulsar's namespaces by bundle, where there are any."""
+    """Return the topics of Pulsar's namespaces by bundle, without empty bundles."""
     found: dict[str, dict[str, list[Topic]]] = {}
     for topic in context.core.topics.values():
         name = topic_name_of(topic.name)

@@ -1,6 +1,6 @@
 """Clusters and tenants: one broker is a cluster of its own.
 
-The rule: other clusters can be written down, as set-up scripts do; nothing is replicated to them.
+The rule: other clusters can be recorded, as set-up scripts do, but nothing is replicated to them.
 """
 
 import json
@@ -89,12 +89,12 @@ PROXY_PROTOCOLS: Final = ("SNI",)
 
 
 def clusters_of(context: BrokerContext) -> set[str]:
-    """Those that are known: this one, and whatever was written down."""
+    """Return the known clusters: this one and the recorded ones."""
     return {context.config.cluster, *context.namespaces.clusters}
 
 
 def cluster_of(context: BrokerContext, request: AdminRequest) -> str:
-    """The cluster that a path names, which must be known. Raises :class:`AdminError`."""
+    """Return the cluster that a path names, which must be known. Raises :class:`AdminError`."""
     name = request.names["cluster"]
     if name not in clusters_of(context):
         raise AdminError(404, "Cluster does not exist")
@@ -102,7 +102,7 @@ def cluster_of(context: BrokerContext, request: AdminRequest) -> str:
 
 
 def _said(request: AdminRequest) -> dict[str, Any]:
-    """What is said of a cluster. Raises :class:`AdminError`."""
+    """Parse the description of a cluster. Raises :class:`AdminError`."""
     given = request.given()
     if given is None:
         raise AdminError(400, "cluster data is required")
@@ -124,8 +124,8 @@ def _said(request: AdminRequest) -> dict[str, Any]:
 
 
 async def make_cluster(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Write down where a cluster is; set-up scripts do that with the one that is there too, and
-    ignore that it is."""
+    """Record where a cluster is. Set-up scripts also do so for this cluster, and ignore that it
+    exists."""
     name = request.names["cluster"]
     if not ENTITY.fullmatch(name):
         raise AdminError(412, "Cluster name is not valid")
@@ -152,7 +152,7 @@ async def drop_cluster(context: BrokerContext, request: AdminRequest) -> AdminRe
 
 
 async def get_replication(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """In this cluster."""
+    """Return the clusters of a namespace: this one."""
     if "topic" in request.names:
         topic_of(context, request)
         if not request.flag("applied"):
@@ -163,7 +163,7 @@ async def get_replication(context: BrokerContext, request: AdminRequest) -> Admi
 
 
 async def put_replication(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """In this cluster, and in no other."""
+    """Accept only this cluster as a namespace's clusters."""
     wanted = request.given()
     of_topic = "topic" in request.names
     if of_topic:
@@ -188,13 +188,13 @@ async def put_replication(context: BrokerContext, request: AdminRequest) -> Admi
 
 
 async def get_allowed(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Where a namespace may be, if that was bounded: here, and so there is nothing to say."""
+    """Return an empty list: where a namespace may be is not restricted."""
     namespace_of(context, request)
     return document([])
 
 
 async def put_allowed(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """As of replication: in this cluster, and in no other."""
+    """Accept only this cluster, as for replication."""
     await put_replication(context, request)
     return AdminReply(200)
 

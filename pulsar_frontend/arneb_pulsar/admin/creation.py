@@ -1,8 +1,9 @@
-"""Creation: what a namespace is made with, in the document that is shown of it afterwards.
+"""Creation: the policies that a new namespace is given, in the form of the document that shows
+them.
 
-The rule: what can be set of a namespace can be given when it is made, and is checked like that;
-what cannot is refused and not lost.
-Source: Pulsar's ``Policies``, ``NamespacesBase.validatePoliciesAsync``.
+The rule: every policy that can be set on a namespace can be given at its creation, with the same
+checks; the others are refused, not ignored. Source: Pulsar's ``Policies``,
+``NamespacesBase.validatePoliciesAsync``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -36,7 +37,7 @@ TABLES: Final[Mapping[str, str]] = {
     "autoSubscriptionCreationOverride": "auto_subscription",
     "properties": "properties",
 }
-"""Fields of the document that are objects, and what they are here."""
+"""The document's fields that are objects, with their names here."""
 
 VALUES: Final[Mapping[str, str]] = {
     "message_ttl_in_seconds": "message_ttl_s",
@@ -58,7 +59,7 @@ VALUES: Final[Mapping[str, str]] = {
     "compaction_threshold": "compaction_threshold",
     "dispatcherPauseOnAckStatePersistentEnabled": "pauses_on_ack_state",
 }
-"""Those that are one value, of which text without a character is none, as ``null`` is."""
+"""The document's fields that are single values; empty text counts as ``null``."""
 
 OF_CLUSTERS: Final[Mapping[str, str]] = {
     "clusterDispatchRate": "dispatch_rate",
@@ -67,14 +68,14 @@ OF_CLUSTERS: Final[Mapping[str, str]] = {
     "publishMaxMessageRate": "publish_rate",
     "clusterSubscribeRate": "subscribe_rate",
 }
-"""Rates, by the name of the cluster in which they hold."""
+"""Rates, each by the name of its cluster."""
 
 ELSEWHERE: Final[Mapping[str, str]] = {
     "replicatorDispatchRate": GEO_REPLICATION,
     "offload_policies": OFFLOADING,
     "entryFilters": FILTERS,
 }
-"""What is refused unless it says nothing."""
+"""Fields that are refused unless they are empty."""
 
 NO_THRESHOLD: Final = -1
 
@@ -84,7 +85,7 @@ KINDS: Final = {kind.field: kind for kind in OF_NAMESPACES}
 
 
 def policies_of(context: BrokerContext, request: AdminRequest) -> Policies:
-    """What a new namespace is to ask for. Raises :class:`AdminError`."""
+    """Return the policies of a new namespace. Raises :class:`AdminError`."""
     wanted = request.given()
     try:
         table = _table(wanted)
@@ -96,7 +97,7 @@ def policies_of(context: BrokerContext, request: AdminRequest) -> Policies:
 
 
 def _fields(context: BrokerContext, table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The fields of :class:`Policies` that a document says something of."""
+    """Yield the fields of :class:`Policies` that a document sets."""
     yield "bundles", _or_malformed(_bundles, table.get("bundles"))
     for name, field in TABLES.items():
         if (value := table.get(name)) is not None:
@@ -130,12 +131,12 @@ def _fields(context: BrokerContext, table: Mapping[str, Any]) -> Iterator[tuple[
 
 
 def _table(value: Any) -> dict[str, Any]:
-    """An object, which may be left out."""
+    """Return an object, which may be left out."""
     return {} if value is None else read_table(value)
 
 
 def _read(field: str, value: Any) -> Any:
-    """As the call of its own does. Raises :class:`AdminError` with the status that has."""
+    """Parse a value as its own call does. Raises :class:`AdminError` with that call's status."""
     kind = KINDS[field]
     try:
         return kind.read(value)
@@ -153,7 +154,7 @@ def _or_malformed(read: Callable[[Any], Kept], value: Any) -> Kept:
 
 
 def _bundles(document: Any) -> Boundaries | None:
-    """Where its bundles begin; None = it has as many as others."""
+    """Return where the namespace's bundles begin; None: the default number of bundles."""
     if document is None:
         return None
     table = read_table(document)
@@ -166,13 +167,13 @@ def _bundles(document: Any) -> Boundaries | None:
 
 
 def allowed_clusters(context: BrokerContext, tenant: str) -> list[str]:
-    """Where namespaces of a tenant may be; here, if nobody said."""
+    """Return where namespaces of a tenant may be; by default in this cluster."""
     said: list[str] = context.namespaces.tenant(tenant).get("allowedClusters", [])
     return said or [context.config.cluster]
 
 
 def _check_places(context: BrokerContext, tenant: str, table: Mapping[str, Any]) -> None:
-    """It is in this cluster, where its tenant must be allowed to be, and in no other."""
+    """Check that the namespace is in this cluster only, and that its tenant is allowed there."""
     local, allowed = context.config.cluster, allowed_clusters(context, tenant)
     fields = ("replication_clusters", "allowed_clusters")
     asked = {name for field in fields for name in _texts(table.get(field))} or {local}
@@ -184,7 +185,7 @@ def _check_places(context: BrokerContext, tenant: str, table: Mapping[str, Any])
 
 
 def _texts(value: Any) -> list[str]:
-    """A list, which may be left out."""
+    """Return a list of texts, which may be left out."""
     return [] if value is None else read_texts(value)
 
 

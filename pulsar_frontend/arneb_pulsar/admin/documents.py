@@ -1,7 +1,7 @@
-"""Documents: what is known of topics, in the fields of Pulsar's statistics.
+"""Documents: statistics of topics, in Pulsar's fields.
 
-The rule: a figure that is not known is left out; bytes are those of metadata and payloads, without
-the headers that entries have here.
+The rule: an unknown figure is left out; bytes are those of metadata and payloads, without the
+headers that entries have here.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,25 +33,25 @@ NOTHING_OFFLOADED: Final = {
     "lastOffloadSuccessTimeStamp": 0,
     "lastOffloadFailureTimeStamp": 0,
 }
-"""There is no other place for a topic's ledgers."""
+"""Fields of offloading, which does not exist here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """What a caller wants to see of a topic beside figures."""
+    """The optional parts of a topic's statistics that a caller requested."""
 
     publishers: bool = True
     consumers: bool = True
     backlog_bytes: bool = True
     earliest_ms: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """When the oldest message of each subscription's backlog was published, by topic and
-    subscription, for those who asked for it."""
+    subscription, if requested."""
 
 
 def topic_document(
     context: BrokerContext, name: TopicName, detail: Detail, host: str = ""
 ) -> Document:
-    """``GET …/stats`` of one topic, asked of the broker at ``host``."""
+    """Return ``GET …/stats`` of one topic, requested from the broker at ``host``."""
     topic = context.core.topic(name.core_name)
     figures = topic.statistics()
     subscriptions = topic.subscriptions
@@ -149,7 +149,7 @@ def _publisher(claim: ProducerClaim) -> Document:
 def partitioned_document(
     context: BrokerContext, name: TopicName, detail: Detail, host: str, *, each: bool
 ) -> Document:
-    """``GET …/partitioned-stats``: the sums, and with ``each`` every partition by itself."""
+    """Return ``GET …/partitioned-stats``: the sums, and with ``each`` every partition by itself."""
     parts = {
         str(part): topic_document(context, part, detail, host)
         for part in context.topics.parts(name)
@@ -164,7 +164,7 @@ def partitioned_document(
 
 
 def metadata_document(context: BrokerContext, name: TopicName) -> Document:
-    """What is known of a partitioned topic."""
+    """Return the metadata of a partitioned topic."""
     found: Document = {"partitions": context.namespaces.partitions(name), "deleted": False}
     properties = dict(context.namespaces.properties(name))
     return found | ({"properties": properties} if properties else {})
@@ -172,17 +172,17 @@ def metadata_document(context: BrokerContext, name: TopicName) -> Document:
 
 EARLIEST: Final = frozenset({"earliestMsgPublishTimeInBacklog", "earliestMsgPublishTimeInBacklogs"})
 LIMITS: Final = frozenset({"backlogQuotaLimitSize", "backlogQuotaLimitTime"})
-"""What is said of each partition alike."""
+"""Fields that are the same for every partition, and not summed."""
 
 
 def _earliest(times_ms: Iterable[int]) -> int:
-    """The earliest of those that are known; 0 for none."""
+    """Return the earliest known time; 0 if there is none."""
     return min((each for each in times_ms if each > 0), default=0)
 
 
 def _sum(documents: Iterable[Mapping[str, Any]]) -> Document:
-    """Numbers added up, of times the latest, lists joined, tables taken together; of the rest, the
-    first."""
+    """Combine documents: numbers are added, times are the latest, lists are joined, tables merged;
+    for other fields the first one counts."""
     total: Document = {}
     for document in documents:
         for key, value in document.items():

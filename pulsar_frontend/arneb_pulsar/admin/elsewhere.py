@@ -1,8 +1,8 @@
-"""Elsewhere: calls of Pulsar's admin API for what this broker does not do, each with the reason.
+"""Elsewhere: calls of Pulsar's admin API that this broker does not support, each with the reason.
 
-The rule: what has no effect here is refused with one sentence, not answered as if it had; whoever
-asks needs no right to hear it. Only calls that no route knows are looked for: whether it is set is
-known (:mod:`.unset`).
+The rule: a call without effect here is refused with one sentence, not answered as if it had worked;
+the caller needs no right to get it. Only calls without a route are looked up here: reading such
+settings is answered in :mod:`.unset`.
 """
 
 from collections.abc import Mapping
@@ -54,7 +54,7 @@ BELOW: Final[Mapping[str, str]] = {
     "/ws": OVER_HTTP,
     **{f"/admin/{kind}": VERSION_1 for kind in OF_VERSION_1},
 }
-"""By the beginning of their paths."""
+"""Reasons, by the beginning of the path."""
 
 NAMED: Final[Mapping[str, str]] = {
     "offload": OFFLOADING,
@@ -75,14 +75,15 @@ NAMED: Final[Mapping[str, str]] = {
     "failureDomains": ONE_BROKER,
     "namespaceIsolationPolicies": ONE_BROKER,
 }
-"""By a part of their paths."""
+"""Reasons, by a part of the path."""
 
 PARTS_BEFORE: Final = 3
-"""``admin``, the version and the kind of thing; what follows is a name, and may be any."""
+"""``admin``, the version and the kind of object; the parts after them are names, and may be
+anything."""
 
 
 def check(raw_path: str) -> None:
-    """Raise :class:`AdminError` with the reason, if there is one, for a path that is not known."""
+    """Raise :class:`AdminError` if there is a reason for not supporting an unknown path."""
     for beginning, reason in BELOW.items():
         if raw_path == beginning or raw_path.startswith(beginning + "/"):
             raise AdminError(501, reason)
@@ -92,6 +93,6 @@ def check(raw_path: str) -> None:
 
 
 def check_name(part: str) -> None:
-    """Raise :class:`AdminError` with the reason, if there is one, for a part of a path."""
+    """Raise :class:`AdminError` if there is a reason for not supporting a part of a path."""
     if reason := NAMED.get(part, ""):
         raise AdminError(501, reason)

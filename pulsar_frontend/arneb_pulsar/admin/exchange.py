@@ -1,4 +1,4 @@
-"""What goes in and out of a handler: a request, its answer, or why there is none."""
+"""Requests to a handler, its replies, and its errors."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -26,7 +26,7 @@ class AdminError(Exception):
 
 
 async def no_need(size: int) -> None:
-    """Nobody counts."""
+    """Reserve nothing: nobody counts."""
     await trio.lowlevel.checkpoint()
 
 
@@ -38,29 +38,30 @@ class AdminRequest:
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     host: str = "localhost:8080"
-    """Where the caller reached us."""
+    """The address at which the caller reached this broker."""
     caller: Caller = NOBODY
     hold: Callable[[int], Awaitable[None]] = no_need
-    """Says how many bytes a large answer will take, and waits until there is room for them."""
+    """Reserves the bytes that a large answer will take, and waits until there is room."""
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """A query parameter that is true or false; empty, it says nothing."""
+        """Return a boolean query parameter; the default if it is empty."""
         value = self.query.get(name)
         return value.lower() == "true" if value else default
 
     def json(self) -> Any:
-        """The body. Raises :class:`AdminError`."""
+        """Return the body as JSON. Raises :class:`AdminError`."""
         try:
             return parse_json(self.body)
         except InvalidJson as error:
             raise AdminError(400, str(error)) from error
 
     def given(self) -> Any:
-        """The body; what is empty is ``null``, as for Pulsar. Raises :class:`AdminError`."""
+        """Return the body as JSON; an empty one is ``null``, as for Pulsar. Raises
+        :class:`AdminError`."""
         return self.json() if self.body.strip() else None
 
     def number(self, name: str) -> int:
-        """A part of the path that is a number. Raises :class:`AdminError`."""
+        """Return a part of the path as a number. Raises :class:`AdminError`."""
         text = self.names[name]
         digits = text.removeprefix("-")
         if not (digits.isascii() and digits.isdigit() and len(text) <= 19):
@@ -78,27 +79,27 @@ class AdminReply:
     headers: Sequence[tuple[str, str]] = ()
     """Some names may come more than once."""
     reason: str = ""
-    """Of a refusal, for the line with the status: all that Java's clients show of it where they
-    look topics up over HTTP."""
+    """A refusal's reason in the status line: the only part that Java's clients show when they look
+    topics up over HTTP."""
 
 
 DONE: Final = AdminReply()
-"""It is done; there is nothing to say."""
+"""Success, without a body."""
 
 NOTHING_SET: Final = AdminReply(200)
-"""What was asked for is not set: Pulsar's ``null``, which has no body."""
+"""The value is not set: Pulsar's ``null``, which has no body."""
 
 
 def document(value: Any, status: int = 200) -> AdminReply:
-    """A JSON answer, as short as Pulsar writes it."""
+    """Return a JSON answer, as compact as Pulsar's."""
     return AdminReply(status, json.dumps(value, separators=(",", ":")).encode())
 
 
 def text(value: str) -> AdminReply:
-    """A plain answer."""
+    """Return a plain-text answer."""
     return AdminReply(200, value.encode(), TEXT)
 
 
 def refusal(error: AdminError) -> AdminReply:
-    """The answer to a call that failed: ``{"reason": …}``."""
+    """Return the answer to a failed call: ``{"reason": …}``."""
     return replace(document({"reason": error.reason}, error.status), reason=error.reason)

@@ -1,7 +1,7 @@
-"""Expiry by hand: what waits for a subscription and was published long enough ago is skipped.
+"""Expiry on request: skips a subscription's messages that are old enough.
 
-The rule: as in Pulsar, a subscription that has nothing to expire is a conflict, of which the answer
-tells, and the others that the same call names are expired all the same.
+The rule: as in Pulsar, a subscription with nothing to expire is a conflict, which the answer
+reports, but the other subscriptions of the call are expired all the same.
 """
 
 from typing import Any, Final
@@ -22,11 +22,12 @@ from arneb_pulsar.namespaces.fields import read_int, read_table
 from arneb_pulsar.services.context import BrokerContext
 
 ALMOST_CAUGHT_UP: Final = 1_000
-"""Whoever has consumers and fewer entries before them is about to read these; Pulsar's
-``MINIMUM_BACKLOG_FOR_EXPIRY_CHECK``."""
+"""A subscription with consumers and a smaller backlog is about to read it, so nothing is expired;
+Pulsar's ``MINIMUM_BACKLOG_FOR_EXPIRY_CHECK``."""
 
 CLEARLY: Final = 1.5
-"""Unless the oldest entry is older by this factor; Pulsar's ``MESSAGE_EXPIRY_THRESHOLD``."""
+"""It is expired after all if its oldest entry exceeds the age by this factor; Pulsar's
+``MESSAGE_EXPIRY_THRESHOLD``."""
 
 SECONDS_MAX: Final = 2**31 - 1
 """68 years, either way."""
@@ -40,7 +41,7 @@ OF_ANOTHER: Final = (
 
 
 async def expire(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Of one subscription, in every partition that has it."""
+    """Expire messages of one subscription, in every partition that has it."""
     name, wanted = topic_of(context, request), request.names["subscription"]
     found = [
         (part, subscription)
@@ -53,7 +54,7 @@ async def expire(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def expire_all(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Of every subscription."""
+    """Expire messages of every subscription."""
     found = [
         (part, subscription)
         for part in _persistent(context, topic_of(context, request))
@@ -64,7 +65,7 @@ async def expire_all(context: BrokerContext, request: AdminRequest) -> AdminRepl
 
 
 async def expire_through(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Everything up to a message id; with ``excluded`` not that one."""
+    """Expire everything up to a message id; with ``excluded`` not that message."""
     name = topic_of(context, request)
     wanted = request.json()
     place = place_of(wanted)
@@ -107,7 +108,7 @@ async def _expire(
     for name, subscription in found:
         topic = context.core.topics.get(name.core_name)
         if topic is None:
-            continue  # somebody was faster
+            continue  # already removed by somebody else
         try:
             if not await _expire_one(context, topic, subscription, seconds):
                 conflicts.append(_conflict("timestamp", name, subscription))
@@ -121,7 +122,8 @@ async def _expire(
 async def _expire_one(
     context: BrokerContext, topic: Topic, subscription: Subscription, seconds: int
 ) -> bool:
-    """Skip what was published longer ago, unless there is nothing or hardly anything to expire."""
+    """Skip what was published longer ago; False if there is nothing, or hardly anything, to
+    expire."""
     waiting = subscription.unacknowledged(ALMOST_CAUGHT_UP)
     if not waiting:
         return False
@@ -132,7 +134,7 @@ async def _expire_one(
         if not seconds or (first is not None and first <= waiting[0]):
             return False
     if not seconds:
-        return True  # to live for 0 seconds is to live for ever
+        return True  # 0 means that messages never expire
     first = await topic.first_published(max(0, now_ms - seconds * 1000))
     through = topic.last if first is None else before(first)
     if through is not None and through > subscription.mark_delete:

@@ -1,7 +1,7 @@
-"""Documents of what is inside: ledgers and cursors, in the fields of Pulsar's internal statistics.
+"""Internal documents: ledgers and cursors, in the fields of Pulsar's internal statistics.
 
-The rule: as of topics. A cursor here is a row of the store and no ledger, so it has none to tell
-of; ledgers grow without a reader that waits, so nobody waits for one.
+The rule: as for topics. A cursor here is a row of the store and has no ledger, so none is shown; no
+reader waits on a ledger, so no waiting reader is shown.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ NO_LEDGER: Final = {
 
 
 def internal_document(topic: Topic) -> Document:
-    """``GET …/internalStats`` of one topic."""
+    """Return ``GET …/internalStats`` of one topic."""
     ledgers = topic.ledgers()
     figures = topic.statistics()
     last = ledgers[-1] if ledgers else None
@@ -43,7 +43,7 @@ def internal_document(topic: Topic) -> Document:
         "ledgers": [
             {
                 "ledgerId": each.id,
-                # Pulsar shows nothing of a ledger that is open; the Spark connector knows that.
+                # Pulsar shows no counts of an open ledger, and the Spark connector expects that.
                 "entries": each.entries if each.closed_ms else 0,
                 "size": each.bytes - HEADER_BYTES * each.entries if each.closed_ms else 0,
                 "offloaded": False,
@@ -58,12 +58,12 @@ def internal_document(topic: Topic) -> Document:
 
 
 def encoded(subscription: str) -> str:
-    """The name of a cursor: a subscription's, as Java writes it into a form."""
+    """Return a cursor's name: the subscription's, form-encoded as in Java."""
     return quote_plus(subscription, safe="*").replace("~", "%7E")
 
 
 def _waits(topic: Topic, subscription: Subscription) -> bool:
-    """It has looked at all there is."""
+    """Return whether the subscription has read everything."""
     seen_all = topic.last is None or subscription.read_position > topic.last
     return bool(subscription.consumers) and seen_all
 
@@ -92,8 +92,8 @@ def _cursor(topic: Topic, subscription: Subscription) -> Document:
 
 
 def _written_runs(subscription: Subscription) -> str:
-    """What is acknowledged beyond the mark-delete position, as Pulsar writes it: each run from the
-    entry before it to its last."""
+    """Return the acknowledgements beyond the mark-delete position as Pulsar writes them: each run
+    from the entry before it to its last."""
     runs = subscription.first_acknowledged_runs(RUNS_SHOWN_MAX)
     parts = [
         f"({first >> ENTRY_BITS}:{(first & ENTRY_MASK) - 1}..{render(last)}]"
@@ -103,7 +103,7 @@ def _written_runs(subscription: Subscription) -> str:
 
 
 def info_document(topic: Topic) -> Document:
-    """``GET …/internal-info``: what is kept of one topic's log."""
+    """Return ``GET …/internal-info``: what is stored of one topic's log."""
     ledgers = topic.ledgers()
     created_ms = ledgers[0].created_ms if ledgers else 0
     changed_ms = max((max(each.created_ms, each.closed_ms) for each in ledgers), default=0)
@@ -128,7 +128,7 @@ def info_document(topic: Topic) -> Document:
 
 def _info_of(ledger: int, entries: int, size: int, closed_ms: int) -> Document:
     found: Document = {"ledgerId": ledger, "timestamp": closed_ms, "isOffloaded": False}
-    # As in Pulsar, a ledger that grows says nothing of how much is in it.
+    # As in Pulsar, an open ledger does not tell how much is in it.
     if closed_ms:
         found |= {"entries": entries, "size": size - HEADER_BYTES * entries}
     return found

@@ -13,7 +13,7 @@ from arneb_pulsar.namespaces.bundles import bundle_of, named
 from arneb_pulsar.services.context import BrokerContext
 
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
-"""Addresses that say nothing of how to reach us."""
+"""Wildcard addresses, which do not tell how to reach the broker."""
 
 
 async def lookup(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -32,8 +32,8 @@ async def lookup(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 def as_reached(url: str, host: str) -> str:
-    """A service URL for who reached us at ``host``, which is the host of one that listens
-    everywhere, too."""
+    """Return a service URL for a caller that reached us at ``host``, which replaces a wildcard
+    address."""
     parts = urlsplit(url)
     if parts.hostname not in EVERYWHERE:
         return url

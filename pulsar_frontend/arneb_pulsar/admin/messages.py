@@ -1,8 +1,8 @@
 """Messages: one entry as the admin API shows it, a body with headers.
 
-The rule: everything that metadata says is told, for clients make the message anew from it. The
+The rule: everything in the metadata is shown, because clients rebuild the message from it. The
 payload is uncompressed unless it is encrypted, a batch is shown whole with its number of messages,
-and what a header cannot hold is percent-encoded.
+and characters that a header cannot hold are percent-encoded.
 """
 
 import json
@@ -24,7 +24,7 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import CompressionType, MessageMetadata
 
 PREFIX: Final = "X-Pulsar-"
 SAFE: Final = " !#$&'()*+,/:;=?@[]<>{}|^`\"\\"
-"""Characters of ASCII that a header holds as they are, besides letters and digits."""
+"""ASCII characters that a header holds unencoded, besides letters and digits."""
 
 AS_THEY_ARE: Final = (
     "producer_name", "sequence_id", "replicated_from", "partition_key", "null_value",
@@ -34,7 +34,7 @@ AS_THEY_ARE: Final = (
 )  # fmt: skip
 TIMES: Final = "publish_time", "event_time", "deliver_at_time"
 BYTES: Final = "encryption_param", "schema_version", "ordering_key"
-"""Fields of metadata that headers of their own names tell, if they are there."""
+"""Fields of metadata that have headers of their own, if they are set."""
 
 STORED: Final = PREFIX + "Broker-Entry-METADATA-timestamp"
 NUMBER: Final = PREFIX + "Broker-Entry-METADATA-index"
@@ -42,11 +42,11 @@ UNCOMMITTED: Final = PREFIX + "txn-uncommitted"
 ABORTED: Final = PREFIX + "txn-aborted"
 
 Header = tuple[str, str]
-"""A name, and a value. Some come more than once."""
+"""A name and a value. Names may repeat."""
 
 
 def message_of(place: Position, entry: bytes) -> tuple[list[Header], bytes]:
-    """Headers and payload of the message or batch in ``entry``."""
+    """Return headers and payload of the message or batch in ``entry``."""
     body = entry[HEADER_BYTES:] if entry[1] == Origin.PULSAR else translate(entry)
     headers = [(PREFIX + "Message-ID", render(place))]
     try:
@@ -67,14 +67,14 @@ def message_of(place: Position, entry: bytes) -> tuple[list[Header], bytes]:
 
 
 def of_the_broker(entry: bytes, offset: int) -> list[Header]:
-    """What clients that read it are told of an entry: when it was stored, and which message of its
-    topic the last one in it is."""
+    """Return the broker's metadata of an entry: when it was stored, and the index in its topic of
+    its last message."""
     number = offset + messages_in(entry) - 1
     return [(STORED, _time(read_header(entry).publish_time_ms)), (NUMBER, str(number))]
 
 
 def _told(metadata: MessageMetadata) -> list[Header]:
-    """What metadata says, without the common beginning of the names."""
+    """Return the headers for the metadata, without the common prefix of the names."""
 
     def there(fields: Sequence[str], form: Callable[[Any], str], kind: str = "") -> list[Header]:
         present = [each for each in fields if metadata.HasField(each)]
@@ -85,7 +85,7 @@ def _told(metadata: MessageMetadata) -> list[Header]:
     found += there(TIMES, _time) + there(AS_THEY_ARE, _plain) + there(BYTES, _base64, "Base64-")
     found += there(("compression",), CompressionType.Name)
     if metadata.HasField("txnid_most_bits"):
-        found.append(("txn-aborted", "false"))  # what was aborted is gone
+        found.append(("txn-aborted", "false"))  # aborted messages are not stored
     if metadata.HasField("num_chunks_from_msg"):
         found.append(("PROPERTY-TOTAL-CHUNKS", str(metadata.num_chunks_from_msg)))
         found.append(("PROPERTY-CHUNK-ID", str(metadata.chunk_id)))
@@ -100,7 +100,7 @@ def _base64(value: bytes) -> str:
 
 
 def _plain(value: str | int) -> str:
-    """As Java writes it, which knows no numbers of 64 bits without a sign."""
+    """Render a value as Java does, which has no unsigned 64-bit numbers."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int) and value >> 63 == 1:

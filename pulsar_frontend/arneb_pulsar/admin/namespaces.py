@@ -42,13 +42,13 @@ NOT_HERE: Final[dict[str, Any]] = {
     "deleted": False,
     "migrated": False,
 }
-"""Of a namespace's policies, what cannot be set here: as Pulsar shows it where nobody has."""
+"""Policies of a namespace that cannot be set here, as Pulsar shows them when unset."""
 
 
 def namespace_of(
     context: BrokerContext, request: AdminRequest, otherwise: str = "Namespace does not exist"
 ) -> str:
-    """The namespace that a path names, which must be there. Raises :class:`AdminError`."""
+    """Return the namespace that a path names, which must exist. Raises :class:`AdminError`."""
     name = namespace_in(request)
     if not context.namespaces.has_namespace(name):
         raise AdminError(404, otherwise)
@@ -110,19 +110,19 @@ async def list_topics(context: BrokerContext, request: AdminRequest) -> AdminRep
 
 
 def boundaries_of(context: BrokerContext, namespace: str) -> Boundaries:
-    """Where the bundles of a namespace begin."""
+    """Return where the bundles of a namespace begin."""
     own = context.namespaces.namespace_policies(namespace).bundles
     return evenly(DEFAULT) if own is None else own
 
 
 def bundles_document(context: BrokerContext, namespace: str) -> dict[str, Any]:
-    """The bundles of a namespace."""
+    """Return the bundles of a namespace."""
     boundaries = boundaries_of(context, namespace)
     return {"boundaries": written(boundaries), "numBundles": len(boundaries) - 1}
 
 
 def policies_document(context: BrokerContext, namespace: str) -> dict[str, Any]:
-    """Everything that a namespace asks for, as Pulsar shows it."""
+    """Return all policies of a namespace, as Pulsar shows them."""
     own = context.namespaces.namespace_policies(namespace)
     quotas = {kind.value: quota.document for kind, quota in own.quotas.items()}
     found: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Paths: the namespaces and topics that calls name, whether they are there or not."""
+"""Paths: the namespaces and topics that calls name, whether they exist or not."""
 
 from arneb_pulsar.admin.exchange import AdminError, AdminRequest
 from arneb_pulsar.names import (
@@ -11,7 +11,7 @@ from arneb_pulsar.names import (
 
 
 def namespace_in(request: AdminRequest) -> str:
-    """The namespace in a path. Raises :class:`AdminError`."""
+    """Return the namespace in a path. Raises :class:`AdminError`."""
     try:
         return parse_namespace(f"{request.names['tenant']}/{request.names['namespace']}")
     except InvalidTopicName as error:
@@ -19,7 +19,7 @@ def namespace_in(request: AdminRequest) -> str:
 
 
 def topic_in(request: AdminRequest) -> TopicName:
-    """The topic in a path. Raises :class:`AdminError`."""
+    """Return the topic in a path. Raises :class:`AdminError`."""
     names = request.names
     try:
         namespace = parse_namespace(f"{names['tenant']}/{names['namespace']}")
