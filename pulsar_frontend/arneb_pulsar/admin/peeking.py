@@ -1,8 +1,8 @@
-"""Peeking: messages shown to operators, who are given none of them.
+"""Peeking: shows messages to operators without delivering them.
 
-The rule: one message is in memory at a time. Behind the backlog of a subscription stand the
-messages of transactions that are open, marked as not committed: callers who want committed ones
-only leave those out themselves, as with Pulsar.
+The rule: one message is in memory at a time. After a subscription's backlog come the messages of
+open transactions, marked as not committed: callers that want only committed ones skip those
+themselves, as with Pulsar.
 """
 
 from collections.abc import Mapping
@@ -38,17 +38,17 @@ EXAMINE_ONE: Final = ", please try examine message on specific topic partition"
 NO_MESSAGES: Final = "Could not examine messages due to the total message is zero"
 
 LOOKED_PER_TURN: Final = 100
-"""Open transactions: a fraction of a millisecond."""
+"""Open transactions looked at before other tasks get a turn: a fraction of a millisecond."""
 
 
 async def peek(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """The nth message that is not acknowledged, counted from 1."""
+    """Return the nth unacknowledged message, counted from 1."""
     count = request.number("count")
     name = topic_of(context, request)
     topic = kept(context, name, "Peek messages on")
     subscription = topic.subscriptions.get(request.names["subscription"])
     if subscription is None:
-        # Pulsar makes it, at the beginning; whoever looks finds the same, and nothing is made.
+        # Pulsar creates it at the beginning; here the caller sees the same, and nothing is created.
         enough = 0 < count <= sum(each.entries for each in topic.ledgers())
         place = nth_entry(topic.ledgers(), count, from_end=False) if enough else None
     else:
@@ -62,7 +62,7 @@ async def peek(context: BrokerContext, request: AdminRequest) -> AdminReply:
 async def _uncommitted(
     context: BrokerContext, request: AdminRequest, topic: Topic, count: int
 ) -> AdminReply:
-    """The nth message of open transactions, in the order in which they came."""
+    """Return the nth message of open transactions, in order of arrival."""
     places = BitMap64()
     for looked, each in enumerate([*context.transactions.open]):
         if (sends := each.sends.get(topic.id)) is not None:
@@ -74,7 +74,7 @@ async def _uncommitted(
     wanted = places[count - 1]
     whose = [each.id for each in context.transactions.open if wanted in each.records]
     if not whose:
-        raise AdminError(404, NOT_FOUND)  # it ended meanwhile
+        raise AdminError(404, NOT_FOUND)  # the transaction ended meanwhile
     async with context.message_shown:
         records = context.transactions.held.read(BitMap64([wanted]))
         ((place, record),) = [each async for each in records]
@@ -94,7 +94,7 @@ def _marks(transaction: TransactionId) -> Mapping[str, str]:
 
 
 async def examine(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """The nth entry from either end of the log, counted from 1."""
+    """Return the nth entry from either end of the log, counted from 1."""
     name = topic_of(context, request)
     topic = kept(context, name, "Examine messages on", EXAMINE_ONE)
     asked = {"messagePosition": request.query.get("messagePosition") or "1"}
@@ -122,7 +122,7 @@ async def _message(
     place: Position | None,
     otherwise: str = NOT_FOUND,
 ) -> AdminReply:
-    """The message there. Read, it may take 128 MiB, and unpacked as much again."""
+    """Return the message at a position. It may take 128 MiB, and as much again uncompressed."""
     async with context.message_shown:
         found = None if place is None else await topic.entry_at(place)
         if place is None or found is None:

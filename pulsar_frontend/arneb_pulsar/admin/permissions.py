@@ -1,7 +1,7 @@
 """Permissions: who may do what in a namespace, with a topic, and with a subscription.
 
-The rule: what is granted or taken back is durable before it is answered, and holds by then for
-every connection that is open.
+The rule: a grant or revocation is durable before it is answered, and by then holds for every open
+connection.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,12 +43,12 @@ async def _set_topics(context: BrokerContext, changes: Mapping[str, Change]) -> 
 
 
 def granted(role: str, actions: Sequence[str]) -> Change:
-    """The role may do this, and nothing else, from now on."""
+    """Return the change after which the role may do exactly this."""
     return lambda own: replace(own, permissions={**own.permissions, role: actions})
 
 
 def revoked(role: str) -> Change:
-    """The role may do nothing any more."""
+    """Return the change after which the role may do nothing."""
     return lambda own: replace(
         own, permissions={name: it for name, it in own.permissions.items() if name != role}
     )
@@ -100,7 +100,7 @@ def _there(context: BrokerContext, topic: TopicName) -> TopicName:
 
 
 async def get_of_topic(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Those of the namespace are among them."""
+    """Return a topic's permissions, including those of its namespace."""
     topic = _topic(context, request)
     found: dict[str, list[str]] = {}
     for policies in (
@@ -118,7 +118,7 @@ async def grant_on_topic(context: BrokerContext, request: AdminRequest) -> Admin
 
 
 async def revoke_on_topic(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """With that of its partitions."""
+    """Revoke a role's permissions on a topic and its partitions."""
     topic, change = _topic(context, request), revoked(request.names["role"])
     parts = context.topics.parts(topic) if context.namespaces.partitions(topic) else []
     return await _set_topics(context, {str(each): change for each in (topic, *parts)})
@@ -143,7 +143,7 @@ def _revoke(each: Mapping[str, Any]) -> Change:
 def _wanted(
     context: BrokerContext, request: AdminRequest, change_of: Callable[[Mapping[str, Any]], Change]
 ) -> dict[str, Change]:
-    """The changes that a list asks for, all of one namespace. Raises :class:`AdminError`."""
+    """Return the changes that a list requests, all in one namespace. Raises :class:`AdminError`."""
     listed = request.json()
     if not isinstance(listed, list) or not 0 < len(listed) <= CHANGES_MAX:
         raise AdminError(MALFORMED, f"expected a list of 1 to {CHANGES_MAX} topics with roles")
@@ -193,7 +193,8 @@ async def grant_on_subscription(context: BrokerContext, request: AdminRequest) -
 
 
 async def revoke_on_subscription(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """A subscription without roles is for all who may consume."""
+    """Revoke a role's permission on a subscription; one without roles is open to all who may
+    consume."""
     namespace, name = namespace_of(context, request), request.names["subscription"]
     role = request.names["role"]
 

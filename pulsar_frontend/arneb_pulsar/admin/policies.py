@@ -1,7 +1,7 @@
-"""Policies of namespaces and topics: asked, set and taken back, each by the same three calls.
+"""Policies of namespaces and topics: read, set and removed, each by the same three calls.
 
-The rule: one table (:mod:`.policy_kinds`) says which policies there are; setting one is
-durable before it is answered, and holds for every topic below from then on.
+The rule: one table (:mod:`.policy_kinds`) lists the policies; setting one is durable before it is
+answered, and holds for every topic below from then on.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ from arneb_pulsar.services.context import BrokerContext
 
 @dataclass(frozen=True, slots=True)
 class PolicyTarget:
-    """Where policies are kept: of a namespace, or of one topic in it."""
+    """The owner of policies: a namespace, or one topic in it."""
 
     context: BrokerContext
     namespace: str
@@ -32,20 +32,20 @@ class PolicyTarget:
 
     @property
     def own(self) -> Policies:
-        """What is set here."""
+        """Return the policies set on this target."""
         if self.topic is not None:
             return self.context.namespaces.record(str(self.topic)).policies
         return self.context.namespaces.namespace_policies(self.namespace)
 
     @property
     def applied(self) -> Policies:
-        """What holds here."""
+        """Return the policies in force on this target."""
         if self.topic is not None:
             return self.context.namespaces.policies(self.topic)
         return self.context.namespaces.broker_and_namespace(self.namespace)
 
     async def change(self, change: Callable[[Policies], Policies]) -> None:
-        """Set something else, and have it hold."""
+        """Change the policies and apply them."""
         registry, topic = self.context.namespaces, self.topic
         if topic is None:
             await registry.change_namespace(self.namespace, change)
@@ -57,7 +57,7 @@ class PolicyTarget:
 
 
 def target_of(context: BrokerContext, request: AdminRequest) -> PolicyTarget:
-    """Whose policies a path means. Raises :class:`AdminError`."""
+    """Return the target that a path names. Raises :class:`AdminError`."""
     if "topic" not in request.names:
         return PolicyTarget(context, namespace_of(context, request))
     topic = topic_of(context, request)
@@ -69,7 +69,7 @@ def target_of(context: BrokerContext, request: AdminRequest) -> PolicyTarget:
 
 
 def _routes(kind: Kind, below: str, *, of_topic: bool) -> list[Route]:
-    """The calls that ask for, set and take back one policy."""
+    """Return the calls that read, set and remove one policy."""
 
     async def get(context: BrokerContext, request: AdminRequest) -> AdminReply:
         target = target_of(context, request)
@@ -129,13 +129,13 @@ def _routes(kind: Kind, below: str, *, of_topic: bool) -> list[Route]:
 
 
 def _broker_quota(target: PolicyTarget) -> Quota:
-    """What Pulsar compares where nothing is said."""
+    """Return the quota that Pulsar compares with if none is set."""
     return target.context.namespaces.defaults.quotas.get(QuotaType.SIZE, NO_QUOTA)
 
 
 def _check_retention(target: PolicyTarget, retention: RetentionPolicy) -> None:
-    """Raise :class:`AdminError` if a backlog within its quota could be more than what is kept. As
-    in Pulsar, ages are looked at for topics only."""
+    """Raise :class:`AdminError` if a backlog within its quota could exceed the retention. As in
+    Pulsar, ages are checked for topics only."""
     said = target.context.namespaces.namespace_policies(target.namespace).quotas
     kinds: Iterable[QuotaType] = [QuotaType.SIZE] if said else []
     if target.topic is not None:
@@ -147,7 +147,7 @@ def _check_retention(target: PolicyTarget, retention: RetentionPolicy) -> None:
 
 
 def _check_quota(target: PolicyTarget, kind: QuotaType, quota: Quota) -> None:
-    """The same when the quota is set."""
+    """Raise :class:`AdminError` if the retention does not cover a new quota."""
     above = target.context.namespaces.namespace_policies(target.namespace)
     retention = above.retention if target.own.retention is None else target.own.retention
     if target.topic is None and kind is not QuotaType.SIZE:

@@ -1,7 +1,7 @@
 """Kinds of policies: the table of those that namespaces and topics have.
 
-The rule: each has one row: its path, its field, how it is read and written, and what Pulsar answers
-where nothing is set.
+The rule: each has one row: its path, its field, how it is read and written, and Pulsar's answer if
+it is not set.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ from arneb_pulsar.services.context import BrokerContext
 INVALID: Final = 412
 MALFORMED: Final = 400
 SILENT: Final = 204
-"""What some calls answer where nothing is set; others 200 and nothing."""
+"""The status of some calls if nothing is set; others answer 200 without a body."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,37 +51,37 @@ class Kind:
     query: str = ""
     """The query parameter that holds the value when there is no body."""
     unset: Any = None
-    """What the field is when nothing is set."""
+    """The field's value if nothing is set."""
     invalid: int = INVALID
-    """The status for a value that cannot be, as Pulsar has it for each."""
+    """The status for an invalid value, as in Pulsar."""
     joined: Callable[[Any, Any], Any] = lambda _, value: value
-    """What is kept, of what was there and what is set."""
+    """Combines the old value and the new one into the stored one."""
     name: str = ""
-    """Of the right to it, in Pulsar's words."""
+    """The name of the right to it, in Pulsar's words."""
     absent: int = 200
-    """The status when nothing is set."""
+    """The status if nothing is set."""
     default: Any = None
-    """What holds when nothing is set anywhere."""
+    """The value in force if nothing is set anywhere."""
     default_shown: bool = False
-    """That is shown to who asks for what is set, too."""
+    """The default is also the answer to calls for the value that is set."""
     applies: bool = True
-    """Of a topic, it may be asked what holds there, by whatever is set above."""
+    """A topic's calls may ask for the value in force, which may come from above."""
     may_go: bool = True
-    """It can be taken back."""
+    """It can be removed."""
     effective: Callable[[BrokerContext, TopicName], Any] | None = None
-    """What holds of a topic in the end, where more than policies decides."""
+    """Returns the value in force on a topic, where more than policies decides."""
     empty: Any = None
-    """What no body at all sets, and one of ``null`` too."""
+    """The value set by an empty body, and by ``null``."""
     boxed: bool = False
-    """No value, or ``null``, takes it back; of others ``null`` is 0 or false, and no value is
-    refused. (In Pulsar, whether a call takes an object or one of Java's primitives.)"""
+    """An empty body or ``null`` removes it. For other kinds, ``null`` is 0 or false, and an empty
+    body is refused. (In Pulsar: whether a call takes an object or one of Java's primitives.)"""
     is_value: bool = False
-    """It is one value and no object, of which text without a character is ``null``, too."""
+    """It is a single value, not an object, and empty text is ``null`` too."""
     check: Callable[[BrokerContext, Any], None] | None = None
-    """Raises :class:`AdminError` for values that this broker cannot have."""
+    """Raises :class:`AdminError` for values that this broker does not support."""
 
     def rule(self, *, writes: bool, of_topic: bool) -> Rule:
-        """Who may ask for it, or change it."""
+        """Return who may read it, or change it."""
         return on_policy(self.name or self.field.upper(), writes=writes, of_topic=of_topic)
 
 
@@ -90,7 +90,7 @@ def _written_subscription(value: bool) -> Any:
 
 
 def _limit(path: str, field: str, name: str, text: str = "", *, boxed: bool = False) -> Kind:
-    """A bound, of which 0 is none."""
+    """Return the kind of a limit, of which 0 means none."""
     read = limit_reader(path, text)
     return Kind(path, field, read, name=name, default=0, boxed=boxed, is_value=True)
 

@@ -1,7 +1,7 @@
-"""Properties of topics and namespaces: text by name, which operators give them.
+"""Properties of topics and namespaces: text by name, set by operators.
 
-The rule: what is given is added to what is there, and only what is named is taken back. Those of a
-partitioned topic are of the whole, and its partitions have none.
+The rule: given properties are added to the existing ones, and only named ones are removed. A
+partitioned topic has properties as a whole; its partitions have none.
 """
 
 from dataclasses import replace
@@ -41,7 +41,7 @@ async def add(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def drop(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Without ``key`` all of them."""
+    """Remove one property; without ``key`` all of them."""
     topic, key = _there(context, request), request.query.get("key")
     await context.namespaces.change_properties(
         topic,
@@ -69,7 +69,7 @@ async def put_one(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def drop_one(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """What it was."""
+    """Remove a property and return its value."""
     was, key = await find_one(context, request), request.names["key"]
     await context.namespaces.change_namespace(
         namespace_of(context, request),

@@ -1,6 +1,6 @@
-"""Resource groups: made, changed, shown and removed, and given to namespaces.
+"""Resource groups: created, changed, shown and removed, and assigned to namespaces.
 
-The rule: a group that a namespace uses stays.
+The rule: a group that a namespace uses cannot be removed.
 """
 
 from dataclasses import replace
@@ -28,7 +28,7 @@ async def find(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def put(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Make it, or change what is said of it."""
+    """Create a group or change its fields."""
     name = request.names["group"]
     if not ENTITY.fullmatch(name):
         raise AdminError(412, f"ResourceGroup name {name} is not valid")

@@ -1,8 +1,8 @@
 """The router: which handler answers which method and path.
 
-The rule: pure. A path is matched part by part, each decoded by itself, so that a name may hold
-a slash; a path that nobody knows is 404, a method that it does not have 405. A slash at the end
-is passed over; an empty part is none that a variable could be.
+The rule: pure. A path is matched part by part, each decoded by itself, so that a name may hold a
+slash; an unknown path is 404, an unknown method of a path 405. A slash at the end is ignored; an
+empty part cannot be a variable.
 """
 
 import re
@@ -19,7 +19,7 @@ Handler = Callable[[BrokerContext, AdminRequest], Awaitable[AdminReply]]
 
 
 class NoSuchMethod(AdminError):
-    """The path is known, and not by that method."""
+    """The path is known, but does not have that method."""
 
 
 class Route(NamedTuple):
@@ -27,7 +27,8 @@ class Route(NamedTuple):
 
     method: str
     path: str
-    """With ``{variables}`` (and ``{name=value}`` for a fixed part that is told too)."""
+    """The path, with ``{variables}`` (and ``{name=value}`` for a fixed part that is also a
+    variable)."""
     rule: Rule
     handle: Handler
 
@@ -35,21 +36,21 @@ class Route(NamedTuple):
 VARIABLE: Final = "{}"
 
 FREE: Final = frozenset({"topic", "subscription"})
-"""Names of any characters, below a topic's path: Pulsar's clients encode them as forms are, and a
-plus is a space there. Elsewhere it is a plus."""
+"""Variables with any characters, below a topic's path: Pulsar's clients form-encode them, so a plus
+is a space there. Elsewhere it is a plus."""
 
 BROKEN: Final = re.compile("%(?![0-9A-Fa-f]{2})")
 
 
 @dataclass(slots=True)
 class Node:
-    """What may come behind the parts of a path so far."""
+    """The parts that may follow the path so far."""
 
     below: dict[str, "Node"] = field(default_factory=dict)
     routes: dict[str, tuple[Route, tuple[str, ...]]] = field(default_factory=dict)
-    """By method, with the names of the path's variables."""
+    """By method: the route, with the names of the path's variables."""
     told: bool = False
-    """The part that leads here is a variable's value."""
+    """The part of the path that leads here is the value of a variable."""
 
     def __repr__(self) -> str:
         return f"<Node {sorted(self.routes)}, below it {sorted(self.below)}>"
@@ -81,7 +82,8 @@ class Router:
         node.routes[route.method] = route, tuple(names)
 
     def find(self, method: str, raw_path: str) -> tuple[Route, Mapping[str, str]]:
-        """The route and the variables of a path as it was sent. Raises :class:`AdminError`."""
+        """Return the route and the variables of a path as it was sent. Raises
+        :class:`AdminError`."""
         if BROKEN.search(raw_path):
             raise AdminError(400, f"expected two hexadecimal digits behind %, got {raw_path!r:.80}")
         found = list(_matches(self._root, _parts(raw_path), ()))
@@ -95,7 +97,7 @@ class Router:
         raise NoSuchMethod(405, f"Method not allowed: {method} {raw_path}")
 
     def methods(self, raw_path: str) -> list[str]:
-        """What a path may be asked by, sorted; nothing for one that is not known."""
+        """Return the methods of a path, sorted; none for an unknown path."""
         nodes = [node for node, _ in _matches(self._root, _parts(raw_path), ())]
         found = {method for node in nodes for method in node.routes}
         if not found:
@@ -109,7 +111,7 @@ def _parts(raw_path: str) -> list[str]:
 
 
 def _decoded(names: Sequence[str], values: Sequence[str]) -> Mapping[str, str]:
-    """The variables of a path, of which ``values`` are as they were sent."""
+    """Return the variables of a path; ``values`` are still encoded."""
     free = FREE if "topic" in names else ()
     return {
         name: unquote_plus(value) if name in free else unquote(value)
@@ -120,7 +122,7 @@ def _decoded(names: Sequence[str], values: Sequence[str]) -> Mapping[str, str]:
 def _matches(
     node: Node, parts: list[str], values: tuple[str, ...]
 ) -> Iterable[tuple[Node, tuple[str, ...]]]:
-    """The nodes with handlers at the end of ``parts``, the best first."""
+    """Yield the nodes with handlers at the end of ``parts``, the best first."""
     if not parts:
         if node.routes:
             yield node, values

@@ -1,8 +1,8 @@
 """Rules: who may make a call.
 
-The rule: every route has one, and one for everybody says why. What is refused, and in which words
-and with which status, is Pulsar's: 401 for topics, tenants and super users, 403 for namespaces and
-for policies.
+The rule: every route has one, and a rule that admits everybody says why. The refusals, their texts
+and statuses are Pulsar's: 401 for topics, tenants and super users, 403 for namespaces and for
+policies.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from arneb_pulsar.services.context import BrokerContext
 
 
 class Scope(Enum):
-    """What a right is on."""
+    """What a right applies to."""
 
     NOTHING = "nothing"
     """Whoever was let in may do it."""
@@ -37,22 +37,22 @@ INSIDE: Final = (
     Scope.TOPIC,
     Scope.TOPIC_POLICY,
 )
-"""Asked of a tenant that is there."""
+"""Scopes that need an existing tenant."""
 
 TENANT_ITSELF: Final = ("GET_TENANT", "UPDATE_TENANT", "DELETE_TENANT")
-"""Of which somebody without the right hears nothing."""
+"""Operations that tell callers without the right nothing about the tenant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Who may make a call; for everybody, with the reason."""
+    """Who may make a call; if everybody may, with the reason."""
 
     scope: Scope
     operation: TopicOperation | NamespaceOperation | None = None
     name: str = ""
-    """Of a policy or of an operation on a tenant, in Pulsar's words."""
+    """The name of a policy or of an operation on a tenant, in Pulsar's words."""
     writes: bool = False
-    """A policy is changed."""
+    """The call changes a policy."""
     reason: str = ""
 
     def __post_init__(self) -> None:
@@ -69,28 +69,29 @@ def anybody(reason: str) -> Rule:
 
 
 def on_tenant(name: str) -> Rule:
-    """An operation of Pulsar's on the tenant."""
+    """Return the rule of an operation on the tenant, by Pulsar's name."""
     return Rule(Scope.TENANT, name=name)
 
 
 def on_namespace(operation: NamespaceOperation) -> Rule:
-    """An operation on the namespace in the path."""
+    """Return the rule of an operation on the namespace in the path."""
     return Rule(Scope.NAMESPACE, operation)
 
 
 def on_topic(operation: TopicOperation) -> Rule:
-    """An operation on the topic in the path, and on the subscription if there is one."""
+    """Return the rule of an operation on the topic in the path, and on the subscription if there is
+    one."""
     return Rule(Scope.TOPIC, operation)
 
 
 def on_policy(name: str, *, writes: bool, of_topic: bool) -> Rule:
-    """A policy of Pulsar's, by its name there."""
+    """Return the rule of a policy, by Pulsar's name."""
     scope = Scope.TOPIC_POLICY if of_topic else Scope.NAMESPACE_POLICY
     return Rule(scope, name=name, writes=writes)
 
 
 def check(rule: Rule, context: BrokerContext, request: AdminRequest) -> None:
-    """Raise :class:`AdminError` unless the caller may."""
+    """Raise :class:`AdminError` unless the caller may make the call."""
     authorizer, caller = context.authorizer, request.caller
     if not authorizer.enabled:
         return
@@ -142,8 +143,8 @@ def check_admin(context: BrokerContext, request: AdminRequest, tenant: str) -> N
 
 
 def _check_tenant(context: BrokerContext, request: AdminRequest) -> None:
-    """Raise :class:`AdminError` where there is no such tenant. Super users are not asked for it:
-    what they ask answers that by itself."""
+    """Raise :class:`AdminError` if the tenant does not exist. It is not checked for super users:
+    the answer to their call tells them."""
     authorizer, caller = context.authorizer, request.caller
     if authorizer.has_tenant(request.names["tenant"]) or authorizer.flaw(caller):
         return
@@ -158,7 +159,7 @@ def _check_namespace(rule: Rule, context: BrokerContext, request: AdminRequest) 
     if not context.authorizer.allows_namespace(request.caller, namespace, operation):
         what = f"operation [{operation.name}] on namespace [{namespace}]"
         raise AdminError(403, f"Unauthorized to validateNamespaceOperation for {what}")
-    # Making and removing a topic that is a queue is more than its namespace's affair.
+    # Creating and removing a topic that is a queue needs more than rights on its namespace.
     makes = operation in (NamespaceOperation.CREATE_TOPIC, NamespaceOperation.DELETE_TOPIC)
     if makes and not context.authorizer.reaches(request.caller, topic_in(request)):
         what = f"operation [{operation.name}] on topic [{topic_in(request)}]"

@@ -1,6 +1,6 @@
-"""Schemas of topics: asked for, attached, compared and deleted.
+"""Schemas of topics: read, attached, compared and deleted.
 
-The rule: as the topics' own clients do it, with the same checks; only a deletion is for
+The rule: they work as for the topics' own clients, with the same checks; only deletion is for
 administrators alone.
 """
 
@@ -34,11 +34,11 @@ ACCEPTED: Final = 202
 NO_VERSION: Final = -1
 
 BYTES: Final = "BYTES"
-"""What the API calls the schema of messages that have none; it is kept as NONE."""
+"""The API's name for the schema of messages without one; it is stored as NONE."""
 
 
 async def find(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """The latest schema, or that of one version."""
+    """Return the latest schema, or one version."""
     number = request.number("version") if "version" in request.names else None
     version = context.schemas.find(topic_of(context, request), number)
     if version is None:
@@ -47,14 +47,14 @@ async def find(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def find_all(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Every version."""
+    """Return every version."""
     versions = context.schemas.versions(topic_of(context, request))
     return document({"getSchemaResponses": [_described(each) for each in versions]})
 
 
 async def metadata(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Where versions are kept. They stand in the store's own tables, so a version's number stands
-    for its place."""
+    """Return where versions are stored. They are in the store's own tables, so a version's number
+    stands for its position."""
     versions = context.schemas.versions(topic_of(context, request))
     if not versions:
         return NOTHING_SET
@@ -63,7 +63,7 @@ async def metadata(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def attach(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Attach a schema; its version."""
+    """Attach a schema and return its version."""
     topic, schema = topic_of(context, request), _read_valid(request)
     try:
         version = await context.schemas.attach(topic, schema)
@@ -73,7 +73,7 @@ async def attach(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def delete(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Have no schema from now on; with ``force`` numbers begin again, too."""
+    """Delete the schema; with ``force`` version numbers start over."""
     topic = topic_of(context, request)
     if request.flag("force"):
         await context.schemas.forget(topic)
@@ -82,7 +82,7 @@ async def delete(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def compare(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Could this be attached?"""
+    """Return whether a schema could be attached."""
     topic, schema = topic_of(context, request), _read_valid(request)
     fits = True
     try:
@@ -95,7 +95,7 @@ async def compare(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def find_version(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """The version that a schema has; -1 if it is not attached, as none is that cannot be."""
+    """Return a schema's version; -1 if it is not attached, as no invalid schema is."""
     topic: TopicName = topic_of(context, request)
     schema = _read(request)
     try:
@@ -126,7 +126,7 @@ def _shown(schema: Schema) -> str:
 
 
 def _read_valid(request: AdminRequest) -> Schema:
-    """The schema in a call's body, which one can have."""
+    """Return the schema in a call's body, which must be valid."""
     schema = _read(request)
     try:
         check_valid(schema)
@@ -136,7 +136,7 @@ def _read_valid(request: AdminRequest) -> Schema:
 
 
 def _read(request: AdminRequest) -> Schema:
-    """The schema in a call's body."""
+    """Return the schema in a call's body."""
     try:
         body = read_table(request.json())
         name, data = (_text(body.get(field)) for field in ("type", "schema"))
@@ -155,14 +155,14 @@ def _read(request: AdminRequest) -> Schema:
 
 
 def _text(value: Any) -> str:
-    """Of a field that must be there."""
+    """Return the text of a required field."""
     if value is None:
         raise AdminError(INVALID, "expected type and schema")
     return read_text(value)
 
 
 def _joined(data: str) -> bytes:
-    """The definition of a pair, of which callers give the parts as a document."""
+    """Return the definition of a key-value schema, whose parts callers give as a document."""
     try:
         parts = parse_json(data)
         pieces = [parts[which] for which in ("key", "value")]

@@ -38,7 +38,7 @@ async def internal(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 NOTHING_WAITS: Final = -1
-"""In the place of the time of a backlog's oldest message; 0 is that of who did not ask for it."""
+"""Publish time of a backlog's oldest message if there is none; 0 if it was not requested."""
 
 OF_LEDGERS: Final = frozenset(
     {
@@ -50,7 +50,7 @@ OF_LEDGERS: Final = frozenset(
         "state",
     }
 )
-"""What a topic that is not persistent has none of."""
+"""Fields that a non-persistent topic does not have."""
 
 
 async def partitioned(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -72,7 +72,8 @@ async def partitioned_internal(context: BrokerContext, request: AdminRequest) ->
 
 
 def _check_partitioned(context: BrokerContext, name: TopicName) -> None:
-    """Raise :class:`AdminError`, in Pulsar's two ways to say it, unless it is."""
+    """Raise :class:`AdminError` unless the topic is partitioned, with either of Pulsar's two
+    texts."""
     if not context.namespaces.partitions(name):
         persistent = f"Partitioned Topic {name} not found"
         text = persistent if name.is_persistent else f"Partitioned topic not found {name}"
@@ -80,7 +81,7 @@ def _check_partitioned(context: BrokerContext, name: TopicName) -> None:
 
 
 async def info(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """What is kept of a topic's log; of a partitioned one, what each partition has."""
+    """Return what is stored of a topic's log; for a partitioned topic, of each partition."""
     name = topic_of(context, request)
     count = context.namespaces.partitions(name)
     if not count:

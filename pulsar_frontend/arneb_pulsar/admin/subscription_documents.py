@@ -1,6 +1,6 @@
 """Documents of subscriptions and their consumers, in the fields of Pulsar's statistics.
 
-The rule: as of topics; a consumer of another protocol has what the core knows of it.
+The rule: as for topics; a consumer of another protocol has only what the core knows of it.
 """
 
 from typing import Any, Final
@@ -26,12 +26,12 @@ NO_FILTERS: Final = {
     "filterRejectedMsgCount": 0,
     "filterRescheduledMsgCount": 0,
 }
-"""There are no entry filters."""
+"""Fields of entry filters, which do not exist here."""
 
 DRAINING: Final = ("Count", "ClearedTotal", "UnackedMessages")
 
 RUNS_SHOWN_MAX: Final = 10_000
-"""Of what is acknowledged one by one, written out: some 300 KB."""
+"""The most runs of individual acknowledgements that are shown: some 300 KB."""
 
 
 def subscription_document(
@@ -41,14 +41,14 @@ def subscription_document(
     with_consumers: bool,
     earliest_ms: int,
 ) -> Document:
-    """One subscription of a topic, some of whose consumers are connected here."""
+    """Return the document of one subscription, some of whose consumers are connected here."""
     figures = subscription.statistics()
     rates = context.rates.of_subscription(topic, subscription)
     counts = context.rates.counts(topic, subscription)
     messages, size, acks, again, expired = rates.meter.rates
     consumers = subscription.consumers
     connected = {id(each.consumer): each for each in context.consumers.of(topic)}
-    # Pulsar counts what is unacknowledged where several share a subscription.
+    # Pulsar counts unacknowledged messages only where consumers share a subscription.
     shares = figures.type is not None and figures.type.traits.sharing
     keys = subscription.key_shares()
     shown = [
@@ -114,8 +114,8 @@ def subscription_document(
 
 
 def backlog_bytes(topic: Topic, subscription: Subscription) -> int:
-    """Bytes of metadata and payloads behind the mark-delete position; about, if entries differ in
-    size."""
+    """Return the bytes of metadata and payloads after the mark-delete position; approximate if
+    entries differ in size."""
     figures = topic.statistics()
     if not figures.bytes:
         return 0

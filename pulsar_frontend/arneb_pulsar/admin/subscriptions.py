@@ -1,4 +1,4 @@
-"""Subscriptions: made, removed and moved."""
+"""Subscriptions: created, removed and moved."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -31,7 +31,7 @@ from arneb_pulsar.services.topic_access import subscribe
 from arneb_pulsar.session.errors import RESET_UNDER_WAY
 
 COUNTED_AT_ONCE: Final = 10_000
-"""Positions looked at between two checkpoints by whoever asks for the nth."""
+"""Positions that a search for the nth one looks at between two checkpoints."""
 
 Work = Callable[[Topic, Subscription], Awaitable[None]]
 
@@ -44,7 +44,8 @@ async def list_subscriptions(context: BrokerContext, request: AdminRequest) -> A
 
 
 async def make(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """The body is a message id, "earliest" or "latest"; nothing means latest."""
+    """Create a subscription. The body is a message id, "earliest" or "latest"; empty means
+    latest."""
     name, subscription = topic_of(context, request), request.names["subscription"]
     if not name.is_persistent:
         text = "Create subscription on non-persistent topic can only be done through client"
@@ -53,7 +54,7 @@ async def make(context: BrokerContext, request: AdminRequest) -> AdminReply:
         context.topics.check(name, create=True)
         if not await context.topics.partitions(name, create=True):
             await context.topics.make(name)
-    await context.topics.make_missing(name)  # partitions that nobody used have gone
+    await context.topics.make_missing(name)  # unused partitions may have been removed
     initial, start = _beginning(request)
     wanted = request.given()
     properties = properties_of(wanted.get("properties") if isinstance(wanted, dict) else None)
@@ -84,7 +85,7 @@ def _beginning(request: AdminRequest) -> tuple[InitialPosition, Position | None]
 
 
 def place_of(wanted: Any) -> Position | None:
-    """The position of a message id as JSON; None = before everything."""
+    """Return the position of a message id in JSON; None: before everything."""
     try:
         table = read_table(wanted)
         ledger, entry = (read_number(table, name, -1) for name in ("ledgerId", "entryId"))
@@ -97,8 +98,8 @@ def place_of(wanted: Any) -> Position | None:
 
 
 def passed_of(wanted: Any, size: int) -> int:
-    """How many of the ``size`` messages of the entry that a message id names come before what is
-    meant: the message of that index, or the whole entry; ``excluded``: what is behind it."""
+    """Return how many of the ``size`` messages in a message id's entry come before the one meant:
+    the message of that index, or the whole entry; with ``excluded`` the next one."""
     try:
         table = read_table(wanted)
         index, is_excluded = read_int(table, "batchIndex", -1), read_flag(table.get("excluded"))
@@ -131,7 +132,7 @@ async def skip_all(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def skip(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Entries count, as in Pulsar: a batch is one."""
+    """Skip entries, as in Pulsar: a batch counts as one."""
     count = request.number("count")
     if count < 0:
         raise AdminError(412, "expected 0 or more messages to skip")
@@ -156,7 +157,7 @@ async def reset_to_time(context: BrokerContext, request: AdminRequest) -> AdminR
 
 @contextmanager
 def _reset() -> Iterator[None]:
-    """Whoever comes while somebody else resets the subscription is told so."""
+    """Refuse a reset while another one of the subscription is running."""
     try:
         yield
     except SubscriptionFenced as error:
@@ -185,7 +186,7 @@ async def reset_to_id(context: BrokerContext, request: AdminRequest) -> AdminRep
 
 
 async def backlog_size(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Bytes from a message id on."""
+    """Return the size of the backlog from a message id on."""
     place = place_of(request.json())
     text = "calculate backlog size is not allowed for partitioned-topic"
     topic = undivided(context, topic_of(context, request), text)
@@ -193,7 +194,7 @@ async def backlog_size(context: BrokerContext, request: AdminRequest) -> AdminRe
 
 
 async def truncate(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Every subscription is done with everything."""
+    """Clear the backlog of every subscription."""
     name = topic_of(context, request)
     if not name.is_persistent:
         raise AdminError(412, "A non-persistent topic keeps nothing that could be truncated")
@@ -206,8 +207,7 @@ async def truncate(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def nth_waiting(subscription: Subscription, count: int) -> tuple[Position | None, int]:
-    """The last of the first ``count`` positions that are not acknowledged, and how many there
-    are."""
+    """Return the last of the first ``count`` unacknowledged positions, and how many there are."""
     place: Position | None = None
     left = count
     while left > 0:
@@ -221,7 +221,7 @@ async def nth_waiting(subscription: Subscription, count: int) -> tuple[Position 
 
 
 def subscription_of(topic: Topic, name: str) -> Subscription:
-    """The subscription of that name. Raises :class:`AdminError`."""
+    """Return the subscription of that name. Raises :class:`AdminError`."""
     found = topic.subscriptions.get(name)
     if found is None:
         raise AdminError(404, f"Subscription {name} not found for topic {topic.name}")
@@ -229,7 +229,7 @@ def subscription_of(topic: Topic, name: str) -> Subscription:
 
 
 async def _each(context: BrokerContext, request: AdminRequest, work: Work) -> AdminReply:
-    """Do it on every partition that has the subscription, or on the topic itself."""
+    """Apply ``work`` to every partition that has the subscription, or to the topic itself."""
     name, subscription = topic_of(context, request), request.names["subscription"]
     topics = [context.core.topic(part.core_name) for part in parts(context, name)]
     with_it = [topic for topic in topics if subscription in topic.subscriptions]
@@ -239,7 +239,7 @@ async def _each(context: BrokerContext, request: AdminRequest, work: Work) -> Ad
         try:
             await work(topic, subscription_of(topic, subscription))
         except SubscriptionNotFound:
-            continue  # somebody was faster
+            continue  # already removed by somebody else
     return DONE
 
 

@@ -1,4 +1,4 @@
-"""Topics: made, listed, removed, terminated, partitioned and shown."""
+"""Topics: created, listed, removed, terminated, partitioned and shown."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -28,7 +28,8 @@ INTERNAL: Final = "Cannot create topic in system topic format!"
 
 
 def topic_of(context: BrokerContext, request: AdminRequest) -> TopicName:
-    """The topic that a path names, in a namespace that is there. Raises :class:`AdminError`."""
+    """Return the topic that a path names, whose namespace must exist. Raises
+    :class:`AdminError`."""
     topic = topic_in(request)
     if not context.namespaces.has_namespace(topic.namespace):
         raise AdminError(404, "Namespace not found")
@@ -36,7 +37,7 @@ def topic_of(context: BrokerContext, request: AdminRequest) -> TopicName:
 
 
 def plain(context: BrokerContext, name: TopicName) -> Topic:
-    """The topic of that name, which is not partitioned. Raises :class:`AdminError`."""
+    """Return the topic of that name, which must not be partitioned. Raises :class:`AdminError`."""
     found = context.core.topics.get(name.core_name)
     if found is None:
         raise AdminError(404, _why_not_there(context, name))
@@ -44,16 +45,16 @@ def plain(context: BrokerContext, name: TopicName) -> Topic:
 
 
 def undivided(context: BrokerContext, name: TopicName, refusal: str) -> Topic:
-    """The same, for what has to be asked of one partition: 405 with ``refusal`` for all of them
-    together."""
+    """Return the topic for a call that needs one partition: 405 with ``refusal`` for a partitioned
+    topic."""
     if context.namespaces.partitions(name):
         raise AdminError(405, refusal)
     return plain(context, name)
 
 
 def kept(context: BrokerContext, name: TopicName, what: str, instead: str = "") -> Topic:
-    """The same, for what is asked of one log: ``what`` begins its refusals, and ``instead`` ends
-    that of a partitioned topic."""
+    """Return the topic for a call about one log: ``what`` begins its refusals, and ``instead`` ends
+    that for a partitioned topic."""
     topic = undivided(context, name, f"{what} a partitioned topic is not allowed{instead}")
     if not name.is_persistent:
         raise AdminError(405, f"{what} a non-persistent topic is not allowed")
@@ -61,7 +62,7 @@ def kept(context: BrokerContext, name: TopicName, what: str, instead: str = "") 
 
 
 def parts(context: BrokerContext, name: TopicName) -> list[TopicName]:
-    """The partitions of a topic, or itself if it has none. Raises :class:`AdminError`."""
+    """Return the partitions of a topic, or itself if it has none. Raises :class:`AdminError`."""
     if not context.topics.exists(name):
         raise AdminError(404, _why_not_there(context, name))
     return context.topics.parts(name)
@@ -79,7 +80,8 @@ def _why_not_there(context: BrokerContext, name: TopicName) -> str:
 
 
 async def list_topics(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Those of a bundle, if one is named; of a name that is none's there are none."""
+    """List the topics of a namespace, or of a bundle if one is named; an unknown bundle has
+    none."""
     found = _listed(context, request, partitioned=False)
     if (bundle := request.query.get("bundle")) is not None:
         boundaries = boundaries_of(context, namespace_in(request))
@@ -104,7 +106,7 @@ def _listed(context: BrokerContext, request: AdminRequest, *, partitioned: bool)
 
 
 def with_system(request: AdminRequest) -> bool:
-    """Topics that Pulsar makes for itself are asked for, too."""
+    """Return whether system topics are requested too."""
     return request.flag("includeSystemTopic")
 
 
@@ -174,7 +176,7 @@ async def unload(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 def _only_if(context: BrokerContext, request: AdminRequest) -> Callable[[Topic], bool] | None:
-    """On what condition a topic is removed. Raises :class:`AdminError`."""
+    """Return the condition on which a topic is removed. Raises :class:`AdminError`."""
 
     def is_unused(topic: Topic) -> bool:
         if lifecycle.is_connected(context, topic) or any(
@@ -187,7 +189,7 @@ def _only_if(context: BrokerContext, request: AdminRequest) -> Callable[[Topic],
 
 
 def properties_of(given: Any) -> Mapping[str, str]:
-    """Text by name, out of a body; none is given by ``null`` too. Raises :class:`AdminError`."""
+    """Return the properties in a body; ``null`` means none. Raises :class:`AdminError`."""
     try:
         return {} if given is None else read_properties(given)
     except ValueError as error:
@@ -198,7 +200,8 @@ def properties_of(given: Any) -> Mapping[str, str]:
 
 
 def _number_of_partitions(request: AdminRequest, least: int = 0) -> Partitioned:
-    """What the body asks for, and not less than there are. Raises :class:`AdminError`."""
+    """Return the number of partitions in the body, at least ``least``. Raises
+    :class:`AdminError`."""
     wanted = request.json()
     properties: Mapping[str, str] = {}
     if isinstance(wanted, dict):
@@ -222,8 +225,8 @@ def _number_of_partitions(request: AdminRequest, least: int = 0) -> Partitioned:
 def whole_topic_of(
     context: BrokerContext, request: AdminRequest, *, made: bool = False
 ) -> TopicName:
-    """The topic of a call for partitioned ones, by its own name; one that is to be made may not
-    even look like a partition. Raises :class:`AdminError`."""
+    """Return the topic of a call for partitioned topics, which must not name a partition; a topic
+    to be created must not even look like one. Raises :class:`AdminError`."""
     name = topic_of(context, request)
     if name.partition >= 0 or (made and "-partition-" in name.local):
         raise AdminError(412, "Partitioned Topic Name should not contain '-partition-'")
@@ -276,7 +279,7 @@ async def drop_partitioned(context: BrokerContext, request: AdminRequest) -> Adm
         raise AdminError(404, f"Topic {name} not found.")
     only_if = _only_if(context, request)
     if only_if is not None:
-        for part in context.topics.parts(name):  # before the first of them goes
+        for part in context.topics.parts(name):  # before the first of them is removed
             only_if(context.core.topic(part.core_name))
     await lifecycle.drop_partitioned(context, name, only_if=only_if)
     return DONE
@@ -291,7 +294,7 @@ async def make_missing(context: BrokerContext, request: AdminRequest) -> AdminRe
 
 
 def message_id(place: Position | None, partition: int = -1, index: int = -1) -> dict[str, int]:
-    """A message id as JSON; None = before everything. ``index``: in its batch."""
+    """Return a message id as JSON; None: before everything. ``index``: in its batch."""
     ledger, entry = -1, -1
     if place is not None:
         ledger, entry = place >> ENTRY_BITS, place & ENTRY_MASK
@@ -302,7 +305,7 @@ def message_id(place: Position | None, partition: int = -1, index: int = -1) -> 
 
 
 OF_A_BATCH: Final = {"outstandingAcksInSameBatch": 0, "originalBatchSize": 0}
-"""What Pulsar's ids of messages in batches have besides."""
+"""Additional fields of Pulsar's ids of messages in batches."""
 
 
 async def last_message_id(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -326,7 +329,7 @@ _DOMAINS: Final = ("persistent", "non-persistent")
 
 
 def routes_of_topics(*routes: Route) -> list[Route]:
-    """Routes below a topic's namespace, for both domains."""
+    """Return routes below a topic's namespace, for both domains."""
     root = "/admin/v2/{{domain={}}}/{{tenant}}/{{namespace}}"
     return [
         each._replace(path=root.format(domain) + each.path)

@@ -1,8 +1,8 @@
-"""Transactions as operators see them: the coordinator, those that are open, and what they hold.
+"""Transactions for operators: the coordinator, the open transactions, and what they hold.
 
-The rule: documents have the fields of Pulsar's. A message of an open transaction is in no topic
-yet, so what Pulsar reads in a topic's transaction buffer is read in the log of open transactions,
-and places in it are told as to producers: provisional.
+The rule: documents have Pulsar's fields. A message of an open transaction is in no topic yet, so
+what Pulsar reads from a topic's transaction buffer is read here from the log of open transactions,
+and positions in it are provisional, as those told to producers.
 """
 
 from collections.abc import Iterable
@@ -34,10 +34,11 @@ from arneb_pulsar.transactions.states import (
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 READY: Final = "Ready"
-"""The coordinator, and whoever keeps messages and acknowledgements for it, always is."""
+"""The state of the coordinator, the transaction buffers and the pending acknowledgements, which are
+always ready."""
 
 NO_SNAPSHOT: Final = "Transaction buffer Snapshot for the topic does not exist"
-"""Who was aborted has to be known to no reader here, so nothing of it is kept."""
+"""There are no snapshots of aborted transactions, because no reader here needs to know them."""
 
 ONE_COORDINATOR: Final = (
     "There is one coordinator, which does the work of all: every transaction ends in one commit of "
@@ -47,7 +48,7 @@ ONE_COORDINATOR: Final = (
 Document = dict[str, Any]
 
 LOOKED_PER_TURN: Final = 100
-"""Open transactions that are described: a millisecond."""
+"""Open transactions described before other tasks get a turn: a millisecond."""
 
 
 # The coordinator
@@ -59,7 +60,7 @@ async def coordinators(context: BrokerContext, request: AdminRequest) -> AdminRe
 
 
 async def coordinator_statistics(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Of all coordinators by their numbers, or of the one that is asked for."""
+    """Return the statistics of all coordinators by number, or of one."""
     transactions = context.transactions
     numbers = [each.id.least_bits for each in transactions.open]
     began_ms, ended_ms = transactions.recovered_ms
@@ -75,13 +76,13 @@ async def coordinator_statistics(context: BrokerContext, request: AdminRequest) 
 
 
 async def coordinator_internals(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """The ledgers of the log of open transactions."""
+    """Return the ledgers of the log of open transactions."""
     _check_coordinator(request.number("coordinator"))
     return document({"transactionLogStats": _log(context)})
 
 
 async def slow(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Those that may take longer than so many milliseconds."""
+    """Return the open transactions whose timeout is longer than a number of milliseconds."""
     longest_ms = request.number("timeout")
     _asks_for_one(request)
     shown: Document = {}
@@ -94,13 +95,13 @@ async def slow(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def metadata(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """One that is open, with what it has done."""
+    """Return an open transaction, with what it has done."""
     wanted = _id_in(request)
     return document(_transaction(_open(context, wanted)))
 
 
 async def abort(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """End one that somebody left open."""
+    """Abort a transaction that was left open."""
     try:
         await context.transactions.end(_id_in(request), None, commit=False)
     except RequestRefused as refused:
@@ -123,7 +124,7 @@ async def scale(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def buffer(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """What a topic gets of those that are open."""
+    """Return what open transactions hold for a topic."""
     topic = _topic(context, request)
     senders = [each for each in context.transactions.open if topic.id in each.sends]
     found: Document = {
@@ -145,7 +146,7 @@ async def buffer_internals(context: BrokerContext, request: AdminRequest) -> Adm
 
 
 async def in_buffer(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Where the messages of one begin, and whether it was aborted."""
+    """Return where a transaction's messages begin, and whether it was aborted."""
     topic = _topic(context, request)
     wanted = _id_in(request)
     found = next((each for each in context.transactions.open if each.id == wanted), None)
@@ -156,7 +157,7 @@ async def in_buffer(context: BrokerContext, request: AdminRequest) -> AdminReply
 
 
 async def pending(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """What a subscription has withheld for those that are open."""
+    """Return what a subscription withholds for open transactions."""
     topic, subscription = _place(context, request)
     holders = [each for each in context.transactions.open if _acks(each, topic, subscription)]
     found: Document = {
@@ -169,13 +170,13 @@ async def pending(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def pending_internals(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """The ledgers of the log of open transactions, which is one for all subscriptions."""
+    """Return the ledgers of the log of open transactions, which all subscriptions share."""
     _place(context, request)
     return document({"pendingAckLogStats": _log(context, 503)})
 
 
 async def in_pending(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Up to where one has acknowledged."""
+    """Return up to where a transaction has acknowledged."""
     topic, subscription = _place(context, request)
     wanted = _id_in(request)
     found = [each for each in context.transactions.open if each.id == wanted]
@@ -184,7 +185,7 @@ async def in_pending(context: BrokerContext, request: AdminRequest) -> AdminRepl
 
 
 async def place_in_pending(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Whether a message, or one of a batch, is acknowledged in one that is open."""
+    """Return whether a message, or one of a batch, is acknowledged in an open transaction."""
     _, subscription = _place(context, request)
     ledger, entry = request.number("ledger"), request.number("entry")
     index = AdminRequest(request.query).number("batchIndex") if "batchIndex" in request.query else 0
@@ -274,7 +275,7 @@ def _in_buffer(found: OpenTransaction, topic: Topic | None) -> Document:
 
 
 def _in_pending(acks: Iterable[Acks]) -> Document:
-    """Up to where, and within a batch up to which of its messages."""
+    """Return the last acknowledged position, and within a batch its last message."""
     ends = [
         (Position(place), 0 if place in each.whole else each.masks[Position(place)])
         for each in acks
@@ -293,7 +294,7 @@ def _low_water_marks(request: AdminRequest) -> Document:
 
 
 def _log(context: BrokerContext, unknown: int = 404) -> Document:
-    """The log of open transactions. Raises :class:`AdminError` while there was none."""
+    """Return the log of open transactions. Raises :class:`AdminError` before there is one."""
     topic = context.transactions.held.topic
     if topic is None:
         raise AdminError(unknown, "No transaction was begun yet, so nothing is kept")

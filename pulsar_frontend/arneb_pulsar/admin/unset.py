@@ -1,7 +1,7 @@
-"""What nobody can set here, asked for: answered as Pulsar does where nobody has set it.
+"""Settings that cannot be set here, answered as Pulsar does when they are not set.
 
-The rule: asking is no attempt to change anything, and tools that read all there is of a namespace
-or a topic go on. Setting it is refused, with the reason (:mod:`.elsewhere`).
+The rule: reading them changes nothing, and tools that read all settings of a namespace or a topic
+must go on. Setting them is refused, with the reason (:mod:`.elsewhere`).
 """
 
 from typing import Final
@@ -25,7 +25,7 @@ from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.services.context import BrokerContext
 
 NOTHING_OFFLOADED: Final = document(-1)
-"""A threshold that no topic passes."""
+"""An offload threshold that no topic reaches."""
 
 
 def _of_namespace(reply: AdminReply) -> Handler:
@@ -45,7 +45,7 @@ def _of_topic(holds: AdminReply) -> Handler:
 
 
 async def replicated(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """No subscription is, of any partition."""
+    """Return that no subscription is replicated, in any partition."""
     name = topic_of(context, request)
     parts = context.topics.parts(name) if context.namespaces.partitions(name) else [name]
     for part in parts:
@@ -54,7 +54,7 @@ async def replicated(context: BrokerContext, request: AdminRequest) -> AdminRepl
 
 
 async def nothing_known(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Of racks, and of failure domains."""
+    """Return no racks or failure domains."""
     return document({})
 
 
@@ -64,7 +64,7 @@ async def peers(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def isolated(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """No namespace is, from any broker."""
+    """Answer that the cluster has no isolation policies."""
     name = request.names["cluster"]
     if name not in clusters_of(context):
         raise AdminError(404, f"Cluster {name} does not exist.")
@@ -85,7 +85,7 @@ def _asked(path: str, policy: str, reply: AdminReply = NOTHING_SET) -> Route:
 
 
 def _asked_of_topic(path: str, policy: str, holds: AdminReply = NOTHING_SET) -> Route:
-    """``holds``: what is shown to who asks what is in force."""
+    """Return the route of a topic's setting; ``holds`` is the answer for the value in force."""
     rule = on_policy(policy, writes=False, of_topic=True)
     return Route("GET", f"/{{topic}}/{path}", rule, _of_topic(holds))
 
