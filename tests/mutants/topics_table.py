@@ -101,7 +101,7 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "a subscription does not bring back partitions that have gone",
         PULSAR + "admin/subscriptions.py",
-        "    await context.topics.make_missing(name)  # partitions that nobody used have gone\n",
+        "    await context.topics.make_missing(name)  # unused partitions may have been removed\n",
         "",
         (TESTS + "admin/test_admin.py",),
     ),
