@@ -1,11 +1,11 @@
-"""Refused: a request that the application does not see.
+"""Refused: a request that is refused before the application sees it.
 
-The rule: its reason says what was expected, and the client gets to read it.
+The rule: the reason says what was expected, and is sent to the client.
 """
 
 
 class Refused(Exception):
-    """Is answered with a ``status`` of its own."""
+    """A request to be answered with ``status``."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -13,10 +13,10 @@ class Refused(Exception):
 
 
 def too_large(bytes_max: int) -> Refused:
-    """The body is."""
+    """Return the refusal of a body that is too large."""
     return Refused(413, f"expected a body of at most {bytes_max} bytes")
 
 
 def too_late(what: str, within_s: float) -> Refused:
-    """Some of it came after so many seconds, or never."""
+    """Return the refusal of a request that did not arrive in time."""
     return Refused(408, f"expected {what} within {within_s:g} s")

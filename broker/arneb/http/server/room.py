@@ -1,8 +1,8 @@
-"""Room: what the connections of one HTTP port make the broker hold, and whether there is more.
+"""Room: the memory that the connections of one HTTP port hold, and whether there is room for more.
 
-The rule: a client that reads nothing costs others nothing. Answers that are made go out at once,
-and where they do not fit, whoever has taken nothing for the longest time is cut off. Who waits for
-room, before there is anything to be held, waits so that clients who do read are through before.
+The rule: a client that reads nothing costs others nothing. A finished answer is sent at once; if it
+does not fit, the connection whose client has moved nothing for the longest time is cut off. An
+answer that waits for room before it is made leaves time for clients that do read.
 """
 
 from collections.abc import Callable
@@ -11,17 +11,17 @@ from typing import Final
 import trio
 
 HELD_S: Final = 1.0
-"""How long a connection may hold something that others need and move nothing of it. It is given, or
-asked for, 64 KiB at a time: a client of half a megabit a second takes that long for one."""
+"""How long a connection may hold memory that others need while its client moves nothing. Data is
+moved 64 KiB at a time: a client with half a megabit a second takes this long for one piece."""
 
 LONG_AT_ONCE: Final = 2
-"""Long answers that are made at the same time. They are in memory before it is known how large they
-are, the loop does not make them sooner if there are more, and each has a turn in every pass, for
-which all others wait. One would stand still while another is packed in a thread."""
+"""Long answers that are made at the same time. They are in memory before their size is known, more
+at a time are not done sooner, and each takes a turn in every pass, for which all others wait. With
+one alone, the loop would be idle while an answer is packed in a thread."""
 
 
 class Share:
-    """What one connection holds. ``cut`` ends it."""
+    """The memory that one connection holds; ``cut`` ends the connection."""
 
     __slots__ = ("bytes", "cut", "patience_s", "since", "yielding")
 
@@ -29,11 +29,11 @@ class Share:
         self.cut = cut
         self.bytes = 0
         self.since = 0.0
-        """When its client last took, or brought, a piece of what it holds."""
+        """When its client last took or sent a piece."""
         self.yielding = False
-        """It waits for its client, and may be cut off."""
+        """Whether it waits for its client, and may be cut off."""
         self.patience_s = HELD_S
-        """How long its request may still wait for others before they are cut off at once."""
+        """How long its request may still wait before others are cut off at once."""
 
     def __repr__(self) -> str:
         return f"<Share of {self.bytes} bytes>"
@@ -42,9 +42,9 @@ class Share:
 class Room:
     """The bytes that all connections of a port hold.
 
-    Invariant: ``bytes`` is the sum of all shares; ``_holders`` are those that hold more than
-    nothing, first those whose clients have moved nothing for the longest time. So whoever is cut
-    off is no holder any more, and each look for one ends.
+    Invariant: ``bytes`` is the sum of all shares; ``_holders`` are the non-empty shares, first
+    those whose clients have moved nothing for the longest time. A share that is cut off is removed,
+    so each search for one ends.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -58,13 +58,13 @@ class Room:
         return f"<Room {self.bytes}/{self.bytes_max} bytes, {len(self._holders)} holders>"
 
     def begin(self, share: Share) -> None:
-        """A request is about to come."""
+        """Note that a request is about to arrive."""
         share.patience_s = HELD_S
 
     async def take(self, share: Share, size: int, *, needed: bool = False) -> None:
-        """Hold ``size`` more, as soon as there is room; one that is alone always has room. With
-        ``needed`` it is waited for clients only, for others may be waiting for this one, and as
-        long as they move something: readers of much more than there is room for take turns."""
+        """Hold ``size`` more bytes as soon as there is room; a share that is alone always has room.
+        With ``needed``, wait only for clients, since others may wait for this one, and only while
+        they move something: readers of much more than there is room for take turns."""
         while self.bytes > share.bytes and self.bytes + size > self.bytes_max:
             is_patient = needed or share.patience_s > 0
             again_s = self._cut_longest(share, HELD_S if is_patient else 0.0)
@@ -76,7 +76,7 @@ class Room:
         self.add(share, size)
 
     def add(self, share: Share, size: int) -> None:
-        """Hold ``size`` more, which cannot be helped: others make room for it."""
+        """Hold ``size`` more bytes, which exist already: others make room for them."""
         if not size:
             return
         if not share.bytes:
@@ -88,14 +88,14 @@ class Room:
             pass
 
     def moved(self, share: Share) -> None:
-        """Its client has taken a piece, or brought one."""
+        """Note that the client has taken or sent a piece."""
         if share in self._holders:
             share.since = trio.current_time()
             del self._holders[share]
             self._holders[share] = None
 
     def give_back(self, share: Share) -> None:
-        """Hold nothing any more."""
+        """Give back everything that a share holds."""
         if share not in self._holders:
             return
         del self._holders[share]
@@ -107,8 +107,8 @@ class Room:
     # Long answers
 
     async def begin_long(self, share: Share) -> None:
-        """Wait until a long answer may be made, and until half of the room is there for it, if that
-        takes no longer than clients who do read need."""
+        """Wait until a long answer may be made, and until half of the room is free for it, but no
+        longer than clients that do read need."""
         await self._long.acquire_on_behalf_of(share)
         try:
             while self.bytes - share.bytes > self.bytes_max // 2 and share.patience_s > 0:
@@ -119,13 +119,13 @@ class Room:
             raise
 
     def end_long(self, share: Share) -> None:
-        """It is made."""
+        """Note that the long answer is made."""
         self._long.release_on_behalf_of(share)
 
-    # Inside
+    # Internal
 
     async def _wait(self, share: Share, seconds: float) -> None:
-        """Until something was given back, or so long at the most."""
+        """Wait until something is given back, or for ``seconds``."""
         if not seconds:
             return
         began = trio.current_time()
@@ -134,8 +134,8 @@ class Room:
         share.patience_s -= trio.current_time() - began
 
     def _cut_longest(self, share: Share, held_s: float) -> float | None:
-        """Cut off somebody else who has moved nothing for ``held_s``; in how many seconds to look
-        again, None = nobody waits for a client."""
+        """Cut off another share whose client has moved nothing for ``held_s``; return in how many
+        seconds to try again, or None if no share waits for its client."""
         now = trio.current_time()
         for each in self._holders:
             if each is share or not each.yielding:

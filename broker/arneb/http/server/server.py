@@ -1,8 +1,8 @@
-"""The HTTP server: accepts connections on sockets that are bound already.
+"""The HTTP server: accepts connections on sockets that are already bound.
 
-The rule: a port has so many connections at the most; when one more comes, the one that has waited
-for its client for the longest time goes. By TLS a client is one from its first byte on: who has not
-shaken hands is the first to go.
+The rule: a port has a limited number of connections; when one more arrives, the one that has waited
+for its client for the longest time is closed. A TLS client counts from its first byte on, and one
+that has not finished its handshake is closed first.
 """
 
 import logging
@@ -36,15 +36,15 @@ Listeners = Sequence[trio.abc.Listener[trio.SocketStream]]
 logger = logging.getLogger(__name__)
 
 HEAD_SEEN_BYTES: Final = 4096
-"""Who says more before it wants something is no small client."""
+"""The bytes searched for the end of a waiting request's headers; small clients send fewer."""
 
 GRACEFUL_S: Final = 1.0
-"""How long requests that are being answered may take when the broker stops."""
+"""How long requests in progress may take when the broker stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class ByTls:
-    """Where clients come by TLS, and what shakes hands with them: raises
+    """The listeners for TLS, and the function that does the handshake, which raises
     :class:`trio.BrokenResourceError`."""
 
     listeners: Sequence[trio.abc.Listener[trio.SocketStream]]
@@ -65,7 +65,7 @@ class Secured(trio.abc.HalfCloseableStream):
         await self._inside.send_all(data)
 
     async def wait_send_all_might_not_block(self) -> None:
-        """As the stream inside does."""
+        """Wait as the inner stream does."""
         await self._inside.wait_send_all_might_not_block()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
@@ -73,11 +73,11 @@ class Secured(trio.abc.HalfCloseableStream):
         return await self._inside.receive_some(max_bytes)
 
     async def send_eof(self) -> None:
-        """Nothing more comes; HTTP itself says where an answer ends, so TLS need not."""
+        """Send the end of the stream without TLS's alert; HTTP itself marks an answer's end."""
         await self._inside.transport_stream.send_eof()
 
     async def aclose(self) -> None:
-        """Close it."""
+        """Close the stream."""
         await self._inside.aclose()
 
 
@@ -90,21 +90,21 @@ class HttpServer:
         limits: HttpLimits = DEFAULT_LIMITS,
         larger: Mapping[str, int] = NOTHING_LARGER,
     ) -> None:
-        """``larger``: how large bodies may be at some paths."""
+        """``larger`` has the most bytes of a body at some paths."""
         self.app = app
-        """What answers."""
+        """Answers the requests."""
         self._larger = larger
         self._limits = limits
         self.room = Room(limits.held_bytes_max)
         self._pace = Pace()
         self.connections: dict[HttpConnection, None] = {}
         self._waiting: dict[HttpConnection, None] = {}
-        """Those of them that wait for their clients, first those that have for the longest time. So
-        the first that may be cut off is found without a look at those that have work to do."""
+        """The connections that wait for their clients, the longest waiting first, so that the first
+        one to cut off is found without visiting the busy ones."""
         self._handshakes: dict[trio.CancelScope, None] = {}
-        """Of who has come by TLS and is no connection yet."""
+        """TLS handshakes in progress."""
         self._coming = 0
-        """How many have come and are not begun with."""
+        """How many accepted clients are not yet being served."""
         self._stopping = False
 
     def __repr__(self) -> str:
@@ -115,7 +115,7 @@ class HttpServer:
         try:
             ends = ends_of(stream.socket)
         except OSError:
-            await trio.aclose_forcefully(stream)  # it is gone again
+            await trio.aclose_forcefully(stream)  # the client is gone
         else:
             plain = PlainStream.of(stream)
             try:
@@ -125,8 +125,8 @@ class HttpServer:
                 plain.close()
 
     async def _comes_in(self, stream: PlainStream) -> bool:
-        """Wait until a client may be begun with: not at all if it has said what it wants, which
-        others may not keep it waiting for who have said nothing."""
+        """Wait until a client may be served; one that has already sent a request does not wait for
+        others that have sent nothing."""
         if END_OF_HEAD in stream.has_come(HEAD_SEEN_BYTES):
             return True
         if self._coming >= self._limits.connections_max:
@@ -139,7 +139,7 @@ class HttpServer:
         return True
 
     def accepted_by(self, tls: ByTls) -> Callable[[trio.SocketStream], Awaitable[None]]:
-        """What serves the clients that come by TLS."""
+        """Return the function that serves TLS clients."""
 
         async def accepted(stream: trio.SocketStream) -> None:
             secured = await self._shaken(stream, tls)
@@ -179,8 +179,8 @@ class HttpServer:
         *,
         vouched: str = "",
     ) -> None:
-        """Serve one client, who may have shown a certificate. ``vouched``: who it is, as another
-        node knows it."""
+        """Serve one client, which may have a certificate. ``vouched`` is its identity as
+        authenticated by another node."""
         if self._stopping or not self._has_place():
             await close_at_once(stream)
             return
@@ -205,7 +205,7 @@ class HttpServer:
             self._waiting.pop(connection, None)
 
     def stop(self) -> None:
-        """Take no more requests."""
+        """Accept no more requests."""
         self._stopping = True
         for connection in list(self.connections):
             connection.stop()
@@ -213,7 +213,7 @@ class HttpServer:
             scope.cancel()
 
     def _has_place(self) -> bool:
-        """Is there a place for one more, if need be that of another?"""
+        """Whether there is a place for one more, if need be by closing another."""
         if len(self.connections) + len(self._handshakes) < self._limits.connections_max:
             return True
         if self._handshakes:
@@ -230,7 +230,7 @@ class HttpServer:
 
     def _moved(self, connection: HttpConnection) -> None:
         self._waiting.pop(connection, None)
-        # Else it has made its place for another.
+        # Otherwise it was closed to make room for another.
         if connection in self.connections and connection.waits:
             self._waiting[connection] = None
 
@@ -241,7 +241,7 @@ def _addresses(ends: Ends) -> Addresses:
 
 
 def _nobody(_: HttpServer | None) -> None:
-    """Nobody else brings requests."""
+    """Ignore the server: all requests come through its listeners."""
 
 
 async def serve_http(
@@ -254,9 +254,9 @@ async def serve_http(
     serving: Callable[[HttpServer | None], None] = _nobody,
     task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Answer requests until cancelled; started when connections are accepted. ``larger``: how large
-    bodies may be at some paths. ``by_tls``: others, who have the same bounds. ``serving`` is told
-    the server, and None when it takes no more."""
+    """Answer requests until cancelled; started when connections are accepted. ``larger`` has the
+    most bytes of a body at some paths; ``by_tls`` are TLS listeners with the same limits.
+    ``serving`` is called with the server, and with None when it stops."""
     server = HttpServer(app, limits, larger)
     async with trio.open_nursery() as connections:
         try:
@@ -272,7 +272,7 @@ async def serve_http(
                 serving(server)
                 task_status.started()
                 if not accepted:
-                    await trio.sleep_forever()  # requests come by another way
+                    await trio.sleep_forever()  # no listeners: requests are handed over
         finally:
             serving(None)
             connections.cancel_scope.shield = True

@@ -1,6 +1,6 @@
 """States of an HTTP connection.
 
-The rule: it does one thing at a time, and what it does says who waits for whom.
+The rule: a connection is in one state at a time, which says who waits for whom.
 """
 
 from enum import Enum
@@ -8,21 +8,21 @@ from typing import Final
 
 
 class State(Enum):
-    """What a connection does."""
+    """The state of a connection."""
 
     IDLE = "idle"
-    """It waits for a request."""
+    """Waiting for a request."""
     READING = "reading"
-    """A request is on its way."""
+    """Reading a request."""
     WAITING = "waiting"
-    """It is a long answer's turn soon; nothing has been done yet."""
+    """Waiting for the turn of a long answer; nothing has been done yet."""
     ANSWERING = "answering"
-    """The application is at work."""
+    """The application is working."""
     WRITING = "writing"
-    """An answer is on its way."""
+    """Writing an answer."""
     STREAMING = "streaming"
-    """A piece of an answer that has no end was written; the next comes when there is one."""
+    """A piece of an endless answer was written; the next is written when it exists."""
 
 
 STOPPED: Final = frozenset({State.IDLE, State.READING, State.WAITING, State.STREAMING})
-"""What ends at once when no more requests are taken."""
+"""The states that end at once when the server stops."""
