@@ -1,5 +1,5 @@
-"""Logins: other places than the access catalogue that know who somebody is and what he may do.
+"""Logins: authentication and authorization by backends other than the access catalogue.
 
 The rule: each is a :class:`arneb_core.access.principals.Backend`; frontends do not know which one
-it was. What cannot be found out is not allowed, and the log says why.
+answered. What a backend cannot find out is denied, and the log says why.
 """

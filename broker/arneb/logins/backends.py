@@ -1,4 +1,4 @@
-"""Backends: those that the settings name, made in their order."""
+"""Backends: those that the settings name, in that order."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Backends:
-    """All that are asked, in their order. Raises :class:`ValueError` for a key that cannot be
+    """The configured backends, in order. Raises :class:`ValueError` for a key that cannot be
     read."""
 
     def __init__(self, table: LoginTable, users: Tables, now_s: Callable[[], float]) -> None:
@@ -36,13 +36,13 @@ class Backends:
         return f"<Backends {self.in_order}>"
 
     async def close(self) -> None:
-        """Ask nobody any more."""
+        """Close all backends."""
         with trio.CancelScope(shield=True):
             for each in self._remote:
                 await each.close()
 
 
-# Read when the settings name them: most brokers know their users themselves.
+# Imported only when the settings name them: most brokers know their users themselves.
 
 
 def _http(table: LoginTable) -> "HttpBackend":

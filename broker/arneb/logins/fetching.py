@@ -1,9 +1,8 @@
-"""Fetching: small answers of other servers over HTTP, each within its time.
+"""Fetching: small answers from other servers over HTTP, each within a time limit.
 
-The rule: whatever goes wrong is a :class:`Unanswered` with one line that says what was asked for
-and never with what; nor does any line of a log. Only a broker whose settings name a server reads
-this, and at its start: with the first login, the library would hold the event loop up for some
-tenth of a second.
+The rule: every failure is an :class:`Unanswered` with one line that names the URL and never the
+fields sent; no log line has them either. Only a broker whose settings name a server imports this,
+at its start: at the first login, the import would block the event loop for some tenth of a second.
 """
 
 import logging
@@ -14,25 +13,25 @@ import trio
 from httpx import AsyncClient, HTTPError, InvalidURL, Response
 
 ANSWER_BYTES_MAX: Final = 1024 * 1024
-"""Of one answer; a set of keys has some kilobytes, and ``allow`` has five bytes."""
+"""The most bytes of an answer; a set of keys has some kilobytes, ``allow`` five bytes."""
 
 AS_IT_IS: Final = {"accept-encoding": "identity"}
-"""A few compressed bytes can be very many, and are never unpacked."""
+"""Headers that ask for uncompressed answers: few compressed bytes can become very many."""
 
 REQUESTS_AT_ONCE: Final = 32
-"""Of one backend."""
+"""The most simultaneous requests of one backend."""
 
 
-# At INFO it writes each URL, and passwords stand in queries.
+# At INFO it logs each URL, whose query may contain passwords.
 logging.getLogger("httpx").setLevel(logging.WARNING)
 
 
 class Unanswered(Exception):
-    """There was no answer, or none that means anything."""
+    """There was no answer, or no usable one."""
 
 
 class Fetcher:
-    """Asks servers."""
+    """Sends requests to servers."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
@@ -45,7 +44,7 @@ class Fetcher:
     async def fetch(
         self, url: str, fields: Mapping[str, str] | None = None, *, post: bool = False
     ) -> bytes:
-        """What ``url`` answers to ``fields``, with status 200 or 201. Raises
+        """Return what ``url`` answers to ``fields``, with status 200 or 201. Raises
         :class:`Unanswered`."""
         if self._made is None:
             self._made = AsyncClient(
@@ -67,11 +66,11 @@ class Fetcher:
         except trio.TooSlowError:
             raise Unanswered(f"{url} did not answer within {self._timeout_s:g} s") from None
         except (HTTPError, InvalidURL, OSError) as error:
-            # Its own text may hold the query.
+            # The error's own text may contain the query.
             raise Unanswered(f"{url} did not answer: {type(error).__name__}") from None
 
     async def close(self) -> None:
-        """Close the connections that are kept open."""
+        """Close the idle connections."""
         if self._made is not None:
             await self._made.aclose()
 

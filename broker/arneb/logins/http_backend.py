@@ -1,7 +1,7 @@
-"""The HTTP backend: a server of the operator's that knows everybody.
+"""The HTTP backend: the operator's own server decides about users.
 
-The rule: asked and answered as by RabbitMQ's ``rabbitmq_auth_backend_http``. Without an answer
-nothing is allowed; the log says which server did not answer, and the next question asks it again.
+The rule: requests and answers are those of RabbitMQ's ``rabbitmq_auth_backend_http``. Without an
+answer everything is denied; the log names the server, and the next question asks it again.
 """
 
 import logging
@@ -18,16 +18,16 @@ from arneb_core.access.principals import Credentials, Kind, LoginRefused, Princi
 LOGGER: Final = logging.getLogger(__name__)
 
 UNANSWERED_S: Final = 1.0
-"""How long nothing is allowed, and the server not asked again, when it did not answer."""
+"""How long a missing answer counts as a denial before the server is asked again."""
 
 INSTANT_S: Final = 0.05
-"""How long an answer counts that is not to be remembered: until it is used."""
+"""How long an answer counts that must not be cached: until it is used."""
 
 SHOWN: Final = 40
 
 
 class HttpVerdicts:
-    """What the server says one of its users may do."""
+    """The server's decisions about one user."""
 
     may_be_kept = False
 
@@ -40,11 +40,11 @@ class HttpVerdicts:
         return f"<HttpVerdicts of {self._user!r}>"
 
     def may(self, vhost: str, question: Question) -> bool | None:
-        """What the server said not long ago."""
+        """Return the server's cached decision; None if there is none."""
         return self._backend.verdicts.get((self._user, vhost, question))
 
     def limits_keys(self, vhost: str, exchange: str) -> bool:
-        """It is asked about each."""
+        """Return True: the server decides about each key."""
         return True
 
     async def ask(self, vhost: str, question: Question) -> None:
@@ -64,7 +64,7 @@ class HttpVerdicts:
         await self._backend.find_out((self._user, vhost, question), url, fields)
 
     async def renew(self, user: str, secret: str) -> None:
-        """Nothing runs out."""
+        """Do nothing: nothing expires."""
 
     async def admits(self, vhost: str, address: str) -> bool:
         """Ask the server."""
@@ -78,7 +78,7 @@ class HttpVerdicts:
 
 
 class HttpBackend:
-    """Logs in whom the server knows."""
+    """Logs in the users that the server knows."""
 
     def __init__(self, settings: HttpLoginTable) -> None:
         self.settings = settings
@@ -122,7 +122,7 @@ class HttpBackend:
     async def find_out(
         self, asked: tuple[str, str, object], url: str, fields: Mapping[str, str]
     ) -> bool:
-        """Ask, remember and say whether that is allowed."""
+        """Ask the server, cache its decision and return it."""
         try:
             answer = await self._answer(url, fields)
         except Unanswered as error:
@@ -136,7 +136,7 @@ class HttpBackend:
         return allowed
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Close the connections to the server."""
         await self._fetcher.close()
 
     async def _answer(self, url: str, fields: Mapping[str, str]) -> str:

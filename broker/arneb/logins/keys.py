@@ -1,8 +1,8 @@
-"""Keys: the public keys by which tokens are signed, from a file or from where they are published.
+"""Keys: the public keys that verify tokens, from a file or from the URL where they are published.
 
-The rule: the key decides which algorithms count, never the token. Keys that are published are
-fetched when a token names one that is not known, but not more often than every so many seconds
-whatever tokens come; while they cannot be fetched, those that are known count on.
+The rule: the key decides which algorithms are accepted, never the token. Published keys are fetched
+when a token names an unknown one, but at limited intervals whatever tokens arrive; while they
+cannot be fetched, the known ones stay valid.
 """
 
 import logging
@@ -19,10 +19,10 @@ from arneb_core.api.json_text import parse_json
 LOGGER: Final = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 1.0
-"""How long somebody whose key is known waits for keys to be fetched, which it is time for."""
+"""How long a login with a known key waits for a fetch that is due."""
 
 FETCHED_S_MIN: Final = 10.0
-"""Between two fetches: whoever makes tokens up must not make us ask all the time."""
+"""The least time between two fetches, so that forged tokens cannot cause constant requests."""
 
 KEYS_MAX: Final = 100
 
@@ -31,7 +31,7 @@ ALGORITHMS: Final = {
     "EC": ("ES256", "ES384", "ES512", "ES256K"),
     "OKP": ("EdDSA",),
 }
-"""By the kind of a key. Secrets that are published are none."""
+"""Algorithms by kind of key; symmetric keys are excluded, as a published secret is none."""
 
 
 class NoKey(Exception):
@@ -40,7 +40,7 @@ class NoKey(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SigningKey:
-    """What signatures are checked with."""
+    """A key that verifies signatures, with its algorithms."""
 
     key: Any
     algorithms: tuple[str, ...]
@@ -61,7 +61,7 @@ class Keys:
         return f"<Keys of {self._settings.jwks_url or self._settings.public_key}>"
 
     async def key(self, name: str | None) -> SigningKey:
-        """The key that a token names, or the one that is meant if it names none. Raises
+        """Return the key that a token names, or the default one if it names none. Raises
         :class:`NoKey`."""
         if name is None and self._own is not None:
             return self._own
@@ -78,14 +78,14 @@ class Keys:
         return found
 
     async def close(self) -> None:
-        """Fetch no more."""
+        """Close the connections for fetching."""
         await self._fetcher.close()
 
     async def _refresh(self, name: str | None) -> None:
-        """Fetch the keys if it is time for it, or ``name`` is not among them."""
+        """Fetch the keys if that is due, or ``name`` is unknown."""
         is_known = self._is_known(name)
         if is_known and (not self._is_time(name) or self._lock.locked()):
-            return  # whoever asks for a key that is not known has nobody else wait
+            return  # a fetch for an unknown key must not delay known ones
         async with self._lock:
             if not self._is_time(name):
                 return
@@ -129,7 +129,7 @@ def _of_file(settings: OAuthTable) -> SigningKey | None:
 
 
 def _published(data: bytes) -> dict[str, SigningKey]:
-    """Raises :class:`ValueError` for what is no set of keys."""
+    """Parse a set of keys. Raises :class:`ValueError`."""
     document = parse_json(data)
     listed = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(listed, list):

@@ -1,8 +1,8 @@
-"""The OAuth backend: a token as password, whose scopes say what its bearer may do.
+"""The OAuth backend: the password is a token, whose scopes say what its bearer may do.
 
-The rule: a token is looked at once and counts until it expires; then nothing is allowed until
-another comes by ``update_secret``, which must be of the same user. The name that a client gives
-beside it says nothing.
+The rule: a token is checked once and counts until it expires; then everything is denied until
+``update_secret`` brings another token of the same user. The user name that a client sends is
+ignored.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,15 +17,15 @@ from arneb_core.access.principals import Credentials, LoginRefused, Principal, Q
 from arneb_core.api.json_text import is_text
 
 TOKEN_CHARACTERS_MAX: Final = 64 * 1024
-"""No sensible token is longer, and looking at one costs time."""
+"""The longest token; no sensible one is longer, and checking one costs time."""
 
 
 TIME_S_MAX: Final = 2**53
-"""Since the epoch: up to here all whole seconds are numbers."""
+"""The latest time, in seconds since the epoch: up to here a float is exact for whole seconds."""
 
 
 class TokenVerdicts:
-    """What one bearer may do."""
+    """The rights of one token's bearer."""
 
     may_be_kept = False
 
@@ -38,25 +38,25 @@ class TokenVerdicts:
         return f"<TokenVerdicts of {len(self._scopes.scopes)} scopes>"
 
     def may(self, vhost: str, question: Question) -> bool:
-        """The token says so and has not expired."""
+        """Whether the token allows it and has not expired."""
         return not self._has_expired and self._scopes.allows(vhost, question)
 
     def limits_keys(self, vhost: str, exchange: str) -> bool:
-        """Scopes may name routing keys."""
+        """Return True: scopes may name routing keys."""
         return True
 
     async def ask(self, vhost: str, question: Question) -> None:
-        """Everything is known."""
+        """Do nothing: the token says everything."""
 
     async def renew(self, user: str, secret: str) -> None:
-        """Another token of the same user. Raises :class:`.LoginRefused`."""
+        """Replace the token by another of the same user. Raises :class:`.LoginRefused`."""
         name, scopes, expires_s = await self._backend.read(secret)
         if name != user:
             raise LoginRefused(f"the new token of user '{user}' is that of user '{name}'")
         self._scopes, self._expires_s = scopes, expires_s
 
     async def admits(self, vhost: str, address: str) -> bool:
-        """Some scope says something of that vhost."""
+        """Whether the token has not expired and some scope matches the vhost."""
         return not self._has_expired and self._scopes.reaches(vhost)
 
     @property
@@ -68,8 +68,8 @@ class OAuthBackend:
     """Logs in the bearers of tokens."""
 
     def __init__(self, settings: OAuthTable, now_s: Callable[[], float]) -> None:
-        """``now_s``: the time of day, in seconds since the epoch. Raises :class:`ValueError` for a
-        key that cannot be read."""
+        """``now_s`` returns the seconds since the epoch. Raises :class:`ValueError` for a key that
+        cannot be read."""
         self._settings = settings
         self.now_s = now_s
         self._keys = Keys(settings)
@@ -86,7 +86,7 @@ class OAuthBackend:
         return Principal(name, verdicts, scopes.tags, credentials.password)
 
     async def read(self, token: str) -> tuple[str, Scopes, float]:
-        """User, scopes and end of a token. Raises :class:`.LoginRefused`."""
+        """Return user, scopes and expiry of a token. Raises :class:`.LoginRefused`."""
         if len(token) > TOKEN_CHARACTERS_MAX:
             raise LoginRefused(f"expected a token of at most {TOKEN_CHARACTERS_MAX} characters")
         try:
@@ -110,11 +110,11 @@ class OAuthBackend:
         return name, parse_scopes(texts, self._settings.resource_server_id), expires_s
 
     async def close(self) -> None:
-        """Fetch no more keys."""
+        """Close the connections for fetching keys."""
         await self._keys.close()
 
     def _check(self, claims: Mapping[str, Any]) -> float:
-        """When the token expires."""
+        """Check the claims; return when the token expires."""
         settings, now_s = self._settings, self.now_s()
         audience = _texts(claims.get("aud"))
         if settings.verify_audience and settings.resource_server_id not in audience:
@@ -137,12 +137,12 @@ class OAuthBackend:
 
 
 def _is_time(number: float) -> bool:
-    """A token may have no end, but none that is no number, or larger than any."""
+    """Whether a number can be a time: infinity, for a token without expiry, or one in range."""
     return number == float("inf") or abs(number) <= TIME_S_MAX
 
 
 def _texts(claim: Any) -> list[str]:
-    """A claim that is a list of texts, or one text with blanks between them."""
+    """Return the texts of a claim that is a list, or one text with spaces between them."""
     if isinstance(claim, str):
         return claim.split()
     if isinstance(claim, list):
@@ -158,4 +158,4 @@ _TIMES_ARE_OURS: Final[Any] = {
     "verify_iss": False,
     "verify_sub": False,
 }
-"""They are checked against the time that we are given, and with words of our own."""
+"""We check times ourselves, against ``now_s`` and with our own error texts."""

@@ -1,7 +1,7 @@
-"""Principals: which users of AMQP the roles of Pulsar's clients are.
+"""Principals: which AMQP users the Pulsar roles are.
 
-The rule: the settings say it, and nothing else does. A role that is no user has what Pulsar's
-permissions grant; one that is has no more of a queue than the user has of it.
+The rule: only the settings decide it. A role that is no user has what Pulsar's permissions grant; a
+role that is a user has no more rights on a queue than the user.
 """
 
 from collections.abc import Callable
@@ -53,7 +53,7 @@ ADMINISTRATOR: Final = "administrator"
 
 
 def queue_in(topic: str) -> tuple[str, str]:
-    """The namespace of a topic, and the queue that it would be; none where no queue can be."""
+    """Return a topic's namespace, and the name of the queue that it would be; empty if none can."""
     if not topic.startswith(SCHEME):
         return "", ""
     namespace, _, local = topic.removeprefix(SCHEME).rpartition("/")
@@ -61,7 +61,7 @@ def queue_in(topic: str) -> tuple[str, str]:
 
 
 class RolesAsUsers:
-    """The users whom roles are (:class:`arneb_pulsar.authorization.authorizer.Users`)."""
+    """Maps roles to users (:class:`arneb_pulsar.authorization.authorizer.Users`)."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class RolesAsUsers:
         has_queue: Callable[[str, str], bool],
         is_loopback_only: Callable[[str], bool],
     ) -> None:
-        """``has_queue``: does that vhost have a queue of that name?"""
+        """``has_queue`` tells whether a vhost has a queue of a name."""
         self._named = {each.role: each.user for each in table.principals}
         self._same_names = table.same_names
         self._catalogue = catalogue
@@ -82,14 +82,14 @@ class RolesAsUsers:
         return f"<RolesAsUsers {len(self._named)} named{same}>"
 
     def is_administrator(self, role: str) -> bool:
-        """The user may do everything, from wherever he comes."""
+        """Whether the role is an administrator who may connect from anywhere."""
         user = self._user(role)
         if user is None or self._is_loopback_only(user.name):
             return False
         return ADMINISTRATOR in user.tags
 
     def may(self, role: str, topic: str, right: Right) -> bool:
-        """False if the topic is a queue, and the role a user who has not that right on it."""
+        """Return False if the topic is a queue, and the role a user without that right on it."""
         user = self._user(role)
         if user is None:
             return True

@@ -1,7 +1,7 @@
-"""Remembered answers: what another server said, for a while.
+"""Remembered answers: a cache of another server's answers.
 
-The rule: an answer counts until its time is over and not a moment longer, and there are never more
-than so many; the oldest goes first.
+The rule: an answer counts until its time is over and not a moment longer, and their number is
+bounded; the oldest goes first.
 """
 
 from collections.abc import Callable, Hashable
@@ -12,11 +12,11 @@ import trio
 Answer = TypeVar("Answer")
 
 ANSWERS_MAX: Final = 20_000
-"""Of one backend; some 300 bytes each."""
+"""The most answers of one backend, of some 300 bytes each."""
 
 
 class Remembered(Generic[Answer]):
-    """Answers by what was asked."""
+    """Answers by question."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = trio.current_time) -> None:
         self._seconds = seconds
@@ -27,7 +27,7 @@ class Remembered(Generic[Answer]):
         return f"<Remembered {len(self._answers)} answers for {self._seconds} s each>"
 
     def get(self, asked: Hashable) -> Answer | None:
-        """What was answered; None when that is over, or was never asked."""
+        """Return the answer; None if it has expired or is unknown."""
         found = self._answers.get(asked)
         if found is None:
             return None
@@ -38,7 +38,7 @@ class Remembered(Generic[Answer]):
         return answer
 
     def put(self, asked: Hashable, answer: Answer, seconds: float | None = None) -> None:
-        """Remember it, for as long as every one or for so many ``seconds``."""
+        """Store an answer for ``seconds``, or for the usual time."""
         if asked not in self._answers and len(self._answers) >= ANSWERS_MAX:
             del self._answers[next(iter(self._answers))]
         self._answers[asked] = self._now() + (seconds or self._seconds), answer

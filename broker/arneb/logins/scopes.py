@@ -2,7 +2,7 @@
 
 The rule: ``<resource server>.<right>:<vhost>/<name>`` or ``…/<name>/<routing key>``, each part a
 pattern whose ``*`` is anything and whose ``%HH`` is an octet; ``<resource server>.tag:<tag>``.
-A scope of another form, or of another server, says nothing. Source: ``rabbit_oauth2_scope`` and
+A scope of another form, or of another server, is ignored. Source: ``rabbit_oauth2_scope`` and
 ``wildcard`` of RabbitMQ 3.13.
 """
 
@@ -18,10 +18,10 @@ from arneb_core.access.principals import Kind, Question
 from arneb_core.access.rights import Right
 
 SCOPES_MAX: Final = 1_000
-"""Of one token; each is a pattern that may have to be looked at."""
+"""The most scopes of one token; each is a pattern that may have to be matched."""
 
 PATTERN_CHARACTERS_MAX: Final = 1_000
-"""Of one part of a scope: names have 255 octets, each of which may be encoded."""
+"""The most characters of one part of a scope: names have 255 octets, each maybe encoded."""
 
 ANYTHING: Final = "*"
 
@@ -36,7 +36,7 @@ class Scope:
     routing_key: str
 
     def allows(self, vhost: str, question: Question) -> bool:
-        """Is that what is asked for?"""
+        """Whether the scope allows what is asked."""
         if question.right is not self.right:
             return False
         if not glob(self.vhost)(vhost) or not glob(self.name)(question.name):
@@ -46,22 +46,22 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """All that a token allows."""
+    """The scopes of one token."""
 
     scopes: tuple[Scope, ...] = ()
     tags: frozenset[str] = frozenset()
 
     def allows(self, vhost: str, question: Question) -> bool:
-        """One of them does."""
+        """Whether one of them allows what is asked."""
         return any(each.allows(vhost, question) for each in self.scopes)
 
     def reaches(self, vhost: str) -> bool:
-        """One of them says something of that vhost."""
+        """Whether one of them matches the vhost."""
         return any(glob(each.vhost)(vhost) for each in self.scopes)
 
 
 def parse_scopes(texts: Iterable[str], server: str) -> Scopes:
-    """Those of ``texts`` that are for this resource server."""
+    """Parse those of ``texts`` that are for this resource server."""
     scopes: list[Scope] = []
     tags: set[str] = set()
     for text in texts:
@@ -84,7 +84,7 @@ def parse_scopes(texts: Iterable[str], server: str) -> Scopes:
 
 @lru_cache(4096)
 def glob(pattern: str) -> Search:
-    """Says whether all of a text is meant by a pattern of scopes."""
+    """Return a function that tells whether a scope's pattern matches a whole text."""
     quoted = (re.escape(unquote(part)) for part in pattern.split(ANYTHING))
     return compiled(f"(?s)^{'.*'.join(quoted)}\\z" if pattern != ANYTHING else ".*")
 
