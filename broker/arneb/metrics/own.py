@@ -66,7 +66,7 @@ READER_FIGURES: Final = (
     Figure("age_s", "Seconds that a process has been reading the store in one transaction"),
     Figure("held_bytes", "Bytes of the data file that cannot be reused until that reader ends"),
 )
-"""Of every process that reads for more than a few seconds."""
+"""The figures of every process that reads for more than a few seconds."""
 
 TOPIC_FIGURES: Final = (
     Figure("entries", "Entries in the log"),
@@ -105,7 +105,7 @@ SUBSCRIPTION_FIGURES: Final = (
 
 
 class BrokerCollector(Collector):
-    """What there is one of, as Prometheus families."""
+    """The single figures, as Prometheus families."""
 
     def __init__(
         self,
@@ -160,12 +160,12 @@ def broker_figures(
     alarms: AlarmStatistics | None = None,
     late: Histogram | None = None,
 ) -> str:
-    """What there is one of, in the text format. Safe in any thread; it looks into ``/proc``."""
+    """Return the single figures in the text format. Safe in any thread; it reads ``/proc``."""
     return page_of([ProcessCollector(registry=None), BrokerCollector(engine, topics, alarms, late)])
 
 
 def certificate_figures(expiries: Mapping[str, datetime]) -> str:
-    """When the certificates of listeners end, for the page beside :func:`broker_figures`."""
+    """Return when the listeners' certificates expire, for the page of :func:`broker_figures`."""
     name = "arneb_tls_certificate_expiry_timestamp_seconds"
     lines = [
         f"# HELP {name} When the certificate that a listener shows ends, in Unix time",
@@ -176,8 +176,8 @@ def certificate_figures(expiries: Mapping[str, datetime]) -> str:
 
 
 def topic_figures(topics: Sequence[TopicStatistics]) -> Iterator[str]:
-    """The rest of it, in parts that take about a millisecond each: of ten thousand topics there are
-    140,000 lines."""
+    """Yield the topics' figures, in parts that take about a millisecond each: ten thousand topics
+    have 140,000 lines."""
     of_topics: list[tuple[str, TopicStatistics]] = []
     of_subscriptions: list[tuple[str, SubscriptionStatistics]] = []
     for topic in topics:
@@ -193,7 +193,7 @@ def topic_figures(topics: Sequence[TopicStatistics]) -> Iterator[str]:
 
 
 def _histogram(name: str, help_: str, found: Histogram) -> HistogramMetricFamily:
-    """The library wants counts that add up."""
+    """Return a histogram for the library, which wants cumulative counts."""
     above = [*map(str, map(float, found.bounds)), "+Inf"]
     buckets = list(zip(above, accumulate(found.counts), strict=True))
     return HistogramMetricFamily(name, help_, buckets=buckets, sum_value=found.sum)

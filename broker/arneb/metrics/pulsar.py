@@ -1,8 +1,8 @@
 """Pulsar's metrics: its names for what its dashboards show.
 
-The rule: names and labels are those of Pulsar 4.0. Its rates are of the last minute; ours are of
-the time since somebody looked last. What it says of the broker are the sums over all topics that
-clients know: those the broker keeps for itself are in no namespace.
+The rule: names and labels are Pulsar 4.0's. Its rates are of the last minute; ours are of the time
+since the last request. The broker's figures are sums over all topics that clients know: internal
+topics are in no namespace.
 
 Source: Pulsar's documentation of its metrics, and ``TopicStats`` and ``NamespaceStatsAggregator``.
 """
@@ -30,13 +30,12 @@ CLUSTER: Final = "standalone"
 SCHEMES: Final = tuple(f"{each}://" for each in DOMAINS)
 
 REMEMBERED_S: Final = 300.0
-"""Who looks less often sees rates since then at the most: what was counted longer ago is
-forgotten."""
+"""The longest time that a rate covers; older counts are forgotten."""
 
 RATE_S_MIN: Final = 1.0
 
 TOPICS_PER_TURN: Final = 30
-"""About a millisecond."""
+"""Topics visited in one turn: about a millisecond."""
 
 TOPIC: Final = (
     Metric("subscriptions_count", "Subscriptions of the topic"),
@@ -110,7 +109,7 @@ CLOSED: Final = Metric("connection_closed_total_count", "Connections closed")
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """Counters when somebody looked last."""
+    """Counters at the last request."""
 
     at_s: float
     counters: tuple[int, ...]
@@ -118,9 +117,9 @@ class _Seen:
 
 
 class PulsarMetrics:
-    """The metrics of one broker in Pulsar's words.
+    """The metrics of one broker under Pulsar's names.
 
-    Invariant: ``_seen`` has what was looked at within :data:`REMEMBERED_S`.
+    Invariant: ``_seen`` has the counters read within :data:`REMEMBERED_S`.
     """
 
     def __init__(
@@ -141,7 +140,7 @@ class PulsarMetrics:
         return f"<PulsarMetrics, {len(self._seen)} topics and subscriptions seen>"
 
     async def parts(self) -> AsyncIterator[str]:
-        """The page, in parts."""
+        """Yield the page, in parts."""
         of_topics = Columns((*TOPIC, *ONLY_TOPIC))
         of_subscriptions = Columns(SUBSCRIPTION)
         sums, namespaces = [0.0] * len(TOPIC), dict[str, int]()
@@ -190,7 +189,7 @@ class PulsarMetrics:
     def _add(
         self, topic: Topic, of_topics: Columns, of_subscriptions: Columns
     ) -> tuple[float, ...]:
-        """One topic and its subscriptions."""
+        """Add one topic and its subscriptions."""
         found = topic.statistics()
         average = found.bytes / found.entries if found.entries else 0.0
         delivered = found.delivered_messages_total
@@ -219,7 +218,7 @@ class PulsarMetrics:
         return values
 
     def _of_topic_only(self, topic: Topic) -> tuple[float, ...]:
-        """What sums over topics would say nothing of."""
+        """Return the figures that have no sum over topics."""
         context, name = self._context, topic_name_of(topic.name)
         size = context.consumers.delivered_bytes(topic)
         quotas = {} if name is None else context.namespaces.policies(name).quotas
@@ -234,7 +233,7 @@ class PulsarMetrics:
         )  # fmt: skip
 
     def _of_subscription_only(self, topic: Topic, subscription: Subscription) -> tuple[float, ...]:
-        """What its clients did, and what expired."""
+        """Return what the subscription's clients did, and what expired."""
         rates = self._context.rates
         counts, known = rates.counts(topic, subscription), rates.known(topic, subscription)
         times = [
@@ -268,7 +267,7 @@ class PulsarMetrics:
         )  # fmt: skip
 
     def _rates(self, key: tuple[int, str], counters: tuple[int, ...]) -> tuple[float, ...]:
-        """How fast each grows; what was worked out within the second holds on."""
+        """Return how fast each counter grows; a rate computed within the last second is kept."""
         now, before = self._clock(), self._seen.get(key)
         if before is not None and now - before.at_s < RATE_S_MIN:
             self._next[key] = before
@@ -282,5 +281,5 @@ class PulsarMetrics:
 
 
 def namespace_of(topic: str) -> str:
-    """The namespace of a topic, which has its whole name."""
+    """Return the namespace of a topic, given its complete name."""
     return topic.partition("://")[2].rpartition("/")[0]

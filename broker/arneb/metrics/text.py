@@ -1,7 +1,7 @@
 """Text: metrics of very many objects in Prometheus' text format, piece by piece.
 
-The rule: written here and not by the client library, which makes an object of each sample: ten
-times as much of memory and of time. What there is one of is for the library.
+The rule: the text is written here and not by the client library, which makes an object of each
+sample and takes ten times the memory and time. Single figures are left to the library.
 """
 
 from array import array
@@ -17,10 +17,10 @@ from prometheus_client.registry import Collector
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 
 LINES_PER_PART: Final = 1000
-"""About a millisecond of the event loop."""
+"""The lines of one part: about a millisecond of the event loop."""
 
 ESCAPED: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
-"""What stands between quotes in the text format."""
+"""Escapes inside quotes in the text format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +34,17 @@ class Metric:
 
     @property
     def kind(self) -> str:
-        """Its type in the text format."""
+        """The metric's type in the text format."""
         return "counter" if self.name.endswith("_total") and not self.falls else "gauge"
 
     def head(self, prefix: str) -> str:
-        """What stands before its samples."""
+        """Return the lines before its samples."""
         name = f"{prefix}{self.name}"
         return f"# HELP {name} {self.help}\n# TYPE {name} {self.kind}\n"
 
 
 def labelled(**values: str) -> str:
-    """Labels as they stand behind a name."""
+    """Return labels as written after a name."""
     texts = [f'{name}="{value.translate(ESCAPED)}"' for name, value in values.items()]
     return f"{{{','.join(texts)}}}"
 
@@ -52,7 +52,7 @@ def labelled(**values: str) -> str:
 def samples(
     metric: Metric, prefix: str, labels: Sequence[str], values: Sequence[float]
 ) -> Iterator[str]:
-    """A metric of many objects, in parts."""
+    """Yield a metric of many objects, in parts."""
     yield metric.head(prefix)
     name = f"{prefix}{metric.name}"
     for start in range(0, len(labels), LINES_PER_PART):
@@ -75,19 +75,19 @@ class Columns:
         return f"<Columns of {len(self.metrics)} metrics, {len(self.labels)} rows>"
 
     def add(self, labels: str, values: Iterable[float]) -> None:
-        """One more row."""
+        """Add a row."""
         self.labels.append(labels)
         for column, value in zip(self._columns, values, strict=True):
             column.append(value)
 
     def lines(self, prefix: str) -> Iterator[str]:
-        """The text of all of them, in parts."""
+        """Yield the text of all metrics, in parts."""
         for metric, column in zip(self.metrics, self._columns, strict=True):
             yield from samples(metric, prefix, self.labels, column)
 
 
 def page_of(collectors: Iterable[Collector]) -> str:
-    """What there is one of, as the library writes it. Safe in any thread."""
+    """Return single figures as the library writes them. Safe in any thread."""
     registry = CollectorRegistry()
     for each in collectors:
         registry.register(each)
@@ -97,7 +97,7 @@ def page_of(collectors: Iterable[Collector]) -> str:
 
 @cache
 def library_version() -> str:
-    """That of the library. Looks for it in files: for a thread."""
+    """Return the library's version. Reads files, so call it in a thread."""
     from importlib.metadata import version
 
     return version("prometheus_client")

@@ -1,8 +1,8 @@
 """Together: the metrics of several brokers in one process, as one page.
 
-The rule: a series is there once, and says whose it is: what a broker says of itself has the label
-``shard``, and what is the node's, or has that label already, stands there once. Prometheus wants
-all series of a family in one place, below its head.
+The rule: each series appears once: a broker's own series get the label ``shard``; series of the
+node, and those that have the label already, are written once. Prometheus wants all series of a
+family in one place, below its head.
 """
 
 import re
@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 OF_THE_NODE: Final = re.compile(r"(arneb_cluster_|process_|python_|erlang_|rabbitmq_process_)")
-"""Families of the process, or of all of its shards: every broker here says the same of them."""
+"""Families of the process, or of all of its shards, which are the same for every broker here."""
 
 _SERIES: Final = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)(\{)?")
 
 
 class _Family:
-    """One family, as it was met first."""
+    """One family, with the head that was read first."""
 
     def __init__(self) -> None:
         self.head: dict[str, None] = {}
@@ -24,7 +24,7 @@ class _Family:
 
 
 def together(pages: Sequence[tuple[str, str]]) -> str:
-    """``pages``: in Prometheus' text format, by their shards."""
+    """Join ``pages`` in Prometheus' text format, given with their shards."""
     families: dict[str, _Family] = {}
     for index, (shard, text) in enumerate(pages):
         label = f'shard="{shard}"'  # names of shards need no escapes
@@ -36,7 +36,7 @@ def together(pages: Sequence[tuple[str, str]]) -> str:
                 continue
             found = _SERIES.match(line)
             if found is None:
-                continue  # empty, or a remark
+                continue  # empty, or a comment
             if not name or not line.startswith(name):
                 name = found[1]
             family = families.setdefault(name, _Family())
@@ -62,6 +62,6 @@ def _lines(families: Iterable[_Family]) -> Iterable[str]:
 
 
 def _heads(lines: Iterable[str]) -> Iterable[str]:
-    """One of each kind: versions may say it in other words."""
+    """Return one line of each kind: the texts may differ between versions."""
     kinds = {line[:6]: line for line in reversed(list(lines))}
     return reversed(kinds.values())
