@@ -1,7 +1,7 @@
-"""Administration: a small client of the admin REST API, the same at Arneb and Apache Pulsar.
+"""Administration: a small client of the admin REST API, for Arneb and Apache Pulsar alike.
 
-The rule: a call is one request; what is refused is an :class:`AdminError` with the status and
-where. Answers are values; fields that only one broker has are left in :attr:`TopicStatistics.all`.
+The rule: a call is one request; a refusal is an :class:`AdminError` with the status and where.
+Answers are values; fields that only one broker has are left in :attr:`TopicStatistics.all`.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -25,7 +25,7 @@ TIMEOUT_S: Final = 30.0
 
 
 class CompactionState(Enum):
-    """How a topic's last compaction stands (``LongRunningProcessStatus.Status``)."""
+    """The state of a topic's last compaction (``LongRunningProcessStatus.Status``)."""
 
     NOT_RUN = "NOT_RUN"
     RUNNING = "RUNNING"
@@ -69,33 +69,33 @@ class Admin:
     # Topics
 
     async def topics(self, namespace: str, *, persistent: bool = True) -> Sequence[str]:
-        """The complete names of a namespace's topics, partitions one by one."""
+        """Return the complete names of a namespace's topics, partitions one by one."""
         domain = "persistent" if persistent else "non-persistent"
         return list(await self._call("GET", f"{domain}/{namespace}"))
 
     async def create_topic(self, topic: str, partitions: int = 0) -> None:
-        """Make it; refused if it is there."""
+        """Create a topic; refused if it exists."""
         if partitions:
             await self._call("PUT", f"{_path(topic)}/partitions", partitions)
         else:
             await self._call("PUT", _path(topic))
 
     async def delete_topic(self, topic: str, *, force: bool = False) -> None:
-        """Remove it with all its subscriptions, and its partitions if it has some."""
+        """Remove a topic with all its subscriptions and partitions."""
         more = "/partitions" if await self.partitions(topic) else ""
         await self._call("DELETE", f"{_path(topic)}{more}", force=force)
 
     async def partitions(self, topic: str) -> int:
-        """How many it has; 0 = it is not partitioned."""
+        """Return a topic's number of partitions; 0: it is not partitioned."""
         found = await self._call("GET", f"{_path(topic)}/partitions")
         return int(found.get("partitions", 0))
 
     async def add_partitions(self, topic: str, partitions: int) -> None:
-        """Have it so many, which must be more than it has."""
+        """Raise a topic's number of partitions to ``partitions``."""
         await self._call("POST", f"{_path(topic)}/partitions", partitions)
 
     async def statistics(self, topic: str) -> TopicStatistics:
-        """Of one topic, or one partition."""
+        """Return the statistics of one topic, or one partition."""
         found = await self._call("GET", f"{_path(topic)}/stats")
         subscriptions = {
             name: SubscriptionStatistics(
@@ -116,108 +116,111 @@ class Admin:
         )
 
     async def lookup(self, topic: str) -> str:
-        """The URL of the broker that has it."""
+        """Return the URL of the topic's broker."""
         found = await self._call("GET", path_of(_name(topic)), base="/lookup/v2/topic")
         return str(found.get("brokerUrl", ""))
 
     async def unload(self, topic: str) -> None:
-        """Have its broker let go of it; clients come back by themselves."""
+        """Make the broker release the topic; clients reconnect by themselves."""
         await self._call("PUT", f"{_path(topic)}/unload")
 
     async def terminate(self, topic: str) -> MessageId:
-        """Have it take no more messages; where the last one stands."""
+        """Close the topic to new messages, and return the id of the last one."""
         found = await self._call("POST", f"{_path(topic)}/terminate")
         return MessageId(int(found["ledgerId"]), int(found["entryId"]))
 
     async def compact(self, topic: str) -> None:
-        """Have it compacted, some time soon."""
+        """Request a compaction, which runs later."""
         await self._call("PUT", f"{_path(topic)}/compaction")
 
     async def compaction(self, topic: str) -> CompactionState:
-        """How the last compaction stands. Apache Pulsar does not delete a topic meanwhile."""
+        """Return the state of the last compaction, during which Apache Pulsar does not delete a
+        topic."""
         found = await self._call("GET", f"{_path(topic)}/compaction")
         return CompactionState(found["status"])
 
     # Subscriptions
 
     async def subscriptions(self, topic: str) -> Sequence[str]:
-        """Their names."""
+        """Return the names of a topic's subscriptions."""
         return list(await self._call("GET", f"{_path(topic)}/subscriptions"))
 
     async def create_subscription(
         self, topic: str, subscription: str, *, at: str = "latest"
     ) -> None:
-        """Make it at ``latest`` or ``earliest``."""
+        """Create a subscription at ``latest`` or ``earliest``."""
         await self._call("PUT", f"{_path(topic)}/subscription/{quoted(subscription)}", at)
 
     async def delete_subscription(
         self, topic: str, subscription: str, *, force: bool = False
     ) -> None:
-        """Remove it."""
+        """Remove a subscription."""
         path = f"{_path(topic)}/subscription/{quoted(subscription)}"
         await self._call("DELETE", path, force=force)
 
     async def skip_all(self, topic: str, subscription: str) -> None:
-        """Acknowledge its whole backlog."""
+        """Acknowledge a subscription's whole backlog."""
         await self._call("POST", f"{_path(topic)}/subscription/{quoted(subscription)}/skip_all")
 
     async def reset(self, topic: str, subscription: str, time_ms: int) -> None:
-        """Set it to a time."""
+        """Reset a subscription to a time."""
         path = f"{_path(topic)}/subscription/{quoted(subscription)}/resetcursor/{time_ms}"
         await self._call("POST", path)
 
     # Namespaces and policies
 
     async def namespaces(self, tenant: str) -> Sequence[str]:
-        """Those of a tenant, as ``tenant/namespace``."""
+        """Return a tenant's namespaces, as ``tenant/namespace``."""
         return list(await self._call("GET", f"namespaces/{tenant}"))
 
     async def create_namespace(self, namespace: str) -> None:
-        """Make ``tenant/namespace``."""
+        """Create ``tenant/namespace``."""
         await self._call("PUT", f"namespaces/{namespace}")
 
     async def delete_namespace(self, namespace: str) -> None:
-        """Remove it; refused unless it is empty."""
+        """Remove a namespace; refused unless it is empty."""
         await self._call("DELETE", f"namespaces/{namespace}")
 
     async def policies(self, namespace: str) -> Mapping[str, Any]:
-        """All policies of a namespace, as the API names them."""
+        """Return all policies of a namespace, by the API's names."""
         found: Mapping[str, Any] = await self._call("GET", f"namespaces/{namespace}")
         return found
 
     async def set_policy(self, namespace: str, policy: str, value: Any) -> None:
-        """Set one, by the name of its path: ``deduplication``, ``messageTTL``, ``retention``."""
+        """Set a policy, by the name in its path: ``deduplication``, ``messageTTL``,
+        ``retention``."""
         await self._call("POST", f"namespaces/{namespace}/{policy}", value)
 
     # Schemas
 
     async def schema(self, topic: str) -> SchemaInfo:
-        """The newest of a topic."""
+        """Return a topic's newest schema."""
         name = _name(topic)
         found = await self._call("GET", f"schemas/{name.namespace}/{quoted(name.local)}/schema")
         return SchemaInfo.from_wire(schema_in(found, name.local))
 
     async def delete_schema(self, topic: str) -> None:
-        """Forget all its versions."""
+        """Delete all versions of a topic's schema."""
         name = _name(topic)
         await self._call("DELETE", f"schemas/{name.namespace}/{quoted(name.local)}/schema")
 
     async def health(self) -> bool:
-        """Whether a broker answers."""
+        """Return whether a broker answers."""
         try:
             return bool(await self._call("GET", "brokers/health") == "ok")
         except (AdminError, ConnectError, TimedOut):
             return False
 
     async def broker_settings(self) -> Mapping[str, Any]:
-        """What the broker that answers is set to, by the names of its configuration file."""
+        """Return the settings of the broker that answers, by the names in its configuration
+        file."""
         found: Mapping[str, Any] = await self._call("GET", "brokers/configuration/runtime")
         return found
 
     async def _call(
         self, method: str, path: str, body: Any = None, *, base: str = "/admin/v2", **query: bool
     ) -> Any:
-        """The answer to a request. Raises :class:`AdminError`, :class:`ConnectError`,
+        """Send a request and return the answer. Raises :class:`AdminError`, :class:`ConnectError`,
         :class:`TimedOut`."""
         where = f"{method} {base}/{path}"
         answer = await call(
@@ -247,7 +250,7 @@ async def administer(
     *,
     timeout_s: float = TIMEOUT_S,
 ) -> AsyncIterator[Admin]:
-    """Calls of the admin API at ``url``, of HTTP or HTTPS."""
+    """Open a client of the admin API at ``url``, by HTTP or HTTPS."""
     verify = (tls or TlsOptions()).context() if url.startswith("https:") else True
     async with httpx.AsyncClient(base_url=url, timeout=timeout_s, verify=verify) as http:
         yield Admin(http, authentication or NoAuthentication())

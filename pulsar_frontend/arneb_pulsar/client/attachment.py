@@ -1,7 +1,7 @@
-"""Attachment: one producer or consumer, kept at the broker that has its topic.
+"""Attachment: one producer or consumer, kept attached to its topic's broker.
 
-The rule: the first attempt is its maker's, who is told what went wrong; after that it comes back by
-itself for as long as it takes, and ends only for what another attempt would not change.
+The rule: the first attempt's error is raised to the caller; after that it reattaches by itself for
+as long as it takes, and ends only on errors that another attempt would not change.
 """
 
 import logging
@@ -30,7 +30,7 @@ from arneb_pulsar.client.errors import (
 from arneb_pulsar.names import TopicName
 
 STEADY_S: Final = 1.0
-"""Who was attached for so long comes back without a pause."""
+"""After being attached for this many seconds, it reattaches without a pause."""
 
 T = TypeVar("T")
 
@@ -45,19 +45,19 @@ FINAL: Final = (
     TopicNotFound,
     TopicTerminated,
 )
-"""What ends a producer or consumer that was attached before. All else is tried again for ever:
-whoever was thrown out by a broker's restart may be refused a while."""
+"""Errors that end a producer or consumer that was attached before. All others are retried for ever:
+after a broker's restart, clients may be refused for a while."""
 
 Attach = Callable[[Connection], Awaitable[None]]
 
 
 class State(Enum):
-    """Where an attachment stands."""
+    """The state of an attachment."""
 
     NEW = auto()
-    """It was not asked for, or its maker was told why it cannot be."""
+    """It was not started, or its first attempt failed."""
     COMING = auto()
-    """It looks for its broker, or waits for another attempt."""
+    """It is looking for its broker, or waiting for another attempt."""
     ATTACHED = auto()
     STOPPED = auto()
     """For good."""
@@ -69,7 +69,7 @@ MOVES: Final = {
     State.ATTACHED: frozenset({State.COMING, State.STOPPED}),
     State.STOPPED: frozenset({State.STOPPED}),
 }
-"""From where to where."""
+"""The allowed transitions."""
 
 
 class Attachment:
@@ -85,12 +85,11 @@ class Attachment:
         own_connection: bool = False,
         patient: bool = False,
     ) -> None:
-        """``attach`` makes it on a connection, and raises where that let go of it meanwhile;
-        ``ended`` is told once that it cannot come back. ``patient``: being made may take any
-        time."""
+        """``attach`` makes it on a connection, and raises if the connection was lost meanwhile;
+        ``ended`` is called once if it cannot reattach. ``patient``: attaching may take any time."""
         self.state = State.NEW
         self.connection: Connection | None = None
-        """Where it is; None while it is nowhere."""
+        """Its connection; None while it is not attached."""
         self._context = context
         self._topic = topic
         self._attach = attach
@@ -137,8 +136,7 @@ class Attachment:
                 self._move(State.NEW)
 
     def lost(self, hint: str = "") -> None:
-        """It is not attached any more: come back. ``hint`` names the broker that may have the
-        topic now."""
+        """Reattach after a loss. ``hint`` names the broker that may have the topic now."""
         self._leave()
         self._hint = hint
         if self.state is State.ATTACHED:
@@ -147,7 +145,7 @@ class Attachment:
             self._context.tasks.start_soon(self._return, self._scope)
 
     def stop(self) -> None:
-        """Come back no more."""
+        """Stop reattaching."""
         self._move(State.STOPPED)
         if self._scope is not None:
             self._scope.cancel()
@@ -163,8 +161,8 @@ class Attachment:
             self._context.pool.let_go(connection)
 
     async def _return(self, scope: anyio.CancelScope) -> None:
-        """Come back, at once if it was well attached: a broker that lets everybody in only to throw
-        them out is not asked more often than one that refuses."""
+        """Reattach, at once if it was attached for long enough: a broker that accepts clients only
+        to disconnect them is asked no more often than one that refuses."""
         backoff = self._backoff
         with scope:
             if self._context.clock.now() - self._attached_at < STEADY_S:
@@ -211,7 +209,7 @@ class Attachment:
 
 
 def _address_in(hint: str) -> Address | None:
-    """The broker that another has named; None if that is no address."""
+    """Return the broker that another one named; None if it is not an address."""
     try:
         return parse_address(hint)
     except InvalidUrl as error:

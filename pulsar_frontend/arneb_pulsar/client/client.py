@@ -1,6 +1,6 @@
-"""The client: makes producers, consumers and what is made of them, and closes them all.
+"""The client: makes producers, consumers and objects based on them, and closes them all.
 
-The rule: what cannot be meant is refused before anything is asked of a broker.
+The rule: invalid arguments are refused before any request to a broker.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -48,13 +48,13 @@ from arneb_pulsar.names import InvalidTopicName, TopicName, parse_topic
 T = TypeVar("T")
 
 POLL_S: Final = 60.0
-"""How often it is asked whether a topic has more partitions, as the official clients do."""
+"""Seconds between checks for new partitions of a topic, as in the official clients."""
 
 ANY_TOPIC: Final = parse_topic("persistent://public/default/ping")
-"""What a service that is asked by HTTP is asked for, to know one of its brokers; it is not made."""
+"""A topic to look up when an HTTP service must name one of its brokers; it is not created."""
 
 MADE_MIN: Final = 64
-"""Producers and consumers before those that are closed are let go of."""
+"""The least number of producers and consumers at which closed ones are forgotten."""
 
 BYTES: Final = BytesSchema()
 
@@ -84,7 +84,7 @@ class Client:
 
     @property
     def context(self) -> ClientContext:
-        """What all of its producers and consumers share: for programs that bring a machine of their
+        """What all of its producers and consumers share, for programs with a state machine of their
         own."""
         return self._context
 
@@ -222,7 +222,7 @@ class Client:
         ``tenant/namespace/<regular expression>`` (RE2). ``domain`` empty = non-persistent ones as
         well. Raises as :meth:`create_producer`."""
         self._check_open()
-        # Nobody's coming back is to make a topic anew that was deleted.
+        # Reattaching must not recreate a deleted topic.
         wanted = replace(options or ConsumerOptions(), create_topic=False)
         namespace, text = split_pattern(pattern)
         make = self._consumers(subscription, wanted, schema, key_reader, interceptors)
@@ -289,23 +289,22 @@ class Client:
         return view
 
     async def begin_transaction(self, timeout_s: float = TRANSACTION_TIMEOUT_S) -> Transaction:
-        """A transaction, which its coordinator aborts after ``timeout_s``. Raises
-        :class:`TransactionCoordinatorNotFound` of a service that has none."""
+        """Begin a transaction, which its coordinator aborts after ``timeout_s``. Raises
+        :class:`TransactionCoordinatorNotFound` if the service has none."""
         self._check_open()
         if self._coordinators is None:
             self._coordinators = Coordinators(self._context)
         return await begin(self._coordinators, timeout_s)
 
     async def partitions_of(self, topic: str) -> Sequence[str]:
-        """The names of a topic's partitions, or its own if it has none. Raises
+        """Return the names of a topic's partitions, or its own if it has none. Raises
         :class:`PulsarError`."""
         name = self._name(topic)
         count = await self._partitions(name)
         return [str(name.part(index)) for index in range(count)] or [str(name)]
 
     async def ping(self) -> Pong:
-        """Ask a broker of the service for a sign of life. Raises :class:`ConnectError`,
-        :class:`TimedOut`."""
+        """Ping a broker of the service. Raises :class:`ConnectError`, :class:`TimedOut`."""
         if self._service.by_http:
             place = await self._context.lookup.broker_of(ANY_TOPIC)
             connection = await self._context.pool.to(place.address, place.through)
@@ -319,14 +318,15 @@ class Client:
         return Pong(connection.machine.where, version, seconds)
 
     async def close(self) -> None:
-        """Close all that was made, each as it says by itself. The end of ``async with`` does."""
+        """Close everything that was made, each in its own way; leaving ``async with`` does so
+        too."""
         self._closed = True
         async with anyio.create_task_group() as tasks:
             for each in self._made:
                 tasks.start_soon(each.close)
 
     def measured(self) -> list[Measured]:
-        """The producers, consumers and readers that are open."""
+        """Return the open producers, consumers and readers."""
         kinds = (Producing, Consuming, Reader)
         return [each for each in self._made if isinstance(each, kinds) and not each.is_closed]
 
@@ -340,7 +340,7 @@ class Client:
         key_reader: KeyReader | None,
         interceptors: Sequence[ConsumerInterceptor],
     ) -> Callable[[TopicName], Awaitable[Consumer[Any]]]:
-        """What makes the consumer of each topic of one subscription."""
+        """Return the function that makes the consumer of each topic of one subscription."""
         if not subscription:
             raise ConfigurationError("expected the name of a subscription, got none")
         parts = ConsumerParts(
@@ -355,7 +355,7 @@ class Client:
         return make
 
     async def _letter_producer(self, topic: str, subscription: str) -> Producing[bytes]:
-        # As the official clients: letters stand alone, and may be large.
+        # As in the official clients: dead letters are not batched, and may be large.
         options = ProducerOptions(batching=None, chunking=True, initial_subscription=subscription)
         return await self.create_producer(topic, options)
 

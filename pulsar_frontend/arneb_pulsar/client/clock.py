@@ -1,4 +1,4 @@
-"""The clock: who is due, and one task that calls them.
+"""The clock: which timers are due, and one task that calls them.
 
 The rule: a producer or consumer has no task for its timers. It has a :class:`Timer`, whose callback
 is synchronous and short.
@@ -26,19 +26,19 @@ class Timer:
         self._callback = callback
         self.due = NEVER
         self.scheduled = NEVER
-        """The earliest time at which the clock looks at it."""
+        """The earliest time at which the clock checks it."""
 
     def __repr__(self) -> str:
         return f"<Timer {'off' if self.due == NEVER else f'due at {self.due:.3f}'}>"
 
     def set(self, due: float | None) -> None:
-        """Call back at ``due``; None = not at all."""
+        """Call back at ``due``; None: never."""
         self.due = NEVER if due is None else due
         if self.due < self.scheduled:
             self._clock.schedule(self)
 
     def run(self, now: float) -> None:
-        """It is time; the clock calls this."""
+        """Call back; the clock calls this when the timer is due."""
         self.due = NEVER
         self._callback(now)
 
@@ -59,18 +59,18 @@ class Clock:
         return f"<Clock with {len(self._heap)} times>"
 
     def timer(self, callback: Callable[[float], None]) -> Timer:
-        """One that is off."""
+        """Return a timer that is not set."""
         return Timer(self, callback)
 
     def schedule(self, timer: Timer) -> None:
-        """Look at ``timer`` when it is due."""
+        """Check ``timer`` when it is due."""
         timer.scheduled = timer.due
         heappush(self._heap, (timer.due, next(self._numbers), timer))
         if timer.due < self._sleeps_until and self._earlier is not None:
             self._earlier.set()
 
     async def run(self) -> None:
-        """Call who is due, for ever."""
+        """Call due timers, for ever."""
         while True:
             due = self.run_due(self.now())
             self._earlier, self._sleeps_until = anyio.Event(), due
@@ -79,7 +79,7 @@ class Clock:
             self._earlier = None
 
     def run_due(self, now: float) -> float:
-        """Call who is due at ``now``; when the next one is."""
+        """Call the timers due at ``now``; return when the next one is."""
         heap = self._heap
         while heap and heap[0][0] <= now:
             at, _, timer = heappop(heap)
@@ -94,8 +94,8 @@ class Clock:
 
 
 def event_loop_time() -> Callable[[], float]:
-    """What tells the time of the running event loop. anyio asks with every call which one runs,
-    and takes five times as long."""
+    """Return the clock function of the running event loop. anyio determines the loop at every call,
+    which takes five times as long."""
     try:
         # None where trio is a guest of an asyncio loop: then trio's time is what counts.
         is_asyncio = asyncio.current_task() is not None

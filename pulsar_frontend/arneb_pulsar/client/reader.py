@@ -1,7 +1,7 @@
-"""A reader: a topic from any place on, without a subscription that lasts.
+"""A reader: reads a topic from any position, without a durable subscription.
 
-The rule: it is a consumer whose subscription ends with it; what was read is acknowledged, so that
-its broker knows how far it is, and nobody else ever hears of it.
+The rule: it is a consumer whose subscription ends with it; read messages are acknowledged, so that
+the broker knows its progress.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from arneb_pulsar.client.statistics import ConsumerStatistics
 T = TypeVar("T")
 
 SUBSCRIPTION_PREFIX: Final = "reader-"
-"""Begins the names of readers' subscriptions, as in the official clients."""
+"""Prefix of the names of readers' subscriptions, as in the official clients."""
 
 
 class Reader(Closing, Generic[T]):
@@ -42,22 +42,22 @@ class Reader(Closing, Generic[T]):
 
     @property
     def is_closed(self) -> bool:
-        """It can be used no more."""
+        """It can no longer be used."""
         return self._consumer.is_closed
 
     @property
     def waiting(self) -> int:
-        """Messages that are here and were not read."""
+        """Received messages that were not read yet."""
         return self._consumer.waiting
 
     async def read(self, timeout_s: float | None = None) -> Message[T]:
-        """The next message; waits for one to be sent if all are read. Raises :class:`TimedOut`."""
+        """Return the next message, waiting for one if all are read. Raises :class:`TimedOut`."""
         message = await self._consumer.receive(timeout_s)
         self._consumer.acknowledge_cumulative(message)
         return message
 
     def read_nowait(self) -> Message[T] | None:
-        """The next message if it is here."""
+        """Return the next message if it has been received."""
         message = self._consumer.receive_nowait()
         if message is not None:
             self._consumer.acknowledge_cumulative(message)
@@ -72,19 +72,19 @@ class Reader(Closing, Generic[T]):
         self._consumer.on_arrival = arrived
 
     async def has_message_available(self) -> bool:
-        """Whether there is a message that was not read."""
+        """Return whether there is a message that was not read."""
         return await self._consumer.has_message_available()
 
     async def seek(self, where: SeekTo) -> None:
-        """Read on from there; see :meth:`Consumer.seek`."""
+        """Continue reading at ``where``; see :meth:`Consumer.seek`."""
         await self._consumer.seek(where)
 
     async def close(self) -> None:
-        """Give it up."""
+        """Close the reader."""
         await self._consumer.close()
 
     def statistics(self) -> ConsumerStatistics:
-        """So far."""
+        """Return its statistics so far."""
         return self._consumer.statistics()
 
     def __aiter__(self) -> Self:

@@ -1,7 +1,7 @@
 """Rotation: several brokers of one service, any of which may be asked.
 
-The rule: whoever answered last is asked first. Each who asks goes round once, from where it began:
-others may be asking, and fail, at the same time, and must not lead it past the one that is there.
+The rule: the one that answered last is asked first. Each call goes round once, from where it began:
+concurrent calls may fail at the same time, and must not make it skip a broker that works.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,7 +20,7 @@ class Rotation(Generic[Place]):
     """The places of a service, at least one."""
 
     def __init__(self, places: Sequence[Place], passed_over: tuple[type[PulsarError], ...]) -> None:
-        """``passed_over``: for what the next one is asked."""
+        """``passed_over``: the errors after which the next one is asked."""
         self._places = list(places)
         self._passed_over = passed_over
         self._first = 0
@@ -29,7 +29,7 @@ class Rotation(Generic[Place]):
         return f"<Rotation of {len(self._places)}, first {self._places[self._first]}>"
 
     async def ask(self, ask: Callable[[Place], Awaitable[T]]) -> T:
-        """The first answer. Raises the last of the errors that another attempt may change, or else
+        """Return the first answer. Raises the last error that another attempt may change, or else
         the last."""
         first = self._first
         errors: list[PulsarError] = []

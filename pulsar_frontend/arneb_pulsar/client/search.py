@@ -1,8 +1,7 @@
-"""A search: which broker has a topic, asked of one broker after the other.
+"""A search: finds a topic's broker by asking one broker after the other.
 
-The rule: a search asks until a broker says that a topic is its own, or names nobody else; it ends
-once, and asks nobody after that. Brokers that send it round in a circle are not asked for ever.
-Pure.
+The rule: a search asks until a broker says that the topic is its own, or names no other; then it
+ends. The number of redirects is bounded, so brokers cannot send it round in a circle. Pure.
 """
 
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from arneb_pulsar.names import TopicName
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandLookupTopic, CommandLookupTopicResponse
 
 REDIRECTS_MAX: Final = 20
-"""As the official clients."""
+"""As in the official clients."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +27,7 @@ class Place:
 
 
 class State(Enum):
-    """Where a search stands."""
+    """The state of a search."""
 
     ASKING = auto()
     """:attr:`Search.place` is to be asked, or was and has not answered."""
@@ -42,7 +41,7 @@ MOVES: Final = {
     State.FOUND: frozenset[State](),
     State.FAILED: frozenset[State](),
 }
-"""From where to where."""
+"""The allowed transitions."""
 
 
 class Search:
@@ -64,7 +63,7 @@ class Search:
         return f"<Search of {self._topic} {self.state.name}, {self.place.address}>"
 
     def question(self) -> CommandLookupTopic:
-        """What to ask."""
+        """Return the question to send."""
         assert self.state is State.ASKING, self
         return CommandLookupTopic(
             topic=str(self._topic),
@@ -73,8 +72,8 @@ class Search:
         )
 
     def answer(self, reply: CommandLookupTopicResponse) -> None:
-        """Who was asked has answered. Raises :class:`UnexpectedAnswer` for an address that is
-        none, and :class:`ServiceNotReady` after too many brokers."""
+        """Handle the answer of the broker that was asked. Raises :class:`UnexpectedAnswer` for an
+        invalid address, and :class:`ServiceNotReady` after too many brokers."""
         tls = self._service.tls
         url = reply.brokerServiceUrlTls if tls else reply.brokerServiceUrl
         try:
