@@ -1,6 +1,6 @@
 """Interceptors: code of an application, or of a tracing library, that sees each message on its way.
 
-The rule: what one raises is logged, and the message goes on its way.
+The rule: an interceptor's exception is logged, and the message continues.
 """
 
 import logging
@@ -19,7 +19,7 @@ class ProducerInterceptor:
     """Sees what a producer sends. Each method does nothing unless it is overridden."""
 
     def before_send(self, topic: str, message: OutgoingMessage) -> None:
-        """It is about to be sent, and may be changed."""
+        """Called before a message is sent; may change it."""
 
     def after_send(
         self,
@@ -28,7 +28,7 @@ class ProducerInterceptor:
         found: MessageId | None,
         error: Exception | None,
     ) -> None:
-        """It is stored, or failed."""
+        """Called once a message is stored or has failed."""
 
 
 class ConsumerInterceptor:
@@ -36,13 +36,13 @@ class ConsumerInterceptor:
     perhaps a ``MessageId``. Each method does nothing unless it is overridden."""
 
     def before_receive(self, topic: str, message: Any) -> None:
-        """The application is about to get it."""
+        """Called before the application receives a message."""
 
     def on_acknowledge(self, topic: str, which: Any, *, cumulative: bool) -> None:
-        """The application is done with it."""
+        """Called when the application acknowledges a message."""
 
     def on_negative_acknowledge(self, topic: str, which: Any) -> None:
-        """The application could not do it."""
+        """Called when the application negatively acknowledges a message."""
 
 
 def guarded(call: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:

@@ -1,8 +1,7 @@
 """Lookup: which broker has a topic, how many partitions it has, and which topics there are.
 
-The rule: one question, one answer or one error; who asks decides whether to ask again. By the
-binary protocol redirects are followed as brokers say; by HTTP the topic's broker comes in one
-answer.
+The rule: one question, one answer or one error; the caller decides whether to ask again. By the
+binary protocol redirects are followed as brokers say; by HTTP one answer names the topic's broker.
 """
 
 from collections.abc import Mapping
@@ -38,8 +37,8 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 )
 
 PARTITIONS_MAX: Final = 65_536
-"""Of one topic. Each costs a producer or a consumer; an answer that names more would cost the
-application its memory."""
+"""The most partitions of one topic. Each needs a producer or a consumer, so an answer with more
+could exhaust the application's memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,29 +51,30 @@ class Listing:
     filtered: bool = False
     """The broker has applied the pattern."""
     changed: bool = True
-    """False = the list has the hash that was named, and is not sent again."""
+    """False: the list still has the given hash, and is not sent again."""
 
 
 class Lookup(Protocol):
-    """Whom to ask."""
+    """Answers questions about topics."""
 
     async def broker_of(self, topic: TopicName) -> Place:
-        """Who serves the topic; it is made if there is none and policy allows. Raises
-        :class:`PulsarError`."""
+        """Return who serves the topic, which is created if it does not exist and policy allows.
+        Raises :class:`PulsarError`."""
 
     async def partitions(self, topic: TopicName, *, create: bool = True) -> int:
-        """How many it has; 0 = it is not partitioned. ``create``: it may be made by asking."""
+        """Return a topic's number of partitions; 0: it is not partitioned. ``create``: asking may
+        create the topic."""
 
     async def topics(
         self, namespace: str, domain: str, pattern: str = "", known: str = ""
     ) -> Listing:
-        """The topics of ``tenant/namespace``. ``known`` is the hash of a list that is there
-        already."""
+        """Return the topics of ``tenant/namespace``. ``known`` is the hash of a list that the
+        caller has already."""
 
     async def schema(
         self, topic: TopicName, version: bytes | None = None
     ) -> CommandGetSchemaResponse:
-        """A schema of the topic; None = its newest."""
+        """Return a schema of the topic; None: its newest."""
 
 
 MODES: Final = {
@@ -144,7 +144,7 @@ class BinaryLookup:
 
 
 class HttpLookup:
-    """Asks by HTTP: for clients whose service URL is one of HTTP."""
+    """Asks by HTTP, for clients with an HTTP service URL."""
 
     def __init__(
         self,
@@ -239,7 +239,7 @@ def _content(answer: httpx.Response, what: str) -> dict[str, object]:
 
 
 def _address_in(url: str, what: str) -> Address:
-    """The broker that an answer names. Raises :class:`UnexpectedAnswer`."""
+    """Return the broker that an answer names. Raises :class:`UnexpectedAnswer`."""
     try:
         return parse_address(url)
     except InvalidUrl as error:
@@ -247,7 +247,7 @@ def _address_in(url: str, what: str) -> Address:
 
 
 def _count_of(partitions: object, topic: TopicName) -> int:
-    """The number of partitions in an answer. Raises :class:`UnexpectedAnswer`."""
+    """Return the number of partitions in an answer. Raises :class:`UnexpectedAnswer`."""
     if isinstance(partitions, int) and 0 <= partitions <= PARTITIONS_MAX:
         return partitions
     raise UnexpectedAnswer(
@@ -256,17 +256,17 @@ def _count_of(partitions: object, topic: TopicName) -> int:
 
 
 def path_of(topic: TopicName) -> str:
-    """The topic as a path of the admin API."""
+    """Return the topic as a path of the admin API."""
     return f"{topic.domain}/{topic.namespace}/{quoted(topic.local)}"
 
 
 def quoted(name: str) -> str:
-    """A name as one part of a path."""
+    """Encode a name as one part of a path."""
     return quote(name, safe="")
 
 
 def schema_in(found: Mapping[str, object], name: str) -> Schema:
-    """The schema in an answer of the admin API."""
+    """Return the schema in an answer of the admin API."""
     names = {each.upper(): number for each, number in Schema.Type.items()}
     kind = str(found.get("type")).replace("_", "").upper()
     if kind not in names:

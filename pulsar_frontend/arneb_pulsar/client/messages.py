@@ -1,7 +1,7 @@
-"""Messages: one on its way out, before it is packed.
+"""Outgoing messages, before they are packed.
 
-The rule: everything in it is checked when it is made, so that packing never refuses one in the
-middle of a batch.
+The rule: a message is checked when it is made, so that packing never refuses one in the middle of a
+batch.
 """
 
 from collections.abc import Callable, Mapping
@@ -13,14 +13,14 @@ from arneb_pulsar.client.errors import ConfigurationError
 from arneb_pulsar.client.ids import MessageId
 
 MESSAGE_OVERHEAD_BYTES: Final = 64
-"""What a message without a payload counts in the client's memory."""
+"""The bytes that a message without a payload counts in the client's memory."""
 
 SendCallback = Callable[[MessageId | None, Exception | None], None]
-"""Told once a message is stored, or failed: exactly one of the two is given."""
+"""Called once a message is stored or has failed: exactly one of the two arguments is given."""
 
 
 class Fate(Enum):
-    """What has become of a message.
+    """The state of an outgoing message.
 
     ``HELD -> SENT -> STORED | FAILED``, and ``HELD -> WITHDRAWN | FAILED``.
     """
@@ -32,12 +32,12 @@ class Fate(Enum):
     STORED = auto()
     FAILED = auto()
     WITHDRAWN = auto()
-    """Taken back before it was sent; it never will be."""
+    """Withdrawn before it was sent; it never will be."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionId:
-    """Which transaction of which coordinator."""
+    """A transaction's id, which includes its coordinator's."""
 
     most_bits: int
     least_bits: int
@@ -62,7 +62,7 @@ class OutgoingMessage:
     null_value: bool = False
     callback: SendCallback | None = None
     sent_at: float = 0.0
-    """When the application gave it; for timeouts and latencies."""
+    """When the application passed it to the producer; for timeouts and latencies."""
     transaction: TransactionId | None = None
     fate: Fate = Fate.HELD
 
@@ -72,14 +72,15 @@ class OutgoingMessage:
 
     @property
     def order(self) -> bytes | None:
-        """What orders it: the ordering key, else the partition key; None if it has neither."""
+        """The key that orders it: the ordering key, else the partition key; None if it has
+        neither."""
         if self.ordering_key:
             return self.ordering_key
         return self.key.encode() if isinstance(self.key, str) else self.key
 
     @property
     def size_bytes(self) -> int:
-        """About what it takes in a batch before compression: its payload and what names it."""
+        """Its approximate size in a batch before compression: payload, key and properties."""
         if self.properties is None and self.key is None and self.ordering_key is None:
             return len(self.payload)
         names = sum(len(name) + len(value) for name, value in (self.properties or {}).items())
@@ -87,7 +88,8 @@ class OutgoingMessage:
 
 
 def checked_properties(properties: Any) -> Mapping[str, str]:
-    """A copy of properties, all of which are text. Raises :class:`ConfigurationError`."""
+    """Return a copy of properties, all of which must be text. Raises
+    :class:`ConfigurationError`."""
     if not isinstance(properties, Mapping):
         raise ConfigurationError(f"expected a mapping, got {type(properties).__name__}")
     for name, value in properties.items():
@@ -99,6 +101,6 @@ def checked_properties(properties: Any) -> Mapping[str, str]:
 
 
 def check_name(name: Any) -> None:
-    """Raises :class:`ConfigurationError` for what is no text."""
+    """Raise :class:`ConfigurationError` unless a name is text."""
     if not isinstance(name, str):
         raise ConfigurationError(f"expected a name of str, got {type(name).__name__}")

@@ -1,7 +1,8 @@
-"""Room: how much may be pending, of a producer in messages and of a whole client in bytes.
+"""Room: bounds what may be pending, in messages of a producer and in bytes of a whole client.
 
-The rule: whoever waits is served in the order of coming, and nobody overtakes. What brokers have
-sent is held, room or not: who waits then is let in one at a time, and never stands still for it.
+The rule: waiting tasks are served in order of arrival, and nobody overtakes. Data that brokers have
+sent is counted whether there is room or not; tasks that wait then are let in one at a time, so they
+are never blocked for good.
 """
 
 from collections import deque
@@ -13,23 +14,23 @@ import anyio
 from arneb_pulsar.client.errors import QueueFull
 
 ROOMY: Final = 0.75
-"""The part of the bound below which more may be fetched in advance, as in Java's client."""
+"""The share of the bound below which more may be fetched in advance, as in Java's client."""
 
 SHORT: Final = 0.95
-"""The part of the bound from which on less is to be fetched in advance, as there."""
+"""The share of the bound from which less is to be fetched in advance, as in Java's client."""
 
 
 class Room:
-    """So many of something, up to a bound; 0 = no bound."""
+    """An amount of something, up to a bound; 0 = no bound."""
 
     def __init__(self, limit: int, what: str) -> None:
         self.limit = limit
         self.used = 0
-        """By those who wait for room."""
+        """The amount taken by tasks, which wait for room."""
         self.held = 0
-        """By those who do not."""
+        """The amount that brokers have sent, which does not wait."""
         self.on_short: set[Callable[[], None]] = set()
-        """Called when room gets short."""
+        """Called when room becomes short."""
         self._what = what
         self._waiting: deque[tuple[int, anyio.Event]] = deque()
 
@@ -38,11 +39,12 @@ class Room:
 
     @property
     def is_roomy(self) -> bool:
-        """More may be fetched in advance."""
+        """Whether more may be fetched in advance."""
         return not self.limit or self.used + self.held < ROOMY * self.limit
 
     def take_nowait(self, size: int) -> None:
-        """Raises :class:`QueueFull`. What is larger than the bound has it for itself."""
+        """Take room at once. Raises :class:`QueueFull`. An amount larger than the bound is admitted
+        alone."""
         if not self._has_room(size) or self._waiting:
             raise QueueFull(
                 f"expected room for {size} {self._what}, got {self.used + self.held} of "
@@ -53,7 +55,7 @@ class Room:
             self._look(size)
 
     async def take(self, size: int) -> None:
-        """Wait for room. Cancelled, nothing is taken."""
+        """Wait for room and take it. If cancelled, nothing is taken."""
         if self._has_room(size) and not self._waiting:
             self.used += size
             if self.on_short:
@@ -71,13 +73,13 @@ class Room:
             raise
 
     def give_back(self, size: int) -> None:
-        """It is not held any more."""
+        """Return room that was taken."""
         self.used -= size
         if self._waiting:
             self._admit()
 
     def hold(self, size: int) -> None:
-        """What was sent by a broker is here; less than 0: is gone."""
+        """Count data that a broker has sent; a negative amount removes it."""
         self.held += size
         if size > 0:
             self._look(size)
@@ -85,7 +87,7 @@ class Room:
             self._admit()
 
     def admit_all(self) -> None:
-        """Let everybody in who waits: there is nothing to wait for any more."""
+        """Admit all waiting tasks: there is nothing to wait for any more."""
         while self._waiting:
             taken, event = self._waiting.popleft()
             self.used += taken
@@ -98,7 +100,7 @@ class Room:
             event.set()
 
     def _look(self, more: int) -> None:
-        """Say so if ``more`` has made room short."""
+        """Call :attr:`on_short` if ``more`` has made room short."""
         short, now = SHORT * self.limit, self.used + self.held
         if now - more < short <= now:
             for each in tuple(self.on_short):
