@@ -1,6 +1,7 @@
-"""Looks at a data directory: its file system, its files, and who reads them.
+"""Checks a data directory: its file system, its files, and who can read them.
 
-The rule: nothing is changed, and what a running broker has open is only looked at from outside.
+The rule: nothing is changed, and files that a running broker has open are examined only from
+outside.
 """
 
 import os
@@ -22,13 +23,13 @@ OVER_NETWORK: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "
 PASSING: Final = frozenset({"tmpfs", "ramfs"})
 
 DISK_PART: Final = 0.05
-"""Of the disk: less is nearly full."""
+"""The free share of a disk below which it counts as nearly full."""
 
 OTHERS: Final = 0o007
 
 
 def file_system(path: Path, mounts: str) -> str:
-    """The type of the file system that ``path`` is on, by the text of ``mountinfo``."""
+    """Return the type of the file system that ``path`` is on, from the text of ``mountinfo``."""
     best, kind = "", ""
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
@@ -40,7 +41,7 @@ def file_system(path: Path, mounts: str) -> str:
 
 
 def place(path: Path, mounts: str, free: float) -> Iterator[Finding]:
-    """Where the directory is. ``free``: which part of its disk."""
+    """Check where the directory is; ``free`` is the free share of its disk."""
     kind = file_system(path, mounts)
     if kind in OVER_NETWORK:
         yield error(
@@ -65,7 +66,7 @@ def place(path: Path, mounts: str, free: float) -> Iterator[Finding]:
 
 
 def rights(path: Path) -> Iterator[Finding]:
-    """Who may read what is stored."""
+    """Check who may read the stored data."""
     for each in (path, path / "data.mdb"):
         if each.exists() and each.stat().st_mode & OTHERS:
             yield warning(
@@ -74,7 +75,7 @@ def rights(path: Path) -> Iterator[Finding]:
 
 
 def store(path: Path, check: Callable[[Path], list[str]]) -> Iterator[Finding]:
-    """What is in it, if no broker has it open."""
+    """Check the content, if no broker has the directory open."""
     if not path.is_dir():
         yield error("store", "there is no such directory", "name the broker's data_dir", str(path))
         return
@@ -96,7 +97,7 @@ def store(path: Path, check: Callable[[Path], list[str]]) -> Iterator[Finding]:
                 "start it again: nothing that was confirmed is lost", str(path),
             )  # fmt: skip
         else:
-            return  # it is being written to
+            return  # a broker is writing to it
     found = check(path)
     for line in found[:10]:
         yield error(
@@ -106,20 +107,20 @@ def store(path: Path, check: Callable[[Path], list[str]]) -> Iterator[Finding]:
 
 
 def checked(path: Path) -> list[str]:
-    """What ``arneb check`` finds."""
+    """Return what ``arneb check`` finds."""
     return [str(each) for each in check_store(path)]
 
 
 def directory_findings(
     path: Path, check: Callable[[Path], list[str]] = checked
 ) -> Iterator[Finding]:
-    """What is wrong with a directory that no broker has open."""
+    """Yield what is wrong with a directory that no broker has open."""
     yield from store(path.absolute(), check)
     yield from outside_findings(path)
 
 
 def outside_findings(path: Path) -> Iterator[Finding]:
-    """What can be seen from outside, also while a broker is at work in it."""
+    """Yield what is wrong as seen from outside, also while a broker uses the directory."""
     path = path.absolute()
     if path.is_dir():
         usage = shutil.disk_usage(path)

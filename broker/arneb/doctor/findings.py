@@ -1,7 +1,7 @@
-"""Findings: what ``arneb doctor`` says, each with what to do.
+"""Findings: what ``arneb doctor`` reports, each with what to do.
 
-The rule: a finding is something that an operator can change, said in one sentence with the figure,
-and one with the remedy; what is as it should be is no finding.
+The rule: a finding is something that an operator can change, with one sentence that gives the
+figure and one that gives the remedy; what is in order is no finding.
 """
 
 from dataclasses import asdict, dataclass
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class Severity(IntEnum):
-    """How soon somebody has to do something."""
+    """How urgent a finding is."""
 
     NOTE = 0
     WARNING = 1
@@ -23,10 +23,10 @@ class Severity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as it should be."""
+    """One thing that is wrong."""
 
     check: str
-    """Which look found it."""
+    """The check that found it."""
     severity: Severity
     what: str
     do: str
@@ -34,20 +34,20 @@ class Finding:
     """What it is about: a queue, a file, a port."""
 
     def document(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the finding as JSON values."""
         return {**asdict(self), "severity": self.severity.word}
 
 
 def warning(check: str, what: str, do: str, subject: str = "") -> Finding:
-    """Something that will be trouble."""
+    """Return a finding about something that will cause trouble."""
     return Finding(check, Severity.WARNING, what, do, subject)
 
 
 def error(check: str, what: str, do: str, subject: str = "") -> Finding:
-    """Something that is trouble."""
+    """Return a finding about something that causes trouble now."""
     return Finding(check, Severity.ERROR, what, do, subject)
 
 
 def note(check: str, what: str, do: str, subject: str = "") -> Finding:
-    """Something to know."""
+    """Return a finding that is good to know."""
     return Finding(check, Severity.NOTE, what, do, subject)

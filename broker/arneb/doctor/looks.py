@@ -1,7 +1,7 @@
-"""Looks at a running broker: what its own figures say is wrong.
+"""Checks of a running broker: what is wrong according to its own figures.
 
-The rule: a look is a pure function of what the management API shows, so each is tested with figures
-of its own; what needs two figures is given both.
+The rule: a check is a pure function of what the management API shows, so that each is tested with
+its own figures; a check that compares two readings is given both.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,24 +14,24 @@ Document = Mapping[str, Any]
 
 DESCRIPTORS_PART: Final = 0.8
 DESCRIPTORS_MIN: Final = 10_000
-"""Fewer are few for a server: each connection takes one."""
+"""The fewest descriptors that suffice for a server: each connection takes one."""
 
 MEMORY_PART: Final = 0.8
-"""Of the watermark: close to an alarm."""
+"""The share of the memory watermark that counts as close to an alarm."""
 DISK_TIMES: Final = 3.0
-"""Of the free minimum: close to an alarm."""
+"""The multiple of the free minimum below which a disk counts as close to an alarm."""
 
 UNACKED_MIN: Final = 10_000
-"""Deliveries of one channel that nobody acknowledges: a consumer that forgets to, mostly."""
+"""Unacknowledged deliveries of one channel to report: mostly a consumer that forgets to."""
 
 BACKLOG_MIN: Final = 10_000
 NAMED_MAX: Final = 10
-"""Of a kind that are named one by one."""
+"""The most objects of a kind that are named one by one."""
 
 EXPIRES_SOON_DAYS: Final = 30
 
 LONGEST: Final = 50
-"""Queues and topics that are asked why they grow."""
+"""The most queues and topics that are diagnosed for growth."""
 
 NO_CONSUMERS: Final = Cause.NO_CONSUMERS.value
 
@@ -39,7 +39,7 @@ CLOCK_S_MAX: Final = 5.0
 
 
 def alarms(node: Document) -> Iterator[Finding]:
-    """Memory and disk."""
+    """Check memory and disk."""
     used, limit = node["mem_used"], node["mem_limit"]
     free, least = node["disk_free"], node["disk_free_limit"]
     if node["mem_alarm"]:
@@ -65,7 +65,7 @@ def alarms(node: Document) -> Iterator[Finding]:
 
 
 def cluster(found: Document) -> Iterator[Finding]:
-    """A node's part in a cluster; nothing is found of one that is alone."""
+    """Check a node's part in a cluster; a node without a cluster has no findings."""
     for each in found.get("others", ()):
         yield from cluster(each)
     if found.get("state") == "stopped":
@@ -86,7 +86,7 @@ def cluster(found: Document) -> Iterator[Finding]:
 
 
 def descriptors(node: Document) -> Iterator[Finding]:
-    """How many connections there may be."""
+    """Check how many connections are possible."""
     used, most = node["fd_used"], node["fd_total"]
     if used > DESCRIPTORS_PART * most:
         yield error(
@@ -101,8 +101,7 @@ def descriptors(node: Document) -> Iterator[Finding]:
 
 
 def queues(found: list[Document], before: Mapping[tuple[str, str], int]) -> Iterator[Finding]:
-    """Queues that grow with nobody to drain them. ``before``: how many messages there were in each
-    a moment ago."""
+    """Find queues that grow without consumers; ``before`` has their messages a moment ago."""
     lonely = [each for each in found if not each["consumers"] and each["messages"]]
     growing = [each for each in lonely if each["messages"] > before.get(_key(each), 1 << 62)]
     large = [each for each in lonely if each["messages"] >= BACKLOG_MIN and each not in growing]
@@ -123,8 +122,8 @@ def queues(found: list[Document], before: Mapping[tuple[str, str], int]) -> Iter
 
 
 def growth(found: list[Document]) -> Iterator[Finding]:
-    """Queues and topics that are consumed and grow all the same, each with the reason. That nobody
-    consumes is said by :func:`queues`."""
+    """Find queues and topics that grow although they are consumed, each with the reason; those
+    without consumers are found by :func:`queues`."""
     slow = [each for each in found if each["attention"] and each["cause"] != NO_CONSUMERS]
     yield from _some(
         slow,
@@ -136,7 +135,7 @@ def growth(found: list[Document]) -> Iterator[Finding]:
 
 
 def channels(found: list[Document]) -> Iterator[Finding]:
-    """Channels that hold very many deliveries."""
+    """Find channels that hold very many deliveries."""
     hogs = [each for each in found if each["messages_unacknowledged"] >= UNACKED_MIN]
     yield from _some(
         hogs,
@@ -150,7 +149,7 @@ def channels(found: list[Document]) -> Iterator[Finding]:
 
 
 def connections(found: list[Document]) -> Iterator[Finding]:
-    """Connections that are held up."""
+    """Find connections that are blocked."""
     blocked = [each for each in found if each["state"] == "blocked"]
     if blocked:
         yield warning(
@@ -160,7 +159,7 @@ def connections(found: list[Document]) -> Iterator[Finding]:
 
 
 def certificates(expired: list[str], soon: list[str]) -> Iterator[Finding]:
-    """Certificates of listeners."""
+    """Check the certificates of listeners."""
     for path in expired:
         yield error(
             "certificate", "the certificate has ended, or cannot be read",
@@ -177,7 +176,8 @@ def certificates(expired: list[str], soon: list[str]) -> Iterator[Finding]:
 def settings(
     environment: Document, users: list[Document], guest_lets_in: bool
 ) -> Iterator[Finding]:
-    """Who may come in from elsewhere. ``guest_lets_in``: with the password that everybody knows."""
+    """Check who may connect from elsewhere; ``guest_lets_in`` tells whether guest's known password
+    is accepted."""
     amqp = environment["amqp"]
     outside = [name for name in ("amqp", "pulsar", "http", "http_pulsar")
                if _is_outside(environment[name]["listen"])]  # fmt: skip
