@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote, urlsplit
 from arneb.control.place import connect
 
 TIMEOUT_S: Final = 60.0
-"""Of one request, as with ``rabbitmqctl``."""
+"""The time limit of one request, as with ``rabbitmqctl``."""
 
 Body = dict[str, Any] | list[Any] | str | None
 
@@ -27,7 +27,7 @@ class Unreachable(Exception):
 
 
 class NoneRunning(Unreachable):
-    """There is nobody who could answer."""
+    """No broker is running that could answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +40,12 @@ class Answer:
 
     @property
     def is_done(self) -> bool:
-        """It was done, or there it is."""
+        """Whether the request succeeded."""
         return self.status < 300
 
     @property
     def reason(self) -> str:
-        """Why it was not, in the broker's words."""
+        """Why it failed, in the broker's words."""
         if isinstance(self.value, dict):
             reason = self.value.get("reason") or self.value.get("error") or ""
             return reason if isinstance(reason, str) else json.dumps(reason)
@@ -53,17 +53,17 @@ class Answer:
 
 
 class Caller(Protocol):
-    """Somebody who asks one broker."""
+    """Sends requests to one broker."""
 
     @property
     def is_trusted(self) -> bool:
-        """It asks by the control socket: the process can be told to stop and start its broker."""
+        """Whether requests go to the control socket, which can stop and start the broker."""
         ...
 
     def call(
         self, method: str, path: str, body: Body = None, headers: dict[str, str] | None = None
     ) -> Answer:
-        """One request. A text is sent as a form. Raises :class:`Unreachable`."""
+        """Send one request; a text body is sent as a form. Raises :class:`Unreachable`."""
         ...
 
 
@@ -95,7 +95,7 @@ class SocketCaller:
 
 @dataclass(frozen=True, slots=True)
 class HttpCaller:
-    """The management API at ``http://USER:PASSWORD@HOST:PORT``, as somebody who logs in."""
+    """The management API at ``http://USER:PASSWORD@HOST:PORT``, with that login."""
 
     url: str
     user: str = "guest"
