@@ -1,8 +1,8 @@
 """Pace: how much of a port's work is begun in one pass of the event loop.
 
-The rule: a crowd that speaks at the same moment makes no pass long, for which every client of the
-broker waits, whatever it speaks; and of its members those come first who have had the least: who
-has just come and said all that it wants, then who is known, then who has said a part.
+The rule: many clients that send at the same moment must not make a pass long, since every client of
+the broker waits for it. Clients that have had the least come first: a new connection with a whole
+request, then a known connection, then one with a part of a request.
 """
 
 from enum import Enum
@@ -11,7 +11,7 @@ from typing import Final
 import trio
 
 UNITS_A_PASS: Final = 64
-"""Some 5 ms."""
+"""Units of work begun in one pass: some 5 ms."""
 
 
 class Lane(Enum):
@@ -31,14 +31,14 @@ class Lane(Enum):
 
 
 UNITS: Final = {Lane.NEW: 4, Lane.KNOWN: 4, Lane.PART: 1, Lane.COMING: 4, Lane.LONG: 0}
-"""What one takes, in some 80 µs."""
+"""The cost of each kind of work, in units of some 80 µs."""
 
 LEFT_FOR_OTHERS: Final = {Lane.NEW: 28, Lane.KNOWN: 16, Lane.PART: 8, Lane.COMING: 0}
 """Units of a pass that a lane leaves to those below it."""
 
 LONG_EVERY: Final = 4
-"""Of so many passes one has a piece of a long answer, while others wait: it takes as long as a
-dozen of theirs."""
+"""While others wait, one pass in this many has a piece of a long answer, which takes as long as a
+dozen of their requests."""
 
 
 class Pace:
