@@ -217,8 +217,7 @@ READ_OPTIONS: Final = (
            "`columnStyle` `arneb` or `pulsar`, and `valueAs` `binary`"),
     Option("nice", "`10`",
            "niceness, 1 to 19, of the Python workers that read a `path` and of their JVM; while "
-           "other processes are busy, readers also leave them up to half of the processors; `0`: "
-           "neither"),
+           "others work there, readers also leave them up to half of the processors; `0`: neither"),
 )  # fmt: skip
 """Every option of a read."""
 
