@@ -1,7 +1,7 @@
-"""Answering: a request that was read becomes a reply, whatever happens.
+"""Answering: turns a complete request into a reply, whatever happens.
 
-The rule: no socket, no ASGI: method, path, query and body come in, a reply goes out. Whoever calls
-has read all of the request.
+The rule: no socket, no ASGI: method, path, query and body come in, a reply goes out. The caller has
+read the whole request.
 """
 
 import logging
@@ -42,32 +42,32 @@ from arneb_core.api.json_text import is_text
 LOGGER: Final = logging.getLogger(__name__)
 
 PAGE: Final = f"{ROOT}page/"
-"""Paths that nobody but the page asks for: an event stream brings no header of ours."""
+"""Paths that only the page requests; a browser's event stream cannot carry our header."""
 
 PARAMETERS_MAX: Final = 100
-"""In a query."""
+"""Parameters in a query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What came."""
+    """A request as received."""
 
     method: str
     raw_path: str
-    """As it came, percents and all, without the query."""
+    """As received, still percent-encoded, without the query."""
     query: str = ""
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """By their names in small letters."""
+    """By name in lower case."""
     address: str = ""
     loopback: bool = False
     caller: Principal | None = None
-    """Who it comes from, if that is known without a login."""
+    """The sender, if known without a login."""
     scheme: str = "http"
 
 
 async def answer(site: Site, request: Request) -> Reply:
-    """The answer to a request."""
+    """Return the reply to a request, or to the error it causes."""
     try:
         return await _answer(site, request)
     except Refused as refused:
@@ -115,7 +115,7 @@ async def _caller(site: Site, request: Request) -> Principal:
             return session.principal
     proof = proof_in(headers)
     if proof is None:
-        # A browser that is asked so asks its user itself, and the page does that better.
+        # On this challenge a browser opens its own login dialog; the page has a better one.
         by_page = MARK in headers or request.raw_path.startswith(PAGE)
         raise refused() if by_page else asked()
     return await log_in(site.authority, *proof, request.address, loopback=request.loopback)
@@ -129,7 +129,7 @@ def _query(text: str) -> dict[str, str]:
 
 
 def in_http(error: AmqpError) -> Refused:
-    """What AMQP refuses, as RabbitMQ says it over HTTP."""
+    """Return an AMQP error as RabbitMQ reports it over HTTP."""
     match error.reply_code:
         case ReplyCode.NOT_FOUND:
             return not_found(error.explanation, "not_found")
@@ -139,7 +139,7 @@ def in_http(error: AmqpError) -> Refused:
 
 
 def refusal(refused: Refused) -> Reply:
-    """The answer to a call that is refused."""
+    """Return the reply to a refused call."""
     body = {"error": refused.error, "reason": refused.reason}
     empty = not refused.error or refused.status == 405
     return Reply(None if empty else body, refused.status, refused.headers)
@@ -165,4 +165,4 @@ class _Nothing:
 
 
 NOBODY: Final = Principal("", _Nothing())
-"""Who calls a route that is for everybody."""
+"""The caller of a route that is open to everybody."""

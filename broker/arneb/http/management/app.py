@@ -1,7 +1,7 @@
 """The management API as an ASGI application.
 
-The rule: what goes out is made piece by piece, in turns; whatever is not the management API's goes
-to the application behind it.
+The rule: replies are rendered piece by piece, in turns; requests outside the management API go to
+the application behind it.
 """
 
 import gzip
@@ -31,7 +31,7 @@ OWN: Final = frozenset({"/api/topics", "/api/alarms", "/api/turns"})
 SCRIPT: Final = "/cli/rabbitmqadmin"
 
 DEFINITIONS_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Of an import: 200,000 queues with their bindings."""
+"""Body of an import: room for 200,000 queues with their bindings."""
 
 LARGER: Final[Mapping[str, int]] = dict.fromkeys(
     (
@@ -44,13 +44,13 @@ LARGER: Final[Mapping[str, int]] = dict.fromkeys(
 
 PIECE_BYTES: Final = 64 * 1024
 GZIP_BYTES_MIN: Final = 1400
-"""What is shorter is one packet anyway."""
+"""A shorter reply fits into one packet anyway."""
 
 UNKNOWN: Final = (
     "this shard's leader does not know the user of that session, who is known by another server or "
     "by a token: expected a login by a header"
 )
-"""Not 401, at which the page would ask for a login again and again."""
+"""Sent with 403: after a 401 the page would ask for a login again and again."""
 
 _ALWAYS: Final = {
     "cache-control": "no-cache",
@@ -59,10 +59,10 @@ _ALWAYS: Final = {
 
 
 class ManagementApp:
-    """The API before another application."""
+    """The API in front of another application."""
 
     def __init__(self, site: Site, behind: ASGIApp, caller: Principal | None = None) -> None:
-        """``caller``: who all come from that need not log in."""
+        """``caller``: the sender of every request, if no login is needed."""
         self._site = site
         self._behind = behind
         self._caller = caller
@@ -99,7 +99,7 @@ class ManagementApp:
         if caller is None and "authorization" not in headers:
             session = self._site.sessions.find(headers.get("cookie", ""))
             if session is not None:
-                scope[PRINCIPAL] = session.principal  # who did it, for the audit log
+                scope[PRINCIPAL] = session.principal  # for the audit log
                 if said == PROOF_WANTED:
                     headers[PROOF] = SHOWN if scope["scheme"] == SECURE else ""
             elif said and said != PROOF_WANTED:
@@ -127,7 +127,7 @@ class ManagementApp:
             headed = {**reply.headers, "content-encoding": "gzip"}
             reply = Reply(None, reply.status, headed, reply.kind)
             pieces, size = [packed], len(packed)
-        # What the pieces were made of is given up: a client may take its time to read them.
+        # Drop what the pieces were made from: a client may take long to read them.
         await _send(send, Reply(None, reply.status, reply.headers, reply.kind), pieces)
 
 
@@ -159,8 +159,8 @@ async def _stream(send: Send, reply: Reply, watch: Watch) -> None:
 
 
 def _joined(pieces: list[bytes]) -> Iterator[tuple[bytes, int]]:
-    """Pieces that are not smaller than they have to be, each with how many bytes are left behind
-    it. ``pieces`` is empty at the end: what has been sent is not kept."""
+    """Join pieces until they have :data:`PIECE_BYTES`; yield each with the number of bytes that
+    follow it. Empties ``pieces``, so that nothing is kept once it is sent."""
     pieces.reverse()
     left = sum(map(len, pieces))
     gathered, size = list[bytes](), 0

@@ -1,8 +1,8 @@
-"""Everywhere: what a page watches where a cluster has several shards, asked of all of their
-leaders.
+"""Everywhere: asks all shards' leaders for what a page watches, where a cluster has several shards.
 
-The rule: each leader judges what the session's user may see, by the name that is vouched for here,
-or by what the user has shown, where somebody else knows who that is. That goes by TLS only.
+The rule: each leader decides what the session's user may see: by the name that this node vouches
+for, or, for a user of an external authority, by the credentials from the login. Those are sent by
+TLS only.
 """
 
 import json
@@ -16,11 +16,11 @@ from arneb.http.server.asgi import VOUCHED
 from arneb.http.server.whole_answers import holding, whole_answer
 
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
-"""As much as is held of what all leaders answer together."""
+"""Held of all leaders' answers together."""
 
 
 async def asked_everywhere(app: ASGIApp, watch: Watch, watched: Watched) -> str:
-    """What ``app``, which is about all shards, answers: status and body, as JSON."""
+    """Return status and body of the answer of ``app``, which serves all shards, as JSON."""
     principal = watch.session.principal
     headers, extensions, scheme = list[tuple[bytes, bytes]](), {VOUCHED: principal.name}, "http"
     if principal.secret is not None:

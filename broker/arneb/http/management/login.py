@@ -1,7 +1,7 @@
-"""Logging in: who a request comes from.
+"""Login: establishes who sent a request.
 
-The rule: each request proves it anew, by a header or by the cookie that a login left; nothing is
-remembered here.
+The rule: each request proves its sender anew, by a header or by the cookie that a login set;
+nothing is remembered here.
 """
 
 from base64 import b64decode, b64encode
@@ -22,32 +22,32 @@ COOKIE: Final = "auth"
 MECHANISM: Final = "HTTP"
 
 MARK: Final = "x-arneb-page"
-"""A header that no form of another site can send: a request by cookie that changes something has
-it, whatever it says."""
+"""A header that no form on another site can send. Requests that change something by cookie must
+have it, with any value."""
 
 FORM_BYTES_MAX: Final = 8192
-"""Of a name and a password; what is longer is not looked at."""
+"""A form with name and password; the rest of a longer one is ignored."""
 
 
 def asked() -> Refused:
-    """401 for a request that does not say who it comes from."""
+    """Return the 401 for a request without credentials."""
     return Refused(401, "", "", {"www-authenticate": REALM})
 
 
 def expect_mark(headers: Mapping[str, str]) -> None:
-    """Refuse what another site may have had a browser send."""
+    """Refuse a request that another site may have made a browser send."""
     if MARK not in headers:
         raise Refused(403, "not_authorised", f"expected the header {MARK}")
 
 
 def refused() -> Refused:
-    """401 for somebody who is not let in."""
+    """Return the 401 for wrong credentials."""
     return Refused(401, "not_authorized", "Not_Authorized")
 
 
 def proof_in(headers: Mapping[str, str]) -> tuple[str, str] | None:
-    """Name and password that a request brings; None: it brings none. A token is a password of
-    nobody yet: whose it is, it says itself. Raises 401."""
+    """Return the name and password in a request, or None without any. A token comes as a password
+    with an empty name: it names its user itself. Raises 401."""
     scheme, _, proof = headers.get("authorization", "").partition(" ")
     if not scheme and "cookie" in headers:
         proof = _cookie(headers["cookie"])
@@ -78,7 +78,7 @@ def _cookie(text: str) -> str:
 async def log_in(
     authority: Authority, name: str, password: str, address: str, *, loopback: bool
 ) -> Principal:
-    """Who that is. Raises 401."""
+    """Return the user with this name and password. Raises 401."""
     try:
         return await authority.log_in(Credentials(name, password, address, loopback, MECHANISM))
     except LoginRefused:
@@ -96,7 +96,7 @@ async def _login(site: Site, call: Call) -> Reply:
 
 
 LOOPBACK: Final = ":loopback"
-"""Not a header that can be sent: whether a call comes from this machine."""
+"""Says whether a call comes from this machine; the colon keeps clients from sending this header."""
 
 
 async def _ways(site: Site, call: Call) -> Reply:

@@ -1,7 +1,7 @@
-"""The router: which route a path is, found on the path as it came.
+"""The router: finds the route of a path as received.
 
-The rule: a path is cut at its slashes and then decoded, so ``%2F`` is part of a name. One slash at
-the end means nothing.
+The rule: a path is split at its slashes and then decoded, so ``%2F`` is part of a name. One
+trailing slash is ignored.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -21,7 +21,7 @@ ROOT: Final = "/api/"
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One method of one path. Segments that begin with a colon are names of parameters."""
+    """One method of one path. Segments that begin with a colon name parameters."""
 
     method: str
     path: str
@@ -30,11 +30,11 @@ class Route:
 
 
 Found = tuple[Mapping[str, Route], Mapping[str, str]]
-"""The routes of a path by their methods, and its parameters."""
+"""The routes of a path by method, and its parameters."""
 
 
 class Router:
-    """All routes: by the number of segments, fixed ones before parameters."""
+    """All routes, by number of segments, fixed segments before parameters."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self.routes: Final = tuple(routes)
@@ -46,7 +46,7 @@ class Router:
             assert route.method not in methods, f"{route.method} {route.path} is there twice"
             methods[route.method] = route
         for length, paths in self._paths.items():
-            # What is fixed further to the left is looked at first.
+            # Patterns that are fixed further to the left are tried first.
             self._paths[length] = dict(
                 sorted(paths.items(), key=lambda each: [s.startswith(":") for s in each[0]])
             )
@@ -55,7 +55,7 @@ class Router:
         return f"<Router of {len(self.routes)} routes>"
 
     def find(self, raw_path: str) -> Found:
-        """The routes of a path as it came, below :data:`ROOT`. Raises 404."""
+        """Return the routes of a path as received, below :data:`ROOT`. Raises 404."""
         raw = raw_path.removeprefix(ROOT)
         segments = raw.removesuffix("/").split("/")
         try:
@@ -74,13 +74,13 @@ class Router:
 
 
 def allowed(methods: Mapping[str, Route]) -> str:
-    """What the header ``Allow`` says."""
+    """Return the value of the header ``Allow``."""
     names = ["HEAD", *methods] if "GET" in methods else [*methods]
     return ", ".join([*names, "OPTIONS"])
 
 
 def route_for(methods: Mapping[str, Route], method: str) -> Route:
-    """The route of a method. Raises 405."""
+    """Return the route of a method. Raises 405."""
     route = methods.get("GET" if method == "HEAD" else method)
     if route is None:
         raise Refused(405, "method_not_allowed", "", {"allow": allowed(methods)})

@@ -1,8 +1,8 @@
-"""Sessions: who has logged in at the management page, by the token that the browser keeps.
+"""Sessions: the users logged in at the management page, by the token that the browser keeps.
 
-The rule: a token is nothing but chance, and is kept in memory only. A session ends when the user
-logs out, is deleted or gets another password; it asks anew what the user may do whenever that has
-changed, and whoever streams figures by it hears of both at once.
+The rule: a token is random, and kept in memory only. A session ends when the user logs out, is
+deleted or gets another password. It follows every change of the user's rights, and event streams
+that it carries are told of both at once.
 """
 
 from collections import OrderedDict
@@ -24,18 +24,18 @@ TOKEN_BYTES: Final = 32
 ROOT_PATH: Final = "/"
 
 SESSIONS_MAX: Final = 1000
-"""When one more comes, the one that was not used for the longest time ends."""
+"""Beyond this, the least recently used session ends."""
 
 IDLE_S: Final = 8 * 3600.0
-"""Unused for so long a session ends, as in RabbitMQ."""
+"""A session that is unused for this long ends, as in RabbitMQ."""
 
 FOREIGN_S: Final = 3600.0
-"""So long at the most lasts the session of somebody whom another server knows, or a token: what
-tags they have now is known at a login only."""
+"""The longest session of a user whom an external authority or a token vouches for: their tags are
+only learned at a login."""
 
 
 class Session:
-    """Somebody who has logged in."""
+    """One login of a user."""
 
     __slots__ = ("moved", "opened_s", "path", "principal", "token", "used_s", "user")
 
@@ -43,22 +43,22 @@ class Session:
         self, token: str, principal: Principal, user: User | None, now: float, path: str
     ) -> None:
         self.path: Final = path
-        """Where the page was when its user logged in: several brokers may stand behind one proxy,
-        and each has its own cookie."""
+        """The path of the page at the login: several brokers may stand behind one proxy, each with
+        its own cookie."""
         self.token: Final = token
         self.principal = principal
         self.user = user
-        """The record of the catalogue; None: somebody else knows who it is."""
+        """The catalogue's record; None for a user of an external authority."""
         self.opened_s: Final = now
         self.used_s = now
         self.moved = trio.Event()
-        """Set when what the user may do has changed, or the session is over."""
+        """Set when the user's rights have changed, or the session is over."""
 
     def __repr__(self) -> str:
         return f"<Session of {self.principal.name!r}>"
 
     def move(self) -> None:
-        """What the user may do has changed."""
+        """Tell those who wait for :attr:`moved` that rights have changed or the session is over."""
         self.moved.set()
         self.moved = trio.Event()
 
@@ -72,7 +72,7 @@ class Sessions:
         self._catalogue = catalogue
         self._clock = clock
         self._sessions: OrderedDict[str, Session] = OrderedDict()
-        """By their tokens, first those that were not used for the longest time."""
+        """By token, least recently used first."""
         catalogue.watch(self._changed)
 
     def __repr__(self) -> str:
@@ -82,7 +82,7 @@ class Sessions:
         return len(self._sessions)
 
     def open(self, principal: Principal, path: str = ROOT_PATH) -> Session:
-        """Somebody has logged in."""
+        """Open a session for a user who has logged in."""
         user = self._catalogue.get(User, principal.name)
         session = Session(token_urlsafe(TOKEN_BYTES), principal, user, self._clock(), path)
         self._sessions[session.token] = session
@@ -91,7 +91,8 @@ class Sessions:
         return session
 
     def find(self, cookies: str) -> Session | None:
-        """The session of which a header ``Cookie`` has the token."""
+        """Return the open session whose token is in a ``Cookie`` header, and count this as a
+        use."""
         session = self._sessions.get(token_in(cookies))
         if session is None:
             return None
@@ -104,14 +105,14 @@ class Sessions:
         return session
 
     def lasts(self, session: Session) -> bool:
-        """Is it still open?"""
+        """Return whether a session is still open."""
         now = self._clock()
         is_foreign_old = session.user is None and now - session.opened_s > FOREIGN_S
         idle = now - session.used_s > IDLE_S
         return session.token in self._sessions and not (is_foreign_old or idle)
 
     def end(self, session: Session) -> None:
-        """The user has logged out, or is not to come in any more."""
+        """End a session: the user has logged out, or may no longer use it."""
         self._sessions.pop(session.token, None)
         session.move()
 
@@ -131,7 +132,7 @@ class Sessions:
 
 
 def _users_in(changed: Iterable[Changed]) -> Iterable[str]:
-    """Whose records, or rights, these are."""
+    """Yield the users whose records or permissions these are."""
     for each in changed:
         record = each.after or each.before
         if isinstance(record, User):
@@ -141,7 +142,7 @@ def _users_in(changed: Iterable[Changed]) -> Iterable[str]:
 
 
 def token_in(cookies: str) -> str:
-    """The token that a header ``Cookie`` has; else nothing."""
+    """Return the token in a ``Cookie`` header, or an empty string."""
     try:
         morsel = SimpleCookie(cookies).get(COOKIE)
     except CookieError:
@@ -150,8 +151,8 @@ def token_in(cookies: str) -> str:
 
 
 def cookie_for(token: str, *, secure: bool, path: str = ROOT_PATH) -> str:
-    """What the browser is told to keep; without a token, to forget. Scripts do not see it, other
-    sites do not send it, and by TLS it came it goes by TLS only."""
+    """Return the cookie that the browser is to keep, or, without a token, to forget. It is hidden
+    from scripts, not sent from other sites, and, if ``secure``, sent by TLS only."""
     age = "" if token else "; Max-Age=0"
     safe = "; HttpOnly; SameSite=Strict"
     return f"{COOKIE}={token}; Path={path}{safe}{'; Secure' * secure}{age}"

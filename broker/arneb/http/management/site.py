@@ -1,6 +1,6 @@
-"""The site: what handlers may ask, all of one broker.
+"""The site: everything handlers may ask, of one broker.
 
-The rule: it is read at the instant of the call; what takes long is cut into turns by
+The rule: state is read at the time of the call; long work is split into turns by
 :attr:`Site.pause`.
 """
 
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from arneb_pulsar.services.context import BrokerContext
 
 RABBITMQ_VERSION: Final = "3.13.7"
-"""Whose behaviour is ours; tools compare it."""
+"""The RabbitMQ version whose API this is; tools compare it."""
 
 CLUSTER_NAME: Final = "cluster_name"
 
 
 @dataclass(frozen=True, slots=True)
 class ListeningPort:
-    """A port that is open, in RabbitMQ's words."""
+    """An open port, in RabbitMQ's words."""
 
     protocol: str
     address: str
@@ -55,7 +55,7 @@ class ListeningPort:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Site:
-    """One broker, as operators see it."""
+    """One broker as operators see it."""
 
     core: ObservedCore
     catalogue: Catalogue
@@ -72,19 +72,18 @@ class Site:
     data_dir: str
     ports: Callable[[], Sequence[ListeningPort]]
     expiring: Callable[[timedelta], Sequence[str]]
-    """The files of certificates that end within that time."""
+    """Certificate files that expire within a time."""
     started_ms: int
     shovels: Shovels
     sessions: Sessions
     pulsar: "BrokerContext | None" = None
-    """What Pulsar's connections share, where that protocol is served."""
+    """Shared by all Pulsar connections, if that protocol is served."""
     is_audited: Callable[[], bool] = bool
-    """Are changes recorded anywhere?"""
+    """Whether changes are audited."""
     membership: Callable[[], Document] | None = None
-    """How this node does in its cluster, where there is one."""
+    """The state of this node in its cluster, if it is in one."""
     everywhere: "Callable[[], ASGIApp | None]" = lambda: None
-    """What answers for all shards of a cluster, where this is the broker of the first of several.
-    """
+    """Answers for all shards of a cluster, on the broker of the first of several shards."""
     pause: Callable[[], Awaitable[None]] = between_pieces
     orders: Orders = field(default_factory=Orders)
     by_name: QueuesByName = field(default_factory=QueuesByName)
@@ -97,30 +96,30 @@ class Site:
 
     @property
     def cluster_name(self) -> str:
-        """As set, else as configured."""
+        """As set at run time, else as configured."""
         row = self.catalogue.get(GlobalParameter, CLUSTER_NAME)
         return row.value if row and isinstance(row.value, str) else self.config.cluster_name
 
     def vhost(self, name: str) -> Vhost:
-        """Raises 404."""
+        """Return a vhost by name. Raises 404."""
         vhost = self.topology.vhost(name)
         if vhost is None:
             raise not_found()
         return vhost
 
     def vhost_of(self, call: Call) -> Vhost:
-        """The vhost in the path. Raises 404."""
+        """Return the vhost in the path. Raises 404."""
         return self.vhost(call.params["vhost"])
 
     def vhost_for_change(self, call: Call) -> Vhost:
-        """The vhost in the path of something that is to be made. Raises 404 in other words."""
+        """Return the vhost in the path of a change. Raises 404 with RabbitMQ's text for changes."""
         vhost = self.topology.vhost(call.params["vhost"])
         if vhost is None:
             raise not_found("vhost_not_found", "not_found")
         return vhost
 
     async def vhosts_for(self, call: Call) -> list[Vhost]:
-        """The one in the path, or all that the caller may look into."""
+        """Return the vhost in the path, or all that the caller has access to."""
         if "vhost" in call.params:
             return [self.vhost_of(call)]
         wanted = call.headers.get("x-vhost")
@@ -132,7 +131,7 @@ class Site:
                 yield vhost
 
     def known(self, name: str) -> Principal | None:
-        """A user of the catalogue, of whom another node says that it is the one who asks."""
+        """Return the catalogue's user for whom another node vouches."""
         user = self.catalogue.get(User, name)
         if user is None:
             return None
@@ -140,11 +139,11 @@ class Site:
         return Principal(name, verdicts, frozenset(user.tags))
 
     async def acting(self, call: Call) -> Actor:
-        """The caller in the vhost of the path, in which rights are needed. Raises 404 and 401."""
+        """Return the caller as an actor in the path's vhost. Raises 404 and 401."""
         return await self.acting_in(self.vhost_of(call), call.caller, call.address)
 
     async def acting_in(self, vhost: Vhost, caller: Principal, address: str) -> Actor:
-        """Somebody in a vhost. Raises 401."""
+        """Return a user as an actor in a vhost. Raises 401."""
         if not await caller.verdicts.admits(vhost.name, address):
             raise not_authorised("Access refused.")
         return Actor(self.core, self.topology, vhost, caller)

@@ -1,8 +1,8 @@
-"""Streaming: what a page watches, as server-sent events.
+"""Streaming: the figures that a page watches, as server-sent events.
 
-The rule: each second at the most, only what has changed, and never more than one answer ahead of
-the client. The stream ends when its session does, or when what the user may do has changed: then
-the page comes again, and is shown what it may see now.
+The rule: at most one round a second, only what has changed, and never more than one answer ahead of
+the client. The stream ends when its session does, or when the user's rights change: the page then
+reconnects, and gets what its user may see now.
 """
 
 import json
@@ -18,16 +18,16 @@ from arneb.http.management.requests.written import rendered
 
 EVERY_S: Final = 1.0
 ALIVE_S: Final = 10.0
-"""A line without meaning is sent when nothing else was for so long, so that it is known on both
-sides whether the other is still there."""
+"""After this long without an event an empty comment is sent, so that each side notices when the
+other is gone."""
 
 AGAIN_MS: Final = 1000
-"""How soon a browser is to come again when the connection is lost."""
+"""How long a browser waits before it reconnects."""
 
 
 async def events(watch: Watch) -> AsyncGenerator[bytes, None]:
-    """The text of a stream, in pieces, until it ends. The first is there at once; instead of it,
-    :class:`Refused` is raised if too many pages watch."""
+    """Yield the text of a stream, in pieces, until it ends. The first comes at once; if too many
+    pages watch, :class:`Refused` is raised instead of it."""
     moved, sent = watch.session.moved, dict[str, str]()
     with watch.site.watchers.one_more():
         yield f"retry: {AGAIN_MS}\n\n".encode()

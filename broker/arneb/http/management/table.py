@@ -1,6 +1,6 @@
 """The table of all routes.
 
-The rule: what is not here is not served; who may come without a login is in :data:`OPEN`.
+The rule: a route that is not here is not served; those that need no login are in :data:`OPEN`.
 """
 
 from typing import Final
@@ -66,5 +66,5 @@ ROUTER: Final = Router(
 )
 
 OPEN: Final = frozenset({("POST", "login"), ("GET", "auth"), ("POST", "page/session")})
-"""The routes that need no login. Besides them ``OPTIONS`` says of every path which methods it has,
-and the script of ``rabbitmqadmin`` is handed out."""
+"""Routes that need no login. ``OPTIONS`` of every path and the ``rabbitmqadmin`` script need none
+either."""

@@ -1,7 +1,7 @@
-"""Watchers: answers that pages are given each second, made once for all who see the same.
+"""Watchers: the answers that pages get each second, made once for all pages that see the same.
 
-The rule: nothing is made for a page that has not read the one before; it is kept for the instant in
-which the others ask for it, and no longer.
+The rule: no answer is made for a page that has not read the previous one. An answer is kept only
+while other pages may ask for the same.
 """
 
 from collections.abc import Awaitable, Callable, Iterator
@@ -13,10 +13,10 @@ import trio
 from arneb.http.management.requests.calls import Refused
 
 STREAMS_MAX: Final = 200
-"""Pages that watch at the same time; each is a connection and what one answer takes."""
+"""Pages that watch at the same time; each costs a connection and the memory of one answer."""
 
 FRESH_S: Final = 0.9
-"""So old may an answer be that somebody else was given: less than the second between two."""
+"""How old a shared answer may be: less than the second between two rounds."""
 
 
 class _Answer:
@@ -31,21 +31,21 @@ class _Answer:
 
 
 class Watchers:
-    """The pages that watch, and what they are given."""
+    """The pages that watch, and their answers."""
 
     def __init__(self, clock: Callable[[], float] = trio.current_time) -> None:
         self._clock = clock
         self._answers: dict[tuple[str, ...], _Answer] = {}
         self.streams = 0
         self.made_total = 0
-        """Answers made, of which many may have been sent several times."""
+        """Answers made; each may have been sent to several pages."""
 
     def __repr__(self) -> str:
         return f"<Watchers, {self.streams} streams, {len(self._answers)} answers>"
 
     @contextmanager
     def one_more(self) -> Iterator[None]:
-        """A page watches. Raises :class:`Refused` if too many do."""
+        """Count one more watching page in the block. Raises :class:`Refused` if too many watch."""
         if self.streams >= STREAMS_MAX:
             raise Refused(503, "unavailable", "too many pages are open")
         self.streams += 1
@@ -57,7 +57,7 @@ class Watchers:
                 self._answers.clear()
 
     async def current(self, key: tuple[str, ...], make: Callable[[], Awaitable[str]]) -> str:
-        """The answer of this second for all with the same key."""
+        """Return this second's answer, shared by all callers with the same key."""
         answer = self._answers.get(key)
         if answer is None:
             self._forget_old()
@@ -70,7 +70,7 @@ class Watchers:
         return answer.text
 
     def _forget_old(self) -> None:
-        """What nobody has asked for lately."""
+        """Forget answers that nobody has asked for lately."""
         now = self._clock()
         for key, answer in list(self._answers.items()):
             if now - answer.made_s > 2 and not answer.lock.locked():

@@ -1,6 +1,6 @@
-"""Permissions over HTTP, of vhosts and of routing keys.
+"""Permissions over HTTP, for vhosts and for routing keys.
 
-The rule: a row is said whole or not at all.
+The rule: a permission is put whole.
 """
 
 from collections.abc import Sequence
@@ -51,7 +51,7 @@ Row = TypeVar("Row", Permission, TopicPermission)
 
 
 def _within(site: Site, call: Call, rows: Sequence[Row]) -> Sequence[Row]:
-    """Those of ``rows`` that are of the vhost and of the user that the path names, if it does."""
+    """Return the ``rows`` of the vhost and the user in the path, where it names them."""
     if "vhost" in call.params:
         vhost = record_in(site, call).name
         rows = [each for each in rows if each.vhost == vhost]
@@ -124,7 +124,7 @@ async def _put_topic(site: Site, call: Call) -> Reply:
     body.expect("exchange", "write", "read")
     exchange = body.text("exchange")
     exchange = "" if exchange == DEFAULT_EXCHANGE else exchange
-    # As in RabbitMQ, where the resource is all that the user has there.
+    # As in RabbitMQ, where all topic permissions of a user in a vhost are one resource.
     existed = any(
         (each.user, each.vhost) == (user, vhost)
         for each in site.catalogue.tables.rows(TopicPermission)
@@ -159,7 +159,7 @@ ROUTES: Final = (
     Route("GET", "topic-permissions/:vhost/:user", ADMINISTRATOR, _show_topics),
     Route("PUT", "topic-permissions/:vhost/:user", ADMINISTRATOR, _put_topic),
     Route("DELETE", "topic-permissions/:vhost/:user", ADMINISTRATOR, _delete_topics),
-    # As in RabbitMQ, which looks at the exchange of a path only to delete.
+    # As in RabbitMQ, which heeds the exchange in a path only for DELETE.
     Route("GET", "topic-permissions/:vhost/:user/:exchange", ADMINISTRATOR, _show_topics),
     Route("PUT", "topic-permissions/:vhost/:user/:exchange", ADMINISTRATOR, _put_topic),
     Route("DELETE", "topic-permissions/:vhost/:user/:exchange", ADMINISTRATOR, _delete_topics),

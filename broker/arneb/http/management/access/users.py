@@ -1,6 +1,7 @@
 """Users over HTTP.
 
-The rule: PUT says all of a user anew but the limits; without a password there is none from then on.
+The rule: PUT replaces a user but for the limits; without a password in the body the user has none
+afterwards.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ from arneb_core.access.records import Permission, User
 
 
 def user_document(user: User) -> Document:
-    """One user, with the hash, as in definitions."""
+    """Return one user, with the password's hash, as in definitions."""
     return {
         "name": user.name,
         "password_hash": user.password.text,
@@ -40,7 +41,7 @@ def user_document(user: User) -> Document:
 
 
 def user_in(site: Site, call: Call) -> User:
-    """The user in the path. Raises 404."""
+    """Return the user in the path. Raises 404."""
     user = site.catalogue.get(User, call.params["user"])
     if user is None:
         raise not_found()
@@ -48,7 +49,7 @@ def user_in(site: Site, call: Call) -> User:
 
 
 def hash_in(given: Mapping[str, Any]) -> PasswordHash | None:
-    """The hash that somebody brings along; None: there is none. Raises 400."""
+    """Return the password hash in a body, or None without one. Raises 400."""
     text = given.get("password_hash")
     if text is None:
         return None
@@ -66,7 +67,7 @@ def hash_in(given: Mapping[str, Any]) -> PasswordHash | None:
 
 
 def tags_in(body: Body) -> list[str]:
-    """Tags in any of their forms. Raises 400."""
+    """Return the tags in a body, in any of their forms. Raises 400."""
     if "tags" in body.given:
         return body.texts("tags")
     if "administrator" in body.given:
@@ -75,7 +76,7 @@ def tags_in(body: Body) -> list[str]:
 
 
 def check_password(site: Site, password: str) -> None:
-    """Raise 400 for one that the settings do not allow, in the words of RabbitMQ's validators."""
+    """Raise 400 for a password that the settings forbid, in the words of RabbitMQ's validators."""
     least = site.config.password_length_min
     if len(password) < least:
         raise bad_request(f"minimum required password length: {least}")

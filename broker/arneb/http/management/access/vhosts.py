@@ -1,6 +1,6 @@
 """Vhosts over HTTP.
 
-The rule: PUT says all of a vhost anew, but its namespace and its limits.
+The rule: PUT replaces a vhost but for its namespace and its limits.
 """
 
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ from arneb_core.access.edits import Edit
 from arneb_core.access.records import User, Vhost
 
 UNDEFINED: Final = "undefined"
-"""The default type of queues that was not set; definitions of RabbitMQ say so too."""
+"""Shown for a default queue type that is not set, as in RabbitMQ's definitions."""
 
 _RANGES: Final = {
     "lengths": LENGTHS,
@@ -47,7 +47,7 @@ _TYPES: Final = frozenset(each.value for each in QueueType)
 
 
 def queue_type_in(value: Any) -> str:
-    """A default type of queues; empty: none. Raises 400."""
+    """Return a default queue type; an empty string means none. Raises 400."""
     if value in (None, "", UNDEFINED):
         return ""
     if not isinstance(value, str) or value not in _TYPES:
@@ -58,7 +58,7 @@ def queue_type_in(value: Any) -> str:
 async def vhost_document(
     site: Site, vhost: Vhost, ranges: Mapping[str, Range], *, stats: bool = True
 ) -> Document:
-    """One vhost."""
+    """Return one vhost's document."""
     traced = site.topology.vhost(vhost.name)
     document: Document = {
         "name": vhost.name,
@@ -99,7 +99,7 @@ async def _list(site: Site, call: Call) -> Reply:
 
 
 def record_in(site: Site, call: Call) -> Vhost:
-    """The vhost in the path. Raises 404."""
+    """Return the vhost record in the path. Raises 404."""
     record = site.catalogue.vhost(call.params["vhost"])
     if record is None:
         raise not_found()
@@ -113,7 +113,7 @@ async def _show(site: Site, call: Call) -> Reply:
 
 
 def grant_all(edit: Edit, vhost: str, user: str) -> None:
-    """Whoever makes a vhost over HTTP may do everything in it, if he is one of ours."""
+    """Give a vhost's creator over HTTP all rights in it, if it is a user of the catalogue."""
     if edit.get(User, user) is not None:
         edit.set_permissions(user, vhost, ALL, ALL, ALL)
 
@@ -149,7 +149,7 @@ async def _delete(site: Site, call: Call) -> Reply:
 
 async def _start(site: Site, call: Call) -> Reply:
     record_in(site, call)
-    return DONE  # whatever is there runs
+    return DONE  # every vhost runs
 
 
 ROUTES: Final = (

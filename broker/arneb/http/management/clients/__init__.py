@@ -1,4 +1,4 @@
 """Clients over HTTP: connections, their channels and consumers.
 
-The rule: who does not monitor sees what is its own.
+The rule: a user without a monitoring tag sees only its own.
 """

@@ -1,7 +1,7 @@
 """Channels and their consumers over HTTP.
 
-The rule: a channel is seen by whoever may see its connection; a consumer by whoever has access to
-its vhost.
+The rule: a channel is visible to users who may see its connection; a consumer to users with access
+to its vhost.
 """
 
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping
@@ -47,7 +47,7 @@ _RANGES: Final = {"msg_rates": (*SENT, *CONSUMED)}
 
 
 class _Row(NamedTuple):
-    """A channel as the list knows it, where there are very many."""
+    """A channel as a list of very many stores it."""
 
     connection: Known
     number: int
@@ -62,7 +62,7 @@ def _named(connection: Known | ConnectionStatistics, number: int) -> str:
 
 
 def peer_details(connection: ConnectionStatistics) -> Document:
-    """A connection as others name it."""
+    """Return a connection as documents of its channels name it."""
     return {
         "name": connection.name,
         "peer_host": connection.peer.address,
@@ -124,7 +124,7 @@ FIGURES: Final[Mapping[str, Callable[[ChannelStatistics], Any]]] = {
     "prefetch_count": lambda channel: channel.prefetch,
     "global_prefetch_count": lambda channel: channel.global_prefetch,
 }
-"""What a channel is sorted by without a document of it."""
+"""Fields by which channels are sorted without making their documents."""
 
 CONSTANT: Final[Mapping[str, Figure]] = {
     "name": lambda row: row.name,
@@ -179,7 +179,7 @@ def _consumer(
 
 
 def consumer_documents(site: Site, vhosts: Container[str]) -> Iterator[Document]:
-    """The consumers in these vhosts."""
+    """Yield the consumers in these vhosts."""
     for connection in site.roster.connections():
         if connection.vhost in vhosts:
             for channel in site.roster.channels(connection.id):
@@ -249,7 +249,7 @@ async def _consumers(site: Site, call: Call) -> Reply:
         raise bad_request("Stats in management UI are disabled on this node")
     vhosts = {each.name for each in await site.vhosts_for(call)}
     if "vhost" in call.params and not is_monitor(call.caller):
-        # As in RabbitMQ, which refuses nobody here, and shows strangers none.
+        # As in RabbitMQ, which refuses nobody here, but shows no consumers without access.
         vhosts = {each for each in vhosts if await has_access(call, each)}
     source = Source(
         list(consumer_documents(site, vhosts)),

@@ -1,6 +1,7 @@
-"""Connections over HTTP: who is connected, and who is to go.
+"""Connections over HTTP: listed and closed.
 
-The rule: who does not monitor sees what is its own, and ends what is its own.
+The rule: a user without a monitoring tag sees its own connections; only an administrator closes
+others'.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -36,7 +37,7 @@ _RANGES: Final = {"data_rates": OCTETS}
 
 
 async def visible_connections(site: Site, call: Call) -> list[Known]:
-    """Those that the caller may see, in the vhost of the path if it names one."""
+    """Return the connections that the caller may see, in the path's vhost if there is one."""
     vhosts = set(asked_vhosts(call))
     user = None if is_monitor(call.caller) else call.caller.name
     found: list[Known] = []
@@ -49,13 +50,14 @@ async def visible_connections(site: Site, call: Call) -> list[Known]:
 
 
 def asked_vhosts(call: Call) -> tuple[str, ...]:
-    """The vhosts by which the caller asks for less: in the path, in a header, or not at all."""
+    """Return the vhosts to which the caller narrows the list: in the path, in a header, in both or
+    in neither."""
     asked = call.params.get("vhost"), call.headers.get("x-vhost")
     return tuple(each for each in asked if each is not None)
 
 
 def eyes_of(call: Call) -> Hashable:
-    """Whoever has the same sees the same clients."""
+    """Return a key that callers share if they see the same clients."""
     return None if is_monitor(call.caller) else call.caller.name, asked_vhosts(call)
 
 
@@ -73,7 +75,7 @@ def _octets(of: ConnectionStatistics) -> Counters:
 def octet_rates(
     site: Site, connection: ConnectionStatistics, ranges: Mapping[str, Range]
 ) -> Mapping[str, Mapping[str, Any]]:
-    """How fast a connection moves what. It is sampled from now on."""
+    """Return a connection's byte rates, and sample it from now on."""
     read = partial(_read, site, connection.id)
     return site.rates.details(("connection", connection.id), _octets(connection), read, ranges)
 
@@ -81,7 +83,7 @@ def octet_rates(
 def connection_document(
     site: Site, connection: ConnectionStatistics, ranges: Mapping[str, Range]
 ) -> Document:
-    """One connection."""
+    """Return one connection's document."""
     terms, peer = connection.terms, connection.peer
     client = table_to_json(terms.client_properties)
     counters = _octets(connection)
@@ -131,7 +133,7 @@ def _short(connection: Known, node: str) -> Document:
 
 
 def connection_in(site: Site, call: Call) -> ConnectionStatistics:
-    """The connection in the path, that the caller may see. Raises 404 and 401."""
+    """Return the connection in the path. Raises 404, or 401 if the caller may not see it."""
     for each in site.roster.known():
         if each.name == call.params["connection"]:
             if not is_monitor(call.caller) and each.user != call.caller.name:
@@ -151,7 +153,7 @@ FIGURES: Final[Mapping[str, Callable[[ConnectionStatistics], Any]]] = {
     "send_cnt": lambda connection: connection.writes,
     "send_pend": lambda connection: connection.waiting_bytes,
 }
-"""What a connection is sorted by without a document of it."""
+"""Fields by which connections are sorted without making their documents."""
 
 CONSTANT: Final[Mapping[str, Figure]] = {
     "name": lambda known: known.name,
@@ -196,7 +198,7 @@ async def _list(site: Site, call: Call) -> Reply:
 async def _show(site: Site, call: Call) -> Reply:
     ranges = ranges_of(call.query, _RANGES)
     document = connection_document(site, connection_in(site, call), ranges)
-    # As in RabbitMQ, which says null in lists.
+    # As in RabbitMQ, which has null only in lists.
     document |= {name: "" for name, value in document.items() if value is None}
     return Reply(narrowed(document, listing_of(call.query).columns))
 

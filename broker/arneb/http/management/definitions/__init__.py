@@ -1,5 +1,5 @@
-"""Definitions: all that was declared and set, as one file, out and in.
+"""Definitions: everything declared and set, exported and imported as one file.
 
-The rule: a file is understood whole (``file``) before anything is made (``importing``);
+The rule: a file is read and checked whole (``file``) before anything is created (``importing``);
 ``definitions`` has the routes.
 """

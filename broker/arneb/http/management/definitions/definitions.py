@@ -1,7 +1,6 @@
-"""Definitions over HTTP: all that was declared and set, out and in.
+"""Definitions over HTTP: exports and imports everything declared and set.
 
-The rule: what is exported can be imported, here and by RabbitMQ. Bodies are read by
-:mod:`.file`.
+The rule: an export can be imported, here and by RabbitMQ. Bodies are read by :mod:`.file`.
 """
 
 from collections.abc import AsyncIterator
@@ -166,7 +165,7 @@ ROUTES: Final = (
     Route("POST", "definitions", ADMINISTRATOR, _import),
     Route("GET", "definitions/:vhost", ADMINISTRATOR, _export_vhost),
     Route("POST", "definitions/:vhost", ADMINISTRATOR, _import),
-    # The name of old.
+    # RabbitMQ's former name.
     Route("GET", "all-configuration", ADMINISTRATOR, _export),
     Route("POST", "all-configuration", ADMINISTRATOR, _import),
 )

@@ -1,7 +1,7 @@
-"""A file of definitions, from here or from a RabbitMQ of any 3.x: read, checked and understood.
+"""A file of definitions, from here or from a RabbitMQ of any 3.x: read and checked.
 
-The rule: nothing is done here. What is not understood is listed, down to the field; what is wrong
-refuses all of it.
+The rule: nothing is changed here. Unknown parts are listed, down to the field; an error refuses the
+whole file.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ from arneb_core.access.records import Policy
 from arneb_core.api.json_text import InvalidJson, parse_json
 
 BRACKETS_MAX: Final = 4_000_000
-"""Of a file of definitions: a million queues and bindings with arguments."""
+"""Brackets in a file of definitions: a million queues and bindings with arguments."""
 
 LISTS: Final = (
     "users", "vhosts", "permissions", "topic_permissions", "parameters", "global_parameters",
@@ -75,25 +75,25 @@ FIELDS: Final[Mapping[str, frozenset[str]]] = {
         }
     ),
 }  # fmt: skip
-"""That are understood. The type of a queue is among its arguments as well, nothing exclusive is
-exported, and whether a vhost is traced does not outlive a broker."""
+"""The known fields. Not all are used: a queue's type is among its arguments as well, exclusive
+queues are not exported, and a vhost's tracing ends with the broker."""
 
 _MD5_UNTIL: Final = ("3.0.", "3.1.", "3.2.", "3.3.", "3.4.", "3.5.")
-"""Versions that kept passwords as MD5, and did not say so."""
+"""Versions that hashed passwords with MD5, and did not name the algorithm."""
 
 _OF_VHOST: Final = frozenset({"parameters", "policies", "queues", "exchanges", "bindings"})
 
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """A file that was read and checked."""
+    """The content of a file, read and checked."""
 
     access: Sequence[Callable[[Edit], object]]
-    """What is done to the catalogue, in order."""
+    """Changes of the catalogue, in order."""
     shovels: Sequence[tuple[str, str, Any]]
     """By vhost and name."""
     users: Sequence[tuple[str, str | PasswordHash, Sequence[str], Mapping[str, int]]]
-    """With clear passwords still to be hashed, which old files may have."""
+    """Passwords as text are still to be hashed; old files may have them."""
     vhosts: Sequence[tuple[str, Callable[[Edit], object]]]
     """By name."""
     exchanges: Sequence[tuple[str, Exchange]]
@@ -103,9 +103,10 @@ class Definitions:
 
 
 def definitions_in(data: bytes, vhost: str | None) -> Definitions:
-    """What a file says, of one vhost if that is named. Raises 400."""
+    """Return the definitions in a file; with ``vhost``, only objects within a vhost, put into that
+    one. Raises 400."""
     if not data.strip():
-        data = b"{}"  # as everywhere
+        data = b"{}"  # as in all bodies
     try:
         document = parse_json(data, brackets_max=BRACKETS_MAX)
     except InvalidJson:
@@ -145,7 +146,7 @@ def definitions_in(data: bytes, vhost: str | None) -> Definitions:
 
 
 def _unknown(lists: Mapping[str, Sequence[Body]]) -> Iterator[str]:
-    """Each field that nobody reads, once."""
+    """Yield each unknown field once."""
     for kind, rows in lists.items():
         names = {name for each in rows for name in each.given}
         for name in sorted(names - FIELDS[kind]):

@@ -1,9 +1,9 @@
-"""Importing: what a file of definitions says, made what is there.
+"""Importing: creates what a file of definitions contains.
 
 The rule: users, vhosts, permissions, parameters and policies are one commit. Then come exchanges,
-queues and bindings, of which those that are there stay as they are; if some cannot be made, the
-others are, and the answer says which. Shovels come last, for they would make the queues that they
-need, and otherwise than the file says.
+queues and bindings; existing ones stay as they are. If some cannot be created, the others are, and
+the answer names the failures. Shovels come last: a shovel declares the queues that it needs,
+perhaps otherwise than the file.
 """
 
 import json
@@ -38,17 +38,17 @@ from arneb_core.api.waiting import TOGETHER_MAX
 LOGGER: Final = logging.getLogger(__name__)
 
 PUTS_PER_TURN: Final = 200
-"""Rows of the catalogue that are put into one change in a millisecond or so."""
+"""Rows put into the change in one turn: about a millisecond."""
 
 SHOWN_MAX: Final = 20
-"""Failures that an answer names."""
+"""Failures named in an answer."""
 
 
 async def take_in(
     catalogue: Catalogue, topology: Topology, definitions: Definitions, maker: str | None = None
 ) -> None:
-    """Have all of it; ``maker``, if somebody asks for it, may do everything in vhosts that are made
-    by that. Raises 400, before anything is done or saying what was."""
+    """Import all of ``definitions``. The user ``maker``, if given, gets all rights in the vhosts
+    that this creates. Raises 400, either before anything is done or naming what failed."""
     passwords = [
         await hashed(given) if isinstance(given, str) else given
         for _, given, _, _ in definitions.users
@@ -90,7 +90,7 @@ def _puts(
     passwords: Sequence[PasswordHash],
     maker: str | None,
 ) -> Iterator[Callable[[Edit], object]]:
-    """What is put into the change, in its order."""
+    """Yield the changes of the catalogue, in order."""
     for (name, _, tags, limits), password in zip(definitions.users, passwords, strict=True):
         yield partial(_put_user, name=name, password=password, tags=tags, limits=limits)
     for vhost, put_vhost in definitions.vhosts:
@@ -109,7 +109,7 @@ def _put_user(
 
 
 class _Making:
-    """Makes what is not there, some at a time, so that they share commits."""
+    """Creates what is missing, several at a time, so that they share commits."""
 
     def __init__(self, topology: Topology, failures: list[str]) -> None:
         self._topology = topology
@@ -119,7 +119,7 @@ class _Making:
         return f"<_Making, {len(self._failures)} failures>"
 
     async def all(self, makings: Iterator[Callable[[], Awaitable[None]]]) -> None:
-        """All of these, which do not depend on one another."""
+        """Create all of these; they do not depend on one another."""
         while together := list(islice(makings, TOGETHER_MAX)):
             async with trio.open_nursery() as nursery:
                 for each in together:
@@ -134,7 +134,7 @@ class _Making:
             self._failures.append(str(error))
 
     async def exchange(self, name: str, exchange: Exchange) -> None:
-        """Raises as an AMQP client's declaration."""
+        """Declare an exchange. Raises the errors of an AMQP client's declaration."""
         vhost = self._topology.vhost(name)
         assert vhost is not None, "it was there when the import began"
         async with self._topology.changing(lambda: of_exchange(name, exchange.name)):
@@ -142,7 +142,7 @@ class _Making:
                 await vhost.exchanges.declare(exchange)
 
     async def queue(self, name: str, wanted: Declaration) -> None:
-        """Raises as an AMQP client's declaration."""
+        """Declare a queue. Raises the errors of an AMQP client's declaration."""
         vhost = self._topology.vhost(name)
         assert vhost is not None, "it was there when the import began"
         async with self._topology.changing(lambda: of_queue(name, wanted.name)):
@@ -150,7 +150,7 @@ class _Making:
                 await vhost.queues.declare(wanted)
 
     async def binding(self, name: str, binding: Binding) -> None:
-        """Raises as an AMQP client's binding."""
+        """Create a binding. Raises the errors of an AMQP client's binding."""
         vhost = self._topology.vhost(name)
         assert vhost is not None, "it was there when the import began"
         touched = partial(
@@ -163,14 +163,14 @@ class _Making:
 
 
 Part = Callable[[dict[str, Any]], dict[str, Any]]
-"""What of a file is to be taken in."""
+"""Selects the part of a file to import."""
 
 
 async def load_definitions(
     catalogue: Catalogue, topology: Topology, path: Path, part: Part | None = None
 ) -> int:
-    """Take in a file, or all files ``*.json`` of a directory in the order of their names, or of
-    each a part; how many those were. Raises :class:`ValueError` that names the file."""
+    """Import a file, or all files ``*.json`` of a directory in name order, or a ``part`` of each.
+    Returns the number of files. Raises :class:`ValueError` that names the file."""
     where = trio.Path(path)
     try:
         files = [where]
@@ -191,7 +191,7 @@ async def load_definitions(
 
 
 def _cut(data: bytes, part: Part) -> bytes:
-    """What is no document is for whoever reads it to refuse."""
+    """Return the selected part. Data that is no document stays as it is: its reader refuses it."""
     try:
         document = parse_json(data, brackets_max=BRACKETS_MAX)
     except InvalidJson:

@@ -1,8 +1,7 @@
-"""Counters: what has gone through the objects of the broker, in RabbitMQ's words.
+"""Counters: the traffic of the broker's objects, in RabbitMQ's terms.
 
-The rule: read from the frontend and the core when they are asked for; nothing is counted here. A
-group of ``message_stats`` is shown from when one of its counters is not 0 any more, and then with
-all of them.
+The rule: counters are read from the frontend and the core on request; nothing is counted here. A
+group of ``message_stats`` is shown, with all its counters, once one of them is not 0.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,22 +42,22 @@ OCTETS: Final = ("recv_oct", "send_oct")
 
 
 def unacknowledged(queue: Queue) -> int:
-    """Messages at consumers."""
+    """Return the number of unacknowledged messages."""
     return queue.lengths[1]
 
 
 def ready(queue: Queue) -> int:
-    """Messages that wait."""
+    """Return the number of ready messages."""
     return queue.lengths[0]
 
 
 def messages(queue: Queue) -> int:
-    """Both."""
+    """Return the number of ready and unacknowledged messages."""
     return sum(queue.lengths)
 
 
 def consumed(traffic: Consumed) -> dict[str, int]:
-    """What consumers have had."""
+    """Return the counters of deliveries and acknowledgements."""
     return {
         "ack": traffic.acknowledged,
         "deliver": traffic.delivered,
@@ -72,7 +71,7 @@ def consumed(traffic: Consumed) -> dict[str, int]:
 
 
 def lengths_of(queue: Queue) -> dict[str, int]:
-    """How many messages a queue has."""
+    """Return the number of messages in a queue, by state."""
     waiting, away = queue.lengths
     return {
         "messages": waiting + away,
@@ -82,12 +81,13 @@ def lengths_of(queue: Queue) -> dict[str, int]:
 
 
 def of_queue(queue: Queue) -> dict[str, int]:
-    """All counters of a queue. Whatever is put into it is published, dead letters included."""
+    """Return all counters of a queue. Every message put into it counts as published, dead letters
+    included."""
     return dict(zip(QUEUE_COUNTERS, numbers_of(queue), strict=True))
 
 
 def numbers_of(queue: Queue) -> tuple[int, ...]:
-    """The same without their names, for whoever looks at very many."""
+    """Return the same without names, for loops over very many queues."""
     traffic, (waiting, away) = queue.traffic, queue.lengths
     return (
         queue.topic.appended_messages_total,
@@ -98,7 +98,7 @@ def numbers_of(queue: Queue) -> tuple[int, ...]:
 
 
 def of_channel(traffic: ChannelTraffic) -> dict[str, int]:
-    """All counters of a channel."""
+    """Return all counters of a channel."""
     return {
         "publish": traffic.published,
         "confirm": traffic.confirmed,
@@ -109,12 +109,12 @@ def of_channel(traffic: ChannelTraffic) -> dict[str, int]:
 
 
 def of_exchange(traffic: ExchangeTraffic) -> dict[str, int]:
-    """All counters of an exchange."""
+    """Return all counters of an exchange."""
     return {"publish_in": traffic.published_in, "publish_out": traffic.published_out}
 
 
 def of_vhost(traffic: VhostTraffic) -> dict[str, int]:
-    """What has gone through a vhost, whatever is deleted since."""
+    """Return the counters of a vhost, with those of objects deleted since."""
     everything = Consumed()
     for each in traffic.by_type.values():
         everything.add(each)
@@ -141,13 +141,13 @@ OF_ONE_QUEUE: Final[Mapping[str, Callable[[Queue], int]]] = {
     "messages_ready": ready,
     "messages_unacknowledged": unacknowledged,
 }
-"""Each of a queue's counters alone."""
+"""Reads one of a queue's counters."""
 
 
 def with_details(
     counters: Counters, rates: Mapping[str, Mapping[str, Any]], names: Sequence[str]
 ) -> Document:
-    """Counters of these names, each with its rate."""
+    """Return the counters of these names, each with its rate."""
     shown: Document = {}
     for name in names:
         shown[name] = counters[name]
@@ -158,7 +158,7 @@ def with_details(
 def message_stats(
     counters: Counters, rates: Mapping[str, Mapping[str, Any]], groups: Sequence[Group]
 ) -> Document:
-    """``message_stats`` of an object, by its name; nothing while nothing has happened."""
+    """Return an object's ``message_stats`` under that name; nothing while all are 0."""
     shown: Document = {}
     for group in groups:
         if any(counters[name] for name in group):

@@ -1,8 +1,8 @@
-"""Freshness: for how long what took long to find out is told again.
+"""Freshness: how long a result that was slow to compute is reused.
 
-The rule: what is asked for each second by many who look takes a small part of the broker's time,
-however much there is; and nobody is told for longer than that needs what is not so any more. (As
-RabbitMQ's management page, which gives a list again for five times as long as it took.)
+The rule: requests that many clients repeat each second take a small part of the broker's time,
+however many objects there are; and no result is reused for longer than that requires. (RabbitMQ's
+management plugin reuses a list for five times as long as it took.)
 """
 
 from collections.abc import Awaitable, Callable
@@ -12,29 +12,30 @@ Pause = Callable[[], Awaitable[None]]
 """Lets others have their turns."""
 
 SHORT_S: Final = 0.002
-"""What takes no longer is found out each time."""
+"""A result that takes no longer is computed each time."""
 
 REST: Final = 50
-"""What took a second to find out is told for fifty, a fiftieth of the time."""
+"""A result that took a second is reused for fifty: computing takes a fiftieth of the time."""
 
 SPARING_REST: Final = 200
-"""A two-hundredth of the time, as long as that is not too old."""
+"""Preferred, if the result does not get too old: a two-hundredth of the time."""
 
 SPARING_S: Final = 5.0
-"""Too old to be told only to spare more than :data:`REST` does: who has made something happen looks
-whether it has."""
+""":data:`SPARING_REST` makes no result older than this: users check whether their change took
+effect."""
 
 
 def fresh_for_s(took_s: float, sparing_s: float = SPARING_S) -> float:
-    """For how long it is told again, in seconds; no longer than ``sparing_s`` only to spare."""
+    """Return for how many seconds a result is reused; :data:`SPARING_REST` counts up to
+    ``sparing_s``."""
     if took_s <= SHORT_S:
         return 0.0
     return max(REST * took_s, min(SPARING_REST * took_s, sparing_s))
 
 
 class Work:
-    """How long something takes that is done in turns, without the turns of others: on a busy broker
-    nothing is told for longer than on one at rest."""
+    """Measures work done in turns, without the turns of others: a busy broker reuses results no
+    longer than an idle one."""
 
     def __init__(self, pause: Pause, clock: Callable[[], float]) -> None:
         self._pause = pause
@@ -47,11 +48,11 @@ class Work:
 
     @property
     def took_s(self) -> float:
-        """Until now."""
+        """The time spent so far."""
         return self._before_s + self._clock() - self._began
 
     async def pause(self) -> None:
-        """Let others have their turns, which are not counted."""
+        """Let others run; their time is not counted."""
         self._before_s = self.took_s
         self._began = self._clock()
         await self._pause()

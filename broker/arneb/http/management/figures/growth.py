@@ -1,7 +1,7 @@
-"""Growth: how fast one counter grows of each of very many objects, for whoever sorts by it.
+"""Growth: how fast one counter of each of very many objects grows, for sorting by it.
 
-The rule: what is looked at is sampled each second, whole and in turns; of each counter two samples
-are kept, so that a rate is over a second or two. Samples hold what is not 0.
+The rule: counters in use are sampled each second, for all objects, in turns. Two samples of each
+counter are kept, so a rate covers a second or two. Samples omit zeros.
 """
 
 from collections import OrderedDict
@@ -13,11 +13,11 @@ from typing import Any, Final
 import trio
 
 COUNTERS_MAX: Final = 4
-"""Counters that are sampled at once: each takes some MiB with very many objects."""
+"""Counters sampled at the same time: with very many objects each takes some MiB."""
 
 OBJECTS_PER_TURN: Final = 2000
 LOOKED_AT_S: Final = 75.0
-"""Samples are taken for so long after somebody looked: pollers come each minute, some twice."""
+"""How long sampling goes on after the last request: pollers come once or twice a minute."""
 
 Read = Callable[[Any], int]
 
@@ -30,7 +30,7 @@ class _Sample:
 
 @dataclass(slots=True)
 class _Watched:
-    """One counter; the newer of its two samples comes last."""
+    """One counter, with its two samples, the newer last."""
 
     read: Read
     objects: Callable[[], Iterable[Any]]
@@ -39,7 +39,7 @@ class _Watched:
 
 
 class Growth:
-    """The counters that somebody sorts by."""
+    """The counters that lists are sorted by."""
 
     def __init__(
         self,
@@ -56,8 +56,8 @@ class Growth:
     def rate_of(
         self, counter: str, read: Read, objects: Callable[[], Iterable[Any]]
     ) -> Callable[[Any], float]:
-        """What says how fast ``counter`` grows of an object, in a second; 0 as long as there is no
-        sample. ``objects``: all of them, for later samples."""
+        """Return a function from an object to the growth of its ``counter`` per second, which is 0
+        until there is a sample. ``objects`` yields all objects for later samples."""
         now = self._clock()
         watched = self._watched.get(counter)
         if watched is None:
@@ -72,7 +72,7 @@ class Growth:
         return lambda each: (read(each) - before.get(each, 0)) / span_s
 
     async def sample(self) -> None:
-        """Take one of all that is looked at."""
+        """Sample all counters in use."""
         for counter, watched in list(self._watched.items()):
             if self._clock() - watched.looked_at_s > LOOKED_AT_S:
                 del self._watched[counter]

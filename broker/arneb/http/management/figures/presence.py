@@ -1,6 +1,6 @@
-"""Presence: what RabbitMQ's documents always have and nothing here corresponds to.
+"""Presence: fields that RabbitMQ's documents always have and that have no counterpart here.
 
-The rule: RabbitMQ's types, and values with which it says itself that it does not know.
+The rule: the fields have RabbitMQ's types, and the values that it uses for unknown.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ NO_REDUCTIONS: Final[Mapping[str, Any]] = {
     "reductions": 0,
     "reductions_details": {"rate": 0.0},
 }
-"""Steps of an Erlang process."""
+"""Reductions of an Erlang process."""
 
 UNKNOWN_COLLECTIONS: Final[Mapping[str, int]] = dict.fromkeys(
     ("fullsweep_after", "max_heap_size", "min_bin_vheap_size", "min_heap_size", "minor_gcs"), -1
@@ -20,5 +20,5 @@ UNKNOWN_COLLECTIONS: Final[Mapping[str, int]] = dict.fromkeys(
 
 
 def time_to_json(ms: int) -> str:
-    """An instant as RabbitMQ writes it, such as ``2026-01-31T23:59:59.123+00:00``."""
+    """Return a time as RabbitMQ writes it, such as ``2026-01-31T23:59:59.123+00:00``."""
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")

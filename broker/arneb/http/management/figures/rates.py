@@ -1,9 +1,9 @@
-"""Rates: how fast counters grow, and what they were.
+"""Rates: how fast counters grow, and their history.
 
-The rule: a rate is the difference of two samples that are a second apart or more, the later one
-taken now. Samples of what somebody looks at are taken each second. All are within a budget, with
-what else is kept of their objects: of what was not looked at for longest, the oldest go first, all
-but the last two.
+The rule: a rate is the difference of two samples at least a second apart, the later one taken now.
+Objects that somebody looks at are sampled each second. All samples, and what else is kept of their
+objects, share a budget; beyond it the oldest samples of the least recently viewed objects are
+dropped first, all but the last two.
 """
 
 from collections import OrderedDict
@@ -26,37 +26,37 @@ from arneb.http.management.figures.samples import (
 )
 
 HISTORY_BYTES: Final = 64 * 1024 * 1024
-"""The budget of all samples."""
+"""The budget for all samples."""
 ROOM_MADE: Final = 0.1
-"""Of the budget, when it is used up, so that this is not looked at for each sample."""
+"""The share of the budget that is freed when it is used up, so that not every sample has to free
+some."""
 
 UNSEEN_S: Final = 60.0
-"""How far apart the samples are of what is sampled always, while nobody looks: it may be a sum
-over very many."""
+"""The interval of permanent samples while nobody looks: one may be a sum over very many objects."""
 
 OBJECTS_PER_TURN: Final = 100
 
 REST: Final = 20
-"""Samples that took a second are taken again after twenty: of very many objects, that are looked at
-each second, taking them would be most of what the broker does."""
+"""After a round of samples that took a second, twenty pass: sampling very many objects each second
+would take most of the broker's time."""
 
 NO_RATE: Final[Mapping[str, Any]] = {"rate": 0.0}
-"""Of what does not grow: most of what there is."""
+"""Of counters that do not grow, which are most; shared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """For how long back, and how far apart, samples are wanted; in seconds."""
+    """How far back, and how far apart, samples are wanted; in seconds."""
 
     age_s: int
     step_s: int
 
 
 class Rates:
-    """The samples of everything that somebody looks at.
+    """The samples of all objects that somebody looks at.
 
-    Invariant: ``bytes`` is what all samples take, and not above ``bytes_max`` unless each object
-    has but two.
+    Invariant: ``bytes`` is the size of all samples, and above ``bytes_max`` only if each object has
+    just two.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Rates:
         self.growth = Growth(clock)
         self._histories: OrderedDict[Hashable, History] = OrderedDict()
         self._names: dict[tuple[str, ...], tuple[str, ...]] = {}
-        """One value for all objects with the same counters."""
+        """Names of counters, shared by all objects that have the same."""
         self._always: dict[Hashable, Callable[[], Awaitable[Counters]]] = {}
 
     def __repr__(self) -> str:
@@ -82,11 +82,11 @@ class Rates:
         return len(self._histories)
 
     def histories(self) -> Iterable[History]:
-        """Of everything that is looked at."""
+        """The histories of all objects that somebody looks at."""
         return self._histories.values()
 
     def always(self, key: Hashable, read: Callable[[], Awaitable[Counters]]) -> None:
-        """Sample this from now on, and keep what it was for a day."""
+        """Sample this permanently from now on, and keep a day's history."""
         self._always[key] = read
 
     def details(
@@ -96,8 +96,8 @@ class Rates:
         read: Read,
         ranges: Mapping[str, Range] | Range | None = None,
     ) -> Mapping[str, Mapping[str, Any]]:
-        """``rate`` of each counter, and what else is asked for by a range, of all counters or of
-        each by name. ``read`` is for later samples."""
+        """Return the ``rate`` of each counter, with samples and averages over ``ranges``: one range
+        for all counters, or one for each by name. ``read`` takes later samples."""
         now = self._clock()
         history = self._looked_at(key, counters, read, now)
         before = history.before(now)
@@ -118,8 +118,8 @@ class Rates:
         return details
 
     def unchanged(self, key: Hashable, numbers: tuple[int, ...]) -> Kept | None:
-        """What was kept of something that is looked at, if its counters are these and have been
-        for so long that all its rates are 0."""
+        """Return what was kept of an object if its counters are still these, and have been for so
+        long that all its rates are 0."""
         history, now = self._histories.get(key), self._clock()
         kept = None if history is None else history.unchanged(now, numbers)
         if history is None or kept is None:
@@ -129,7 +129,7 @@ class Rates:
         return kept
 
     def keep(self, key: Hashable, numbers: tuple[int, ...], kept: Kept) -> None:
-        """Keep what was made of something, if that will do for the next who looks at it."""
+        """Keep what was made of an object, if the next viewer can use it."""
         history = self._histories.get(key)
         if history is not None and history.rests_with(self._clock(), numbers):
             before = history.bytes
@@ -137,8 +137,8 @@ class Rates:
             self._resized(history, before)
 
     def idle_since_ms(self, key: Hashable) -> int | None:
-        """When the counters of something were last seen to change, if that is more than a few
-        seconds ago; None, too, if it was not seen."""
+        """Return when an object's counters were last seen to change; None if that is only a few
+        seconds ago or was never seen."""
         history = self._histories.get(key)
         if history is None or history.changed_at_s is None:
             return None
@@ -169,8 +169,8 @@ class Rates:
             self._keep_budget()
 
     def _keep_budget(self) -> None:
-        """Give half up of what was not looked at for longest, and so on until there is some room;
-        if that is not enough, all of it."""
+        """Drop half of the samples of each object, least recently viewed first, until there is
+        room; if that is not enough, drop whole objects."""
         wanted = self._bytes_max * (1 - ROOM_MADE)
         for history in list(self._histories.values()):
             before = history.bytes
@@ -208,7 +208,7 @@ class Rates:
         }
 
     async def run(self) -> NoReturn:
-        """Take samples, for ever."""
+        """Take samples for ever."""
         took_s = 0.0
         while True:
             await trio.sleep(max(FINE_S, REST * took_s))
@@ -217,7 +217,7 @@ class Rates:
             took_s = self._clock() - began
 
     async def sample(self) -> None:
-        """Take one of all that is looked at, and of what is sampled always."""
+        """Sample all objects that somebody looks at, and the permanent ones."""
         for key, read_now in self._always.items():
             history = self._histories.get(key)
             if history is not None and self._clock() < history.rests_until_s:
@@ -244,4 +244,4 @@ class Rates:
 
 
 def _nothing() -> None:
-    """What is sampled always is read by somebody else."""
+    """Permanent samples are read by their own functions."""

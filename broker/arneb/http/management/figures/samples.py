@@ -1,7 +1,7 @@
-"""Samples: the counters of one object, as they were at some instants.
+"""Samples: the counters of one object over time.
 
-The rule: one that is like the one before is none, it is only noted for how long that has held; so
-what does not change takes one, however long it is looked at.
+The rule: a sample equal to the previous one is not stored; it only extends the time for which that
+holds. So an object that does not change takes one sample, however long it is watched.
 """
 
 from array import array
@@ -18,25 +18,26 @@ COARSE_SAMPLES: Final = 120
 
 STEPS: Final = ((FINE_S, FINE_SAMPLES), (COARSE_S, COARSE_SAMPLES))
 OF_A_DAY: Final = ((60.0, 60), (600.0, 48), (1800.0, 48))
-"""Seconds apart, and how many: an hour, eight hours and a day. Of what there is one of."""
+"""Seconds apart, and how many: an hour, eight hours and a day. For objects of which there is only
+one."""
 
 OBJECT_BYTES: Final = 800
-"""What an object takes that anything is kept of, until it changes, besides its numbers."""
+"""The memory of an object that has not changed yet, besides its numbers."""
 TIER_BYTES: Final = 250
-"""What samples of one distance take besides themselves."""
+"""The memory of a tier besides its samples."""
 SAMPLE_BYTES: Final = 180
-"""What one takes besides its numbers."""
+"""The memory of a sample besides its numbers."""
 NUMBER_BYTES: Final = 8
 SAMPLES_KEPT: Final = 2
-"""Of each object that anything is kept of: a rate needs so many."""
+"""Never dropped from a tier: a rate needs two."""
 Counters = Mapping[str, int]
 Read = Callable[[], Counters | None]
-"""The counters of something now; None: it is gone."""
+"""Reads an object's counters; None if it is gone."""
 
 
 @dataclass(slots=True)
 class Sample:
-    """Counters, and from when to when they were so."""
+    """Counters, and from when until when they had these values."""
 
     at_s: float
     until_s: float
@@ -45,7 +46,7 @@ class Sample:
 
 @dataclass(slots=True)
 class _Tier:
-    """Samples so far apart, oldest first."""
+    """Samples at least ``step_s`` apart, oldest first."""
 
     step_s: float
     most: int
@@ -53,7 +54,7 @@ class _Tier:
     due_s: float
 
     def take(self, now: float, counters: "array[int]") -> int:
-        """A sample, unless there is one of this time: how many more there are."""
+        """Store a sample if one is due and differs. Return by how many the tier has grown."""
         last = self.samples[-1]
         if last.counters == counters:
             last.until_s = now
@@ -74,7 +75,7 @@ Steps = tuple[tuple[float, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What somebody made of an object, and of what besides its counters."""
+    """A result made from an object, and what it was made from besides the counters."""
 
     seen: tuple[Any, ...]
     made: Any
@@ -82,9 +83,9 @@ class Kept:
 
 
 class History:
-    """The samples of one object. Until it changes they are one: what it is, and since when.
+    """The samples of one object. Until the object changes, that is a single one.
 
-    Invariant: ``bytes`` is what all of it takes.
+    Invariant: ``bytes`` is the size of all of it.
     """
 
     __slots__ = (
@@ -99,7 +100,7 @@ class History:
         self.names = names
         self.looked_at_s = now
         self.rests_until_s = 0.0
-        """Nobody looks at it: no sample is taken before."""
+        """While nobody looks, no sample is taken before this."""
         self.changed_at_s: float | None = None
         """When its counters were last seen to have changed."""
         self.kept: Kept | None = None
@@ -123,7 +124,7 @@ class History:
         return sorted(everything, key=lambda each: each.at_s)
 
     def take(self, now: float, counters: Counters) -> None:
-        """A sample."""
+        """Take a sample."""
         numbers = tuple(counters.values())
         if numbers == self._last and self._is_settled:
             self._until_s = now
@@ -153,7 +154,7 @@ class History:
         self._last, self._numbers = numbers, array("q", numbers)
 
     def before(self, now: float) -> "tuple[float, array[int]] | None":
-        """The newest counters that are a second old, or older, and when they were so."""
+        """Return the newest counters that are at least a second old, and their time."""
         if self._rests(now):
             return min(self._until_s, now - FINE_S), self._numbers
         if not self.tiers:
@@ -164,25 +165,25 @@ class History:
         return None
 
     def _rests(self, now: float) -> bool:
-        """Its counters have been what they are for longer than rates are looked for."""
+        """Return whether the counters have been the same for the whole span of a rate."""
         since_s = self.tiers[0].samples[-1].at_s if self.tiers else self._since_s
         return self._is_settled and since_s <= now - FINE_S
 
     def unchanged(self, now: float, numbers: tuple[int, ...]) -> Kept | None:
-        """What was kept, if these are still its counters, and all rates are 0."""
+        """Return what was kept, if these are still the counters and all rates are 0."""
         return self.kept if self.rests_with(now, numbers) else None
 
     def rests_with(self, now: float, numbers: tuple[int, ...]) -> bool:
-        """These are its counters, and all rates are 0."""
+        """Return whether these are the counters and all rates are 0."""
         return numbers == self._last and self._rests(now)
 
     def keep(self, kept: Kept | None) -> None:
-        """Keep what somebody made of its counters, for as long as they are what they are."""
+        """Keep a result made from the counters until they change."""
         self.bytes += (0 if kept is None else kept.bytes) - (self.kept.bytes if self.kept else 0)
         self.kept = kept
 
     def drop_oldest(self) -> None:
-        """Give half of the samples up, the older ones, and what was kept."""
+        """Drop the older half of the samples, and the kept result."""
         self.keep(None)
         for tier in self.tiers:
             gone = (len(tier.samples) - SAMPLES_KEPT + 1) // 2

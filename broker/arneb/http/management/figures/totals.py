@@ -1,8 +1,8 @@
-"""Totals: what all queues of a vhost hold together, and what has gone through it.
+"""Totals: the messages in all queues of a vhost, and its traffic.
 
-The rule: what has gone through is counted, and read. How much there is now is added up when it is
-asked for, in turns; where that takes long the sum is kept for some times as long, so that whoever
-polls cannot keep the broker busy with adding up.
+The rule: traffic is read from counters. The messages in all queues are added up on request, in
+turns; a slow sum is kept for a multiple of the time it took, so that polling clients cannot keep
+the broker busy.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from arneb_amqp.topology.topology import Vhost
 
 QUEUES_PER_TURN: Final = 200
 SPARING_S: Final = 2.0
-"""Totals are figures that people see move."""
+"""People watch totals change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class _Kept:
 
 
 class Totals:
-    """The totals by vhost."""
+    """Totals by vhost."""
 
     def __init__(self, pause: Pause = trio.lowlevel.checkpoint) -> None:
         self._pause = pause
@@ -37,7 +37,7 @@ class Totals:
         return f"<Totals, {len(self._kept)} kept>"
 
     async def of(self, vhost: Vhost) -> Mapping[str, int]:
-        """Of one vhost."""
+        """Return the totals of a vhost."""
         return {**await self._lengths(vhost), **of_vhost(vhost.router.traffic)}
 
     async def _lengths(self, vhost: Vhost) -> Mapping[str, int]:

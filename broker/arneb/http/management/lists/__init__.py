@@ -1,8 +1,8 @@
-"""Lists: very many objects, sorted, filtered and cut into pages.
+"""Lists: very many objects, sorted, filtered and split into pages.
 
-The rule: nothing is done for more than a few hundred objects between two turns of others, and a
-document is made only of what is shown.
+The rule: a turn handles a bounded number of objects, and documents are made only for objects that
+are shown.
 
-Read in this order: ``ordering`` (the first by some figure), ``lists`` (a request for a page),
-``queues_by_name``, ``rows`` (queues and topics in one list), ``ages`` (of their oldest messages).
+Read in this order: ``ordering`` (the first objects by some figure), ``lists`` (a request for a
+page), ``queues_by_name``, ``rows`` (queues and topics in one list), ``ages`` (of oldest messages).
 """

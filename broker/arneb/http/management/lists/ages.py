@@ -1,9 +1,9 @@
-"""Ages: how old the oldest message is that somebody still has to acknowledge.
+"""Ages: the age of the oldest unacknowledged message.
 
-The rule: it is read where it lies, and read again only when another one is the oldest. Of very many
-queues only those are read that could be among the oldest: a message is no older than the ledger it
-is in. One that was moved there keeps its time and may be; it counts as old as its ledger until it
-was read once, as all are that stood on a page.
+The rule: the time is read from the message itself, and again only when another one is the oldest.
+Of very many queues only those are read that could be among the oldest, by the age of the message's
+ledger. A message that was moved there keeps its time and may be older; it counts as old as its
+ledger until it has been read once, as all messages on a page have been.
 """
 
 from collections import OrderedDict
@@ -18,18 +18,18 @@ from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
 
 KNOWN_MAX: Final = 60_000
-"""Oldest messages that are remembered, 200 bytes each: of as many queues as the page is made
-for."""
+"""Oldest messages remembered, 200 bytes each: one for each queue, up to the number that the page is
+made for."""
 
 READS_MAX: Final = 2000
-"""For one order: some tenths of a second. Beyond it the ledgers' ages stand for the messages', and
-who asks again a second later goes on from there."""
+"""Messages read for one order: some tenths of a second. Beyond it the ledgers' ages stand for the
+messages'; the next request, a second later, reads on from there."""
 
 LOOKED_AT_PER_TURN: Final = 500
 
 
 class Aged(Protocol):
-    """What is put in order: a log, and whose oldest message counts."""
+    """An object to sort: a log, and the subscription whose oldest message counts."""
 
     @property
     def topic(self) -> Topic: ...
@@ -42,7 +42,7 @@ Row = TypeVar("Row", bound=Aged)
 
 
 class Ages:
-    """When the oldest messages were published, of what is looked at."""
+    """Publish times of the oldest messages that were looked at."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[str, int, str], tuple[Position, int]] = OrderedDict()
@@ -51,16 +51,16 @@ class Ages:
         return f"<Ages of {len(self._known)} subscriptions>"
 
     async def of(self, topic: Topic, subscription: Subscription) -> int | None:
-        """When the oldest unacknowledged message of a subscription was published, in ms; None:
-        there is none, or it cannot be read."""
+        """Return when the oldest unacknowledged message of a subscription was published, in ms;
+        None if there is none, or it cannot be read."""
         waiting = subscription.unacknowledged(1)
         return await self._read(topic, subscription, waiting[0]) if waiting else None
 
     async def oldest_first(
         self, rows: Sequence[Row], end: int, pause: Callable[[], Awaitable[None]], *, reverse: bool
     ) -> list[Row]:
-        """The first ``end`` of ``rows``, the one with the oldest message first; what holds none
-        comes last. ``reverse``: all the other way round."""
+        """Return the first ``end`` of ``rows`` by oldest message, rows without messages last; with
+        ``reverse``, in reverse order."""
         sign = -1 if reverse else 1
         heap: list[tuple[float, int, bool, Row]] = []
         empty: list[Row] = []
@@ -84,14 +84,15 @@ class Ages:
             reads += 1
             main = row.main
             exact_ms = None if main is None else await self.of(row.topic, main)
-            # What cannot be read stays where its ledger is.
+            # A message that cannot be read keeps its ledger's age.
             ms = ms if exact_ms is None else sign * exact_ms
             heapreplace(heap, (ms, number, True, row))
         return found if reverse else [*found, *empty][:end]
 
     def _bound(self, row: Aged, *, newest: bool) -> tuple[float, bool] | None:
-        """When its oldest message was published, if that is known, or else between which times;
-        None: it holds none."""
+        """Return when the row's oldest message was published and True, if known; else a bound from
+        its ledger (the latest time if ``newest``, else the earliest) and False. None: there is
+        none."""
         main = row.main
         waiting = () if main is None or not sum(main.lengths) else main.unacknowledged(1)
         if main is None or not waiting:

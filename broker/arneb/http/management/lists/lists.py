@@ -1,7 +1,7 @@
-"""Lists: sorted, filtered, cut into pages and columns, as RabbitMQ does.
+"""Lists: sorted, filtered, and cut to a page and columns, as in RabbitMQ.
 
-The rule: what is cheap is done for all, and a document is made of those only that are shown; and
-nothing is done for more than a few hundred between two turns of others.
+The rule: cheap work is done for all items, documents are made only for those that are shown, and a
+turn handles a bounded number of items.
 """
 
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
@@ -29,15 +29,15 @@ PAGE_SIZE_MAX: Final = 500
 SAMPLES_MAX: Final = 500
 
 PATTERNS_PER_TURN: Final = 100
-"""Names that a pattern is searched in at once: by RE2 in no time, and by what backtracks, which is
-given up after half a millisecond, in not too much of it."""
+"""Names matched in one turn. RE2 takes next to no time; a backtracking match is given up after half
+a millisecond."""
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Which of a list are shown."""
+    """The part of a list that is shown."""
 
     number: int
     size: int = PAGE_SIZE
@@ -47,7 +47,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a query asks of a list."""
+    """The list options in a query."""
 
     columns: tuple[tuple[str, ...], ...] = ()
     sort: str = ""
@@ -56,7 +56,7 @@ class Listing:
 
 
 Special = Callable[[Sequence[Any], int, bool], Awaitable[list[Any]]]
-"""The first so many of some things, or of all the other way round."""
+"""Returns the first items, as many as the number; reversed if the flag is set."""
 
 
 def _by_document(_: str) -> Figure | None:
@@ -65,29 +65,28 @@ def _by_document(_: str) -> Figure | None:
 
 @dataclass(frozen=True, slots=True)
 class Source(Generic[Item]):
-    """Things that are listed."""
+    """The items of a list, and how to sort and show them."""
 
     items: Sequence[Item]
     document: Callable[[Item], Document | Written | None]
-    """None: it has gone meanwhile."""
+    """None if the item has gone meanwhile."""
     order: Callable[[Item], tuple[str, ...]]
-    """By what they stand in order unless something else is asked for; the last part is the name
-    that is searched."""
+    """The default sort key; its last part is the name that is searched."""
     figure: Callable[[str], Figure | None] = _by_document
-    """How to read a field without a document, if it can be."""
+    """How to read a field without a document, if that is possible."""
     special: Mapping[str, Special] = field(default_factory=dict)
-    """Orders by what no figure says, by their names."""
+    """By name, sort orders that no figure gives."""
     in_order: bool = False
-    """They are in that order already."""
+    """The items are in the default order already."""
     orders: Orders | None = None
-    """Where the order of very many is kept for a while, under ``of``, which says what they are;
-    ``stamp`` changes with what there is."""
+    """Keeps the order of very many items for a while, under ``of``, which identifies the list;
+    ``stamp`` changes when items come or go."""
     of: Hashable = None
     stamp: Hashable = None
 
 
 def listing_of(query: Mapping[str, str], *, paged: bool = True) -> Listing:
-    """Raises 400."""
+    """Return the list options in a query. Raises 400."""
     columns = tuple(tuple(each.split(".")) for each in query.get("columns", "").split(",") if each)
     reverse = query.get("sort_reverse", "false")
     if reverse not in ("true", "false"):
@@ -113,8 +112,8 @@ def _whole(text: str) -> int | None:
 
 
 def range_of(query: Mapping[str, str], kind: str) -> Range | None:
-    """The range of samples that a query asks for; ``kind`` is ``lengths``, ``msg_rates``, …
-    Raises 400."""
+    """Return the range of samples in a query; ``kind`` is ``lengths``, ``msg_rates``, … Raises
+    400."""
     age, step = query.get(f"{kind}_age"), query.get(f"{kind}_incr")
     if age is None and step is None:
         return None
@@ -126,8 +125,8 @@ def range_of(query: Mapping[str, str], kind: str) -> Range | None:
 
 
 def ranges_of(query: Mapping[str, str], kinds: Mapping[str, Iterable[str]]) -> Mapping[str, Range]:
-    """The ranges that a query asks for, by counter; ``kinds`` has the counters that each kind of
-    range is of. Raises 400."""
+    """Return the ranges in a query, by counter; ``kinds`` has the counters of each kind of range.
+    Raises 400."""
     found: dict[str, Range] = {}
     for kind, names in kinds.items():
         if (wanted := range_of(query, kind)) is not None:
@@ -136,7 +135,7 @@ def ranges_of(query: Mapping[str, str], kinds: Mapping[str, Iterable[str]]) -> M
 
 
 async def listed(source: Source[Item], listing: Listing, pause: Pause) -> Any:
-    """The answer: a list, or an object if a page was asked for. Raises 400."""
+    """Return the answer: a list, or an object if a page was requested. Raises 400."""
     items, total = source.items, len(source.items)
     page = listing.page
     if _is_long(source, listing):
@@ -151,7 +150,7 @@ async def listed(source: Source[Item], listing: Listing, pause: Pause) -> Any:
     documents: list[Document | Written] = []
     for item in ordered[start:end]:
         found = source.document(item)
-        if isinstance(found, dict):  # which it is if there are columns
+        if isinstance(found, dict):  # always, if there are columns
             found = narrowed(found, listing.columns)
         if found is not None:
             documents.append(found)
@@ -171,7 +170,8 @@ async def listed(source: Source[Item], listing: Listing, pause: Pause) -> Any:
 
 
 def judge_page(page: Page, count: int) -> int:
-    """Where it begins, of so many items. Raises 400 for one that begins behind them."""
+    """Return the index at which a page of ``count`` items begins. Raises 400 if that is beyond
+    them."""
     start = (page.number - 1) * page.size
     if start > count:
         reason = f"Page out of range, page: {page.number} page size: {page.size}, len: {count}"
@@ -198,7 +198,7 @@ async def _named(
 
 
 def _is_long(source: Source[Item], listing: Listing) -> bool:
-    """Many are shown, or very many looked at."""
+    """Return whether many items are shown, or very many are looked at."""
     total, page = len(source.items), listing.page
     if (total if page is None else min(page.size, total)) > LONG_ITEMS:
         return True
@@ -209,7 +209,7 @@ def _is_long(source: Source[Item], listing: Listing) -> bool:
 async def _ordered(
     source: Source[Item], items: Sequence[Item], listing: Listing, pause: Pause, end: int
 ) -> Sequence[Item]:
-    """The first ``end`` of them, and perhaps more."""
+    """Return the first ``end`` items, and perhaps more."""
     sort, reverse = listing.sort, listing.reverse
     if source.in_order and not sort:
         return items[::-1] if reverse else items
@@ -240,7 +240,7 @@ def _figure(source: Source[Item], sort: str, read: Figure | None) -> Figure:
 
 
 def descend(document: Any, path: Sequence[str]) -> Any:
-    """What stands there in a document; None if nothing does."""
+    """Return the value at a path in a document, or None."""
     for name in path:
         if not isinstance(document, dict):
             return None
@@ -249,7 +249,7 @@ def descend(document: Any, path: Sequence[str]) -> Any:
 
 
 def narrowed(document: Document, columns: Sequence[tuple[str, ...]]) -> Document:
-    """The columns that were asked for; without any, all."""
+    """Return the requested columns; all if none are requested."""
     if not columns:
         return document
     found: Document = {}

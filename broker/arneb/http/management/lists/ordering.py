@@ -1,7 +1,7 @@
-"""Ordering: the first of very many by some figure, found in turns.
+"""Ordering: finds the first of very many items by some figure, in turns.
 
-The rule: the figures of all are read once, and nothing is sorted but their numbers in the list, by
-pieces; of each piece only those stay that could be among the first.
+The rule: each item's figure is read once, and only indexes are sorted, piece by piece; of each
+piece only those are kept that could be among the first.
 """
 
 from collections import OrderedDict
@@ -14,27 +14,27 @@ import trio
 from arneb.http.management.figures.freshness import Pause, Work, fresh_for_s
 
 FIGURES_PER_TURN: Final = 1000
-"""Figures that are looked up, or names that are compared, in one to three milliseconds."""
+"""Figures read, or names compared, in one to three milliseconds."""
 DOCUMENTS_PER_TURN: Final = 50
-"""Documents that are made in as long."""
+"""Documents made in as long."""
 MERGED_PER_TURN: Final = 20_000
-"""Of what is sorted already, merged in as long."""
+"""Sorted items merged in as long."""
 
 ORDERS_MAX: Final = 16
-"""Orders that are kept."""
+"""Orders kept at the same time."""
 
 Item = TypeVar("Item")
 Figure = Callable[[Any], Any]
-"""What a list is sorted by, of one of its things."""
+"""Returns an item's sort key."""
 
 
 SPARE: Final = 200
-"""Of an order that is kept so many more are known: some may go before it is found out again."""
+"""Items that a kept order has beyond those shown: some may go before it is computed again."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """The first of ``items``, which are very many, in order."""
+    """The first of very many ``items``, in order."""
 
     first: Sequence[Any]
     items: Sequence[Any]
@@ -43,11 +43,11 @@ class _Order:
 
 
 class Orders:
-    """Orders that took long to find out, kept for some times as long: a page is asked for again and
-    again, and whose figures stand on it may be older than the figures themselves.
+    """Orders that were slow to compute, kept for a multiple of that time: a page is requested again
+    and again, and the choice of its items may be older than their figures.
 
-    What has gone meanwhile is left out and what has come is put in: where there are very many, some
-    come and go all the time, and the order of the others is not found out anew for them."""
+    Items that have gone meanwhile are left out and new ones are sorted in: of very many, some come
+    and go all the time, and that must not compute the whole order anew."""
 
     def __init__(self, clock: Callable[[], float] = trio.current_time) -> None:
         self._clock = clock
@@ -65,13 +65,13 @@ class Orders:
         find: Callable[[Sequence[Item], Pause], Awaitable[list[Item]]],
         pause: Pause,
     ) -> Sequence[Item]:
-        """The first ``end`` of ``items`` and perhaps more: what ``find`` answers of them, or
-        answered not long ago for the same key. ``stamp`` changes with what there is."""
+        """Return the first ``end`` of ``items``, perhaps more: what ``find`` returns, or returned
+        recently for the same key. ``stamp`` changes when items come or go."""
         began = self._clock()
         kept = self._kept.get(key)
         if kept is not None and began < kept.until_s:
             if kept.stamp == stamp:
-                # Who they are may be a little old. In what order they stand is not.
+                # The choice of items may be a little old; their order is not.
                 is_short = len(kept.first) <= FIGURES_PER_TURN
                 return await find(kept.first, pause) if is_short else kept.first
             few = await _possible(kept, items, pause)
@@ -90,7 +90,7 @@ class Orders:
 
 
 async def _possible(kept: _Order, items: Sequence[Item], pause: Pause) -> list[Item]:
-    """Those of ``items`` that may be the first: that were, or that have come since."""
+    """Return the ``items`` that may be among the first: those that were, and new ones."""
     known: set[Any] = set()
     for begin in range(0, len(kept.items), MERGED_PER_TURN):
         known.update(kept.items[begin : begin + MERGED_PER_TURN])
@@ -104,8 +104,8 @@ async def _possible(kept: _Order, items: Sequence[Item], pause: Pause) -> list[I
 
 
 def _sure(kept: _Order, first: list[Item]) -> list[Item]:
-    """As many as are known to be the first: behind the last of those that were, there may be others
-    that nobody has looked at."""
+    """Return those of ``first`` that are surely the first: beyond the last of the former ones,
+    items may belong that nobody has looked at."""
     if len(kept.first) == len(kept.items):
         return first
     were = set(kept.first)
@@ -123,8 +123,8 @@ async def in_order(
     reverse: bool = False,
     at_once: int = FIGURES_PER_TURN,
 ) -> list[Item]:
-    """The first ``end`` of ``items`` by ``figure``, those with the same one in the order in which
-    they are; ``reverse``: all the other way round. ``at_once``: how many figures take one turn."""
+    """Return the first ``end`` of ``items`` by ``figure``, equal ones in their present order; with
+    ``reverse``, all in reverse. One turn reads ``at_once`` figures."""
     if reverse:
         items = items[::-1]
     end = len(items) if end is None else end
@@ -147,7 +147,7 @@ async def in_order(
 async def _merged_by_two(
     pieces: list[list[int]], key: Callable[[int], Any], pause: Pause, end: int, *, reverse: bool
 ) -> list[list[int]]:
-    """Half as many, each sorted. Python's sort finds what is sorted already."""
+    """Merge pieces in pairs. Python's sort detects sorted runs."""
     merged: list[list[int]] = []
     handled = 0
     for left in range(0, len(pieces), 2):
@@ -163,7 +163,7 @@ async def _merged_by_two(
 
 
 async def _comparable(figures: list[Any], pause: Pause) -> list[Any]:
-    """The same, if they can be compared as they are."""
+    """Return the figures themselves if they can be compared, else keys for them."""
     kinds = set(map(type, figures))
     if kinds <= {int, float} or (len(kinds) == 1 and kinds <= {str, bool, tuple}):
         return figures
@@ -175,8 +175,8 @@ async def _comparable(figures: list[Any], pause: Pause) -> list[Any]:
 
 
 def comparable(value: Any) -> tuple[int, Any]:
-    """Erlang's order of values: numbers come before everything else, and what is not there counts
-    as 0."""
+    """Return a sort key in Erlang's order: numbers come before everything else, and a missing value
+    counts as 0."""
     if value is None:
         return (0, 0)
     if isinstance(value, bool):

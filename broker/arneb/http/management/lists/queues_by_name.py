@@ -1,7 +1,7 @@
-"""The queues of each vhost in the order of their names, for lists.
+"""The queues of each vhost, sorted by name, for lists.
 
-The rule: found out anew only when some have come or gone, and then those that stayed are not sorted
-again. What is answered is of one instant.
+The rule: the order is computed anew only when queues have come or gone, and then those that stayed
+are not sorted again. An answer shows one point in time.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -22,12 +22,12 @@ NAME: Final = attrgetter("name")
 @dataclass(frozen=True, slots=True)
 class _Sorted:
     changes: int
-    """How many there had been when this was found out."""
+    """:attr:`Queues.changes` when this was computed."""
     queues: Sequence[Queue]
 
 
 class QueuesByName:
-    """The orders by vhost."""
+    """Sorted queues by vhost."""
 
     def __init__(self, pause: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint) -> None:
         self._pause = pause
@@ -37,7 +37,7 @@ class QueuesByName:
         return f"<QueuesByName of {len(self._kept)} vhosts>"
 
     async def of(self, queues: Queues) -> Sequence[Queue]:
-        """Those of one vhost; not to be changed."""
+        """Return the queues of one vhost; the list must not be changed."""
         kept = self._kept.get(queues)
         if kept is not None and kept.changes == queues.changes:
             return kept.queues

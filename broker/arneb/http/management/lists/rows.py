@@ -1,9 +1,8 @@
-"""Rows: queues and topics in one list, each as both protocols see it.
+"""Rows: queues and topics in one list.
 
-The rule: a row is one log. A queue of AMQP's and a topic that only Pulsar's clients know stand
-side by side; what the broker keeps for itself is none. Which there are is found out anew, in turns,
-when some have come or gone, and not more often than that is worth; those that stayed stay the same
-objects.
+The rule: a row is one log: an AMQP queue or a topic that only Pulsar clients know, but none of the
+broker's internal ones. The rows are collected anew, in turns, when logs have come or gone, and at a
+limited rate; rows of the same logs stay the same objects.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,31 +21,31 @@ from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
 
 TOPIC: Final = "topic"
-"""The type of what is no queue."""
+"""The type of a topic that is no queue."""
 
 NO_VHOST: Final = ""
-"""Of a topic in a namespace that is no vhost's."""
+"""The vhost of a topic whose namespace is no vhost's."""
 
 CLIENTS_SCHEMES: Final = (SCHEME, "non-persistent://")
-"""Of the topics that clients know. The broker keeps some of its own under other ones: what a
-delaying exchange holds back, batches that are not committed, open transactions."""
+"""Schemes of clients' topics. Internal topics have others: those of delayed exchanges, uncommitted
+batches and open transactions."""
 
 ROWS_PER_TURN: Final = 2000
 
 SPARING_S: Final = 0.5
-"""Who has made a queue looks whether it is there."""
+"""Users look for a queue right after they create it."""
 
 
 class Row:
-    """One log in the list."""
+    """One log in the list, as both protocols see it."""
 
     __slots__ = ("name", "queue", "topic", "vhost")
 
     def __init__(self, name: str, vhost: str, topic: Topic, queue: Queue | None = None) -> None:
         self.name = name
-        """In its vhost; of what is in none, with the namespace."""
+        """Its name in the vhost; without a vhost, with the namespace."""
         self.vhost = vhost
-        """Empty: it is in a namespace that is no vhost's."""
+        """Empty if the namespace is no vhost's."""
         self.topic = topic
         self.queue = queue
 
@@ -55,17 +54,17 @@ class Row:
 
     @property
     def key(self) -> tuple[str, int, str]:
-        """Under what its rates are kept."""
+        """The key of its rates."""
         return "row", self.topic.id, self.topic.name
 
     @property
     def type(self) -> str:
-        """A kind of queue, or that it is a topic."""
+        """The queue type, or :data:`TOPIC`."""
         return TOPIC if self.queue is None else self.queue.options.type.value
 
     @property
     def main(self) -> Subscription | None:
-        """AMQP's subscription, or else the one that has most before it."""
+        """AMQP's subscription, or else the one with the most messages left."""
         found = self.topic.subscriptions
         if SUBSCRIPTION in found:
             return found[SUBSCRIPTION]
@@ -73,7 +72,7 @@ class Row:
 
     @property
     def lengths(self) -> tuple[int, int]:
-        """Messages ready and at consumers; where nobody subscribes, what the log holds."""
+        """Ready and unacknowledged messages; without a subscription, all messages in the log."""
         if self.queue is not None:
             return self.queue.lengths
         main = self.main
@@ -81,13 +80,13 @@ class Row:
 
     @property
     def bytes(self) -> int:
-        """Of what waits."""
+        """The size of the backlog; without a subscription, of the log."""
         main = self.main
         return self.topic.stored_bytes if main is None else main.backlog_bytes
 
     @property
     def consumers(self) -> int:
-        """Of all subscriptions, but for those that only serve ``basic.get``."""
+        """Consumers of all subscriptions, except those that only serve ``basic.get``."""
         there = sum([len(each.consumers) for each in self.topic.subscriptions.values()])
         return there if self.queue is None else there - len(self.queue.unseen)
 
@@ -135,16 +134,16 @@ class AllRows:
 
     @property
     def stamp(self) -> tuple[int, ...]:
-        """Changes with what there is."""
+        """Changes when logs come or go."""
         return self._stamp
 
     def all(self) -> Iterator[Row]:
-        """Those that were found last."""
+        """Yield the rows that were collected last."""
         for rows in list(self._rows.values()):
             yield from rows
 
     async def of(self, core: Core, topology: Topology) -> Mapping[str, Sequence[Row]]:
-        """By vhost; under :data:`NO_VHOST` topics of namespaces that are nobody's."""
+        """Return the rows by vhost; topics of other namespaces are under :data:`NO_VHOST`."""
         if self._watched is None:
             self._watched = core
             core.watch_topics(self._topic_changed)
@@ -195,7 +194,7 @@ class AllRows:
         return found
 
     def _of_topic(self, topic: Topic, namespaces: Mapping[str, str]) -> Row:
-        """The row of a topic that is no queue; ``namespaces`` has the vhosts."""
+        """Return the row of a topic that is no queue; ``namespaces`` maps namespaces to vhosts."""
         space, _, local = topic.name.removeprefix(SCHEME).rpartition("/")
         vhost = namespaces.get(space, NO_VHOST)
         before = self._by_topic.get(topic.name)
