@@ -1,5 +1,5 @@
-"""What may be set while the broker runs, over HTTP: parameters, policies, limits, shovels.
+"""Run-time settings over HTTP: parameters, policies, limits and shovels.
 
-The rule: policies of operators and limits of vhosts are parameters too, as in RabbitMQ, and each is
-kept in one place.
+The rule: operator policies and vhost limits are parameters too, as in RabbitMQ, and each is kept in
+one place.
 """

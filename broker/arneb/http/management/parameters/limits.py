@@ -1,7 +1,6 @@
-"""Limits over HTTP, of vhosts and of users.
+"""Limits of vhosts and of users over HTTP.
 
-The rule: each is put and deleted by its name, and the others stay. What is said of both kinds is
-said once.
+The rule: each is put and deleted by name, and the others stay. Both kinds share one implementation.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -24,23 +23,23 @@ Owner = TypeVar("Owner", Vhost, User)
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[Owner]):
-    """Whose limits they are."""
+    """A kind of limits: of vhosts or of users."""
 
     word: str
-    """What the answers call it."""
+    """The owner's key in answers."""
     listed: Callable[[Site, Call], Awaitable[Iterable[Owner]]]
-    """Those whom the caller may see."""
+    """The owners that the caller may see."""
     for_change: Callable[[Site, Call], str]
-    """The name of the one that gets a limit."""
+    """Returns the name of the owner to set a limit of."""
     check: Callable[[Site, str, str, int], None]
-    """Raises 400: there is no such owner, or it has no such limit."""
+    """Raises 400 if there is no such owner or no such limit."""
     found: Callable[[Site, Call], Owner]
-    """The one that loses a limit."""
+    """Returns the owner to delete a limit of."""
     of: Callable[[Edit, str], Owner]
     have: Callable[[Edit, str, Limits], None]
 
     def lister(self) -> Handler:
-        """Those that have limits."""
+        """Return the handler that lists owners with limits."""
 
         async def handle(site: Site, call: Call) -> Reply:
             return Reply(
@@ -54,7 +53,7 @@ class Kind(Generic[Owner]):
         return handle
 
     def setter(self) -> Handler:
-        """One limit comes, or is another."""
+        """Return the handler that sets one limit."""
 
         async def handle(site: Site, call: Call) -> Reply:
             owner = self.for_change(site, call)
@@ -67,7 +66,7 @@ class Kind(Generic[Owner]):
         return handle
 
     def clearer(self) -> Handler:
-        """One limit goes; one that is not there has gone."""
+        """Return the handler that deletes one limit, if it is set."""
 
         async def handle(site: Site, call: Call) -> Reply:
             owner, name = self.found(site, call), call.params["name"]

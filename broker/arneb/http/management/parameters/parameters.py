@@ -1,7 +1,7 @@
-"""Parameters over HTTP, of vhosts and of the node.
+"""Parameters of vhosts and of the node over HTTP.
 
-The rule: limits of vhosts and operator policies are parameters as well, as in RabbitMQ, and each is
-kept in one place only.
+The rule: vhost limits and operator policies are parameters too, as in RabbitMQ, and each is kept in
+one place.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ from arneb_core.access.records import GlobalParameter, OperatorPolicy, Parameter
 from arneb_core.access.tables import Tables
 
 KEPT: Final = ("federation-upstream", "federation-upstream-set")
-"""Components whose parameters are kept as they are."""
+"""Components whose parameters are stored as given."""
 
 VHOST_LIMITS: Final = "vhost-limits"
 LIMITS: Final = "limits"
@@ -40,7 +40,7 @@ OPERATOR_POLICY: Final = "operator_policy"
 
 
 def all_parameters(tables: Tables) -> Iterator[Parameter]:
-    """Every parameter, wherever it is kept."""
+    """Yield every parameter, wherever it is kept."""
     yield from tables.rows(Parameter)
     for vhost in tables.rows(Vhost):
         if vhost.limits and not vhost.leaving:
@@ -52,7 +52,7 @@ def all_parameters(tables: Tables) -> Iterator[Parameter]:
 
 
 def parameter_document(row: Parameter) -> Document:
-    """One parameter."""
+    """Return one parameter's document, without passwords."""
     return {
         "vhost": row.vhost,
         "component": row.component,
@@ -62,12 +62,12 @@ def parameter_document(row: Parameter) -> Document:
 
 
 def exported_parameter(row: Parameter) -> Document:
-    """One parameter as it is taken in again, passwords and all."""
+    """Return one parameter as an import needs it, with passwords."""
     return {**parameter_document(row), "value": row.value}
 
 
 def put_parameter(edit: Edit, vhost: str, component: str, name: str, value: Any) -> None:
-    """Have a parameter where its component keeps it. Raises 400."""
+    """Store a parameter where its component keeps it. Raises 400."""
     if component == VHOST_LIMITS:
         edit.set_vhost_limits(vhost, limits_in(value))
     elif component == OPERATOR_POLICY:
@@ -82,7 +82,7 @@ def put_parameter(edit: Edit, vhost: str, component: str, name: str, value: Any)
 
 
 def limits_in(value: Any) -> dict[str, int]:
-    """Limits by name. Raises 400."""
+    """Return the vhost limits in a value, by name. Raises 400."""
     limits = _object(value)
     for name, each in limits.items():
         if name not in VHOST_LIMIT_NAMES:
@@ -151,7 +151,7 @@ async def _delete(site: Site, call: Call) -> Reply:
 
 
 def all_global_parameters(site: Site) -> dict[str, Any]:
-    """Those of the node by name; the cluster's name is always there."""
+    """Return the node's parameters by name; the cluster's name is always among them."""
     rows = site.catalogue.tables.rows(GlobalParameter)
     return {CLUSTER_NAME: site.cluster_name} | {each.name: each.value for each in rows}
 

@@ -1,7 +1,7 @@
-"""Policies over HTTP, those of users and those of operators.
+"""Policies of users and of operators over HTTP.
 
-The rule: what is stored was checked; what it means for queues is not decided here. A change holds
-for all of them when it is answered.
+The rule: only checked policies are stored; their effect on queues is not decided here. A change
+applies to all queues before its reply.
 """
 
 from typing import Final
@@ -25,7 +25,7 @@ from arneb_core.access.records import OperatorPolicy, Policy
 
 
 def policy_document(policy: Policy) -> Document:
-    """One policy."""
+    """Return one policy's document."""
     return {
         "vhost": policy.vhost,
         "name": policy.name,
@@ -37,7 +37,7 @@ def policy_document(policy: Policy) -> Document:
 
 
 def policy_in(kind: type[Policy], vhost: str, name: str, body: Body) -> Policy:
-    """What a body says of a policy. Raises 400."""
+    """Return the policy in a body. Raises 400."""
     body.expect("pattern", "definition")
     priority, definition = body.given.get("priority", 0), body.given["definition"]
     if isinstance(priority, str) and priority.lstrip("-").isdecimal() and len(priority) < 20:
@@ -49,7 +49,7 @@ def policy_in(kind: type[Policy], vhost: str, name: str, body: Body) -> Policy:
 
 
 def expect_json(call: Call) -> None:
-    """Raise 415 for a body that does not say it is JSON."""
+    """Raise 415 for a body with another content type than JSON."""
     kind = call.headers.get("content-type", "application/json").partition(";")[0].strip()
     if kind.lower() != "application/json":
         raise Refused(415, "unsupported_media_type", "expected application/json")

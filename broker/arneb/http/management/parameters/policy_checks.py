@@ -1,7 +1,7 @@
-"""Policy checks: what may stand in the definition of a policy.
+"""Policy checks: validate a policy before it is stored.
 
-The rule: RabbitMQ's words for what is wrong. Which keys there are, and what each may be, is the
-topology's to say, where they have their effect.
+The rule: errors have RabbitMQ's words. The valid keys and values are defined in the topology, where
+they take effect.
 """
 
 from collections.abc import Mapping
@@ -16,13 +16,13 @@ from arneb_core.access.patterns import check_pattern
 UPSTREAMS: Final = (
     "federation-upstream", "federation-upstream-set", "federation-upstream-pattern"
 )  # fmt: skip
-"""Of these a policy has one at most."""
+"""A policy may have only one of these."""
 
 
 def check_policy(
     pattern: Any, apply_to: Any, definition: Any, priority: Any, *, operator: bool
 ) -> None:
-    """Raise 400 for what is no policy."""
+    """Raise 400 for an invalid policy."""
     if not isinstance(pattern, str):
         raise invalid_policy(f"pattern should be binary, actually was {_shown(pattern)}")
     try:
@@ -51,7 +51,7 @@ def check_policy(
 
 
 def invalid_policy(fault: str, *, escape: bool = False) -> Exception:
-    """400 in RabbitMQ's form."""
+    """Return a 400 in RabbitMQ's form."""
     if escape:
         fault = fault.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return bad_request(f"Validation failed\n\n{fault}\n")

@@ -1,6 +1,6 @@
-"""Shovels over HTTP: what they do, and begun anew.
+"""Shovels over HTTP: shown, deleted and restarted.
 
-The rule: they are set and taken away as parameters; nothing here shows a password.
+The rule: shovels are stored as parameters; no answer shows a password.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ from arneb_core.access.records import Parameter
 
 
 def shovel_document(site: Site, status: ShovelStatus) -> Document:
-    """One shovel."""
+    """Return one shovel's document."""
     return {
         "node": site.node,
         "timestamp": status.since,
@@ -29,7 +29,7 @@ def shovel_document(site: Site, status: ShovelStatus) -> Document:
 
 
 def settings_in(value: object) -> ShovelSettings:
-    """The shovel that a parameter's value describes. Raises 400."""
+    """Return the settings in a shovel parameter's value. Raises 400."""
     if not isinstance(value, dict):
         raise bad_request("Validation failed\n\nexpected an object as value\n")
     try:
@@ -39,8 +39,8 @@ def settings_in(value: object) -> ShovelSettings:
 
 
 async def check_shovel(site: Site, call: Call, vhost: str, value: object) -> None:
-    """Raise 400 for what is no shovel, and for one that goes where the caller may not, or where
-    this broker is not."""
+    """Raise 400 for invalid settings, and for local vhosts that the caller may not access or that
+    this broker does not serve."""
     settings = settings_in(value)
     for each in sorted({name or vhost for name in settings.local_vhosts}):
         if why := site.catalogue.misplaced(each):

@@ -1,7 +1,7 @@
-"""Requests: what a client asks, as values, and what it is answered.
+"""Requests: a client's calls and their replies, as values.
 
-The rule: no route and no broker is known here.
+The rule: this layer knows no route and no broker.
 
-``calls`` are requests and replies, ``rules`` says who may use a route; ``arguments`` and ``upload``
-read what bodies hold, ``written`` makes long answers in pieces.
+``calls`` has requests and replies, ``rules`` says who may use a route; ``arguments`` and ``upload``
+read bodies, ``written`` renders long answers in pieces.
 """

@@ -1,6 +1,6 @@
-"""Arguments: the tables of declarations in the bodies of calls.
+"""Arguments: AMQP tables in the bodies of calls.
 
-The rule: what no table can hold is refused before anything is done.
+The rule: a value that no table can hold is refused before anything is done.
 """
 
 from collections.abc import Mapping
@@ -12,12 +12,12 @@ from arneb_amqp.wire.tables import Field
 
 
 def arguments_in(body: Body, name: str = "arguments") -> dict[str, Field]:
-    """The arguments that a body names. Raises :class:`.Refused`."""
+    """Return the arguments in a body. Raises :class:`.Refused`."""
     return arguments_of(body.object(name))
 
 
 def arguments_of(value: Mapping[str, Any]) -> dict[str, Field]:
-    """A JSON object as a table. Raises :class:`.Refused`."""
+    """Return a JSON object as a table. Raises :class:`.Refused`."""
     try:
         return table_from_json(value)
     except ValueError as error:

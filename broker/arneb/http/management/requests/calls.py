@@ -1,7 +1,7 @@
-"""Calls and replies: a request as handlers see it, and what they answer.
+"""Calls and replies: a request as handlers see it, and what they return.
 
-The rule: values. What cannot be answered is raised as :class:`Refused`, with RabbitMQ's status and
-words.
+The rule: calls and replies are values. A refusal is raised as :class:`Refused`, with RabbitMQ's
+status and words.
 """
 
 import json
@@ -16,10 +16,10 @@ from arneb_core.api.json_text import InvalidJson, parse_json
 Document = dict[str, Any]
 
 DEFAULT_EXCHANGE: Final = "amq.default"
-"""What the exchange without a name is called in paths."""
+"""The name of the default exchange in paths."""
 
 ERLANG_LINE: Final = 80
-"""Longer terms are broken into lines when Erlang prints them."""
+"""Erlang breaks longer terms into lines."""
 
 _NOTHING: Final = frozenset({b"", b"null", b"undefined"})
 _TWICE: Final = (
@@ -29,7 +29,7 @@ _ABSENT: Final = object()
 
 
 class Refused(Exception):
-    """A call that is not carried out."""
+    """A call is refused."""
 
     def __init__(
         self, status: int, error: str, reason: Any, headers: Mapping[str, str] | None = None
@@ -43,15 +43,15 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A document that is JSON already."""
+    """A document already written as JSON."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What is answered; the body is a value for JSON, in whose lists some may be written already,
-    or None for no body."""
+    """The reply to a call. The body is a value to write as JSON, whose lists may contain
+    :class:`Written` items, or None for no body."""
 
     body: Any = None
     status: int = 200
@@ -60,7 +60,7 @@ class Reply:
 
 
 def written(value: Any) -> Written:
-    """A value as it leaves."""
+    """Write a value as JSON."""
     return Written(json.dumps(value, separators=(",", ":")))
 
 
@@ -70,22 +70,22 @@ DONE: Final = Reply(status=204)
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One request of somebody who was let in."""
+    """One request, its caller authenticated."""
 
     method: str
     caller: Principal
     params: Mapping[str, str] = field(default_factory=dict)
-    """What stands in the path where the route has ``:name``, decoded."""
+    """The path's segments for ``:name`` in the route, decoded."""
     query: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     headers: Mapping[str, str] = field(default_factory=dict)
-    """By their names in small letters."""
+    """By name in lower case."""
     address: str = ""
-    """Where it comes from."""
+    """The client's address."""
     scheme: str = "http"
 
     def document(self) -> "Body":
-        """The JSON object that it brings; nothing stands for an empty one."""
+        """Return the JSON object in the body; no body stands for an empty one."""
         return Body(object_in(self.body))
 
     @property
@@ -95,12 +95,12 @@ class Call:
         return "" if name == DEFAULT_EXCHANGE else name
 
     def flag(self, name: str) -> bool:
-        """A parameter of the query that is ``true``."""
+        """Return whether a query parameter is ``true``."""
         return self.query.get(name) == "true"
 
 
 class Body:
-    """The object that a call brings. Keys that nobody asks for mean nothing, as in RabbitMQ."""
+    """The object in a call's body. Unknown keys are ignored, as in RabbitMQ."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         self.given = given
@@ -109,7 +109,7 @@ class Body:
         return f"<Body with {', '.join(self.given)}>"
 
     def expect(self, *names: str) -> None:
-        """Refuse it without one of these keys."""
+        """Refuse the call if one of these keys is missing."""
         missing = [name for name in names if name not in self.given]
         if missing:
             terms = [f"{{key_missing,{each}}}" for each in missing]
@@ -119,7 +119,7 @@ class Body:
             raise bad_request(text)
 
     def text(self, name: str, default: str | None = None) -> str:
-        """A text."""
+        """Return a text."""
         value = self.given.get(name, _ABSENT)
         if value is _ABSENT and default is not None:
             return default
@@ -130,7 +130,7 @@ class Body:
         return value
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """True or false, as such or as text."""
+        """Return a truth value, given as such or as text."""
         value = self.given.get(name, default)
         value = {"true": True, "false": False}.get(value, value) if type(value) is str else value
         if type(value) is not bool:
@@ -138,7 +138,7 @@ class Body:
         return value
 
     def number(self, name: str, default: int | None = None) -> int:
-        """A whole number, as such or as text."""
+        """Return a whole number, given as such or as text."""
         value = self.given.get(name, default)
         if isinstance(value, str) and len(value) < 20 and value.lstrip("-").isdecimal():
             value = int(value)
@@ -147,7 +147,8 @@ class Body:
         return value
 
     def object(self, name: str) -> Mapping[str, Any]:
-        """An object; an empty list stands for an empty one, for Erlang cannot tell them apart."""
+        """Return an object. An empty list stands for an empty object: Erlang cannot tell them
+        apart."""
         value = self.given.get(name, {})
         if value in (None, []):
             return {}
@@ -156,7 +157,8 @@ class Body:
         return value
 
     def texts(self, name: str) -> list[str]:
-        """A list of texts, or one text with commas; null stands for none."""
+        """Return a list of texts, given as a list or as one text with commas; null is an empty
+        list."""
         value = self.given.get(name)
         if value is None:
             return []
@@ -168,7 +170,7 @@ class Body:
 
 
 def object_in(body: bytes) -> Mapping[str, Any]:
-    """The JSON object of a body. Raises :class:`Refused`."""
+    """Return the JSON object in a body. Raises :class:`Refused`."""
     if body.strip() in _NOTHING:
         return {}
     try:
@@ -183,22 +185,22 @@ def object_in(body: bytes) -> Mapping[str, Any]:
 
 
 def bad_request(reason: Any) -> Refused:
-    """400."""
+    """Return a 400."""
     return Refused(400, "bad_request", reason)
 
 
 def not_found(reason: str = "Not Found", error: str = "Object Not Found") -> Refused:
-    """404; with other words for what is missing in the body's stead of the path's."""
+    """Return a 404; RabbitMQ has other words if the missing object is not the one in the path."""
     return Refused(404, error, reason)
 
 
 def not_authorised(reason: str) -> Refused:
-    """401, with which RabbitMQ also says that a right is lacking."""
+    """Return a 401, which RabbitMQ also sends for a missing right."""
     return Refused(401, "not_authorised", reason)
 
 
 def invalid(error: AccessError) -> Refused:
-    """400 for a change of the catalogue that cannot be."""
+    """Return the 400 for an invalid change of the catalogue."""
     return bad_request(str(error))
 
 

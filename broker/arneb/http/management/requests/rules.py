@@ -1,7 +1,7 @@
 """Rules: who may use a route.
 
-The rule: every route has one, and one for everybody says why. Tags add up as in RabbitMQ; who lacks
-one gets 401 and RabbitMQ's words.
+The rule: every route has a rule; one that is open to everybody says why. A user's tags add up as in
+RabbitMQ; a user without the tag gets 401 and RabbitMQ's words.
 """
 
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from arneb_core.access.principals import Principal
 
 
 class Who(Enum):
-    """Whom a route is for."""
+    """The users a route is open to."""
 
     EVERYBODY = "everybody"
-    """Without a login."""
+    """No login is needed."""
     USERS = "any tag"
     VHOST = "access to the vhost in the path"
     VISIBLE = "monitoring, or access to the vhost in the path"
@@ -27,7 +27,7 @@ class Who(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Who may use a route; for everybody, with the reason."""
+    """Who may use a route; with a reason if that is everybody."""
 
     who: Who
     reason: str = ""
@@ -59,28 +59,28 @@ _LOOKED_AT: Final = {
     Who.VISIBLE: "User not authorised to access virtual host",
     Who.POLICYMAKER: "User not authorised to access object",
 }
-"""Where the vhost counts as well, and how whoever has no access is refused."""
+"""Rules that also require access to the vhost, and the words of their refusals."""
 
 
 def is_administrator(caller: Principal) -> bool:
-    """May do everything."""
+    """Return whether a user may do everything."""
     return not _ADMINS.isdisjoint(caller.tags)
 
 
 def is_monitor(caller: Principal) -> bool:
-    """May see everything."""
+    """Return whether a user may see everything."""
     return not _MONITORS.isdisjoint(caller.tags)
 
 
 async def has_access(call: Call, vhost: str) -> bool:
-    """May the caller look into that vhost?"""
+    """Return whether the caller may access a vhost."""
     if is_administrator(call.caller):
         return True
     return await call.caller.verdicts.admits(vhost, call.address)
 
 
 async def check(rule: Rule, call: Call) -> None:
-    """Raise 401 unless the caller may. Whether the vhost is there is for others to say."""
+    """Raise 401 unless the caller may use the route. Handlers check that the vhost exists."""
     if rule.who is Who.EVERYBODY:
         return
     if _USERS.isdisjoint(call.caller.tags):

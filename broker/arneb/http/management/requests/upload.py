@@ -1,7 +1,6 @@
-"""A file that a client uploads: the body of its request, or a form in which it is a part.
+"""Uploads: a file as the body of a request, or as a part of a form.
 
-The rule: a form takes its time by the megabyte, so it is read in a thread, with what is made of
-the file.
+The rule: large forms are slow to parse, so a form is parsed in a thread, and so is the file in it.
 """
 
 from collections.abc import Callable
@@ -18,8 +17,8 @@ FILE: Final = "file"
 
 
 async def uploaded(kind: str, body: bytes, read: Callable[[bytes], T]) -> T:
-    """What ``read`` makes of the file in a body of that content type. Raises 400, and what
-    ``read`` raises."""
+    """Return what ``read`` makes of the file in a body of content type ``kind``. Raises 400, and
+    whatever ``read`` raises."""
 
     def in_thread() -> T:
         return read(_file_in(kind, body))
@@ -30,7 +29,7 @@ async def uploaded(kind: str, body: bytes, read: Callable[[bytes], T]) -> T:
 def _file_in(kind: str, body: bytes) -> bytes:
     if not kind.startswith(FORM):
         return body
-    # A mebibyte of memory, for what few brokers are ever asked.
+    # Imported late: it takes a mebibyte of memory, and few brokers ever need it.
     from email.parser import BytesParser
     from email.policy import HTTP
 

@@ -1,6 +1,6 @@
-"""Written answers: JSON in pieces, some items in a turn.
+"""Written answers: JSON in pieces, some items per turn.
 
-The rule: what may be long is written so that others have their turns meanwhile.
+The rule: long answers are written in turns, so that others can run in between.
 """
 
 import json
@@ -14,7 +14,7 @@ ITEMS_PER_PIECE: Final = 100
 
 
 async def rendered(value: Any) -> AsyncIterator[bytes]:
-    """JSON in pieces: lists, and lists in an object, some items at a time."""
+    """Yield a value as JSON, lists and lists in an object some items at a time."""
     if isinstance(value, list):
         async for piece in _list(value):
             yield piece
@@ -31,7 +31,7 @@ async def rendered(value: Any) -> AsyncIterator[bytes]:
 
 
 def _is_long(value: Any) -> bool:
-    """A list that is not written in one piece."""
+    """Return whether this is a list to be written in pieces."""
     is_list = isinstance(value, list) and value
     return bool(is_list and (len(value) > ITEMS_PER_PIECE or type(value[0]) is Written))
 

@@ -1,7 +1,7 @@
-"""What was declared, over HTTP: exchanges, queues and bindings, and messages through them.
+"""The topology over HTTP: exchanges, queues and bindings, and messages through them.
 
-The rule: what AMQP refuses is refused here, in the same words.
+The rule: what an AMQP client would be refused is refused here, in the same words.
 
-Of queues, ``queue_fields`` has their documents field by field and ``queue_texts`` keeps what lists
-show; ``queues`` has the routes.
+For queues, ``queue_fields`` makes their documents field by field, ``queue_texts`` keeps the written
+documents of lists, and ``queues`` has the routes.
 """

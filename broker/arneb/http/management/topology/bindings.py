@@ -1,7 +1,7 @@
-"""Bindings over HTTP, and the key by which one of several is named.
+"""Bindings over HTTP, and the key that identifies a binding.
 
-The rule: a key is opaque to clients and stays the same for as long as the binding is there: the
-routing key, and a digest of the arguments if there are some.
+The rule: a key is opaque to clients and stays the same for the life of the binding: the routing
+key, and a digest of the arguments if there are any.
 """
 
 from base64 import urlsafe_b64encode
@@ -36,13 +36,13 @@ from arneb_amqp.wire.json_fields import table_to_json, text_to_json
 from arneb_amqp.wire.replies import make
 
 HASH_BYTES: Final = 6
-"""Of the digest of arguments: two bindings of one pair of ends must not have the same."""
+"""Length of the arguments' digest; bindings between the same ends must differ in it."""
 
 _Row = tuple[str, Binding]
 
 
 def properties_key(binding: Binding) -> str:
-    """What names a binding among those of the same ends."""
+    """Return the key of a binding among those between the same ends."""
     raw = binding.routing_key.encode("utf-8", "surrogateescape")
     key = quote_plus(raw, safe="").replace("~", "%7E")
     if not binding.arguments:
@@ -52,7 +52,7 @@ def properties_key(binding: Binding) -> str:
 
 
 def binding_document(row: _Row) -> Document:
-    """One binding."""
+    """Return one binding's document."""
     vhost, binding = row
     return {
         "source": text_to_json(binding.source),
@@ -66,12 +66,12 @@ def binding_document(row: _Row) -> Document:
 
 
 def _default(queue: str) -> Binding:
-    """By which the default exchange leads to a queue."""
+    """Return the default exchange's binding to a queue."""
     return Binding(NO_NAME, queue, queue)
 
 
 async def all_bindings(site: Site, vhost: Vhost) -> AsyncIterator[Binding]:
-    """Those of a vhost, the default exchange's first."""
+    """Yield the bindings of a vhost, the default exchange's first."""
     for number, queue in enumerate(vhost.queues, 1):
         yield _default(queue.name)
         if number % 1000 == 0:
@@ -134,7 +134,7 @@ def _in(vhost: Vhost, bindings: Iterable[Binding]) -> list[_Row]:
 
 
 def _ends(call: Call) -> tuple[DestinationKind, str]:
-    """What a binding in the path leads to."""
+    """Return kind and name of the destination in the path."""
     if "queue" in call.params:
         return DestinationKind.QUEUE, call.params["queue"]
     name = call.params["destination"]
@@ -142,7 +142,7 @@ def _ends(call: Call) -> tuple[DestinationKind, str]:
 
 
 def _between(site: Site, call: Call) -> tuple[Vhost, DestinationKind, str, list[Binding]]:
-    """The bindings between the ends in the path. Raises 404 when one is not there."""
+    """Return the bindings between the ends in the path. Raises 404 if an end does not exist."""
     vhost = site.vhost_of(call)
     source = exchange_in(site, call).name
     kind, destination = _ends(call)
@@ -198,7 +198,7 @@ async def _unbind(site: Site, call: Call) -> Reply:
 
 
 def bind_method(binding: Binding) -> Command:
-    """What an AMQP client would send to have it."""
+    """Return the method with which an AMQP client would bind this."""
     if binding.kind is DestinationKind.QUEUE:
         return make(
             QueueMethods.Bind, ticket=0, queue=binding.destination, exchange=binding.source,
@@ -211,7 +211,7 @@ def bind_method(binding: Binding) -> Command:
 
 
 def unbind_method(binding: Binding) -> Command:
-    """What an AMQP client would send to be rid of it."""
+    """Return the method with which an AMQP client would unbind this."""
     if binding.kind is DestinationKind.QUEUE:
         return make(
             QueueMethods.Unbind, ticket=0, queue=binding.destination, exchange=binding.source,

@@ -1,6 +1,6 @@
-"""Exchanges over HTTP: listed, looked at, made and deleted.
+"""Exchanges over HTTP: listed, shown, declared and deleted.
 
-The rule: what AMQP refuses is refused here, in the same words.
+The rule: what an AMQP client would be refused is refused here, in the same words.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ from arneb_amqp.wire.json_fields import table_to_json, text_to_json
 from arneb_amqp.wire.replies import make
 
 INTERNAL_USER: Final = "rmq-internal"
-"""Who has made what every vhost has."""
+"""The user who created the exchanges that every vhost has."""
 
 _Row = tuple[Vhost, Exchange]
 
@@ -51,7 +51,7 @@ def _read(vhost: Vhost, exchange: str) -> Counters | None:
 
 
 def exchange_document(site: Site, row: _Row, ranges: Mapping[str, Range]) -> Document:
-    """One exchange."""
+    """Return one exchange's document."""
     vhost, exchange = row
     predeclared = not exchange.name or exchange.name.startswith(RESERVED_PREFIX)
     document: Document = {
@@ -78,7 +78,7 @@ def exchange_document(site: Site, row: _Row, ranges: Mapping[str, Range]) -> Doc
 
 
 def exchange_in(site: Site, call: Call) -> Exchange:
-    """The exchange in the path. Raises 404."""
+    """Return the exchange in the path. Raises 404."""
     exchange = site.vhost_of(call).router.exchanges.get(call.exchange)
     if exchange is None:
         raise not_found()

@@ -1,6 +1,6 @@
-"""Messages over HTTP: published one at a time, and taken to be looked at.
+"""Messages over HTTP: published one at a time, and got from queues.
 
-The rule: a message goes in and comes out with its properties as an AMQP client would see them.
+The rule: properties of messages are those that an AMQP client would send and see.
 """
 
 from base64 import b64decode, b64encode
@@ -36,12 +36,12 @@ TAKEN_MAX: Final = 100_000
 """Messages in one answer."""
 
 TAKEN_BYTES_MAX: Final = 32 * 1024 * 1024
-"""Of payloads in one answer, and what the last message has beyond it; the others stay for the next.
-"""
+"""Payload bytes in one answer, except that the last message may exceed them; further messages stay
+for the next call."""
 
 BYTES_PER_TURN: Final = 256 * 1024
 MESSAGE_BYTES: Final = 1024
-"""What it takes to show a message, in bytes of payload that take as long."""
+"""The cost of showing a message, as the number of payload bytes that take as long."""
 
 ACK_MODES: Final = {
     "ack_requeue_true": Taking(requeued=True),
@@ -55,7 +55,7 @@ _NUMBERS: Final = frozenset({"delivery_mode", "priority", "timestamp"})
 
 @contextmanager
 def by_channel() -> Iterator[None]:
-    """Say what AMQP refuses as RabbitMQ does of what goes through a channel: with its text."""
+    """Raise AMQP errors as RabbitMQ does for operations through a channel: with their text."""
     try:
         yield
     except AmqpError as error:
@@ -168,7 +168,7 @@ def _shown(message: Fetched, encoding: str, cut: int) -> Document:
 
 
 def properties_document(properties: Properties) -> Document:
-    """Those that are there."""
+    """Return the properties that are set."""
     shown: Document = {}
     for each in fields(Properties):
         value = getattr(properties, each.name)

@@ -1,7 +1,7 @@
-"""What is shown of a queue: each field, and how it is found out at this instant.
+"""The fields of a queue's document, and how each is read.
 
-The rule: a field is read for whoever asks for it, and nothing else is: a list of very many is
-sorted by one, and narrowed to some, without the others.
+The rule: only requested fields are read: a list of very many queues is sorted by one field and
+narrowed to some without reading the others.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -38,7 +38,7 @@ ABSENT: Final = object()
 
 
 class Sight:
-    """A queue at this instant; nothing is found out twice."""
+    """Reads a queue's fields; shared parts are computed once."""
 
     __slots__ = ("_counters", "_rates", "_sizes", "queue", "ranges", "site")
 
@@ -55,14 +55,15 @@ class Sight:
 
     @property
     def counters(self) -> Counters:
-        """Everything that is counted."""
+        """The queue's counters."""
         if self._counters is None:
             self._counters = of_queue(self.queue)
         return self._counters
 
     @property
     def rates(self) -> Mapping[str, Mapping[str, Any]]:
-        """Of each counter, ``rate`` and what else was asked for. From now on it is sampled."""
+        """``rate`` of each counter, with samples over the requested ranges. Reading it starts
+        sampling."""
         if self._rates is None:
             read = partial(_read, self.site, self.queue)
             self._rates = self.site.rates.details(self.key, self.counters, read, self.ranges)
@@ -70,7 +71,7 @@ class Sight:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Under what its rates are kept."""
+        """The key of the queue's rates."""
         return "queue", self.queue.topic.id
 
     @property
@@ -113,8 +114,7 @@ def capacity_of(queue: Queue) -> float:
 
 
 def sizes_of(queue: Queue) -> tuple[int, int]:
-    """Bytes of the messages, with what the log keeps beside their bodies, and of those that are
-    ready."""
+    """Return the bytes of all messages and of the ready ones, with the log's overhead."""
     subscription = queue.topic.subscriptions.get(SUBSCRIPTION)
     if subscription is None or queue.options.type is QueueType.STREAM:
         return queue.topic.stored_bytes, queue.topic.stored_bytes
@@ -170,7 +170,7 @@ def _rate(name: str) -> Read:
 
 
 def _if_durable(read: Read, *, durable: bool) -> Read:
-    """For what is on disk, or in memory; else 0."""
+    """Read a field if the queue's durability is this, else 0."""
     return lambda sight: read(sight) if sight.queue.durable is durable else 0
 
 
@@ -256,15 +256,15 @@ _DETAILS: Final[dict[str, Read]] = {
     "garbage_collection": lambda sight: UNKNOWN_COLLECTIONS,
     "idle_since": _idle_since,
 }
-"""What RabbitMQ leaves out of lists, for it is empty or costs something."""
+"""Fields that RabbitMQ omits from lists because they are empty or expensive."""
 
 _DETAILED: Final = {kind: fields | _DETAILS for kind, fields in _OF_TYPE.items()}
 
 _SAMPLED: Final = frozenset({"message_stats", *(f"{name}_details" for name in LENGTHS)})
-"""Fields that are objects of rates."""
+"""Fields that are objects with rates."""
 
 FIELDS: Final = frozenset(name for fields in _DETAILED.values() for name in fields)
-"""Everything that a queue of any type may have."""
+"""All fields that queues of any type have."""
 
 
 def queue_document(
@@ -275,7 +275,8 @@ def queue_document(
     names: Collection[str] = (),
     detailed: bool = True,
 ) -> Document:
-    """One queue; of ``names`` only, if there are any. ``detailed``: with what lists leave out."""
+    """Return one queue's document; only ``names``, if given. ``detailed`` adds the fields that
+    lists omit."""
     sight = Sight(site, queue, ranges)
     fields = (_DETAILED if detailed else _OF_TYPE)[queue.type]
     if names:
@@ -285,13 +286,13 @@ def queue_document(
 
 
 def listed_document(site: Site, queue: Queue, ranges: Mapping[str, Range] = NO_RANGES) -> Document:
-    """One queue as lists show it."""
+    """Return one queue's document as lists show it."""
     document = queue_document(site, queue, ranges, detailed=False)
     return {name: value for name, value in document.items() if value is not None}
 
 
 _PASSED: Final = tuple(name for group in OF_QUEUES for name in group)
-"""The counters that ``message_stats`` has."""
+"""The counters in ``message_stats``."""
 
 _FIGURES: Final[Mapping[str, Callable[[Queue], Any]]] = {
     "name": lambda queue: queue.name,
@@ -319,18 +320,18 @@ _FIGURES: Final[Mapping[str, Callable[[Queue], Any]]] = {
     **{name: OF_ONE_QUEUE[name] for name in LENGTHS},
     **{f"message_stats.{name}": OF_ONE_QUEUE[name] for name in _PASSED},
 }
-"""Fields that are read without a :class:`Sight`."""
+"""Fields read without a :class:`Sight`."""
 
 _RATES: Final[Mapping[str, str]] = {
     **{f"{name}_details.rate": name for name in LENGTHS},
     **{f"message_stats.{name}_details.rate": name for name in _PASSED},
 }
-"""The counter that each rate is of."""
+"""The counter of each rate."""
 
 
 def figure_of(site: Site, sort: str) -> Figure:
-    """What queues are sorted by: a field, or a part of one. No rate of any queue is sampled for
-    itself because of it."""
+    """Return the sort key for a field or a part of one. Sorting does not start sampling of each
+    queue's rates."""
     if (read := _FIGURES.get(sort)) is not None:
         return read
     if (counter := _RATES.get(sort)) is not None:

@@ -1,7 +1,7 @@
-"""Queues as lists show them, written and kept for as long as they stay the same.
+"""Queue texts: the written documents of lists, kept until they change.
 
-The rule: of a thousand queues that somebody looks at each second a few have changed. What a text
-shows besides counters is compared each time, and a queue whose rates are not all 0 is written anew.
+The rule: of a thousand queues shown each second only a few change. Everything a text shows besides
+counters is compared each time, and a queue whose rates are not all 0 is written anew.
 """
 
 from typing import Any, Final
@@ -15,13 +15,13 @@ from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.queue import Queue
 
 KEPT_BYTES: Final = 300
-"""What is kept of a queue besides its text."""
+"""Memory kept for a queue besides its text."""
 
 
 def listed_text(site: Site, queue: Queue) -> Written:
-    """One queue, without rates over a range."""
+    """Return one queue's document, without samples over a range."""
     if queue.owner is not None or queue.options.type is QueueType.STREAM:
-        return written(listed_document(site, queue))  # of which others are shown too
+        return written(listed_document(site, queue))  # these show other objects too
     sight = Sight(site, queue)
     numbers, seen = numbers_of(queue), _seen(sight)
     kept = site.rates.unchanged(sight.key, numbers)
@@ -34,7 +34,7 @@ def listed_text(site: Site, queue: Queue) -> Written:
 
 
 def _seen(sight: Sight) -> tuple[Any, ...]:
-    """What is shown of a queue that may change, besides its counters."""
+    """Return everything shown of a queue that may change, besides its counters."""
     queue = sight.queue
     return (
         queue, queue.applied, queue.options, queue.arguments, queue.auto_delete, sight.consumers,

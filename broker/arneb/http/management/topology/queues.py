@@ -1,6 +1,6 @@
-"""Queues over HTTP: listed, looked at, made, emptied and deleted.
+"""Queues over HTTP: listed, shown, declared, purged and deleted.
 
-The rule: figures are those of this instant.
+The rule: figures are current.
 """
 
 from collections.abc import Callable
@@ -52,13 +52,14 @@ from arneb_core.api.errors import CoreError, StoreFailed
 VHOSTS_PER_TURN: Final = 5
 
 KEPT_MAX: Final = 2000
-"""Of a list with more queues nothing is kept, for it would push all else out of the budget."""
+"""Queues in a list whose texts are kept; those of a longer one would push everything else out of
+the budget."""
 
 _RANGES: Final = {"lengths": LENGTHS, "msg_rates": (*PUBLISHED, *CONSUMED)}
 
 
 def short_document(site: Site, queue: Queue, *, totals: bool) -> Document:
-    """A queue without figures, which costs nothing."""
+    """Return a queue's document without figures, which is cheap."""
     document: Document = {
         "name": text_to_json(queue.name),
         "vhost": queue.vhost,
@@ -77,7 +78,7 @@ def short_document(site: Site, queue: Queue, *, totals: bool) -> Document:
 
 
 def queue_in(site: Site, call: Call) -> Queue:
-    """The queue in the path. Raises 404."""
+    """Return the queue in the path. Raises 404."""
     queue = site.vhost_of(call).queues.get(call.params["queue"])
     if queue is None:
         raise not_found()
@@ -116,7 +117,8 @@ async def _list(site: Site, call: Call, *, detailed: bool = False) -> Reply:
 def _documents(
     site: Site, call: Call, listing: Listing, *, detailed: bool, kept: bool
 ) -> Callable[[Queue], Document | Written]:
-    """What makes the document of a queue. ``kept``: they are few enough to be kept."""
+    """Return the function that makes a queue's document. ``kept``: written documents may be
+    kept."""
     ranges = ranges_of(call.query, _RANGES)
     if listing.columns:
         names = tuple(dict.fromkeys(path[0] for path in listing.columns))
@@ -133,7 +135,7 @@ async def _show(site: Site, call: Call) -> Reply:
     document = queue_document(site, queue, ranges_of(call.query, _RANGES))
     document |= {"consumer_details": _consumers(site, queue), "deliveries": [], "incoming": []}
     if "head_message_timestamp" in document:
-        with suppress(StoreFailed):  # it may have gone meanwhile
+        with suppress(StoreFailed):  # the message may have gone meanwhile
             document["head_message_timestamp"] = await first_timestamp(queue)
     return Reply(narrowed(document, listing_of(call.query).columns))
 
@@ -147,7 +149,7 @@ def _consumers(site: Site, queue: Queue) -> list[Document]:
 
 
 async def declare(site: Site, call: Call) -> Reply:
-    """Make a queue."""
+    """Declare a queue."""
     body = call.document()
     vhost = site.vhost_for_change(call)
     actor = await site.acting(call)
