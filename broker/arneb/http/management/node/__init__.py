@@ -1,4 +1,4 @@
-"""The node over HTTP: the overview, what it uses, what came and went, and its health.
+"""The node over HTTP: its overview, resources, churn and health.
 
-The rule: what is not measured here is left out, or is 0 where tools demand a number.
+The rule: a figure that is not measured is left out, or is 0 where tools demand a number.
 """

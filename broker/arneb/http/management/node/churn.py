@@ -1,6 +1,6 @@
-"""Churn: what has come and gone since the broker started.
+"""Churn: connections, channels and queues opened and closed since the broker started.
 
-The rule: read from whoever lets it in, connections, channels and queues.
+The rule: the counts are read from the roster and the topology, which admit them.
 """
 
 from typing import Final
@@ -9,11 +9,11 @@ from arneb.http.management.figures.counters import Counters
 from arneb.http.management.site import Site
 
 CHURNED: Final = ("churn",)
-"""Under what its rates are kept."""
+"""The key of churn rates."""
 
 
 def churn_counters(site: Site) -> Counters:
-    """What has come and gone since the broker started."""
+    """Return the churn counters."""
     roster, traffic = site.roster, site.topology.traffic()
     return {
         "connection_created": roster.opened_total,

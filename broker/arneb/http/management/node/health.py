@@ -1,6 +1,6 @@
-"""Health: whether the node does what it should, for probes and load balancers.
+"""Health: whether the node works, for probes and load balancers.
 
-The rule: 200 with ``ok``, or 503 with the reason.
+The rule: a check answers 200 with ``ok``, or 503 with the reason.
 """
 
 from datetime import timedelta
@@ -27,7 +27,7 @@ from arneb_amqp.wire.replies import make
 from arneb_core.api.resource_alarms import Resource
 
 ALIVENESS: Final = "aliveness-test"
-"""The queue through which a message goes."""
+"""The queue through which the test message goes."""
 
 _WORDS: Final = {
     Resource.MEMORY: "memory", Resource.DISK: "disk space", Resource.LOG: "replicated log",

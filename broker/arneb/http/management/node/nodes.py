@@ -1,6 +1,6 @@
-"""Nodes: this one, and what it uses.
+"""Nodes: this node and its resources.
 
-The rule: what is not measured here is left out, or is 0 where tools demand a number.
+The rule: a figure that is not measured is left out, or is 0 where tools demand a number.
 """
 
 import gc
@@ -26,7 +26,7 @@ CONTEXTS: Final = {
     "http": "Management API",
     "http/prometheus": "Prometheus",
 }
-"""What is served by protocol."""
+"""Descriptions of the HTTP contexts, by protocol."""
 
 _RANGES: Final = {
     "node_stats": (
@@ -39,11 +39,11 @@ _COLLECTED: Final = (
     "connection_closed", "channel_closed", "consumer_deleted", "exchange_deleted",
     "queue_deleted", "vhost_deleted", "node_node_deleted", "channel_consumer_deleted",
 )  # fmt: skip
-"""What RabbitMQ forgets figures of after a while."""
+"""Kinds of figures that RabbitMQ collects as garbage."""
 
 
 def exchange_types() -> list[Document]:
-    """Those that there are."""
+    """Return the exchange types that exist."""
     return [
         {"name": name, "description": f"exchange type {name}", "enabled": True}
         for name in sorted(EXCHANGE_TYPES)
@@ -51,7 +51,7 @@ def exchange_types() -> list[Document]:
 
 
 def listeners_of(site: Site) -> list[Document]:
-    """The open ports."""
+    """Return the open ports."""
     return [
         {
             "node": site.node,
@@ -65,7 +65,7 @@ def listeners_of(site: Site) -> list[Document]:
 
 
 def contexts_of(site: Site) -> list[Document]:
-    """What is served over HTTP."""
+    """Return the HTTP contexts."""
     return [
         {
             "node": site.node,
@@ -82,13 +82,13 @@ def contexts_of(site: Site) -> list[Document]:
 
 
 def _open_files() -> tuple[int, int]:
-    """How many, and how many there may be."""
+    """Return the number of open files, and their limit."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return len(os.listdir("/proc/self/fd")), limit
 
 
 async def node_document(site: Site, ranges: Mapping[str, Range]) -> Document:
-    """This node."""
+    """Return this node's document."""
     alarms = site.alarms.statistics
     used, most = await trio.to_thread.run_sync(_open_files)
     sockets = len(site.roster)
@@ -149,7 +149,7 @@ async def node_document(site: Site, ranges: Mapping[str, Range]) -> Document:
 
 
 async def _document(site: Site, call: Call) -> Document:
-    """The node, with what has come and gone there."""
+    """Return this node's document with its churn."""
     churn = churn_counters(site)
     rates = site.rates.details(CHURNED, churn, lambda: None)
     document = await node_document(site, ranges_of(call.query, _RANGES))
@@ -177,7 +177,7 @@ async def _memory(site: Site, call: Call) -> Reply:
 
 
 def expect_node(site: Site, call: Call) -> None:
-    """Raises 404 for another node."""
+    """Raise 404 if the path names another node."""
     if call.params["node"] != site.node:
         raise not_found()
 

@@ -1,6 +1,6 @@
-"""The overview: what an operator, and every tool, looks at first.
+"""The overview: what operators and tools look at first.
 
-The rule: who monitors sees the whole node, all others the vhosts that they have access to.
+The rule: users who may monitor see the whole node, all others the vhosts that they have access to.
 """
 
 import platform
@@ -32,7 +32,7 @@ from arneb_amqp.topology.topology import Vhost
 from arneb_core.access.records import User
 
 EVERYTHING: Final = ("overview",)
-"""Under what the rates of the whole node are kept."""
+"""The key of the whole node's rates."""
 
 SUMMED: Final = (*LENGTHS, *SENT, *CONSUMED, *STORED)
 
@@ -47,7 +47,7 @@ FEATURES: Final = (
     "stream_single_active_consumer", "stream_update_config_command",
     "tracking_records_in_ets", "user_limits", "virtual_host_metadata",
 )  # fmt: skip
-"""Of RabbitMQ's flags those that tools look for; all are on, for nothing can be turned off."""
+"""RabbitMQ's feature flags that tools look for; all are on, since nothing can be turned off."""
 
 
 async def _overview(site: Site, call: Call) -> Reply:
@@ -116,7 +116,7 @@ async def _overview(site: Site, call: Call) -> Reply:
 
 
 async def _sum(site: Site, vhosts: Iterable[Vhost]) -> Counters:
-    """What some vhosts hold, and what has gone through them."""
+    """Return the totals of some vhosts."""
     counters = dict.fromkeys(SUMMED, 0)
     for vhost in vhosts:
         for name, value in (await site.totals.of(vhost)).items():
@@ -125,8 +125,8 @@ async def _sum(site: Site, vhosts: Iterable[Vhost]) -> Counters:
 
 
 async def node_counters(site: Site) -> Counters:
-    """What all vhosts hold, what has gone through them and those that are gone, and what was read
-    from disk and written for it."""
+    """Return the messages in all vhosts, their traffic, that of deleted vhosts included, and the
+    entries read from and written to disk."""
     held = await _sum(site, site.topology.vhosts)
     stored = site.core.statistics()
     return {
@@ -138,7 +138,7 @@ async def node_counters(site: Site) -> Counters:
 
 
 def sample_always(site: Site) -> None:
-    """Have the figures of the whole node sampled whether anybody looks or not."""
+    """Sample the figures of the whole node permanently."""
 
     async def everything() -> Counters:
         return await node_counters(site)

@@ -1,4 +1,4 @@
-"""What the management page asks for besides RabbitMQ's management API, below ``/api/page``.
+"""The management page's own routes, below ``/api/page``, beside RabbitMQ's management API.
 
-The rule: these are routes like all others, each with its rule in the same table.
+The rule: they are routes like all others, each with its rule in the same table.
 """

@@ -1,7 +1,7 @@
-"""Clients: the connections of both protocols in one list, and which of them is the noisy one.
+"""Clients: the connections of both protocols in one list, and which of them is noisy.
 
-The rule: of what does not stand on the page nothing is looked at but what it is sorted by; how much
-goes through each is sampled for all, so that one can be told from the others.
+The rule: of clients that are not on the page only the sort key is read. Byte rates are sampled for
+all clients, so that a noisy one stands out.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from arneb_pulsar.services.connections import OpenConnection
 
 NOISY_SHARE: Final = 0.5
-"""Who moves more than this of all bytes is the noisy one."""
+"""A noisy client moves more than this share of all bytes."""
 
 NOISY_BYTES_S: Final = 100 * 1024
-"""With less a second nobody is noisy."""
+"""A client that moves fewer bytes a second is not noisy."""
 
 PULSAR: Final = "Pulsar"
 AMQP: Final = "AMQP 0-9-1"
 
 
 class AmqpClient(NamedTuple):
-    """A connection of AMQP's as the list knows it."""
+    """An AMQP connection in the list."""
 
     source: Connection
-    """What its bytes are sampled of; the same object for as long as it is open."""
+    """The object whose bytes are sampled; the same while the connection is open."""
     known: Known
 
 
 class PulsarClient(NamedTuple):
-    """A connection of Pulsar's as the list knows it."""
+    """A Pulsar connection in the list."""
 
     source: "OpenConnection"
 
@@ -50,7 +50,7 @@ Client = AmqpClient | PulsarClient
 
 
 def _octets(source: Any) -> tuple[int, int]:
-    """What has come, and what was sent."""
+    """Return the bytes received and sent."""
     counted = source.link if isinstance(source, Connection) else source.connection
     return counted.received_bytes, counted.sent_bytes
 
@@ -60,18 +60,18 @@ COUNTED: Final[Mapping[str, Callable[[Any], int]]] = {
     "received": lambda source: _octets(source)[0],
     "sent": lambda source: _octets(source)[1],
 }
-"""Figures that are rates."""
+"""Figures whose growth is the sort key."""
 
 
 def sources(site: Site) -> Iterator[Any]:
-    """Everybody whose bytes are sampled."""
+    """Yield all connections, for sampling their bytes."""
     yield from site.roster
     if site.pulsar is not None:
         yield from site.pulsar.connections
 
 
 async def _visible(site: Site, call: Call) -> list[Client]:
-    """Those that the caller may see: who does not monitor, what is its own."""
+    """Return the clients that the caller may see: its own, or all for monitors."""
     everybody, name = is_monitor(call.caller), call.caller.name
     found: list[Client] = [
         AmqpClient(source, known)
@@ -89,7 +89,7 @@ async def _visible(site: Site, call: Call) -> list[Client]:
 
 
 def parts_of(site: Site) -> Mapping[Any, int]:
-    """How many producers and consumers each connection of Pulsar's has."""
+    """Return the number of producers and consumers of each Pulsar connection."""
     found: dict[Any, int] = {}
     if site.pulsar is not None:
         for claim in site.pulsar.producers.all():
@@ -109,7 +109,7 @@ def _state(found: "OpenConnection") -> str:
     return "does not read" if found.connection.is_full else "running"
 
 
-# What clients are sorted by
+# Sort keys
 
 _KNOWN: Final[Mapping[str, Callable[[Known], Any]]] = {
     "name": lambda known: known.name,
@@ -158,11 +158,11 @@ def _rate(site: Site, what: str) -> Figure:
     return lambda client: rate(client.source)
 
 
-# What is shown of them
+# Documents
 
 
 def _of_amqp(site: Site, known: Known) -> Document | None:
-    """None: it has gone."""
+    """Return one AMQP client's document; None if it has gone."""
     found = site.roster.connection(known.id)
     if found is None:
         return None
@@ -243,7 +243,7 @@ async def _list(site: Site, call: Call) -> Reply:
 
 
 def is_noisy(flow: float, total: float, clients: int) -> bool:
-    """Does one move most of what all move?"""
+    """Return whether a client moves most of all clients' bytes."""
     return clients > 1 and flow > NOISY_BYTES_S and flow > NOISY_SHARE * total
 
 

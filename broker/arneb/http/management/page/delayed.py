@@ -1,8 +1,6 @@
-"""Delayed messages: which queues, topics and exchanges hold some that are not due yet, and what
-comes due next.
+"""Delayed messages: which queues, topics and exchanges hold some, and which messages come due next.
 
-The rule: how many there are is what subscriptions know themselves; of the messages only those are
-read that are shown.
+The rule: the numbers come from the subscriptions; only messages that are shown are read.
 """
 
 from collections.abc import Iterator
@@ -31,10 +29,10 @@ SHOWN_MAX: Final = 100
 ROWS_PER_TURN: Final = 500
 
 MESSAGES_MAX: Final = 100
-"""That come due next, in one answer."""
+"""Messages in one answer."""
 
 BODY_BYTES: Final = 1024
-"""Shown of each."""
+"""Of each message's body."""
 
 
 async def _list(site: Site, call: Call) -> Reply:
@@ -60,15 +58,15 @@ async def _list(site: Site, call: Call) -> Reply:
 
 
 def _exchanges(vhost: Vhost) -> Iterator[tuple[str, Topic, bool]]:
-    """Those that delay, with where they keep what is not due."""
+    """Yield the delayed exchanges with the topics of their delayed messages."""
     for name, each in vhost.delayed_exchanges.by_name.items():
         yield name, each.topic, True
 
 
 def _delayed(topic: Topic) -> int:
-    """How many of its messages are not due, for whoever waits for most of them."""
+    """Return how many messages are not due, of the subscription with the most."""
     if not topic.has_delays:
-        return 0  # as of most, of which nothing more is looked at
+        return 0  # most topics: nothing more is read of them
     counts = [each.statistics().delayed_entries for each in topic.subscriptions.values()]
     return max(counts, default=0)
 
@@ -97,7 +95,7 @@ async def _of_exchange(site: Site, call: Call) -> Reply:
 
 
 async def _due(call: Call, topic: Topic) -> Reply:
-    """What comes due next, the first first."""
+    """Return the next messages to come due, in that order."""
     limit = min(number_in(call.query, "limit", MESSAGES_MAX), MESSAGES_MAX)
     found: list[Found] = []
     for _, at in await topic.soonest(limit, wall_clock_ms()):

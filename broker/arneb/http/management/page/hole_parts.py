@@ -1,7 +1,7 @@
-"""Holes as they are drawn: a log cut into parts, and how much of each is acknowledged.
+"""Holes as they are drawn: a log cut into parts, and how many entries of each are acknowledged.
 
-The rule: of however many entries and holes, no more is told than a bar on a screen can show; and
-nothing at all of a cursor without holes.
+The rule: the size of an answer depends on the bar on the screen, not on the number of entries and
+holes. A cursor without holes has no parts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,15 +12,15 @@ from arneb_core.api.position import Position, before, position
 from arneb_core.api.subscriptions import Subscription
 
 PARTS: Final = 120
-"""Of a bar, each some pixels wide."""
+"""Parts of a bar, each some pixels wide."""
 
 HolePart = tuple[int, int, int]
-"""Behind how many entries of the first ledger it begins, how many it has, and how many of these
-are acknowledged beyond the mark-delete position."""
+"""The number of entries before the part, of entries in it, and of those acknowledged beyond the
+mark-delete position."""
 
 
 def hole_parts(ledgers: Sequence[LedgerStatistics], of: Subscription) -> list[HolePart]:
-    """The parts of these ledgers, which follow one another, in which there are holes."""
+    """Return the parts of consecutive ledgers that have holes."""
     total = sum(each.entries for each in ledgers)
     if not total or not of.statistics().holes:
         return []
@@ -40,7 +40,7 @@ def hole_parts(ledgers: Sequence[LedgerStatistics], of: Subscription) -> list[Ho
 def _cut(
     ledgers: Sequence[LedgerStatistics], size: int
 ) -> Iterator[list[tuple[Position, Position]]]:
-    """So many entries at a time, as ranges (low, high], of which each is in one ledger."""
+    """Yield ``size`` entries at a time, as ranges (low, high] that are each in one ledger."""
     ranges: list[tuple[Position, Position]] = []
     room = size
     for each in ledgers:

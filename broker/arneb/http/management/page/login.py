@@ -1,6 +1,6 @@
-"""Logging in and out at the page.
+"""Login and logout at the page.
 
-The rule: a password is sent once and kept nowhere; from then on a session stands for it.
+The rule: a password is sent once; from then on a session stands for it.
 """
 
 import re
@@ -18,14 +18,15 @@ from arneb_core.access.principals import Principal
 SECURE: Final = "https"
 
 PROOF: Final = ":proof"
-"""Not a header that can be sent: another node asks for the session's user, to have it known at
-leaders that do not know it."""
+"""Another node asks for the session user's credentials, for leaders that do not know the user; the
+colon keeps clients from sending this header."""
 
 SHOWN: Final = "true"
-"""What it says where that came by TLS all the way. Else there is a proof, and it is not shown."""
+"""The header's value if the request came by TLS all the way. Otherwise the credentials are not
+shown, only that there are some."""
 
 PATH: Final = re.compile(r"/([A-Za-z0-9._~-]+/)*")
-"""Where a page may say that it is, for its cookie: nothing in it ends an attribute."""
+"""Paths that a page may give for its cookie: none contains a character that ends an attribute."""
 
 PATH_CHARACTERS_MAX: Final = 200
 
@@ -63,7 +64,7 @@ async def _close(site: Site, call: Call) -> Reply:
 
 
 def is_secure(call: Call) -> bool:
-    """By TLS, here or up to a proxy in front."""
+    """Return whether the call came by TLS, here or up to a proxy in front."""
     return SECURE in (call.scheme, call.headers.get("x-forwarded-proto", "").lower())
 
 

@@ -1,8 +1,8 @@
-"""Looking into a log: messages as they lie there, found by what they hold, without side effects.
+"""Looking into a log: reads and searches messages in place, without side effects.
 
-The rule: nothing is taken, given back or counted. Each call reads for so long and so much at the
-most, slice by slice, and says where the next may go on; what is looked for is compared in a thread.
-No slice keeps a read transaction open while another is waited for.
+The rule: nothing is delivered, released or counted. Each call reads slice by slice, within a budget
+of time and bytes, and says where the next may continue; messages are matched in a thread. No read
+transaction stays open between slices.
 """
 
 import json
@@ -34,39 +34,39 @@ from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
 
 FOUND_MAX: Final = 100
-"""Messages in one answer; and of one batch, of which it is said how many messages it has."""
+"""Messages in one answer, and of one batch, whose size is shown."""
 
 SLICE_BYTES: Final = 256 * 1024
-"""Read at once: a millisecond or two, in one read transaction."""
+"""Read in one transaction, in a millisecond or two."""
 
 SEARCHED_BYTES_MAX: Final = 32 * 1024 * 1024
 SEARCHED_S: Final = 0.5
-"""The budget of one call. Whoever looks for more asks again, from where it ended."""
+"""The budget of one call; the next continues where it ended."""
 
 SHOWN_BYTES: Final = 64 * 1024
-"""Of a body; the rest is not sent unless a message is asked for alone."""
+"""Of a body in a list; a message that is requested alone has more."""
 
 WHOLE_BYTES: Final = 4 * 1024 * 1024
-"""Of a body that is asked for alone."""
+"""Of the body of a message that is requested alone."""
 
 TEXT_CHARACTERS_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is looked for; everything that is said has to fit."""
+    """A search; a message has to match everything that is given."""
 
     key: str = ""
     header: str = ""
     value: str | None = None
-    """Of that header; None: it is there."""
+    """The header's value; None if any will do."""
     text: bytes = b""
     since_ms: int = 0
     until_ms: int = 1 << 62
     due_after_ms: int = 0
 
     def fits(self, header: EntryHeader, message: Message) -> bool:
-        """Is it one of those?"""
+        """Return whether a message matches."""
         if not self.since_ms <= header.publish_time_ms <= self.until_ms:
             return False
         if header.deliver_at_ms < self.due_after_ms:
@@ -86,7 +86,7 @@ def _header(properties: Mapping[str, str], name: str) -> str | None:
 
 
 def wanted_in(query: Mapping[str, str]) -> Wanted:
-    """Raises 400."""
+    """Return the search in a query. Raises 400."""
     name, equals, value = query.get("header", "").partition("=")
     text = query.get("text", "")
     if max(map(len, (name, value, text, query.get("key", "")))) > TEXT_CHARACTERS_MAX:
@@ -114,7 +114,8 @@ class Found:
 def matches(
     runs: Sequence[tuple[Position, Sequence[bytes]]], wanted: Wanted, most: int
 ) -> tuple[list[Found], Position | None]:
-    """What of a slice fits, at most so many entries' worth, and behind which entry it ended."""
+    """Return the matches in a slice, and the last entry looked at. No entry is begun once there are
+    ``most`` matches."""
     found: list[Found] = []
     last: Position | None = None
     for first, entries in runs:
@@ -128,7 +129,7 @@ def matches(
 
 
 def found_at(place: Position, entry: bytes) -> Iterator[Found]:
-    """The messages of an entry; none if nobody can read it."""
+    """Yield the messages of an entry; none if it cannot be decoded."""
     header = read_header(entry)
     with suppress(ValueError, KeyError, LookupError):
         for message in codecs()[Origin(header.origin)].decode(entry):
@@ -144,9 +145,9 @@ async def search(
     *,
     clock: Callable[[], float] = trio.current_time,
 ) -> tuple[list[Found], Position | None, int]:
-    """Messages from ``start`` on, of those that ``waits`` still has to acknowledge; where the next
-    call goes on (None: the log ends here), and how many bytes were looked at. Raises
-    :class:`.StoreFailed`."""
+    """Return the matches from ``start`` on, only those unacknowledged in ``waits`` if that is
+    given; where the next call continues (None at the end of the log); and the number of bytes
+    searched. Raises :class:`.StoreFailed`."""
     found: list[Found] = []
     place, size, until_s = start, 0, clock() + SEARCHED_S
     while topic.last is not None and place <= topic.last:
@@ -164,7 +165,7 @@ async def search(
 
 
 def is_waiting(subscription: Subscription, place: Position) -> bool:
-    """Nobody has acknowledged it there."""
+    """Return whether an entry is unacknowledged in a subscription."""
     return subscription.unacknowledged(1, Position(place - 1)) == [place]
 
 
@@ -206,7 +207,7 @@ async def _look(site: Site, call: Call) -> Reply:
 
 
 def message_document(main: Subscription | None, found: Found, cut: int) -> Document:
-    """One message, with so many bytes of its body."""
+    """Return one message's document, with at most ``cut`` bytes of its body."""
     message, header = found.message, found.header
     value = message.value[:cut]
     document: Document = {

@@ -1,7 +1,7 @@
-"""Moving single messages: deleted, copied, put elsewhere, or sent back where they died.
+"""Moving single messages: deletes, copies and moves them, or sends dead letters back.
 
-The rule: what goes from one log to another goes in one commit, so it is never in both and never in
-none. A message that somebody acknowledged meanwhile is left alone, and it is said how many were.
+The rule: a message moves from one log to another in one commit, so it is never in both or in
+neither. Messages acknowledged in the meantime are left alone, and counted in the answer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,10 +41,10 @@ from arneb_core.api.position import Position
 from arneb_core.api.topics import Topic
 
 MOVED_MAX: Final = 500
-"""Messages in one call: one commit."""
+"""Entries in one call, which is one commit."""
 
 ENTRY_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of all of them together, for they are in memory meanwhile."""
+"""All entries of a call together; they are in memory meanwhile."""
 
 
 async def _move(site: Site, call: Call) -> Reply:
@@ -77,7 +77,7 @@ async def _delete(site: Site, call: Call) -> Reply:
 
 
 async def _send_back(site: Site, call: Call) -> Reply:
-    """Each to the queue in which it died first, as it was before."""
+    """Send each message back to the queue in which it first died, as it was before."""
     place = place_in(site, call)
     await expect_readable(call, place)
     await expect_publishable(call)
@@ -95,7 +95,7 @@ async def _send_back(site: Site, call: Call) -> Reply:
 
 
 def positions_in(body: Body) -> list[Position]:
-    """The places that a call names. Raises 400."""
+    """Return the positions in a body. Raises 400."""
     given = body.texts("positions")
     if not 1 <= len(given) <= MOVED_MAX:
         raise bad_request(f"expected 1 to {MOVED_MAX} positions, got {len(given)}")
@@ -103,7 +103,7 @@ def positions_in(body: Body) -> list[Position]:
 
 
 async def entries_in(topic: Topic, positions: Sequence[Position]) -> dict[Position, bytes]:
-    """Those entries that are there. Raises 400 for too much at once."""
+    """Return the entries that exist. Raises 400 if they are too large together."""
     found: dict[Position, bytes] = {}
     size = 0
     for at in positions:
@@ -142,7 +142,7 @@ async def _done(
         for _ in admission.closing():
             await trio.lowlevel.checkpoint()
         unit.appends += admission.appends.items()
-        with trio.CancelScope(shield=True):  # what is withheld is acknowledged or given back
+        with trio.CancelScope(shield=True):  # withheld entries are acknowledged or given back
             await site.core.committed(unit)
     except BaseException:
         if subscription is not None:
@@ -166,14 +166,15 @@ def _put(target: Place, entry: bytes, admission: Admission) -> None:
 
 
 def plain(entry: bytes) -> bytes:
-    """An entry that is due at once and does not expire by itself: what it waited for is over."""
+    """Return the entry without its delay and its expiry."""
     header = read_header(entry)
     times = TIMES.pack(header.publish_time_ms, 0, 0)
     return entry[:TIMES_OFFSET] + times + entry[TIMES_OFFSET + TIMES.size :]
 
 
 def revived(entry: bytes) -> tuple[str | None, bytes]:
-    """Where a dead letter died first, and the message as it was; None: it did not die."""
+    """Return the queue in which a dead letter first died, and the message as it was before; None if
+    it is no dead letter."""
     header = read_header(entry)
     if header.origin is not Origin.AMQP:
         return None, entry

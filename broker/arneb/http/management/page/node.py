@@ -1,7 +1,7 @@
-"""The node in a few figures: what stands on every page, and how its disk keeps up.
+"""The node in a few figures: the header of every page, and how its disk keeps up.
 
-The rule: alarms are everybody's business, for they explain why publishers stand still; the figures
-are for those who may monitor.
+The rule: every user sees the alarms, which explain why publishers are blocked; only users who may
+monitor see the figures.
 """
 
 from typing import Final
@@ -36,7 +36,7 @@ async def _look_at_member(site: Site, call: Call) -> Reply:
 
 
 def alarms_of(site: Site) -> list[Document]:
-    """What stands still, why, and what to do about it."""
+    """Return the alarms: what is blocked, why, and what to do about it."""
     now, stored = site.alarms.statistics, site.core.statistics()
     found: list[Document] = []
     if now.memory_alarm:

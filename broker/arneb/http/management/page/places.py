@@ -1,6 +1,7 @@
-"""Places: which log a call is about, and whether its caller may read or change it.
+"""Places: finds the log of a call, and checks whether the caller may read or change it.
 
-The rule: rights are those of AMQP on the queue, asked here once for everything that looks into it.
+The rule: AMQP's rights on the queue apply, and are checked here for all calls that read its
+messages.
 """
 
 from collections.abc import Mapping
@@ -26,12 +27,12 @@ class Place:
     """One log in a vhost."""
 
     vhost: Vhost | None
-    """None: it is in a namespace that is no vhost's, which only administrators look into."""
+    """None if the namespace is no vhost's; only administrators may read such logs."""
     row: Row
 
     @property
     def subscription(self) -> Subscription:
-        """Whose acknowledgements count here. Raises 400 where there is none."""
+        """The subscription whose acknowledgements count. Raises 400 if there is none."""
         main = self.row.main
         if main is None:
             raise bad_request("nobody subscribes to it")
@@ -39,7 +40,7 @@ class Place:
 
 
 def place_in(site: Site, call: Call, name: str | None = None) -> Place:
-    """The queue, or the topic that no queue is, in the path; or of that name. Raises 404."""
+    """Return the queue or topic in the path, or the one called ``name``. Raises 404."""
     if name is None and (full_name := call.params.get("topic")) is not None:
         topic = site.core.topics.get(full_name)
         if topic is None or not full_name.startswith(CLIENTS_SCHEMES):
@@ -55,7 +56,7 @@ def place_in(site: Site, call: Call, name: str | None = None) -> Place:
 
 
 async def expect_right(call: Call, right: Right, name: str, kind: Kind = Kind.QUEUE) -> None:
-    """Raise 401 unless the caller has it in the vhost of the path."""
+    """Raise 401 unless the caller has the right in the path's vhost."""
     vhost = call.params["vhost"]
     verdicts = call.caller.verdicts
     question = Question(right, kind, name)
@@ -68,7 +69,7 @@ async def expect_right(call: Call, right: Right, name: str, kind: Kind = Kind.QU
 
 
 async def expect_readable(call: Call, place: Place) -> None:
-    """The caller may have messages of it. Raises 401, and 400 for a queue of one connection."""
+    """Raise 401 unless the caller may read messages there, and 400 for an exclusive queue."""
     if place.vhost is None:
         return  # the route is for administrators
     await expect_right(call, Right.READ, place.row.name)
@@ -78,12 +79,12 @@ async def expect_readable(call: Call, place: Place) -> None:
 
 
 async def expect_publishable(call: Call) -> None:
-    """The caller may publish straight to queues. Raises 401."""
+    """Raise 401 unless the caller may publish straight to queues."""
     await expect_right(call, Right.WRITE, DEFAULT_EXCHANGE_NAME, Kind.EXCHANGE)
 
 
 def position_in(text: str) -> Position:
-    """A position as it is shown: ``ledger:entry``. Raises 400."""
+    """Return a position from its text, ``ledger:entry``. Raises 400."""
     ledger, colon, entry = text.partition(":")
     if colon and all(
         each.isascii() and each.isdecimal() and len(each) <= NUMBER_DIGITS_MAX
@@ -94,7 +95,7 @@ def position_in(text: str) -> Position:
 
 
 def number_in(query: Mapping[str, str], name: str, default: int) -> int:
-    """A number of a query. Raises 400."""
+    """Return a number in a query. Raises 400."""
     text = query.get(name, "")
     if not text:
         return default

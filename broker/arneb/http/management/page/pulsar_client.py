@@ -1,7 +1,7 @@
-"""One connection of Pulsar's: its producers and consumers, and closing any of them.
+"""One Pulsar connection: shows its producers and consumers, and closes it or a consumer.
 
-The rule: who does not monitor sees what is its own; who does not administer ends what is its own.
-A consumer that is closed here may come again, as after an unload.
+The rule: a user without a monitoring tag sees only its own connections; only an administrator
+closes others'. A consumer that is closed here may subscribe again, as after an unload.
 """
 
 from collections.abc import Mapping
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
     from arneb_pulsar.services.producers import ProducerClaim
 
 PARTS_MAX: Final = 200
-"""Producers, and consumers, in one answer; it is said how many there are."""
+"""Producers, and consumers, in one answer, which also has their total number."""
 
 NOT_OWN: Final = "User not authorised to access object"
 NUMBER_DIGITS_MAX: Final = 15
 
 
 def context_of(site: Site) -> "BrokerContext":
-    """What Pulsar's connections share. Raises 404 where that protocol is not served."""
+    """Return the Pulsar broker context. Raises 404 if that protocol is not served."""
     if site.pulsar is None:
         raise not_found()
     return site.pulsar
 
 
 def byte_rates(site: Site, found: "OpenConnection") -> Mapping[str, Mapping[str, Any]]:
-    """How fast a connection moves what. It is sampled from now on."""
+    """Return a connection's byte rates, and sample it from now on."""
     context, connection = context_of(site), found.connection
 
     def read() -> dict[str, int] | None:
@@ -59,7 +59,7 @@ def _number(text: str) -> int:
 
 
 def _found(site: Site, call: Call) -> "OpenConnection":
-    """The connection in the path, that the caller may see. Raises 404 and 401."""
+    """Return the connection in the path. Raises 404, or 401 if the caller may not see it."""
     found = context_of(site).connections.get(_number(call.params["connection"]))
     if found is None:
         raise not_found()
@@ -115,7 +115,7 @@ def _producer(of: "ProducerClaim") -> Document:
 
 
 def _consumer(of: "AttachedConsumer") -> Document:
-    """``permits``: how many more it would take now."""
+    """Return one consumer's document; ``permits`` is how many more messages it would take now."""
     return {
         "key": of.key,
         "name": of.consumer.name,

@@ -1,6 +1,6 @@
-"""One queue or topic, as both protocols see it: its ledgers, its subscriptions and consumers.
+"""One queue or topic as both protocols see it: its ledgers, subscriptions and consumers.
 
-The rule: figures are those of this instant, in the words of the core.
+The rule: figures are current, in the core's terms.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ SERIES: Final = ("in", "out", "acknowledged", "ready", "unacknowledged")
 LEDGERS_MAX: Final = 200
 SUBSCRIPTIONS_MAX: Final = 50
 CONSUMERS_MAX: Final = 100
-"""More of them are not shown, and it is said how many there are."""
+"""More are not shown, but counted in the answer."""
 
 
 async def _look(site: Site, call: Call) -> Reply:
@@ -65,7 +65,7 @@ async def _look(site: Site, call: Call) -> Reply:
 
 
 async def _history(site: Site, call: Call) -> Reply:
-    """The last minutes, as far back as somebody has looked."""
+    """Answer with the last minutes, as far back as the row has been watched."""
     row = place_in(site, call).row
     details = rates_of(site, row, counters_of(row), dict.fromkeys(SERIES, HISTORY))
     return Reply({name: details[name] for name in SERIES})
@@ -111,7 +111,7 @@ async def _subscription(site: Site, place: Place, of: Subscription) -> Document:
 
 
 def _pulsar_consumers(site: Site, place: Place) -> Mapping[Consumer, Document]:
-    """Which of them came by which connection of Pulsar's."""
+    """Return the Pulsar connections and keys of the topic's consumers."""
     if site.pulsar is None:
         return {}
     number_of = site.pulsar.connections.number_of
@@ -122,7 +122,8 @@ def _pulsar_consumers(site: Site, place: Place) -> Mapping[Consumer, Document]:
 
 
 def _consumer(of: Consumer, pulsar: Mapping[Consumer, Document]) -> Document:
-    """``permits``: how many more it would take now; a slow one has none and much in flight."""
+    """Return one consumer's document. ``permits`` is how many more messages it would take now: a
+    slow consumer has none, and many in flight."""
     return {
         "pulsar": pulsar.get(of),
         "name": of.name,

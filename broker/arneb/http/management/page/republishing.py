@@ -1,8 +1,8 @@
-"""Republishing: messages as they lie in a log, published once more, as if their publisher did.
+"""Republishing: publishes messages of a log once more, as if by their publisher.
 
-The rule: a message goes through an exchange, so bindings, limits and delays count as for every
-other; the original stays where it is. Each is a commit of its own, and it is said how many were
-taken by nobody.
+The rule: a message goes through an exchange, so bindings, limits and delays apply as for every
+other; the original stays where it is. Each message is a commit of its own, and the answer counts
+those that no queue took.
 """
 
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ from arneb_core.api.codec import codecs
 from arneb_core.api.entry import Origin, read_header
 
 MESSAGES_MAX: Final = 5000
-"""In one call: 500 entries may be batches."""
+"""Messages in one call, whose 500 entries may be batches."""
 
 
 async def _republish(site: Site, call: Call) -> Reply:
@@ -41,7 +41,7 @@ async def _republish(site: Site, call: Call) -> Reply:
                 raise bad_request(f"they are more than {MESSAGES_MAX} messages: choose fewer")
             to = message.route.exchange if exchange is None else body.text("exchange")
             by = message.route.routing_key if key is None else body.text("routing_key")
-            # Whoever republishes is not who is named there.
+            # The user who republishes is not the one named there.
             properties = replace(message.properties, user_id=None)
             with by_channel():
                 routed = await actor.publish(to, by, properties, message.payload)
@@ -54,7 +54,7 @@ async def _republish(site: Site, call: Call) -> Reply:
 
 
 def _messages(entry: bytes, queue: str) -> Iterable[Fetched]:
-    """The messages of an entry as AMQP has them. Raises 400 for what a broker cannot read."""
+    """Return the messages of an entry in AMQP's form. Raises 400 if it cannot be decoded."""
     origin = Origin(read_header(entry).origin)
     if origin is Origin.AMQP:
         return [fetched(entry)]
@@ -66,4 +66,3 @@ def _messages(entry: bytes, queue: str) -> Iterable[Fetched]:
 
 
 ROUTES: Final = (Route("POST", "page/messages/:vhost/:queue/republish", VHOST, _republish),)
-"""What is published again comes in as everything does."""

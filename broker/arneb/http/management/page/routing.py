@@ -1,6 +1,6 @@
-"""What would happen: where a message would go, and what a policy would touch.
+"""Routing previews: where a message would go, and which objects a policy would match.
 
-The rule: nothing is done. It is found out as for a real message, with the same search.
+The rule: nothing is changed. Routes are found as for a real message, with the same search.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ from arneb_core.access.principals import Kind
 from arneb_core.access.rights import Right
 
 NAMED_MAX: Final = 100
-"""Names in one answer; it is said how many there are."""
+"""Names in one answer, which also has their total number."""
 
 NAMES_PER_TURN: Final = 100
 
@@ -32,7 +32,7 @@ KINDS: Final = {
     "quorum_queues": ("quorum",),
     "streams": ("stream",),
 }
-"""What a policy may apply to, in the words of policies."""
+"""The objects that a policy may apply to, by the value of ``apply-to``."""
 
 
 async def _route(site: Site, call: Call) -> Reply:

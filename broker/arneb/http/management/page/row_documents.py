@@ -1,6 +1,6 @@
-"""Documents of rows: what the list of queues and topics shows of each.
+"""Row documents: the rows of the list of queues and topics.
 
-The rule: figures are those of this instant, and are looked at for the rows that are shown.
+The rule: figures are current, and read only for rows that are shown.
 """
 
 from collections.abc import Mapping
@@ -19,13 +19,13 @@ from arneb_core.api.limits import Departure
 Counters = Mapping[str, int]
 
 SPARK: Final = {"messages": Range(120, 4)}
-"""What a spark line shows: how many there were in the last two minutes."""
+"""A spark line shows the number of messages over the last two minutes."""
 
 SORTABLE: Final = frozenset({*FIGURES, *GROWING})
 
 
 def counters_of(row: Row) -> Counters:
-    """What has gone through it, and what it holds."""
+    """Return a row's traffic, and the messages it holds."""
     ready, away = row.lengths
     main = row.main
     acknowledged = redelivered = delivered = expired = 0
@@ -58,12 +58,13 @@ def _read(row: Row) -> Counters | None:
 def rates_of(
     site: Site, row: Row, counters: Counters, ranges: Mapping[str, Range] = SPARK
 ) -> Mapping[str, Mapping[str, Any]]:
-    """How fast they grow, and what a spark line shows. It is sampled from now on."""
+    """Return the rates of a row's counters and the samples of a spark line, and sample the row from
+    now on."""
     return site.rates.details(row.key, counters, partial(_read, row), ranges)
 
 
 def diagnosis_of(site: Site, row: Row, rates: Mapping[str, Mapping[str, Any]]) -> Diagnosis:
-    """Why it grows, or does not."""
+    """Return the diagnosis of why a row grows or not."""
     ready, away = row.lengths
     main, queue = row.main, row.queue
     consumers = [] if main is None else list(main.consumers)
@@ -95,13 +96,13 @@ def diagnosis_of(site: Site, row: Row, rates: Mapping[str, Mapping[str, Any]]) -
 
 
 def delayed_in(row: Row) -> int:
-    """How many are not due yet; they are not among those that are ready."""
+    """Return the number of messages not due yet; they do not count as ready."""
     main = row.main
     return main.statistics().delayed_entries if main and row.topic.has_delays else 0
 
 
 def row_document(site: Site, row: Row) -> Document:
-    """A row as the list shows it."""
+    """Return a row's document as the list shows it."""
     counters = counters_of(row)
     rates = rates_of(site, row, counters)
     ready, away = row.lengths
@@ -135,7 +136,7 @@ def row_document(site: Site, row: Row) -> Document:
 
 
 def figure_of(site: Site, sort: str) -> Figure | None:
-    """What rows are sorted by."""
+    """Return the sort key for a column of rows."""
     if sort in GROWING:
         return site.rates.growth.rate_of(f"row {sort}", GROWING[sort], site.rows.all)
     return FIGURES.get(sort)

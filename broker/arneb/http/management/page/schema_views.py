@@ -1,7 +1,7 @@
-"""Schema views: bodies of messages as the schema of their topic reads them.
+"""Schema views: bodies of messages decoded by the schema of their topic.
 
-The rule: a body is read in a thread, with the version that its producer named and no other; one
-that cannot be read is shown as bytes, with the reason.
+The rule: bodies are decoded in a thread, with the version that the producer named and no other; one
+that cannot be decoded is shown as bytes, with the reason.
 """
 
 from collections.abc import Sequence
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from arneb_pulsar.schemas.schema import Version
 
 READ_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Of all bodies in one answer: Python reads some MB a second. Of the rest it is not tried."""
+"""All bodies decoded for one answer: Python decodes some MB a second. The rest stays undecoded."""
 
 TEXT_CHARACTERS_MAX: Final = 256 * 1024
-"""Of one body as text."""
+"""Text shown of one body."""
 
 _Asked = list[tuple[int, "Version", Message]]
 
 
 async def schema_views(site: Site, topic: Topic, of: Sequence[Message]) -> dict[int, Document]:
-    """Of the messages that name a version of the topic's schema, by their index."""
+    """Return the views of the messages that name a version of the topic's schema, by index."""
     if site.pulsar is None or all(each.schema_version is None for each in of):
         return {}
     from arneb_pulsar.names import parse_topic
@@ -43,7 +43,7 @@ async def schema_views(site: Site, topic: Topic, of: Sequence[Message]) -> dict[
         try:
             version = versions.get(version_number(message.schema_version))
         except ValueError:
-            continue  # a producer may say anything
+            continue  # a producer may send anything
         left -= len(message.value)
         if version is not None and version.schema is not None and left >= 0:
             asked.append((index, version, message))

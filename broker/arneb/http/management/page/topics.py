@@ -1,6 +1,6 @@
 """The list of queues and topics, page by page.
 
-The rule: of what does not stand on the page nothing is looked at but what it is sorted by.
+The rule: of rows that are not on the page only the sort key is read.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from arneb.http.management.router import Route
 from arneb.http.management.site import Site
 
 AGE: Final = "age"
-"""Sorts by the age of the oldest message."""
+"""Sort by the age of the oldest message."""
 
 
 async def _list(site: Site, call: Call) -> Reply:
@@ -28,7 +28,7 @@ async def _list(site: Site, call: Call) -> Reply:
     names, rows = await _visible(site, call)
 
     async def by_age(rows: Sequence[Row], end: int, reverse: bool) -> list[Row]:
-        # The greatest age first is what `reverse` asks for.
+        # `reverse` asks for the greatest age first.
         return await site.ages.oldest_first(rows, end, site.pause, reverse=not reverse)
 
     source = Source(
@@ -50,7 +50,8 @@ async def _list(site: Site, call: Call) -> Reply:
 
 
 async def _visible(site: Site, call: Call) -> tuple[tuple[str, ...], list[Row]]:
-    """Those of vhosts that the caller may look into; what is in no vhost, administrators see."""
+    """Return the rows of vhosts that the caller has access to; administrators also see rows in no
+    vhost."""
     names = [each.name for each in await site.vhosts_for(call)]
     if "vhost" not in call.params and is_administrator(call.caller):
         names.append(NO_VHOST)

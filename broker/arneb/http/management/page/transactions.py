@@ -1,7 +1,7 @@
-"""Transactions of both protocols: what is open, since when, and what it holds.
+"""Transactions of both protocols: which are open, since when, and what they hold.
 
-The rule: one of AMQP's is a channel's and ends with it; one of Pulsar's is the coordinator's, and
-an administrator may abort it as the coordinator does when its time is up.
+The rule: an AMQP transaction belongs to a channel and ends with it; a Pulsar transaction belongs to
+the coordinator, and an administrator may abort it as the coordinator does after its timeout.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from arneb_pulsar.services.open_transaction import OpenTransaction
 
 SHOWN_MAX: Final = 200
-"""Of each protocol's; it is said how many there are."""
+"""Transactions of each protocol in one answer, which also has their total number."""
 
 NAMED_MAX: Final = 5
-"""Topics of one that are named; it may have a thousand."""
+"""Topics named of one transaction, which may have a thousand."""
 
 LOOKED_PER_TURN: Final = 200
 NUMBER_DIGITS_MAX: Final = 19
@@ -35,7 +35,7 @@ NUMBER_DIGITS_MAX: Final = 19
 
 async def _list(site: Site, call: Call) -> Reply:
     amqp = await _of_channels(site, call)
-    # The oldest first: those that were forgotten.
+    # Oldest first: those are likely forgotten.
     pulsar = sorted(
         [
             each
@@ -55,7 +55,7 @@ async def _list(site: Site, call: Call) -> Reply:
 
 
 async def _of_channels(site: Site, call: Call) -> list[Document]:
-    """Channels that have selected transactions, those that hold most first."""
+    """Return the channels in transaction mode, those with the largest transactions first."""
     found: list[Document] = []
     for number, each in enumerate(site.roster.connections(), 1):
         if number % LOOKED_PER_TURN == 0:

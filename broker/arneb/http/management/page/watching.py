@@ -1,7 +1,7 @@
-"""Watching: what a page shows, as calls that are answered each second for as long as it does.
+"""Watching: the calls of a page that are answered each second while it is shown.
 
-The rule: a page names what stands on the screen and nothing else is sent; what it names is bounded,
-and what could be long has to be asked for page by page.
+The rule: a page names the calls for what is on the screen, and nothing else is sent. Their number
+is bounded, and long lists have to be requested page by page.
 """
 
 from dataclasses import dataclass
@@ -15,21 +15,21 @@ from arneb.http.management.sessions import Session
 from arneb.http.management.site import Site
 
 WATCHED_MAX: Final = 4
-"""Calls on one page."""
+"""Calls of one page."""
 
 CALL_CHARACTERS_MAX: Final = 2000
 NAME_CHARACTERS_MAX: Final = 40
 
 ROWS_MAX: Final = 100
-"""Of a list; more do not fit on a screen."""
+"""Rows of a list; more do not fit on a screen."""
 
 LISTS: Final = frozenset(
     {"queues", "connections", "channels", "exchanges", "page/topics", "page/connections"}
 )
-"""Asked for page by page only: there may be very many."""
+"""Lists that may be very long, and can only be watched page by page."""
 
 BY_VHOST: Final = frozenset({"queues", "exchanges", "page/topics"})
-"""Lists of which there is one of each vhost, too."""
+"""Lists that also exist for each vhost."""
 
 WATCHABLE: Final = tuple(
     path.split("/")
@@ -43,40 +43,41 @@ WATCHABLE: Final = tuple(
         "page/transactions", "page/delayed", "page/node",
     )
 )  # fmt: skip
-"""The routes that may be watched, word by word: figures, which are cheap to make each second,
-change nothing and say the same to all administrators. Messages and bindings are asked for once."""
+"""The routes that may be watched, by segment: figures that are cheap to compute each second, have
+no side effects and are the same for all administrators. Messages and bindings are requested
+once."""
 
 OF_ONE: Final = "x-arneb-shard"
-"""A header of what is asked for below the path of one shard: that is shown alone."""
+"""The header of requests below the path of one shard: only that shard is shown."""
 
 EVERY_ADMINISTRATOR: Final = ""
-"""Administrators all see the same."""
+"""The key that all administrators share, since they see the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """One call that is answered each second."""
+    """One call to answer each second."""
 
     name: str
-    """By which the page knows the answers."""
+    """The page's name for the answers."""
     raw_path: str
     query: str
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What one page shows: the body of a reply that goes on until its session ends."""
+    """The calls of one page: the body of a reply that goes on until its session ends."""
 
     site: Site
     session: Session
     watched: tuple[Watched, ...]
     address: str
     is_of_one: bool = False
-    """Of one shard of a cluster, though there may be several."""
+    """Only one shard of a cluster is watched, though there may be several."""
 
     @property
     def eyes(self) -> str:
-        """Whoever has the same sees the same."""
+        """A key that sessions share if they see the same."""
         principal = self.session.principal
         return EVERY_ADMINISTRATOR if is_administrator(principal) else f"user {principal.name}"
 
@@ -119,7 +120,7 @@ def _fits(word: str, of_route: str) -> bool:
 
 
 def _is_list(path: str) -> bool:
-    """A list of everything, or of a vhost."""
+    """Return whether a path is a list, of everything or of a vhost."""
     return path in LISTS or path.rpartition("/")[0] in BY_VHOST
 
 
