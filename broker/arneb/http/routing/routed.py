@@ -26,7 +26,7 @@ from arneb_core.api.placement import (
 )
 
 WAIT_S: Final = 2.0
-"""How long a request waits while nobody leads; then scripts try again, people go elsewhere."""
+"""How long a request waits while no node leads: beyond it scripts retry, and people give up."""
 
 NOBODY: Final = "no node leads this namespace at the moment"
 UNHEARD: Final = "the replicated log does not answer at the moment"
@@ -131,7 +131,7 @@ async def _redirect(told: str, scope: Scope, send: Send) -> None:
 
 
 async def unavailable(send: Send, reason: str) -> None:
-    """Answer that it is to be asked again."""
+    """Answer with 503, to be tried again."""
     body = json.dumps({"error": "service_unavailable", "reason": reason}).encode()
     headers = [
         (b"content-type", b"application/json"),

@@ -1,7 +1,7 @@
-"""Targets: what a request over HTTP is about, by its path: this node, or a namespace that some node
+"""Targets: what an HTTP request is about, by its path: this node, or a namespace that some node
 serves.
 
-The rule: a path is not understood, only its namespace is found; whoever answers judges the rest.
+The rule: only the namespace is taken from a path; the node that answers checks the rest.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from arneb.http.routing.routed import EVERYTHING_ELSE, Target, Way
 OWN: Final = Target(Way.OWN)
 
 MEMBER_PATH: Final = "/api/page/member"
-"""How this node does in its cluster."""
+"""The state of this node in its cluster."""
 
 METRICS_PATHS: Final = (
     "/metrics",
@@ -23,7 +23,7 @@ METRICS_PATHS: Final = (
 )
 
 OWN_PATHS: Final = (MEMBER_PATH, "/healthz", "/readyz", *METRICS_PATHS)
-"""Of the HTTP port: how this node does."""
+"""Paths of the HTTP port about this node itself."""
 
 OWN_PULSAR_PATHS: Final = (
     "/metrics",
@@ -31,7 +31,7 @@ OWN_PULSAR_PATHS: Final = (
     "/admin/v2/brokers/health",
     "/admin/v2/brokers/ready",
 )
-"""The same of Pulsar's admin port."""
+"""The same for Pulsar's admin port."""
 
 OF_VHOSTS: Final = frozenset(
     {
@@ -40,7 +40,7 @@ OF_VHOSTS: Final = frozenset(
         "vhost-limits", "vhosts",
     }
 )  # fmt: skip
-"""Kinds of the management API whose paths go on with a vhost."""
+"""Resources of the management API whose paths continue with a vhost."""
 
 OF_VHOSTS_ON_THE_PAGE: Final = frozenset(
     {"delayed", "delayed-by", "messages", "policies", "queues", "route", "topics"}
@@ -48,7 +48,7 @@ OF_VHOSTS_ON_THE_PAGE: Final = frozenset(
 """The same below ``page``."""
 
 OF_NAMESPACES: Final = frozenset({"namespaces", "persistent", "non-persistent", "schemas"})
-"""Kinds of Pulsar's admin API whose paths go on with tenant and namespace."""
+"""Resources of Pulsar's admin API whose paths continue with tenant and namespace."""
 
 
 OF_TOPICS: Final = frozenset(
@@ -58,11 +58,13 @@ OF_TOPICS: Final = frozenset(
         "positionStatsInPendingAck",
     }
 )  # fmt: skip
-"""The same below ``transactions``: all else there is the coordinator's, the first shard's."""
+"""The same below ``transactions``; all else there belongs to the coordinator, which is the first
+shard's."""
 
 
 def management_target(path: str, namespace_of: Callable[[str], str]) -> Target:
-    """Of the management API, the page and the data API; ``namespace_of``: that of a vhost."""
+    """Return the target of a path of the management API, the page or the data API; ``namespace_of``
+    returns a vhost's namespace."""
     if path in OWN_PATHS:
         return OWN
     match _parts(path):
@@ -82,7 +84,7 @@ def management_target(path: str, namespace_of: Callable[[str], str]) -> Target:
 
 
 def pulsar_target(path: str) -> Target:
-    """Of Pulsar's admin API and its lookup."""
+    """Return the target of a path of Pulsar's admin API or its lookup."""
     if path in OWN_PULSAR_PATHS:
         return OWN
     match _parts(path):
@@ -96,7 +98,7 @@ def pulsar_target(path: str) -> Target:
 
 
 def namespace_in(topic: str) -> str:
-    """Of a topic by its name, complete or as it is kept."""
+    """Return the namespace of a topic, by its full name or as it is stored."""
     match topic.rpartition("://")[2].split("/"):
         case [tenant, namespace, _, *_]:
             return f"{tenant}/{namespace}"

@@ -1,6 +1,7 @@
 """ASGI: what an application receives and sends in one exchange.
 
-The rule: an application gets a body whole, and what it sends is written before it goes on.
+The rule: an application receives a body whole, and each piece that it sends is written before it
+continues.
 """
 
 import re
@@ -12,27 +13,28 @@ import trio
 from starlette.types import Message
 
 VOUCHED: Final = "arneb.vouched"
-"""The extension of a scope that says who asks, as another node knows it; no client can say it."""
+"""The scope extension with the sender's identity as authenticated by another node; clients cannot
+set it."""
 
 PROOF_WANTED: Final = "\0proof"
-"""In its place: a node asks whose session it is, and by what other shards' leaders may know who
-that is."""
+"""A value of that extension: a node asks for the session's user, with the credentials by which
+other shards' leaders can authenticate the user."""
 
 UNPROVED: Final = "\0unproved"
-"""In its place: somebody whom another server knows, or a token, of whom no proof came. It is no
-user of the catalogue, which may have one of that name, who may do more."""
+"""A value of that extension: a user of an external authority or of a token, whose credentials are
+not known. It must not be taken for a catalogue user of the same name, who may have more rights."""
 
 LEFT: Final = "arneb.left"
-"""The key of a message with a piece of an answer under which an application says how many bytes it
-holds itself meanwhile: the pieces that are still to come, or what these are made of."""
+"""The key, in a message with a piece of an answer, for the number of bytes that the application
+itself holds meanwhile: the pieces still to come, or what they are made from."""
 
 STREAMED: Final = "arneb.streamed"
-"""The key of a message with a piece of an answer that has no end: until the next piece the client
-may be cut off, for the application waits as it does."""
+"""The key, in a message with a piece of an answer, that marks an endless answer: until the next
+piece the client may be cut off, since the application is only waiting too."""
 
 REASON: Final = "arneb.reason"
-"""The key of a message with the head of an answer under which an application says why it refuses,
-for the line with the status; whatever stands in it."""
+"""The key, in a message with the head of an answer, for the reason of a refusal in the status line;
+it may contain any characters."""
 
 PHRASE_CHARS_MAX: Final = 200
 
@@ -42,36 +44,37 @@ ADDRESS: Final = re.compile(rb"https?://[^/?]*", re.IGNORECASE)
 
 
 def path_and_query(target: bytes) -> tuple[bytes, bytes]:
-    """What a request is about. Some proxies send the whole address (RFC 9112, 3.2.2)."""
+    """Return path and query of a request target. Some proxies send the absolute form (RFC 9112,
+    3.2.2)."""
     address = ADDRESS.match(target)
     path, _, query = target[address.end() if address else 0 :].partition(b"?")
     return path or b"/", query
 
 
 def phrase(status: int, reason: str) -> str:
-    """What the line with the status says, which clients show to people: the reason, if there is
-    one. A line break in it would begin a header."""
+    """Return the reason phrase of the status line, which clients show to people: ``reason``, if
+    given. Other than printable ASCII is replaced: a line break would begin a header."""
     said = (each if " " <= each <= "~" else "?" for each in reason[:PHRASE_CHARS_MAX])
     return "".join(said) or responses.get(status, "")
 
 
 class Written(Protocol):
-    """A connection, as far as an answer is written to it."""
+    """The part of a connection that answers are written to."""
 
     def begin(self, status: int, headers: list[tuple[bytes, bytes]], reason: str = "") -> None:
-        """The head of an answer."""
+        """Begin an answer with its head."""
         ...
 
     def go_on(
         self, piece: bytes, *, last: bool, left: int = 0, streamed: bool = False
     ) -> Awaitable[None]:
-        """Write a piece of its body, of which the application holds ``left`` more bytes; when it is
-        ``streamed``, the next may be long in coming."""
+        """Write a piece of the body, of which the application holds ``left`` more bytes. After a
+        ``streamed`` one, the next may take long."""
         ...
 
 
 class Body:
-    """What the application receives: the whole body, and then nothing any more."""
+    """What the application receives: the whole body, and nothing afterwards."""
 
     def __init__(self, body: bytes) -> None:
         self._body: bytes | None = body
@@ -88,13 +91,13 @@ class Body:
 
 
 class Answer:
-    """What the application sends, on its way to the connection."""
+    """Passes what the application sends to the connection."""
 
     def __init__(self, connection: Written, *, is_head: bool) -> None:
         self._connection = connection
         self._bodiless = is_head
         self.started = False
-        """The status is known."""
+        """Whether the application has sent the head."""
 
     def __repr__(self) -> str:
         return f"<Answer {'started' if self.started else 'not started'}>"

@@ -1,9 +1,9 @@
-"""One connection of an HTTP port: requests come in, an ASGI application answers them.
+"""One connection of an HTTP port: reads requests and writes an ASGI application's answers.
 
-The rule: one request at a time, HTTP/1.1 or 1.0, and neither side may take longer or more than the
-port's limits say. A request's body is read before the application is asked, so that the
-application never waits for the client. Its answer goes out at once, whatever other clients have not
-read, and is held no longer than the client takes it.
+The rule: one request at a time, HTTP/1.1 or 1.0, within the port's limits of time and size. A
+request's body is read before the application is called, so that the application never waits for the
+client. The answer is sent at once, whatever other clients have not read, and held only until the
+client has taken it.
 """
 
 import json
@@ -28,46 +28,47 @@ from arneb_core.api.listening import close_at_once
 
 RECEIVE_BYTES: Final = 64 * 1024
 PIECE_BYTES: Final = 64 * 1024
-"""Written at once, so that a slow but living client makes visible progress."""
+"""Written at a time, so that a slow but living client makes visible progress."""
 
 HOLD: Final = "arneb.hold"
-"""The ASGI extension by which an application says how much it is about to take into memory: an
-awaitable function of the bytes, which returns when there is room for them."""
+"""The ASGI extension by which an application reserves memory: an async function of the number of
+bytes, which returns when there is room for them."""
 
 LINGER_S: Final = 1.0
 LINGER_BYTES: Final = 1024 * 1024
-"""What is still read of a client that was refused before it had sent everything: a socket that is
-closed with unread input takes the answer away with it."""
+"""What is still read from a client that was refused before it had sent everything: closing a socket
+with unread input discards the answer."""
 
 UNTAKEN_S: Final = 0.1
-"""An answer that is not out after so long waits for its client."""
+"""An answer that is not written after this long is waiting for its client."""
 
 END_OF_HEAD: Final = b"\r\n\r\n"
 
 NOTHING_LARGER: Final[Mapping[str, int]] = {}
 
 Certificate = Mapping[str, Any]
-"""As :meth:`ssl.SSLSocket.getpeercert` gives it; empty for none."""
+"""As :meth:`ssl.SSLSocket.getpeercert` returns it; empty for none."""
 
 NO_CERTIFICATE: Final[Certificate] = {}
 
 CERTIFICATE: Final = "arneb.certificate"
-"""The ASGI extension in which a client's certificate is that TLS has verified."""
+"""The ASGI extension with the client's certificate, as verified by TLS."""
 
 Addresses = tuple[tuple[str, int] | None, tuple[str, int] | None]
-"""Of the client, and where it reached us; None = nobody knows."""
+"""Of the client, and of our socket; None if unknown."""
 
 logger = logging.getLogger(__name__)
 
 
 def nobody(_: "HttpConnection") -> None:
-    """Nobody is told."""
+    """Ignore the change."""
 
 
 class HttpConnection:
     """One client.
 
-    Invariant: in ANSWERING nothing is cut off: what an administrator has begun is done.
+    Invariant: in ANSWERING nothing is cut off: a change that an administrator has begun is
+    completed.
     """
 
     def __init__(
@@ -84,10 +85,10 @@ class HttpConnection:
         pace: Pace | None = None,
         vouched: str = "",
     ) -> None:
-        """``larger``: how large bodies may be at some paths. ``scheme``: whether it is by TLS, and
-        with what ``certificate`` of the client's. ``told`` is called when the state changes,
-        or whether it waits. ``pace``: of all the connections of a port. ``vouched``: whose it is,
-        as another node knows it."""
+        """``larger``: larger bounds for bodies at some paths. ``scheme``: ``https`` by TLS, with
+        the client's ``certificate``. ``told`` is called when the state or :attr:`waits` changes.
+        ``pace`` is shared by all connections of a port. ``vouched``: the client's identity as
+        authenticated by another node."""
         self._app = app
         self._stream = stream
         self._limits = limits
@@ -99,32 +100,34 @@ class HttpConnection:
         self._told = told
         self._pace = pace or Pace()
         self._is_new = True
-        """It has asked for nothing yet."""
+        """Whether no request has come yet."""
         self._is_in_line = False
-        """Its request has come, and waits to be looked at."""
+        """Whether received data waits for its turn to be parsed."""
         self._written_s = 0.0
-        """Since when what is written is."""
+        """When the current write began."""
         self._wire = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         self._scope = trio.CancelScope()
         self._share = Share(self._scope.cancel)
         self.state = State.IDLE
         self._head = b""
         self._is_long = False
-        """It is making a long answer."""
+        """Whether a long answer is being made."""
         self.last = False
-        """No request follows the one that is being answered."""
+        """Whether the connection ends after the current request."""
 
     def __repr__(self) -> str:
         return f"<HttpConnection {self.state.value}, {self._share!r}>"
 
     @property
     def waits(self) -> bool:
-        """For its client, or it has not begun, and it is not we who keep it waiting."""
+        """Whether it waits for its client or has not begun a long answer, and is not waiting for
+        its turn."""
         return self.state is not State.ANSWERING and not self._is_in_line
 
     @property
     def may_be_cut(self) -> bool:
-        """It waits, and for longer than a client needs to take what is written."""
+        """Whether it waits, and, if it is writing, for longer than a client needs to take the
+        answer."""
         if self.state is State.WRITING:
             return trio.current_time() >= self._written_s + UNTAKEN_S
         return self.waits
@@ -134,7 +137,7 @@ class HttpConnection:
         self._scope.cancel()
 
     def stop(self) -> None:
-        """End after the request that is being answered."""
+        """End after the current request."""
         self.last = True
         if self.state in STOPPED:
             self._scope.cancel()
@@ -161,7 +164,7 @@ class HttpConnection:
         self._share.yielding = state not in (State.WAITING, State.ANSWERING)
 
     async def _exchange(self) -> bool:
-        """Read one request and answer it; may another come?"""
+        """Read and answer one request; return whether another may follow."""
         self._room.begin(self._share)
         try:
             request = await self._read_head()
@@ -171,7 +174,7 @@ class HttpConnection:
         except h11.RemoteProtocolError as error:
             await self._refuse(error.error_status_hint, str(error))
             return False
-        except ValueError as error:  # of numbers too long for Python
+        except ValueError as error:  # a number too long for Python
             await self._refuse(400, str(error))
             return False
         except Refused as refused:
@@ -199,10 +202,10 @@ class HttpConnection:
     # In
 
     async def _read_head(self) -> h11.Request | None:
-        """The next request; None if the client leaves."""
+        """Return the next request; None if the client leaves."""
         limits = self._limits
         with trio.move_on_after(limits.idle_timeout_s) as patience:
-            if self._wire.trailing_data[0]:  # it came with the last one
+            if self._wire.trailing_data[0]:  # it came with the previous one
                 await self._in_turn(Lane.KNOWN)
             while True:
                 event = self._wire.next_event()
@@ -227,12 +230,12 @@ class HttpConnection:
         return event
 
     async def _too_late(self, what: str, within_s: float) -> Refused:
-        """Those of a crowd that came at one moment are too late at one moment."""
+        """Return the refusal, paced: many clients that came together time out together."""
         await self._pace.begin(Lane.PART)
         return too_late(what, within_s)
 
     async def _in_turn(self, lane: Lane) -> None:
-        """What the client has said is looked at when it is its turn."""
+        """Wait for the turn to parse what the client has sent."""
         if lane is Lane.PART:
             await self._pace.begin(lane)
             return
@@ -308,11 +311,11 @@ class HttpConnection:
     # Out
 
     async def hold(self, size: int) -> None:
-        """An answer will need so much; wait until there is room for it."""
+        """Reserve memory for an answer; wait until there is room."""
         await self._room.take(self._share, size, needed=True)
 
     async def _begin_long(self) -> None:
-        """A long answer is about to be made; wait until it may."""
+        """Wait until a long answer may be made."""
         if self._is_long or self.state is not State.ANSWERING:
             return
         self._move(State.WAITING)
@@ -330,7 +333,7 @@ class HttpConnection:
             self._room.end_long(self._share)
 
     def begin(self, status: int, headers: list[tuple[bytes, bytes]], reason: str = "") -> None:
-        """The head of an answer; it is written with the first piece of the body."""
+        """Begin an answer; its head is written with the first piece of the body."""
         headers.append((b"date", formatdate(usegmt=True).encode()))
         if self.last:
             headers.append((b"connection", b"close"))
@@ -341,8 +344,8 @@ class HttpConnection:
     async def go_on(
         self, piece: bytes, *, last: bool, left: int = 0, streamed: bool = False
     ) -> None:
-        """Write a piece of its body. Now it is known what the answer takes: this, and what is
-        ``left`` of it with the application; a ``streamed`` one is done with when it is written."""
+        """Write a piece of the body. From now on the connection is charged for this piece and the
+        bytes ``left`` with the application; a ``streamed`` piece is released once it is written."""
         self._end_long()
         self._room.give_back(self._share)
         self._move(State.WRITING)
@@ -353,7 +356,7 @@ class HttpConnection:
             parts += self._wire.send_with_data_passthrough(h11.Data(data=piece)) or ()
         if last:
             parts.append(self._wire.send(h11.EndOfMessage()) or b"")
-        if len(piece) <= PIECE_BYTES:  # each write waits for everybody else's turn
+        if len(piece) <= PIECE_BYTES:  # each write costs a turn
             parts = [b"".join(parts)]
         for data in parts:
             await self._write(data)
@@ -365,7 +368,7 @@ class HttpConnection:
             self._move(State.ANSWERING)
 
     async def _write(self, data: bytes | None) -> None:
-        """Raises :class:`trio.TooSlowError` if the client does not read."""
+        """Write to the client. Raises :class:`trio.TooSlowError` if it does not read."""
         view = memoryview(data or b"")
         for start in range(0, len(view), PIECE_BYTES):
             with trio.fail_after(self._limits.write_timeout_s):
@@ -373,7 +376,7 @@ class HttpConnection:
             self._room.moved(self._share)
 
     async def _refuse(self, status: int, reason: str) -> None:
-        """Answer without the application, as far as the client can still be answered."""
+        """Answer without the application, if an answer can still be sent."""
         if self._wire.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
         body = json.dumps({"reason": reason}).encode()
@@ -386,7 +389,7 @@ class HttpConnection:
         await self.go_on(body, last=True)
 
     async def _linger(self) -> None:
-        """Close the connection so that the client has its answer before."""
+        """Send EOF and read on a little, so that the client gets its answer before the close."""
         with trio.move_on_after(LINGER_S):
             await self._stream.send_eof()
             left = LINGER_BYTES

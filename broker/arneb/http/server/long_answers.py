@@ -1,7 +1,7 @@
-"""Long answers: few are made at a time, and nobody waits behind them who asks for little.
+"""Long answers: only a few are made at a time, and short ones do not wait behind them.
 
-The rule: whoever is about to make a long one asks first. He waits for those who asked before him,
-each of whom waits for the event loop only and never for a client.
+The rule: a request asks before it makes a long answer, and waits for those that asked earlier;
+these wait only for the event loop, never for a client.
 """
 
 from collections.abc import Awaitable, Callable
@@ -11,10 +11,10 @@ from typing import Final
 import trio
 
 LONG_ITEMS: Final = 200
-"""A list of more objects is a long answer: some 3 ms of work."""
+"""A list of more objects is a long answer: it takes more than some 3 ms."""
 
 LOOKED_AT_MAX: Final = 2_000
-"""So is one for which more are looked at, to find those with a name or to put them in order."""
+"""So is a list for which more objects are searched or sorted."""
 
 Ask = Callable[[], Awaitable[None]]
 
@@ -23,14 +23,14 @@ _GO_ON: Final[ContextVar[Ask | None]] = ContextVar("and go on by", default=None)
 
 
 def ask_by(ask: Ask, go_on: Ask | None = None) -> None:
-    """Have what this task answers from now on asked for by ``ask``, which returns when a long
-    answer may be made; ``go_on`` returns when its next piece may."""
+    """Set for this task: ``ask`` returns when a long answer may be made, ``go_on`` when its next
+    piece may."""
     _ASK.set(ask)
     _GO_ON.set(go_on)
 
 
 async def long_answer() -> None:
-    """A long answer is about to be made, or the next piece of one; wait until it may."""
+    """Wait until a long answer may be made."""
     ask = _ASK.get()
     if ask is not None:
         await ask()

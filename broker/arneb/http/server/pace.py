@@ -1,6 +1,6 @@
-"""Pace: how much of a port's work is begun in one pass of the event loop.
+"""Pace: how much of a port's work begins in one pass of the event loop.
 
-The rule: many clients that send at the same moment must not make a pass long, since every client of
+The rule: many clients that send at the same time must not make a pass long, since every client of
 the broker waits for it. Clients that have had the least come first: a new connection with a whole
 request, then a known connection, then one with a part of a request.
 """
@@ -15,17 +15,17 @@ UNITS_A_PASS: Final = 64
 
 
 class Lane(Enum):
-    """What somebody waits to begin. Those above go first, but each has its part of every pass."""
+    """A kind of work. Lanes further up go first, but each has its share of every pass."""
 
     NEW = "new"
-    """The first request of a connection, and all of it has come."""
+    """A connection's first request, completely received."""
     KNOWN = "known"
-    """Another one."""
+    """A later request of a connection."""
     PART = "part"
-    """A piece of a request."""
+    """A part of a request."""
     COMING = "coming"
-    """A connection that has brought no whole request: to begin one, for which another may have to
-    go, is as much work as to answer a small question."""
+    """A new connection without a whole request. To accept it, perhaps closing another, is as much
+    work as to answer a small request."""
     LONG = "long"
     """The next piece of a long answer."""
 
@@ -37,15 +37,15 @@ LEFT_FOR_OTHERS: Final = {Lane.NEW: 28, Lane.KNOWN: 16, Lane.PART: 8, Lane.COMIN
 """Units of a pass that a lane leaves to those below it."""
 
 LONG_EVERY: Final = 4
-"""While others wait, one pass in this many has a piece of a long answer, which takes as long as a
-dozen of their requests."""
+"""While other lanes wait, one pass in this many makes a piece of a long answer, which takes as long
+as a dozen of their requests."""
 
 
 class Pace:
-    """Lets the work of one port begin.
+    """Paces the work of one port.
 
-    Invariant: who waits in a lane is let in by :meth:`_next`, which comes once in each pass as long
-    as something was begun in the last one or somebody waits.
+    Invariant: waiting tasks are woken by :meth:`_next`, which runs once in each pass while work was
+    begun in the last one or a task waits.
     """
 
     def __init__(self, units: int = UNITS_A_PASS) -> None:
@@ -60,8 +60,8 @@ class Pace:
         return f"<Pace {self._left}/{self._units} units left, waiting: {waiting}>"
 
     async def begin(self, lane: Lane) -> None:
-        """Wait until this may be begun; at once, and without a checkpoint, if there is little to
-        do."""
+        """Wait until work of this lane may begin; return at once, without a checkpoint, if there is
+        little to do."""
         if self._left > 0 and not any(self._waiting.values()):
             self._left -= UNITS[lane]
             self._count()
@@ -77,7 +77,7 @@ class Pace:
         await trio.lowlevel.wait_task_rescheduled(abort)
 
     def _count(self) -> None:
-        """Hear of the next pass."""
+        """Have :meth:`_next` run in the next pass."""
         if not self._is_counting:
             self._is_counting = True
             trio.lowlevel.current_trio_token().run_sync_soon(self._next)

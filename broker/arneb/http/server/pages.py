@@ -1,9 +1,9 @@
-"""Pages: long answers that all who ask at the same time share.
+"""Pages: long answers shared by all requests that come at the same time.
 
-The rule: one page of a kind is made at a time, in short turns, for everybody who asked before it
-was begun, so no page is older than its request; and few are in memory, however many clients leave
-theirs unread. While too many are being read, new requests get the newest of those, and whoever has
-read nothing of an older one for a while is cut off: nobody keeps others from new figures.
+The rule: one page of a kind is made at a time, in short turns, for all requests that came before it
+was begun, so no page is older than its request. Few are in memory, however many clients leave
+theirs unread: while too many are being read, new requests get the newest of them, and clients that
+have read nothing for a while are cut off, so none keeps others from new figures.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -18,21 +18,21 @@ from starlette.types import Receive, Scope, Send
 from arneb.http.server.room import HELD_S
 
 PIECE_BYTES: Final = 64 * 1024
-"""Sent at once."""
+"""Sent at a time."""
 
 PAGES_MAX: Final = 3
-"""Of a kind in memory: the newest, and some that slow clients still read. With 10,000 queues a page
-of metrics takes 10 MiB."""
+"""Pages of a kind in memory: the newest, and some that slow clients still read. With 10,000 queues
+a page of metrics takes 10 MiB."""
 
 REST: Final = 3
-"""A page that took a second to make is followed by so many seconds without one, so that no number
-of clients takes more than a quarter of the broker's time."""
+"""After a page that took a second to make, this many seconds pass before the next, so that no
+number of clients takes more than a quarter of the broker's time."""
 
 REST_S_MAX: Final = 1.0
 
 
 class _Reader:
-    """A client to whom a page is sent."""
+    """A client that is reading a page."""
 
     __slots__ = ("scope", "since")
 
@@ -57,7 +57,7 @@ class Page:
 
 
 class _Wish:
-    """What all who ask between two pages wait for."""
+    """The page that all requests between two pages wait for."""
 
     __slots__ = ("page",)
 
@@ -66,7 +66,7 @@ class _Wish:
 
 
 class Pages:
-    """Pages of one kind. ``make`` gives the text of one, with a checkpoint between its parts."""
+    """Pages of one kind. ``make`` yields the text of one, with a checkpoint between its parts."""
 
     def __init__(self, make: Callable[[], AsyncIterator[str | bytes]], kind: str) -> None:
         self._make = make
@@ -81,11 +81,11 @@ class Pages:
         return f"<Pages {self._kind}, {len(self.alive)} in memory>"
 
     async def answer(self, request: Request) -> "PageAnswer":
-        """The answer to a request for this page."""
+        """Return the answer to a request for this page."""
         return PageAnswer(await self.current(), self._kind)
 
     async def current(self) -> Page:
-        """A page that was begun after this was called, unless too many are being read."""
+        """Return a page begun after this call, unless too many are being read."""
         if self._wish is None:
             self._wish = _Wish()
         wish = self._wish
@@ -98,7 +98,7 @@ class Pages:
         return wish.page
 
     def _old(self) -> Page | None:
-        """The newest page, if there may be no newer one now."""
+        """Return the newest page if no newer one may be made now."""
         if len(self.alive) < PAGES_MAX:
             return None
         stands_since = trio.current_time() - HELD_S
@@ -128,15 +128,16 @@ class Pages:
 
 
 class PageAnswer(Response):
-    """A page as an answer."""
+    """An answer with a page."""
 
     def __init__(self, page: Page, kind: str) -> None:
         super().__init__(media_type=kind, headers={"content-length": str(page.bytes)})
         self._page = page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it piece by piece, as fast as the client reads. Raises :class:`trio.TooSlowError`
-        if it does not while others wait for a newer page."""
+        """Send the page piece by piece, as fast as the client reads. Raises
+        :class:`trio.TooSlowError` if the client reads nothing while others wait for a newer
+        page."""
         page, reader = self._page, _Reader()
         page.readers[reader] = None
         try:

@@ -1,15 +1,14 @@
-"""Below a prefix: all that is served at ``/`` is served there, too.
+"""Prefixed: everything served at ``/`` is also served below a prefix.
 
-The rule: a proxy that hands paths on as they are, and one that takes the prefix away, find the same
-things. Whoever asks for the prefix itself is sent to the folder, for the page's own paths are
-relative.
+The rule: it makes no difference whether a proxy keeps or strips the prefix. A request for the
+prefix itself is redirected to the path with a slash, since the page's links are relative.
 """
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
 class Prefixed:
-    """An application, below a prefix as well."""
+    """An application that is also served below a prefix."""
 
     def __init__(self, inside: ASGIApp, prefix: str) -> None:
         self._inside = inside
@@ -24,7 +23,7 @@ class Prefixed:
             await self._inside(scope, receive, send)
             return
         if path == prefix:
-            # Relative: what stands before the proxy is not known.
+            # Relative, since the path at the proxy is unknown.
             location = f"{prefix.rpartition('/')[2]}/".encode()
             headers = [(b"location", location), (b"content-length", b"0")]
             await send({"type": "http.response.start", "status": 308, "headers": headers})

@@ -1,4 +1,4 @@
-"""Refused: a request that is refused before the application sees it.
+"""Refused: requests refused before the application sees them.
 
 The rule: the reason says what was expected, and is sent to the client.
 """

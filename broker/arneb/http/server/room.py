@@ -15,9 +15,9 @@ HELD_S: Final = 1.0
 moved 64 KiB at a time: a client with half a megabit a second takes this long for one piece."""
 
 LONG_AT_ONCE: Final = 2
-"""Long answers that are made at the same time. They are in memory before their size is known, more
-at a time are not done sooner, and each takes a turn in every pass, for which all others wait. With
-one alone, the loop would be idle while an answer is packed in a thread."""
+"""Long answers made at the same time. They are in memory before their size is known, more of them
+would not finish sooner, and each takes a turn in every pass, for which all others wait. With only
+one, the loop would be idle while an answer is compressed in a thread."""
 
 
 class Share:

@@ -1,8 +1,8 @@
-"""Whole answers: what another application answers, as one value, before any of it is passed on.
+"""Whole answers: another application's answer as one value, before any of it is passed on.
 
-The rule: once there is more of it than the caller can use nothing more is held, so whoever looks at
-the size knows that some is missing. Nor is more held of the answers to all requests together than
-:data:`ALL_BYTES_MAX`: who would need more is told to come again.
+The rule: an answer that exceeds the caller's bound is not held any further, so its size shows that
+some is missing. The answers to all requests together are bounded by :data:`ALL_BYTES_MAX`: a
+request that would need more is told to try again.
 """
 
 import json
@@ -15,22 +15,22 @@ from typing import Final
 from starlette.types import ASGIApp, Message, Scope, Send
 
 UNAVAILABLE: Final = 503
-"""Of an application that said nothing."""
+"""The status if an application sent nothing."""
 
 ALL_BYTES_MAX: Final = 128 * 1024 * 1024
-"""Of the answers to all requests of the process, while they are put together: two of the largest,
-as two long answers are made at a time (:data:`.room.LONG_AT_ONCE`). What is made of them takes
+"""The answers to all requests of the process, while they are combined: two of the largest, as two
+long answers are made at a time (:data:`.room.LONG_AT_ONCE`). The objects made from them take
 several times that."""
 
 RETRY_S: Final = 1
-""":data:`.room.HELD_S`: by then somebody has been cut off who takes nothing of an answer."""
+""":data:`.room.HELD_S`: by then a client that reads nothing of its answer has been cut off."""
 
 
 class Held:
-    """What is held for all requests together.
+    """The bytes held for all requests together.
 
-    Invariant: ``bytes`` is the sum of what each request holds, and at most ``bytes_max``, but for
-    one that is alone.
+    Invariant: ``bytes`` is the sum over all requests, and at most ``bytes_max`` unless a single
+    request holds it all.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -42,7 +42,7 @@ class Held:
 
 
 class _Request:
-    """What one of them holds."""
+    """The bytes held for one request."""
 
     __slots__ = ("bytes",)
 
@@ -53,7 +53,8 @@ class _Request:
         return f"<_Request holds {self.bytes} bytes>"
 
     def take(self, size: int) -> bool:
-        """Hold ``size`` more, if there is room; who is alone always has it, up to its own bound."""
+        """Hold ``size`` more if there is room, and return whether there is. A request that is alone
+        always has room, up to its own bound."""
         if HELD.bytes > self.bytes and HELD.bytes + size > HELD.bytes_max:
             return False
         self.bytes += size
@@ -67,8 +68,8 @@ _REQUEST: Final[ContextVar[_Request | None]] = ContextVar("answers are held for"
 
 @contextmanager
 def holding() -> Iterator[None]:
-    """While this lasts, what :func:`whole_answer` gives this task counts as held: it, or what was
-    made of it, is in memory until the end."""
+    """Count the answers of :func:`whole_answer` in this block as held: they, or what is made from
+    them, stay in memory until its end."""
     request = _Request()
     before = _REQUEST.set(request)
     try:
@@ -80,11 +81,11 @@ def holding() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an application has said."""
+    """An application's answer."""
 
     status: int
     headers: Sequence[tuple[bytes, bytes]]
-    """Without the length, which is that of the body."""
+    """Without the content length."""
     body: bytes
 
     @property
@@ -92,14 +93,14 @@ class Answer:
         return 200 <= self.status < 300
 
     async def pass_on(self, send: Send, *, is_head: bool = False) -> None:
-        """Answer so; ``is_head``: without the body, as a request asked."""
+        """Send this answer; for a HEAD request, without the body."""
         headers = [*self.headers, (b"content-length", str(len(self.body)).encode())]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
         await send({"type": "http.response.body", "body": b"" if is_head else self.body})
 
 
 async def whole_answer(app: ASGIApp, scope: Scope, bytes_max: int, body: bytes = b"") -> Answer:
-    """What ``app`` answers to a request with that body; 503 while too much is held."""
+    """Return the answer of ``app`` to a request with that body; 503 while too much is held."""
     status, headers, said = UNAVAILABLE, list[tuple[bytes, bytes]](), bytearray()
     request, has_room = _REQUEST.get(), True
 

@@ -1,8 +1,8 @@
-"""Answers about all shards of a cluster, put together from those of each shard's leader.
+"""Answers about all shards of a cluster, combined from the answers of each shard's leader.
 
-The rule: what is about everything is about every shard, or there is no answer.
+The rule: a request about everything is answered for every shard, or not at all.
 
-Read in this order: ``gathering`` (which requests those are), ``gathered`` (asked and answered),
-``gathered_pulsar`` (the same of Pulsar's admin API), ``merging`` (one page of a list),
-``page_parts`` (what the page is told); ``paths`` is one shard, asked for by name.
+Read in this order: ``gathering`` (which requests, and how their answers are combined), ``gathered``
+(asks the leaders), ``gathered_pulsar`` (the same for Pulsar's admin API), ``merging`` (one page of
+a list), ``page_parts`` (answers for the management page); ``paths`` reaches one shard by name.
 """

@@ -1,9 +1,8 @@
-"""Gathered answers: what is about every shard of a cluster is asked of the leader of each.
+"""Gathered answers: a request about every shard of a cluster is sent to each shard's leader.
 
-The rule: who may see what is judged by each leader, by the caller's own proof. Where one of them
-gives no answer, or refuses, that is the answer: a list or a total that lacks a part would look
-whole. The page alone goes on without one, and says which. What is held of answers meanwhile is
-bounded.
+The rule: each leader decides what the caller may see, by the caller's own credentials. If one gives
+no answer, or refuses, that is the answer: a list or total that lacks a part would look complete.
+Only the management page does without one, and says which. The memory for answers is bounded.
 """
 
 import json
@@ -50,25 +49,25 @@ from arneb.http.shards.page_parts import delayed, node, transactions, with_missi
 from arneb_core.api.json_text import WHOLE_CHARACTERS_MAX, InvalidJson, parse_json, parse_own_json
 
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of the parts of one answer: some 50,000 queues with all their figures."""
+"""The parts of one answer: some 50,000 queues with all their figures."""
 
 CUT_LAST: Final = ("columns", "sort", "sort_reverse", "page", "page_size", "name", "use_regex")
-"""What of a query is about the whole list."""
+"""Query parameters that apply to the combined list."""
 
 DEFINITIONS: Final = "/api/definitions"
 
 PAGE_PATHS: Final = "/api/page/"
 OF_SHARD: Final = "shard"
-"""What a query of the page's has that is about one shard by its name."""
+"""The query parameter by which the page names one shard."""
 
 BAD_REQUEST: Final = 400
 
 Wanted = Callable[[str], ASGIApp]
-"""The application of a shard's leader, wherever that is."""
+"""Returns the application of a shard's leader, on whichever node."""
 
 
 class Gathered:
-    """An application before that of a node that leads some shards."""
+    """An application in front of a node that leads some shards."""
 
     def __init__(
         self,
@@ -77,8 +76,8 @@ class Gathered:
         leader_of: Wanted,
         one: ASGIApp,
     ) -> None:
-        """``shards``: the first one first. ``shard_of``: that of a namespace. ``one`` answers what
-        is one shard's."""
+        """``shards``: the first shard first. ``shard_of``: returns a namespace's shard. ``one``
+        answers requests about a single shard."""
         self._shards = shards
         self._shard_of = shard_of
         self._leader_of = leader_of
@@ -88,7 +87,7 @@ class Gathered:
         return f"<Gathered of {', '.join(self._shards)} before {self._one!r}>"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI has it."""
+        """Answer a request."""
         if scope["type"] != "http":
             await self._one(scope, receive, send)
             return
@@ -119,7 +118,7 @@ class Gathered:
         await answer.pass_on(send, is_head=scope["method"] == "HEAD")
 
     async def _one_after_the_other(self, kind: Kind, scope: Scope, body: bytes) -> Answer:
-        """Until one has it, or does not do it."""
+        """Ask one shard after another, until one has the object or one fails."""
         ends = (lambda each: each.status != 404) if kind is Kind.FOUND else _is_bad
         for shard in self._shards:
             answer = await self._asked(shard, scope, body=body)
@@ -128,7 +127,7 @@ class Gathered:
         return answer
 
     def _named_in(self, scope: Scope) -> str:
-        """The shard that a query of the page's names; empty: none. Raises 400."""
+        """Return the shard that a request of the page names, or an empty string. Raises 400."""
         if not path_of(scope).startswith(PAGE_PATHS):
             return ""
         shard = _query_of(scope).get(OF_SHARD, "")
@@ -166,7 +165,7 @@ class Gathered:
     async def _page(
         self, kind: Kind, scope: Scope, query: Mapping[str, str], listing: Listing
     ) -> Answer:
-        """One page, out of as many rows of each shard as could stand on it."""
+        """Return one page, from as many first rows of each shard as could be on it."""
         assert listing.page is not None
         wanted = listing.page.number * listing.page.size
         gathering = _Gathering(kind)
@@ -197,11 +196,11 @@ class Gathered:
     async def _take_next(
         self, part: FirstRows, gathering: "_Gathering", scope: Scope, query: Mapping[str, str]
     ) -> bool:
-        """Put the next rows of a shard into ``part``; False: it gives none."""
+        """Put a shard's next rows into ``part``; return whether it gave an answer."""
         asked = {**query, "page": str(part.pages + 1), "page_size": str(part.size)}
         answer = await self._asked(part.shard, scope, query=urlencode(asked))
         if part.pages and answer.status == BAD_REQUEST:
-            part.has_all = True  # it has become shorter meanwhile
+            part.has_all = True  # the list has become shorter meanwhile
             return True
         said = await gathering.take(part.shard, answer)
         if said is None:
@@ -210,7 +209,7 @@ class Gathered:
         return True
 
     async def _take_in(self, scope: Scope, body: bytes) -> Answer:
-        """Have each shard take in its part, the first one's, which has the users, first."""
+        """Have each shard import its part; the first shard, which has the users, goes first."""
         try:
             kind = Headers(scope=scope).get("content-type", "")
             found = await uploaded(kind, body, _definitions_in)
@@ -247,7 +246,7 @@ async def asked(
     query: str | None = None,
     body: bytes = b"",
 ) -> Answer:
-    """What a leader answers to a request, or to one with another path or query."""
+    """Return a leader's answer to a request, or to one with another path or query."""
     headers = [each for each in scope["headers"] if each[0].lower() not in NOT_PASSED]
     if body:
         headers += [
@@ -265,11 +264,11 @@ async def asked(
 
 
 class _Gathering:
-    """The answers of some leaders to one request, as they come."""
+    """Collects the leaders' answers to one request."""
 
     def __init__(self, kind: Kind) -> None:
         self._goes_on = kind in PAGES
-        """Without who does not answer."""
+        """Whether leaders that do not answer are left out."""
         self._held = 0
         self.parts: list[tuple[str, Any]] = []
         self.missing: dict[str, str] = {}
@@ -280,18 +279,18 @@ class _Gathering:
 
     @property
     def refusal(self) -> Answer | None:
-        """What is answered in the place of everything."""
+        """The answer instead of the combined one."""
         return self._refusal if self.has_ended or not self.parts else None
 
     @property
     def has_ended(self) -> bool:
-        """Nobody else need be asked: somebody has refused, or is not there and cannot be left
-        out."""
+        """No other leader need be asked: one has refused, or is missing and cannot be left out."""
         refused = self._refusal
         return refused is not None and (not self._goes_on or refused.status != UNAVAILABLE)
 
     async def take(self, shard: str, answer: Answer) -> Any:
-        """What a leader has said; None: nothing that counts. Raises 400 for too much."""
+        """Take a leader's answer, and return its document; None if it is a refusal. Raises 400 if
+        the answers are too large."""
         if not answer.is_good:
             answer = of_shard(answer, shard)
             if answer.status == UNAVAILABLE:
@@ -315,12 +314,12 @@ class _Gathering:
 PAGED: Final = (Kind.LIST, Kind.PAGE_ROWS, Kind.PAGE_CLIENTS)
 
 SOUGHT: Final = ("sort", "sort_reverse", "name", "use_regex")
-"""What of a query each shard does with its own rows, when a page is asked for."""
+"""Query parameters that each shard applies to its own rows when a page is requested."""
 
 _HEADERS: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-cache"))
 
 NOT_PASSED: Final = (b"accept-encoding", b"content-length", b"content-type", b"transfer-encoding")
-"""Headers of a request that are said anew to each leader."""
+"""Headers of a request that are set anew for each leader."""
 
 JOINS: Final[Mapping[Kind, Callable[[Parts], Any]]] = {
     Kind.OBJECT_OF_LISTS: joined,
@@ -341,7 +340,7 @@ def _query_of(scope: Scope) -> dict[str, str]:
 
 
 def _in_part(answer: Answer, shard: str, done: Sequence[str]) -> Answer:
-    """What a leader has refused, and what others have done before."""
+    """Return a leader's refusal of an import, naming the shards that have imported their parts."""
     text = f"shard '{shard}': {_reason_in(answer)}"
     if done:
         text += f"; shard {' and '.join(repr(each) for each in done)} has taken in its part"
@@ -349,7 +348,7 @@ def _in_part(answer: Answer, shard: str, done: Sequence[str]) -> Answer:
 
 
 def of_shard(answer: Answer, shard: str) -> Answer:
-    """The same, and whose it is, if nobody could give one."""
+    """Return the answer; if it is 503, with the shard's name."""
     if answer.status != UNAVAILABLE:
         return answer
     reason, named = _reason_in(answer), f"shard '{shard}'"
@@ -370,12 +369,12 @@ def _reason_in(answer: Answer) -> str:
 
 
 def json_answer(said: Any, status: int = 200) -> Answer:
-    """One that is made here."""
+    """Return an answer made here."""
     return Answer(status, _HEADERS, json.dumps(said).encode())
 
 
 async def long_answer_of(said: Any) -> Answer:
-    """The same, written so that others have their turns meanwhile."""
+    """Return an answer made here, written in turns."""
     return Answer(200, _HEADERS, b"".join([each async for each in rendered(said)]))
 
 
@@ -384,7 +383,7 @@ def _definitions_in(file: bytes) -> Any:
 
 
 async def body_of(receive: Receive) -> bytes:
-    """All that a request brings."""
+    """Return the whole body of a request."""
     body, more = bytearray(), True
     while more:
         message = await receive()

@@ -1,8 +1,9 @@
-"""Gathered answers of Pulsar's admin API: what is about tenants is about every shard of a cluster.
+"""Gathered answers of Pulsar's admin API: a request about tenants concerns every shard of a
+cluster.
 
-The rule: tenants are the first shard's, of which the others have copies; which namespaces one has
-is known by the leaders together, and one that has some in any shard is not removed. Where one of
-them gives no answer, that is the answer.
+The rule: tenants belong to the first shard, and the others have copies. Each leader knows a
+tenant's namespaces in its shard, and a tenant with namespaces in any shard is not removed. If a
+leader gives no answer, that is the answer.
 """
 
 import json
@@ -20,7 +21,7 @@ from arneb.http.shards.gathered import Wanted, asked, body_of, json_answer, of_s
 
 
 class Kind(Enum):
-    """What becomes of a request."""
+    """How a request is answered."""
 
     ONE = "one shard's"
     NAMES = "the lists of all"
@@ -48,7 +49,7 @@ NOT_FOUND: Final = 404
 
 
 def kind_of(method: str, path: str) -> Kind:
-    """Of a request, by its path as it came."""
+    """Return the kind of a request, by its path as received."""
     for methods, pattern, kind in _KINDS:
         if method in methods and pattern.fullmatch(path):
             return kind
@@ -56,7 +57,7 @@ def kind_of(method: str, path: str) -> Kind:
 
 
 class GatheredPulsar:
-    """An application before that of a node that leads some shards."""
+    """An application in front of a node that leads some shards."""
 
     def __init__(
         self,
@@ -65,8 +66,8 @@ class GatheredPulsar:
         leader_of: Wanted,
         one: ASGIApp,
     ) -> None:
-        """``shards``: the first one first. ``shard_of``: that of a namespace. ``one`` answers what
-        is one shard's."""
+        """``shards``: the first shard first. ``shard_of``: returns a namespace's shard. ``one``
+        answers requests about a single shard."""
         self._shards = shards
         self._shard_of = shard_of
         self._leader_of = leader_of
@@ -76,7 +77,7 @@ class GatheredPulsar:
         return f"<GatheredPulsar of {', '.join(self._shards)} before {self._one!r}>"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI has it."""
+        """Answer a request."""
         kind = Kind.ONE if scope["type"] != "http" else kind_of(scope["method"], path_of(scope))
         if kind is Kind.ONE:
             await self._one(scope, receive, send)
@@ -99,7 +100,8 @@ class GatheredPulsar:
                 return await self._ask(self._shard_of(_namespace_in(body)), scope, body)
 
     async def _names(self, scope: Scope, kind: Kind) -> Answer:
-        """All names. A tenant that a shard does not know has no namespaces there."""
+        """Combine the lists of all shards. A tenant that a shard does not know has no namespaces
+        there."""
         names: set[str] = set()
         answers: list[Answer] = []
         for shard in self._shards:
@@ -131,7 +133,7 @@ class GatheredPulsar:
         return await self._ask(first, scope)
 
     async def _removed_everywhere(self, scope: Scope) -> Answer:
-        """The others first, which may still use it."""
+        """Remove a resource group at the other shards, which may still use it, before the first."""
         first, *others = self._shards
         for shard in others:
             answer = await self._ask(shard, scope)
@@ -144,7 +146,7 @@ class GatheredPulsar:
 
 
 def _namespace_in(body: bytes) -> str:
-    """That of the first topic; whoever answers judges the rest."""
+    """Return the namespace of the first topic in a body; the shard that answers checks the rest."""
     try:
         said: Any = json.loads(body)
         return namespace_in(str(said[0]["topic"]))

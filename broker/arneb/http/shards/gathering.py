@@ -1,8 +1,8 @@
-"""Gathering: which requests are about all shards of a cluster, and one answer out of those of each.
+"""Gathering: which requests are about all shards of a cluster, and how their answers are combined.
 
-The rule: an answer that is about everything is about every shard, or there is none. What of a list
-is shown, and in which order, is decided when the parts are together; users and what else is no
-vhost's are the first shard's, of which the others have copies.
+The rule: an answer about everything covers every shard, or there is none. Lists are sorted and cut
+once they are combined. Users, and all else that is not a vhost's, belong to the first shard, and
+the others have copies.
 """
 
 import re
@@ -13,11 +13,11 @@ from typing import Any, Final
 from arneb_core.access.namespaces import proposed_namespace
 
 Parts = Sequence[tuple[str, Any]]
-"""What each shard has answered, the first one's first."""
+"""Each shard's answer, that of the first shard first."""
 
 
 class Kind(Enum):
-    """What becomes of a request."""
+    """How a request is answered."""
 
     ONE = "one shard's"
     LIST = "the lists of all"
@@ -41,7 +41,7 @@ class Kind(Enum):
 PAGES: Final = frozenset(
     {Kind.PAGE_ROWS, Kind.PAGE_CLIENTS, Kind.PAGE_TRANSACTIONS, Kind.PAGE_NODE}
 )
-"""What is answered without a shard that nobody leads at the moment, and says so."""
+"""Answers that do without a shard that has no leader at the moment, and say so."""
 
 
 _LISTS: Final = (
@@ -72,7 +72,7 @@ _GATHERED: Final[tuple[tuple[str, str, Kind], ...]] = (
     ("GET", "page/node", Kind.PAGE_NODE),
     ("GET|DELETE", _NUMBERED, Kind.NUMBERED),
 )
-"""By method and path below ``/api``; the first that fits counts."""
+"""By method and path below ``/api``; the first match counts."""
 
 _COMPILED: Final = [
     (re.compile(methods), re.compile(f"/api/(?:{path})/?"), kind)
@@ -80,17 +80,17 @@ _COMPILED: Final = [
 ]
 
 NUMBERS: Final = ("message_stats", "queue_totals", "object_totals", "churn_rates")
-"""What is added of an overview; all else is said by the first shard's leader of itself."""
+"""Parts of an overview that are added; all else is that of the first shard's leader."""
 
 OF_VHOSTS: Final = (
     "vhosts", "permissions", "topic_permissions", "parameters", "policies", "queues", "exchanges",
     "bindings",
 )  # fmt: skip
-"""What of a file of definitions is a vhost's."""
+"""Lists in a file of definitions whose objects belong to a vhost."""
 
 
 def kind_of(method: str, path: str) -> Kind:
-    """Of a request to the management API, by its path as it came."""
+    """Return the kind of a request to the management API, by its path as received."""
     method = "GET" if method == "HEAD" else method
     for methods, pattern, kind in _COMPILED:
         if methods.fullmatch(method) and pattern.fullmatch(path):
@@ -99,7 +99,7 @@ def kind_of(method: str, path: str) -> Kind:
 
 
 def order_of(document: Any) -> tuple[str, ...]:
-    """Where something stands in a list unless another order is asked for; the last is its name."""
+    """Return an object's default sort key; the last part is its name."""
     said = document.get("queue", document)
     said = said if isinstance(said, dict) else document
     names = ("vhost", "source", "destination", "component", "user", "name")
@@ -108,7 +108,7 @@ def order_of(document: Any) -> tuple[str, ...]:
 
 
 def joined(parts: Parts) -> dict[str, Any]:
-    """Objects of lists as one."""
+    """Join objects of lists."""
     found: dict[str, Any] = {}
     for _, said in parts:
         for name, value in said.items():
@@ -120,7 +120,7 @@ def joined(parts: Parts) -> dict[str, Any]:
 
 
 def alarms(parts: Parts) -> dict[str, Any]:
-    """What is short on the node of any leader, with the levels there."""
+    """Combine the alarms of all leaders' nodes, with the levels of a node that has the alarm."""
     (_, first), *_ = parts
     found = dict(first)
     for resource in ("memory", "disk"):
@@ -132,13 +132,13 @@ def alarms(parts: Parts) -> dict[str, Any]:
 
 
 def in_all(parts: Parts) -> list[Any]:
-    """What stands in every list."""
+    """Return what is in every list."""
     (_, first), *others = parts
     return [each for each in first if all(each in said for _, said in others)]
 
 
 def totals(parts: Parts) -> dict[str, Any]:
-    """An overview of all."""
+    """Combine the overviews of all shards."""
     (_, first), *_ = parts
     return {
         name: added([said[name] for _, said in parts if name in said]) if name in NUMBERS else value
@@ -147,7 +147,7 @@ def totals(parts: Parts) -> dict[str, Any]:
 
 
 def added(values: Sequence[Any]) -> Any:
-    """Numbers, or objects of numbers, added. Of samples those of times at which every part has
+    """Add numbers, or objects of numbers. Samples are added for the times at which every part has
     one."""
     first = values[0]
     if isinstance(first, dict):
@@ -173,7 +173,7 @@ def _samples(parts: Sequence[Any]) -> list[dict[str, Any]]:
 
 
 def definitions(parts: Parts) -> dict[str, Any]:
-    """One file of definitions."""
+    """Join files of definitions."""
     (_, first), *others = parts
     return {
         name: [*value, *(each for _, said in others for each in said.get(name, ()))]
@@ -186,8 +186,8 @@ def definitions(parts: Parts) -> dict[str, Any]:
 def cut(
     document: Mapping[str, Any], shards: Sequence[str], shard_of: Callable[[str], str]
 ) -> dict[str, dict[str, Any]]:
-    """A file of definitions by shards; ``shard_of``: that of a namespace. Nothing of what is no
-    vhost's goes to others than the first."""
+    """Split a file of definitions by shard; ``shard_of`` returns a namespace's shard. All that is
+    not a vhost's goes to the first shard only."""
     first, *others = shards
     found: dict[str, dict[str, Any]] = {first: {}}
     for name, value in document.items():

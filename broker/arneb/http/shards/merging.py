@@ -1,7 +1,7 @@
-"""Merging: one page of a list, out of the first pages of those of several shards.
+"""Merging: one page of a list, from the first pages of several shards' lists.
 
-The rule: each shard sorts and searches what it has; of each so many rows are looked at as the page
-could have of it, and no more. By what rows were sorted there they are merged here.
+The rule: each shard sorts and searches its own rows; only as many of each are read as could be on
+the page. They are merged here by the sort keys used there.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ Row = Mapping[str, Any]
 
 
 def _row_order(row: Row) -> tuple[str, ...]:
-    """As the list of queues and topics has them: what is in no vhost comes last."""
+    """Return the default sort key in the list of queues and topics: rows in no vhost come last."""
     return "" if row["vhost"] else "1", row["vhost"], row["name"]
 
 
@@ -36,14 +36,15 @@ def _client_order(row: Row) -> tuple[str, ...]:
 
 
 def _age(row: Row) -> float:
-    """The greatest comes first where the oldest do, and what holds none last."""
+    """Return the sort key for the age of the oldest message; rows without messages count as
+    youngest."""
     at_ms = row.get("oldest_ms")
     return float("-inf") if at_ms is None else -at_ms
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """How rows of a list stand, and what they are sorted by that no field of that name says."""
+    """A list's default order, and the sort keys that are not fields of the same name."""
 
     by_name: Callable[[Any], tuple[str, ...]]
     figures: Mapping[str, Callable[[Any], Any]]
@@ -56,28 +57,28 @@ OTHERS: Final = Order(order_of, {})
 
 @dataclass(slots=True)
 class FirstRows:
-    """The first rows of a list of one shard, as they come, page by page."""
+    """The first rows of one shard's list, read page by page."""
 
     shard: str
     wanted: int
-    """So many, if it has them."""
+    """The number of rows to read, if there are as many."""
     rows: list[Any]
     pages: int = 0
     total: int = 0
     filtered: int = 0
     flow: float = 0.0
-    """Of clients: how many bytes a second all of them move."""
+    """For lists of clients: the bytes a second of all of them."""
     has_all: bool = False
     is_whole: bool = False
-    """The list knows no pages: these are all of it."""
+    """The list has no pages: these are all its rows."""
 
     @property
     def size(self) -> int:
-        """How many to ask for at once."""
+        """The number of rows per request."""
         return min(self.wanted, PAGE_SIZE_MAX)
 
     def take(self, said: Any) -> None:
-        """The next page has come."""
+        """Take the next page."""
         self.pages += 1
         if isinstance(said, list):
             self.rows, self.is_whole, self.has_all = said, True, True
@@ -89,7 +90,7 @@ class FirstRows:
 
 
 async def merged(parts: Sequence[FirstRows], listing: Listing, order: Order) -> Any:
-    """The page that is asked for."""
+    """Return the requested page."""
     assert listing.page is not None
     if any(each.is_whole for each in parts):
         rows = [each for part in parts for each in part.rows]
@@ -109,9 +110,9 @@ async def merged(parts: Sequence[FirstRows], listing: Listing, order: Order) -> 
 
 
 async def _first(parts: Sequence[FirstRows], listing: Listing, order: Order) -> list[Any]:
-    """The first rows of all, those of each shard in its own order. By what is equal they may be
-    ordered there by more than is seen here; in another order some would stand on no page, since for
-    each page other first rows are looked at."""
+    """Merge the first rows of all shards, keeping each shard's order. A shard may order equal rows
+    by more than is known here; with another order, some rows would be on no page, since each page
+    reads other first rows."""
     read, path = order.figures.get(listing.sort), listing.sort.split(".")
 
     def key(row: Any) -> tuple[Any, ...]:
@@ -127,20 +128,20 @@ async def _first(parts: Sequence[FirstRows], listing: Listing, order: Order) -> 
 
 
 def named(part: FirstRows) -> FirstRows:
-    """Its rows say which shard they are of: what they are known by may be there in each."""
+    """Put the shard's name into each row: the same names may exist in several shards."""
     for row in part.rows:
         row["shard"] = part.shard
     return part
 
 
 def judge_range(parts: Sequence[FirstRows], page: Page) -> None:
-    """Raises 400 for a page behind the last row, once there are the first rows of every shard."""
+    """Raise 400 for a page beyond the last row; needs the first rows of every shard."""
     if not any(each.is_whole for each in parts):
         judge_page(page, sum(each.filtered for each in parts))
 
 
 def judge_noise(parts: Sequence[FirstRows]) -> None:
-    """Say which client moves most of what those of all shards move."""
+    """Mark the client that moves most of the bytes of all shards' clients."""
     flow, clients = sum(each.flow for each in parts), sum(each.total for each in parts)
     for part in parts:
         for row in part.rows:

@@ -1,8 +1,8 @@
-"""Page parts: what the management page is told by the leaders of all shards, as one answer.
+"""Page parts: combines the leaders' answers to the management page.
 
-The rule: figures are added, lists put together in the order that each of them has, and what is a
-node's is said of each node. The page goes on where a shard has no leader: then it says which one is
-missing, and an alarm stands on every page.
+The rule: figures are added, lists merged in their common order, and a node's figures are shown for
+each node. The page does without a shard that has no leader: it names the missing shard, and every
+page shows an alarm.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,27 +13,27 @@ from arneb.http.management.page import transactions as opened
 from arneb.http.shards.gathering import Parts
 
 Missing = Mapping[str, str]
-"""Shards of which nothing is known at the moment, and why."""
+"""Shards without an answer at the moment, and why."""
 
 ADDED: Final = (
     "store_bytes", "cache_bytes", "waiting_bytes", "commits_total", "commit_failures_total",
     "entries_total", "topics", "watching", "answers_total",
 )  # fmt: skip
-"""Figures of a broker that add up."""
+"""A broker's figures that are added."""
 
 HISTOGRAMS: Final = ("commit_s", "commit_entries")
 
 MACHINE: Final = (
     "memory_bytes", "memory_limit_bytes", "disk_free_bytes", "disk_free_min_bytes", "store_bytes",
 )  # fmt: skip
-"""What is said of each leader's node."""
+"""Figures shown for each leader's node."""
 
 OF_A_BROKER: Final = ("memory", "disk", "full")
-"""Alarms that name neither node nor shard by themselves."""
+"""Alarms whose texts name neither node nor shard."""
 
 
 def transactions(parts: Parts) -> dict[str, Any]:
-    """Those that are open: of AMQP's those that hold most first, of Pulsar's the oldest."""
+    """Combine the open transactions: AMQP's largest first, Pulsar's oldest first."""
     amqp = [_of(shard, each) for shard, said in parts for each in said["amqp"]]
     pulsar = [_of(shard, each) for shard, said in parts for each in said["pulsar"]]
     amqp.sort(key=lambda each: -each["messages"] - each["acknowledgements"])
@@ -47,13 +47,13 @@ def transactions(parts: Parts) -> dict[str, Any]:
 
 
 def delayed(parts: Parts) -> list[Any]:
-    """Where messages wait for their time, those with most first."""
+    """Combine the places with delayed messages, those with the most first."""
     rows = [each for _, said in parts for each in said]
     return sorted(rows, key=lambda each: -each["delayed"])[: delays.SHOWN_MAX]
 
 
 def node(parts: Parts, missing: Missing) -> dict[str, Any]:
-    """What stands on every page. The first that is known says what is said once."""
+    """Combine the header of every page. Single values come from the first shard that answered."""
     (_, first), *_ = parts
     found = {
         **first,
@@ -80,7 +80,7 @@ def _node_of(said: Mapping[str, Any]) -> str:
 
 
 def _alarms(parts: Parts) -> Sequence[dict[str, Any]]:
-    """Each once: a node that leads two shards says of itself the same of both."""
+    """Return each alarm once: a node that leads two shards reports its own alarms for both."""
     found: dict[str, dict[str, Any]] = {}
     for shard, said in parts:
         for each in said["alarms"]:
@@ -122,5 +122,5 @@ def _added(histograms: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def with_missing(join: Callable[[Parts], dict[str, Any]], parts: Parts, missing: Missing) -> Any:
-    """An object that says of which shards it has nothing."""
+    """Join the parts, and name the missing shards."""
     return {**join(parts), "missing": sorted(missing)}

@@ -1,7 +1,8 @@
-"""Shard paths: all that a shard's leader serves at ``/`` is served below ``/shards/NAME``, too.
+"""Shard paths: everything that a shard's leader serves at ``/`` is also served below
+``/shards/NAME``.
 
-The rule: whoever wants one shard says so, and is answered by its leader alone, whichever node is
-asked; what is below is not understood, but for a header that says so to what looks at all.
+The rule: such a request is answered by that shard's leader alone, whichever node receives it. The
+rest of the path is not interpreted; a header tells code that covers all shards to show this one.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,7 @@ ROOT: Final = "/shards/"
 
 
 class ShardPaths:
-    """The leaders of shards before an application that is about all of them."""
+    """The shards' leaders in front of an application for all of them."""
 
     def __init__(self, leaders: Mapping[str, ASGIApp], rest: ASGIApp) -> None:
         self._leaders = leaders
@@ -25,7 +26,7 @@ class ShardPaths:
         return f"<ShardPaths of {', '.join(self._leaders)} before {self._rest!r}>"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI has it."""
+        """Answer a request."""
         path = scope.get("path", "")
         name, slash, below = path.removeprefix(ROOT).partition("/")
         leader = self._leaders.get(name)
