@@ -155,10 +155,10 @@ class _Nothing:
         return True
 
     async def ask(self, vhost: str, question: object) -> None:
-        """It is known."""
+        """Do nothing: every verdict is known."""
 
     async def renew(self, user: str, secret: str) -> None:
-        """Nothing is said."""
+        """Do nothing: there are no credentials."""
 
     async def admits(self, vhost: str, address: str) -> bool:
         return False

@@ -1,8 +1,8 @@
 """Sessions: the users logged in at the management page, by the token that the browser keeps.
 
 The rule: a token is random, and kept in memory only. A session ends when the user logs out, is
-deleted or gets another password. It follows every change of the user's rights, and event streams
-that it carries are told of both at once.
+deleted or gets another password. It follows changes of the user's rights; its event streams are
+told at once of these and of its end.
 """
 
 from collections import OrderedDict

@@ -68,7 +68,7 @@ class Site:
     totals: Totals
     node: str
     version: str
-    """Of this software."""
+    """Arneb's version."""
     data_dir: str
     ports: Callable[[], Sequence[ListeningPort]]
     expiring: Callable[[timedelta], Sequence[str]]

@@ -26,7 +26,8 @@ from arneb_core.api.placement import (
 )
 
 WAIT_S: Final = 2.0
-"""How long a request waits while no node leads: beyond it scripts retry, and people give up."""
+"""How long a request waits while no node leads. After that scripts try again, and people look
+elsewhere."""
 
 NOBODY: Final = "no node leads this namespace at the moment"
 UNHEARD: Final = "the replicated log does not answer at the moment"

@@ -55,7 +55,7 @@ CERTIFICATE: Final = "arneb.certificate"
 """The ASGI extension with the client's certificate, as verified by TLS."""
 
 Addresses = tuple[tuple[str, int] | None, tuple[str, int] | None]
-"""Of the client, and of our socket; None if unknown."""
+"""Of the client, and the one that it reached; None if unknown."""
 
 logger = logging.getLogger(__name__)
 

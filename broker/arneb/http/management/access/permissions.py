@@ -26,7 +26,7 @@ from arneb_core.access.records import Permission, TopicPermission, User
 
 
 def permission_document(row: Permission) -> Document:
-    """One row."""
+    """Return one permission's document."""
     return {
         "user": row.user,
         "vhost": row.vhost,
@@ -37,7 +37,7 @@ def permission_document(row: Permission) -> Document:
 
 
 def topic_permission_document(row: TopicPermission) -> Document:
-    """One row."""
+    """Return one topic permission's document."""
     return {
         "user": row.user,
         "vhost": row.vhost,

@@ -113,7 +113,7 @@ async def _show(site: Site, call: Call) -> Reply:
 
 
 def grant_all(edit: Edit, vhost: str, user: str) -> None:
-    """Give a vhost's creator over HTTP all rights in it, if it is a user of the catalogue."""
+    """Give the creator of a vhost all rights in it, if that is a user of the catalogue."""
     if edit.get(User, user) is not None:
         edit.set_permissions(user, vhost, ALL, ALL, ALL)
 

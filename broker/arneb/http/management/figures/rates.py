@@ -37,8 +37,8 @@ UNSEEN_S: Final = 60.0
 OBJECTS_PER_TURN: Final = 100
 
 REST: Final = 20
-"""After a round of samples that took a second, twenty pass: sampling very many objects each second
-would take most of the broker's time."""
+"""A round of samples that took a second is followed by a pause of twenty: sampling very many
+objects each second would take most of the broker's time."""
 
 NO_RATE: Final[Mapping[str, Any]] = {"rate": 0.0}
 """Of counters that do not grow, which are most; shared."""

@@ -56,7 +56,7 @@ class Listing:
 
 
 Special = Callable[[Sequence[Any], int, bool], Awaitable[list[Any]]]
-"""Returns the first items, as many as the number; reversed if the flag is set."""
+"""Returns as many first items as the number says, in reverse order if the flag is set."""
 
 
 def _by_document(_: str) -> Figure | None:
@@ -75,7 +75,7 @@ class Source(Generic[Item]):
     figure: Callable[[str], Figure | None] = _by_document
     """How to read a field without a document, if that is possible."""
     special: Mapping[str, Special] = field(default_factory=dict)
-    """By name, sort orders that no figure gives."""
+    """Sort orders that no figure gives, by name."""
     in_order: bool = False
     """The items are in the default order already."""
     orders: Orders | None = None

@@ -16,9 +16,9 @@ from arneb.http.management.figures.freshness import Pause, Work, fresh_for_s
 FIGURES_PER_TURN: Final = 1000
 """Figures read, or names compared, in one to three milliseconds."""
 DOCUMENTS_PER_TURN: Final = 50
-"""Documents made in as long."""
+"""Documents made in the same time."""
 MERGED_PER_TURN: Final = 20_000
-"""Sorted items merged in as long."""
+"""Sorted items merged in the same time."""
 
 ORDERS_MAX: Final = 16
 """Orders kept at the same time."""

@@ -1,6 +1,6 @@
 """Churn: connections, channels and queues opened and closed since the broker started.
 
-The rule: the counts are read from the roster and the topology, which admit them.
+The rule: the counts are read from the roster and the topology; nothing is counted here.
 """
 
 from typing import Final

@@ -125,8 +125,8 @@ async def _sum(site: Site, vhosts: Iterable[Vhost]) -> Counters:
 
 
 async def node_counters(site: Site) -> Counters:
-    """Return the messages in all vhosts, their traffic, that of deleted vhosts included, and the
-    entries read from and written to disk."""
+    """Return the messages in all vhosts, the traffic of present and deleted vhosts, and the entries
+    read from and written to disk."""
     held = await _sum(site, site.topology.vhosts)
     stored = site.core.statistics()
     return {

@@ -49,7 +49,7 @@ def policy_in(kind: type[Policy], vhost: str, name: str, body: Body) -> Policy:
 
 
 def expect_json(call: Call) -> None:
-    """Raise 415 for a body with another content type than JSON."""
+    """Raise 415 for a body whose content type is not JSON."""
     kind = call.headers.get("content-type", "application/json").partition(";")[0].strip()
     if kind.lower() != "application/json":
         raise Refused(415, "unsupported_media_type", "expected application/json")

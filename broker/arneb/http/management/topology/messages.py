@@ -1,4 +1,4 @@
-"""Messages over HTTP: published one at a time, and got from queues.
+"""Messages over HTTP: published one at a time, and fetched from queues.
 
 The rule: properties of messages are those that an AMQP client would send and see.
 """

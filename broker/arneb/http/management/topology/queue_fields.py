@@ -83,12 +83,12 @@ class Sight:
 
     @property
     def consumers(self) -> int:
-        """Who consumes from it."""
+        """The number of consumers."""
         return consumers_of(self.queue)
 
     @property
     def capacity(self) -> float:
-        """1 if a message that comes now goes to a consumer at once."""
+        """1 if a message that arrived now would go to a consumer at once, else 0."""
         return capacity_of(self.queue)
 
 
@@ -99,12 +99,12 @@ def _read(site: Site, queue: Queue) -> Counters | None:
 
 
 def consumers_of(queue: Queue) -> int:
-    """Who consumes from it."""
+    """Return the number of consumers."""
     return queue.consumer_count if SUBSCRIPTION in queue.topic.subscriptions else 0
 
 
 def capacity_of(queue: Queue) -> float:
-    """1 if a message that comes now goes to a consumer at once."""
+    """Return 1 if a message that arrived now would go to a consumer at once, else 0."""
     if not consumers_of(queue):
         return 0
     served = not ready(queue) or (
