@@ -1,6 +1,6 @@
-"""Checks: what ``rabbitmq-diagnostics`` is asked by probes and people.
+"""Checks: the health checks of ``rabbitmq-diagnostics``.
 
-The rule: 0 with a sentence if it is so, 69 with the reason if not.
+The rule: a check that passes ends in 0 with a sentence, one that fails in 69 with the reason.
 """
 
 import socket

@@ -1,7 +1,7 @@
-"""The cluster: how a node does as a member, who leads, and who is to lead.
+"""The cluster: a node's state as a member, and handing the leadership over.
 
-The rule: it is the node that is asked, by its control socket, whether it leads or not; what it says
-is what it knows itself. It is the leader that hands over, whichever node is told; nobody takes.
+The rule: the node is asked by its control socket, whether it leads or not, and tells only what it
+knows itself. Whichever node gets the command, the leader hands over; no node takes the leadership.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,9 +11,9 @@ from arneb.ctl.exits import ExitCode, Failed
 from arneb.ctl.session import Command, Misused, Session
 
 RE_FOUND: Final = "re-found"
-"""What ``arneb ctl`` does without asking a broker."""
+"""The subcommand that ``arneb ctl`` carries out without a broker."""
 COPYING: Final = "copying"
-"""The state of a node that takes a copy before it takes part."""
+"""The state of a node that fetches a copy before it takes part."""
 
 TO: Final = "to"
 

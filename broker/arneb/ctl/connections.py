@@ -1,6 +1,6 @@
-"""Connections: closed by an operator, with the reason that clients are told.
+"""Connections: closes them for an operator, with a reason that their clients are told.
 
-The rule: a connection is known by what stands for its process, as it was listed.
+The rule: a connection is named by its process id, as the lists show it.
 """
 
 from typing import Any, Final

@@ -1,6 +1,6 @@
-"""Definitions: what is declared and who may do what, to a file and back.
+"""Definitions: exports and imports topology, users and permissions.
 
-The rule: the file is JSON as RabbitMQ writes it; what is wrong with it is said by the broker.
+The rule: the file is JSON as RabbitMQ writes it; the broker reports what is wrong with it.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Evaluation: the few texts of Erlang that test suites of clients have a broker evaluate.
+"""Evaluation: the few Erlang expressions that test suites of clients send to a broker.
 
-The rule: a table of patterns, each with what it comes to here; a text that is not in it is refused
-and changes nothing. There is no Erlang.
+The rule: a table maps patterns to what they do here; an expression that is not in it is refused and
+changes nothing. There is no Erlang.
 """
 
 import re
@@ -26,7 +26,7 @@ def _set_alarm(session: Session, found: Match) -> str:
 
 
 def _clear_alarm(session: Session, found: Match) -> str:
-    """The watermark is where it was when the broker was started."""
+    """Set the watermark back to its value when the broker was started."""
     kept = session.steer("GET", "environment")["alarms"]
     names = {
         "memory": ("memory_high_watermark", "memory_high_watermark_bytes"),
@@ -50,7 +50,7 @@ def _consumer_timeout(session: Session, found: Match) -> str:
 
 
 def _shown_setting(session: Session, found: Match) -> str:
-    """As it was at the start."""
+    """Return a setting as it was when the broker was started."""
     amqp = session.steer("GET", "environment")["amqp"]
     values = {
         "channel_max": amqp["channel_max"],
@@ -72,7 +72,7 @@ def _loopback_users(session: Session, found: Match) -> str:
 
 
 def _nothing(session: Session, found: Match) -> str:
-    """Statistics are of the instant here, whatever their interval."""
+    """Do nothing: statistics are always current here, whatever their interval."""
     return "ok"
 
 
@@ -86,7 +86,7 @@ def _is_running(session: Session, found: Match) -> str:
 
 
 def _compact(text: str) -> str:
-    """A pattern in which blanks may stand between its words."""
+    """Return a pattern that allows blanks between its words."""
     return r"\s*".join(text.split())
 
 

@@ -1,31 +1,31 @@
 """Exit codes: RabbitMQ's, which are those of ``sysexits.h``.
 
-The rule: whatever goes wrong is raised with the code it ends in, and its text is for the user.
+The rule: every failure is raised with its exit code and a text for the user.
 """
 
 from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What a command ends with."""
+    """The exit status of a command."""
 
     OK = 0
     USAGE = 64
-    """A command, a column or an option that is not known; a broker that is stopped."""
+    """An unknown command, column or option; a stopped broker."""
     DATA = 65
     """A vhost that does not exist, a wrong password, a value out of range."""
     NO_USER = 67
     UNAVAILABLE = 69
     """Nobody answers, or the broker refuses."""
     SOFTWARE = 70
-    """A user who exists already; an error of ours."""
+    """The user exists already; an error of ours."""
     CANNOT_CREATE = 73
     """A file that cannot be written."""
     TIMED_OUT = 75
     NO_PERMISSION = 77
     """The socket or the login is refused."""
     CONFIG = 78
-    """No way to the broker is known."""
+    """It is not known where the broker is."""
 
 
 class Failed(Exception):
@@ -38,15 +38,15 @@ class Failed(Exception):
 
 
 def error(code: ExitCode, text: str) -> Failed:
-    """A failure in RabbitMQ's form."""
+    """Return a failure in RabbitMQ's form."""
     return Failed(code, f"Error:\n{text}")
 
 
 def no_vhost(name: str) -> Failed:
-    """There is no such vhost."""
+    """Return the error for a missing vhost."""
     return Failed(ExitCode.DATA, f"Virtual host '{name}' does not exist")
 
 
 def no_user(name: str) -> Failed:
-    """There is no such user."""
+    """Return the error for a missing user."""
     return error(ExitCode.NO_USER, f'User "{name}" does not exist')

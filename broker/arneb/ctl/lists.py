@@ -19,22 +19,22 @@ FILTERS: Final = frozenset({"online", "offline", "local"})
 
 
 def field(name: str) -> Column:
-    """A field of that name; nothing if it is not there."""
+    """Return a column with that field; None where it is missing."""
     return lambda document: document.get(name)
 
 
 def fields(text: str) -> dict[str, Column]:
-    """Columns that are fields of the same names."""
+    """Return columns that are fields of the same names."""
     return {name: field(name) for name in text.split()}
 
 
 def table(name: str) -> Column:
-    """A field that is a table of AMQP."""
+    """Return a column with that field, an AMQP table."""
     return lambda document: AmqpTable(document.get(name) or {})
 
 
 def process_id(node: str, *numbers: int) -> str:
-    """What stands for an Erlang process: text without blanks that names one thing."""
+    """Return an id in the form of an Erlang process id: a unique text without blanks."""
     first, second = (*numbers, 0)[:2]
     return f"<{node}.1.{first}.{second}>"
 
@@ -112,7 +112,7 @@ CONSUMER_COLUMNS: Final[Mapping[str, Column]] = {
 
 
 def _of_vhost(session: Session, kind: str) -> list[Document]:
-    """What there is in the vhost; nothing in one that is not there, as in RabbitMQ."""
+    """Return the vhost's objects of a kind; none for a missing vhost, as in RabbitMQ."""
     answer = session.api("GET", kind, session.vhost)
     return [] if answer.status == 404 else list(session.checked(answer).value)
 
@@ -173,7 +173,7 @@ def _list_connections(session: Session) -> None:
 
 
 def _channel_pid(document: Document, connections: Mapping[str, str]) -> str:
-    """The connection's with the channel's number."""
+    """Return the connection's id with the channel's number as its last part."""
     owner = connections.get(document["connection_name"], "")
     return f"{owner.removesuffix('.0>')}.{document['number']}>" if owner else ""
 

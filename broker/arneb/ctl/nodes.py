@@ -1,7 +1,7 @@
-"""Nodes: the broker as a whole and its process.
+"""Nodes: commands on the broker as a whole and its process.
 
-The rule: what stops, starts or resets goes to the control socket, which is open in every state;
-what is asked of the running broker goes to the management API.
+The rule: stopping, starting and resetting use the control socket, which is open in every state;
+questions to the running broker use the management API.
 """
 
 import json
@@ -17,12 +17,12 @@ from arneb.ctl.session import Command, Session, running
 from arneb.settings.process import LogLevel
 
 AWAIT_S: Final = 300.0
-"""How long a start is waited for unless something else is said; RabbitMQ's figure."""
+"""How long to wait for a start unless ``--timeout`` is given; RabbitMQ's figure."""
 
 AGAIN_S: Final = 0.1
 
 STOPPED_WITHIN_S: Final = 60.0
-"""How long the end of a process is waited for."""
+"""How long to wait for the process to end."""
 
 
 def _ping(session: Session) -> None:
@@ -76,7 +76,7 @@ def _stop(session: Session) -> None:
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
-        return  # it has ended, or is another container's
+        return  # it has ended, or runs in another container
     try:
         ended, _, _ = select.select([process], [], [], limit_s)
     finally:
@@ -108,7 +108,7 @@ def _set_log_level(session: Session) -> None:
     session.steer("PUT", "settings", {"log_level": level})
 
 
-# What it is like
+# State
 
 
 def _status(session: Session) -> None:

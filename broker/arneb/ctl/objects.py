@@ -1,7 +1,7 @@
-"""Objects: vhosts, policies, parameters, limits of vhosts, and queues to be emptied or removed.
+"""Objects: vhosts, policies, parameters, vhost limits, and purging or deleting queues.
 
-The rule: a command is one or two calls of the management API; what differs from RabbitMQ's words is
-only what RabbitMQ says in Erlang's.
+The rule: a command is one or two calls of the management API; texts differ from RabbitMQ's only
+where RabbitMQ prints Erlang terms.
 """
 
 import json
@@ -23,7 +23,7 @@ def _json(value: Any) -> str:
 
 
 def value_in(text: str) -> Any:
-    """JSON of the command line. Raises :class:`.Failed`."""
+    """Parse JSON from the command line. Raises :class:`.Failed`."""
     try:
         return json.loads(text)
     except ValueError:
@@ -53,7 +53,7 @@ def _add_vhost(session: Session) -> None:
     session.says(f'Adding vhost "{name}" ...')
     given = session.options
     if session.api("GET", "vhosts", name).is_done and not given.keys() & _VHOST_OPTIONS:
-        return  # it is there, and what it is like was not asked for
+        return  # it exists, and no option asks for a change
     body: dict[str, Any] = {"description": given.get("description", "")}
     body["tags"] = given.get("tags", "")
     if kind := given.get("default-queue-type"):

@@ -1,7 +1,7 @@
-"""Output: what a command says, in the form that was asked for.
+"""Output: writes a command's results in the requested format.
 
-The rule: banners and results go to standard output, errors to standard error; what is made for
-programs (JSON, CSV) has no banner.
+The rule: banners and results go to standard output, errors to standard error; the formats for
+programs (JSON, CSV) have no banner.
 """
 
 import json
@@ -15,14 +15,14 @@ FORMATTERS: Final = ("table", "pretty_table", "json", "csv", "erlang", "report")
 FOR_PROGRAMS: Final = frozenset({"json", "csv"})
 
 Write = Callable[[str], None]
-"""Writes one line, or several."""
+"""Writes one or more lines."""
 
 Row = Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How output is to look."""
+    """The requested form of the output."""
 
     formatter: str = ""
     quiet: bool = False
@@ -31,17 +31,17 @@ class Manner:
 
     @property
     def has_banner(self) -> bool:
-        """Something is said about what is done."""
+        """Whether a banner says what is being done."""
         return not (self.quiet or self.silent or self.formatter in FOR_PROGRAMS)
 
     @property
     def has_headers(self) -> bool:
-        """Tables begin with the names of their columns."""
+        """Whether tables begin with the names of their columns."""
         return self.headers and not self.silent
 
 
 class Output:
-    """What one command writes."""
+    """The output of one command."""
 
     def __init__(self, write: Write, manner: Manner) -> None:
         self._write = write
@@ -51,23 +51,23 @@ class Output:
         return f"<Output {self.manner!r}>"
 
     def banner(self, text: str) -> None:
-        """What is being done, for people."""
+        """Write what is being done, unless the output is for programs or to be quiet."""
         if self.manner.has_banner:
             self._write(text)
 
     def text(self, text: str) -> None:
-        """A result that is a sentence."""
+        """Write a result that is a sentence."""
         if self.manner.formatter == "json":
             self._write(json.dumps({"result": "ok", "message": text}, ensure_ascii=False))
         else:
             self._write(text)
 
     def value(self, value: Any, text: str) -> None:
-        """A result that is one value: as JSON if that was asked for, else as text."""
+        """Write a result that is one value: as JSON if that was requested, else as text."""
         self._write(_dump(value) if self.manner.formatter == "json" else text)
 
     def rows(self, columns: Sequence[str], rows: Sequence[Row]) -> None:
-        """A result that is a table."""
+        """Write a result that is a table."""
         match self.manner.formatter:
             case "json":
                 self._json(columns, rows)

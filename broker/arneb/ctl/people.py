@@ -1,7 +1,7 @@
-"""Users and what they may do: accounts, permissions, topic permissions and limits.
+"""Users: accounts, permissions, topic permissions and limits.
 
-The rule: what the management API says all anew in one call (a user, a vhost) is read first, so that
-a command changes what it names and nothing else.
+The rule: the management API replaces a user or a vhost as a whole, so a command reads it first and
+changes only what it names.
 """
 
 import json
@@ -20,13 +20,13 @@ LISTED: Final = VHOST | TABLE_OPTIONS
 
 
 def _user(session: Session, name: str) -> dict[str, Any]:
-    """The account. Raises the error for one that is not there."""
+    """Return the account. Raises the error for a missing user."""
     found: dict[str, Any] = session.of(no_user(name), "GET", "users", name)
     return found
 
 
 def _change(session: Session, name: str, **changes: Any) -> None:
-    """The account with something else; what is not named stays."""
+    """Change the named fields of the account; the others stay."""
     found = _user(session, name)
     body = {key: found[key] for key in ("password_hash", "hashing_algorithm", "tags")} | changes
     if "password" in changes:
@@ -108,7 +108,7 @@ def _expect_both(session: Session, user: str) -> None:
 
 
 def _of_vhost(kind: str, columns: Sequence[str]) -> Callable[[Session], None]:
-    """Lists what anybody may do in a vhost."""
+    """Return a command that lists the permissions in a vhost."""
 
     def listed(session: Session) -> None:
         session.says(f'Listing {kind.replace("-", " ")} for vhost "{session.vhost}" ...')
@@ -119,7 +119,7 @@ def _of_vhost(kind: str, columns: Sequence[str]) -> Callable[[Session], None]:
 
 
 def _of_user(kind: str, columns: Sequence[str]) -> Callable[[Session], None]:
-    """Lists what a user may do anywhere."""
+    """Return a command that lists the permissions of a user."""
 
     def listed(session: Session) -> None:
         name = session.arguments[0]
@@ -156,7 +156,7 @@ def _clear_permissions(session: Session) -> None:
     session.says(f'Clearing permissions for user "{user}" in vhost "{session.vhost}" ...')
     _expect_both(session, user)
     answer = session.api("DELETE", "permissions", session.vhost, user)
-    if answer.status != 404:  # there are none: so it is
+    if answer.status != 404:  # there are none to clear
         session.checked(answer)
 
 
@@ -211,7 +211,7 @@ def _set_user_limits(session: Session) -> None:
 
 
 def limits_in(text: str) -> dict[str, int]:
-    """Limits as the command line has them. Raises :class:`.Failed`."""
+    """Parse limits from the command line. Raises :class:`.Failed`."""
     try:
         found = json.loads(text)
     except ValueError:

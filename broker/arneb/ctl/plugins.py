@@ -1,7 +1,7 @@
-"""Plugins: what ``rabbitmq-plugins`` is asked by scripts that start a broker.
+"""Plugins: the commands of ``rabbitmq-plugins``, for scripts that start a broker.
 
-The rule: what is built in here is enabled already and cannot be disabled; of everything else one is
-told that it is not there.
+The rule: a plugin that is built in here is always enabled and cannot be disabled; any other is
+reported as missing.
 """
 
 from collections.abc import Mapping
@@ -24,12 +24,12 @@ BUILT_IN: Final = (
     "rabbitmq_shovel_management",
     "rabbitmq_web_dispatch",
 )
-"""What plugins of these names do is part of the broker."""
+"""Plugins whose functions are part of the broker."""
 
 BY_SETTING: Final[Mapping[str, str]] = {
     "rabbitmq_event_exchange": "[amqp] event_exchange_vhost says which vhost has the exchange",
 }
-"""What is built in and does nothing before a setting says so."""
+"""Built-in plugins that do nothing until a setting enables them, with the setting."""
 
 OPTIONS: Final = frozenset({"online", "offline", "enabled", "explicitly", "minimal", "verbose"})
 

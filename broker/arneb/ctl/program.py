@@ -1,7 +1,7 @@
-"""The program: a command line becomes a command and its exit code.
+"""The program: carries out a command line and returns its exit code.
 
-The rule: options may stand anywhere, and what is wrong with a command line is said before anybody
-is asked.
+The rule: options may stand anywhere, and a wrong command line is refused before the broker is
+asked.
 """
 
 import os
@@ -38,8 +38,8 @@ DATA_DIR: Final = "ARNEB_DATA_DIR"
 URL: Final = "ARNEB_URL"
 
 PLACES: Final = (Path("arneb-data"), Path("/var/lib/arneb"))
-"""Where a broker's data is looked for when nobody says where: what ``arneb serve`` has without
-settings, and what the unit and the image have."""
+"""Where to look for a broker's data by default: the directory of ``arneb serve`` without settings,
+and that of the systemd unit and the image."""
 
 MODULES: Final = (
     lists, people, objects, nodes, connections, watermarks, definitions, checks, evaluation, report,
@@ -70,12 +70,12 @@ GENERAL: Final = frozenset(
         "data-dir", "url", "ca-file", "printer", "erlang-cookie", "vhost", "no-table-headers",
     }
 )  # fmt: skip
-"""Options of every command; what of them means nothing is accepted and ignored, as there."""
+"""Options of every command. Those that mean nothing for a command are ignored, as in RabbitMQ."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """What was typed."""
+    """A parsed command line."""
 
     name: str
     arguments: Sequence[str] = ()
@@ -83,7 +83,7 @@ class CommandLine:
 
     @property
     def manner(self) -> Manner:
-        """How the output is to look."""
+        """The requested form of the output."""
         return Manner(
             self.options.get("formatter", ""),
             "quiet" in self.options,
@@ -93,7 +93,7 @@ class CommandLine:
 
 
 def parse(words: Sequence[str]) -> CommandLine:
-    """Raises :class:`.Misused`."""
+    """Parse a command line. Raises :class:`.Misused`."""
     known = sorted(GENERAL.union(*(each.options for each in COMMANDS.values())))
     long = [f"{each}=" if each in VALUED else each for each in known]
     short = "".join(
@@ -123,7 +123,7 @@ def run(
     program: str = "rabbitmqctl",
     connect: Callable[[CommandLine, Mapping[str, str]], Caller] | None = None,
 ) -> ExitCode:
-    """Carry out a command line; what is said goes to ``write``, what is wrong to ``complain``."""
+    """Carry out a command line; output goes to ``write``, errors to ``complain``."""
     usage = ""
     try:
         line = parse(words)
@@ -189,7 +189,7 @@ def _timeout_s(options: Mapping[str, str]) -> float | None:
 
 
 def way_in(line: CommandLine, environment: Mapping[str, str]) -> Caller:
-    """Who asks the broker that is meant. Raises :class:`.Failed`."""
+    """Return a caller for the broker that the command line names. Raises :class:`.Failed`."""
     options = line.options
     if url := options.get("url", "" if "data-dir" in options else environment.get(URL, "")):
         if not url.startswith(("http://", "https://")):
@@ -210,7 +210,7 @@ def way_in(line: CommandLine, environment: Mapping[str, str]) -> Caller:
 
 
 class _Nobody:
-    """In the place of a broker, for commands that ask none."""
+    """The caller of commands that need no broker."""
 
     is_trusted = False
 

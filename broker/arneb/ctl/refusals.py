@@ -1,7 +1,7 @@
 """Refusals: commands of ``rabbitmqctl`` that mean nothing here.
 
-The rule: one sentence says why, and the exit code is that of something the broker refuses; nothing
-is done and nothing is asked.
+The rule: one sentence says why, and the exit code is that of a refusal by the broker, which is not
+even asked.
 """
 
 from typing import Final

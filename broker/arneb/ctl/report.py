@@ -1,6 +1,6 @@
-"""The report: all that an operator sends along when he asks for help, in one text.
+"""The report: one text with everything that an operator sends along when asking for help.
 
-The rule: it is what the other commands show, one after the other; secrets are in none of them.
+The rule: it is the output of other commands, one after the other; none of them shows secrets.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ PARTS: Final = (
 )  # fmt: skip
 
 OF_VHOST: Final = frozenset(PARTS[5:])
-"""These are shown for each vhost."""
+"""The parts that are shown for each vhost."""
 
 
 def _report(session: Session) -> None:

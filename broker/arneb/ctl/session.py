@@ -1,8 +1,8 @@
-"""A session: one command at work, its arguments, and the broker that it asks.
+"""A session: one running command, its arguments, and the broker that it asks.
 
-The rule: commands ask by :meth:`Session.get` and :meth:`Session.put` and the like, which raise what
-a broker refuses in RabbitMQ's form; they look at a status themselves only where it means something
-of its own.
+The rule: commands use :meth:`Session.get`, :meth:`Session.put` and the like, which raise the
+broker's refusals in RabbitMQ's form; a command looks at a status itself only where it needs its own
+error for it.
 """
 
 import sys
@@ -30,22 +30,22 @@ class Command:
 
     name: str
     usage: str
-    """Its arguments and options, as shown."""
+    """Its arguments and options, as the help shows them."""
     summary: str
     run: Callable[["Session"], None]
     least: int = 0
     most: int | None = None
-    """How many arguments; None: as many as one wants."""
+    """The most arguments; None: any number."""
     options: frozenset[str] = frozenset()
-    """Besides the general ones, by their long names."""
+    """The long names of its own options, besides the general ones."""
     runs_stopped: bool = False
-    """Also while the broker is stopped."""
+    """Whether it may run while the broker is stopped."""
     asks: bool = True
-    """It needs a broker at all."""
+    """Whether it needs a broker."""
 
 
 class Session:
-    """One command, as it is carried out."""
+    """One command while it is carried out."""
 
     def __init__(
         self,
@@ -69,17 +69,17 @@ class Session:
 
     @property
     def vhost(self) -> str:
-        """The vhost that was named, else ``/``."""
+        """The named vhost; ``/`` if none is."""
         return self.options.get(VHOST, "/")
 
     @property
     def is_trusted(self) -> bool:
-        """It speaks to the control socket."""
+        """Whether it uses the control socket."""
         return self._caller.is_trusted
 
     @property
     def node(self) -> str:
-        """What the node is called."""
+        """The node's name."""
         if not self._about:
             if self.is_trusted:
                 self._about = {"node": self.ask("GET", "/ctl/about").value["node"]}
@@ -88,12 +88,12 @@ class Session:
         return str(self._about["node"])
 
     def expect_running(self) -> None:
-        """Raise the error for a broker that is stopped, before anything is said."""
+        """Raise the error for a stopped broker, before anything is written."""
         if self.is_trusted and self.steer("GET", "about")["state"] in ("stopped", "stopping"):
             raise not_running()
 
     def says(self, banner: str) -> None:
-        """What is being done."""
+        """Write a banner that says what is being done."""
         self.output.banner(banner)
 
     # Asking
@@ -101,7 +101,8 @@ class Session:
     def ask(
         self, method: str, path: str, body: Body = None, headers: Mapping[str, str] | None = None
     ) -> Answer:
-        """One request, whatever comes of it. Raises :class:`Failed` if no broker runs."""
+        """Send one request, and return the answer even if it is a refusal. Raises
+        :class:`Misused` if the broker is stopped."""
         answer = self._caller.call(method, path, body, dict(headers or {}))
         if answer.status == 503 and (answer.value or {}).get("error") == NOT_RUNNING:
             raise not_running()
@@ -115,7 +116,8 @@ class Session:
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """One request to the management API, whatever comes of it."""
+        """Send one request to the management API, and return the answer even if it is a refusal.
+        Raises :class:`Failed` if the login is refused."""
         path = path_of(*parts) + (f"?{urlencode(query)}" if query else "")
         answer = self.ask(method, path, body, headers)
         if answer.status == 401 and not self.is_trusted:
@@ -123,34 +125,34 @@ class Session:
         return answer
 
     def get(self, *parts: str, **query: str) -> Any:
-        """What is there. Raises :class:`Failed`."""
+        """Return the document at a path. Raises :class:`Failed`."""
         return self.checked(self.api("GET", *parts, query=query)).value
 
     def of(self, missing: Failed, method: str, *parts: str) -> Any:
-        """What is answered about something; ``missing`` is raised if it is not there. Raises
-        :class:`Failed`."""
+        """Send a request about an object and return the answer's document. Raises ``missing`` if
+        the object does not exist, and :class:`Failed`."""
         answer = self.api(method, *parts)
         if answer.status == 404:
             raise missing
         return self.checked(answer).value
 
     def put(self, *parts: str, body: Body = None) -> Answer:
-        """Make or change something. Raises :class:`Failed`."""
+        """Make or change an object. Raises :class:`Failed`."""
         return self.checked(self.api("PUT", *parts, body={} if body is None else body))
 
     def delete(self, *parts: str, **query: str) -> Answer:
-        """Remove something. Raises :class:`Failed`."""
+        """Remove an object. Raises :class:`Failed`."""
         return self.checked(self.api("DELETE", *parts, query=query))
 
     def steer(self, method: str, path: str, body: Body = None) -> Any:
-        """Tell the process something. Raises :class:`Failed`."""
+        """Send a request to the broker's process by the control socket. Raises :class:`Failed`."""
         if not self.is_trusted:
             where = "the data directory's machine, by its socket"
             raise error(ExitCode.UNAVAILABLE, f"this is done from {where}: --data-dir DIR")
         return self.checked(self.ask(method, f"/ctl/{path}", body)).value
 
     def checked(self, answer: Answer) -> Answer:
-        """An answer that says that it was done. Raises :class:`Failed`."""
+        """Return the answer if the request succeeded. Raises :class:`Failed` if it did not."""
         if not answer.is_done:
             raise error(
                 ExitCode.UNAVAILABLE,
@@ -159,7 +161,7 @@ class Session:
         return answer
 
     def expect_vhost(self, name: str | None = None) -> None:
-        """Raise the error for a vhost that is not there."""
+        """Raise the error for a missing vhost."""
         wanted = self.vhost if name is None else name
         if self.api("GET", "vhosts", wanted).status == 404:
             raise no_vhost(wanted)
@@ -167,7 +169,7 @@ class Session:
     # Arguments
 
     def secret(self, place: int, prompt: str = "Password: ") -> str:
-        """A password: the argument, or else a line of standard input."""
+        """Return a password: the argument, or else a line of standard input."""
         if len(self.arguments) > place:
             return self.arguments[place]
         self.says(prompt)
@@ -193,7 +195,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Misused(Exception):
-    """A command line that is wrong; what it should be is shown with it."""
+    """A wrong command line; the usage is shown with it."""
 
     text: str
     code: ExitCode = ExitCode.USAGE
@@ -201,12 +203,12 @@ class Misused(Exception):
 
 
 def unknown_columns(names: Sequence[str]) -> Misused:
-    """Columns that a list does not have."""
+    """Return the error for columns that a list does not have."""
     return Misused(f"Info key(s) {','.join(names)} are not supported")
 
 
 def not_running() -> Misused:
-    """The broker is stopped."""
+    """Return the error for a stopped broker."""
     text = (
         "this command requires the 'rabbit' app to be running on the target node. "
         "Start it with 'rabbitmqctl start_app'."
@@ -215,7 +217,7 @@ def not_running() -> Misused:
 
 
 def running() -> Misused:
-    """The broker is not stopped."""
+    """Return the error for a broker that is not stopped."""
     text = (
         "this command requires the 'rabbit' app to be stopped on the target node. "
         "Stop it with 'rabbitmqctl stop_app'."

@@ -1,7 +1,7 @@
-"""Shovels: what they do, begun anew and taken away; and federation, which does nothing here.
+"""Shovels: their status, restart and deletion; and federation, which does nothing here.
 
-The rule: a command is a call of the management API; words and columns are those of the commands
-that RabbitMQ's plugins bring with them.
+The rule: a command is a call of the management API; texts and columns are those of the commands in
+RabbitMQ's plugins.
 """
 
 from typing import Any, Final

@@ -1,6 +1,6 @@
-"""Sizes and parts of the command line.
+"""Sizes and fractions on the command line.
 
-The rule: what is no size is a command line that is wrong, and nobody is asked.
+The rule: a text that is not a size makes the command line wrong, and the broker is not asked.
 """
 
 from arneb.ctl.exits import ExitCode
@@ -9,7 +9,7 @@ from arneb.settings.sizes import parse_bytes
 
 
 def bytes_in(text: str) -> int:
-    """Bytes of the command line. Raises :class:`.Misused`."""
+    """Parse a number of bytes. Raises :class:`.Misused`."""
     try:
         return parse_bytes(text)
     except ValueError:
@@ -17,7 +17,7 @@ def bytes_in(text: str) -> int:
 
 
 def part_in(text: str, most: float | None = 1.0) -> float:
-    """A part of the command line. Raises :class:`.Misused`."""
+    """Parse a fraction of at most ``most``. Raises :class:`.Misused`."""
     try:
         found = float(text)
     except ValueError:

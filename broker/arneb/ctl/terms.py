@@ -1,7 +1,7 @@
 """Terms: values as ``rabbitmqctl`` writes them, in tables, in JSON and as Erlang.
 
-The rule: a value knows what it is (a table of AMQP, an address, tags), and each way of writing asks
-for that; texts in tables are written as they are.
+The rule: a value's class says what it is (an AMQP table, an address, tags), and each form is chosen
+by it; texts in tables are written as they are.
 """
 
 import json
@@ -31,7 +31,7 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """An IP address, or what stands for one."""
+    """An IP address, or a text in its place."""
 
     text: str
 
@@ -45,13 +45,13 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Atom:
-    """A word of RabbitMQ's own."""
+    """One of RabbitMQ's own words: an atom in Erlang."""
 
     name: str
 
 
 def in_table(value: Any) -> str:
-    """A value in a row of a table."""
+    """Return a value as a table shows it."""
     match value:
         case None:
             return ""
@@ -75,7 +75,7 @@ def in_table(value: Any) -> str:
 
 
 def in_json(value: Any) -> Any:
-    """A value for :mod:`json`."""
+    """Return a value for :mod:`json`."""
     match value:
         case None:
             return ""
@@ -93,7 +93,7 @@ def in_json(value: Any) -> Any:
 
 
 def as_erlang(value: Any) -> str:
-    """A value as an Erlang term."""
+    """Return a value as an Erlang term."""
     match value:
         case None:
             return "''"
@@ -128,12 +128,12 @@ def as_erlang(value: Any) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text of Erlang."""
+    """Return a text as an Erlang string."""
     return '"' + "".join(_ESCAPES.get(each, each) for each in text) + '"'
 
 
 def _fields_as_erlang(fields: Mapping[str, Any]) -> str:
-    """Pairs without the types, as tables show them."""
+    """Return pairs without types, as tables show them."""
     return (
         "[" + ",".join(f"{{{quoted(name)},{_bare(each)}}}" for name, each in fields.items()) + "]"
     )
@@ -155,7 +155,7 @@ def _bare(value: Any) -> str:
 
 
 def _typed(value: Any) -> list[Any]:
-    """Type and value, as far as JSON tells the type."""
+    """Return type and value, as far as JSON tells the type."""
     match value:
         case bool():
             return ["bool", value]

@@ -1,6 +1,6 @@
-"""Watermarks: from where on memory and disk are short.
+"""Watermarks: the thresholds of the memory and disk alarms.
 
-The rule: they are moved in the running broker and hold until it is started again.
+The rule: they change in the running broker and last until it restarts.
 """
 
 from typing import Any, Final
