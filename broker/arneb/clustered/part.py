@@ -66,15 +66,15 @@ class Part:
         first: "Part | None" = None,
         vhosts: tuple[str, ...] = (),
     ) -> None:
-        """``config``: as it is for this shard's broker, which gets no sockets, and ``listeners``
-        says where the node's are. ``first``: the first shard's, of another one, to which the
-        settings give ``vhosts``."""
+        """``config`` has the settings of this shard's broker, which opens no sockets; ``listeners``
+        are the node's. ``first`` is the first shard's part, None for that part itself. ``vhosts``
+        are those that the settings put in this shard."""
         name = settings.shard
         self.name = name
         self.replica = replica
         self.is_first = first is None
         self.users = FollowedUsers(replica)
-        """As the directory has them."""
+        """The users in this shard's directory."""
         self.copied = None if first is None else CopiedUsers(first)
         self._tenants = None if first is None else CopiedTenants(first)
         share = Share(leaders.division, name, vhosts, self.copied, self._tenants)
@@ -97,9 +97,9 @@ class Part:
         self._say = say
         self._topic = LogTopic(client, settings.topic)
         self._more = trio.Event()
-        """The directory has more than before."""
+        """Set when the directory has more than before."""
         self.left = trio.Event()
-        """A broker of it has ended; made anew by whoever has seen it."""
+        """Set when a broker of this part has ended; whoever sees it makes a new event."""
 
     def __repr__(self) -> str:
         return f"<Part {self.shard!r}>"
@@ -113,13 +113,13 @@ class Part:
                 nursery.start_soon(self.source.run)
 
     async def follow_users(self) -> None:
-        """Know those of the directory, until cancelled."""
+        """Follow the users in the directory, until cancelled."""
         with labelled_shard(self.handed.label):
             await supervise(f"the users of {self.name}", self.users.run)
 
     async def resign(self) -> None:
-        """Hand on what this node leads, as far as that is possible in time: to the node that has
-        most, or to whoever is active next."""
+        """Hand the leadership over, as far as time allows: to the node that has most of the log, or
+        to the next that becomes active."""
         shard, own = self.shard, self.shard.settings.node
         number, members = shard.replica.applied.link.number, shard.membership.members
         try:
@@ -128,14 +128,14 @@ class Part:
             successor = ""
         await shard.resign("its node stops", RESIGN_S, successor)
 
-    # What others need to know of the first shard's
+    # For the parts of other shards, as the first shard
 
     async def ends(self) -> Place:
-        """Where its topic ends now."""
+        """Return where its topic ends now."""
         return await self._topic.hold()
 
     async def has(self, place: Place) -> None:
-        """Wait until the directory has what stands up to there. Raises :class:`.UsersUnknown`."""
+        """Wait until the directory has everything up to a place. Raises :class:`.UsersUnknown`."""
         shard = self.shard
         while shard.node.reader.place < place:
             if shard.state is State.STOPPED:
@@ -146,11 +146,11 @@ class Part:
         def done(_: object) -> None:
             applied.set()
 
-        shard.tidy_up(done)  # behind what was read before
+        shard.tidy_up(done)  # runs after everything read so far is applied
         await applied.wait()
 
     async def metadata_other_than(self, changes: int) -> None:
-        """Wait until :attr:`.Replica.metadata_changes` is another."""
+        """Wait until :attr:`.Replica.metadata_changes` differs from ``changes``."""
         while self.replica.metadata_changes == changes:
             await self._more.wait()
 
@@ -183,11 +183,12 @@ class Part:
             self.left.set()
 
     def _say_of_it(self, line: str) -> None:
-        """One line of its broker's."""
+        """Print a line of this part's broker."""
         label = self.handed.label
         self._say(f"{label}: {line}" if label else line)
 
     async def _start_again_for_a_copy(self) -> None:
-        """A start asks what a directory lacks, and takes a copy before anything is served."""
+        """Wait until the directory needs a copy, then have the node start again: a start takes the
+        copy before anything is served."""
         await self.shard.lacks()
         raise StartAgain(f"{self.name}: {self.shard.node.leadership.why}")

@@ -1,7 +1,7 @@
-"""The ports of a node of a cluster: clients are received whether it leads or not.
+"""The ports of a cluster's node: they accept clients whether the node leads or not.
 
-The rule: a port is bound once and served for as long as the node runs. Clients go on to whoever
-leads: to this node's own broker while there is one, else to another node.
+The rule: a port is bound once and served for as long as the node runs. Clients are passed on to the
+leader: to this node's own broker while there is one, else to another node.
 """
 
 import time
@@ -80,13 +80,13 @@ TargetOf = Callable[[str], Target]
 
 
 def _all_of(shard: str) -> TargetOf:
-    """Whatever is asked is that shard's."""
+    """Return a function by which every request is for that shard."""
     target = Target(Way.ASKED, EVERYTHING_ELSE + shard)
     return lambda _: target
 
 
 class Sources:
-    """Give copies of every shard's directory."""
+    """Serves copies of this node's directories, one for each shard."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = {each.name: each for each in parts}
@@ -104,7 +104,7 @@ class Sources:
 
 
 class Ports:
-    """Those of one node, and whom it carries."""
+    """The ports of one node, and the connections that it relays."""
 
     def __init__(
         self,
@@ -160,13 +160,13 @@ class Ports:
         return f"<Ports of {self._settings.node}, {self.relays!r}>"
 
     def figures(self) -> str:
-        """Metrics of a node, whether it leads or not."""
+        """Return the node's metrics, whether it leads or not."""
         shards = [each.shard for each in self._parts.values()]
         return cluster_figures(shards, self.relays, self.internal)
 
     async def serve(self, *, task_status: trio.TaskStatus[None]) -> None:
-        """Serve all of them until cancelled. Started when clients of HTTP, Pulsar and other nodes
-        are: those of AMQP wait until users are known."""
+        """Serve all ports until cancelled. Started once HTTP, Pulsar and other nodes are served;
+        AMQP clients wait until the users are known."""
         config = self._config
         async with trio.open_nursery() as nursery:
             try:
@@ -302,14 +302,14 @@ class Ports:
             await nursery.start(partial(serve_http, app, plain, limits, bodies or {}, by_tls))
 
     def _handed(self, namespace: str) -> HandedOver:
-        """The ways into this node's broker of a namespace."""
+        """Return the entry points of this node's broker for a namespace."""
         return self._parts[self._leaders.division.shard_of(namespace)].handed
 
     def _label_of(self, namespace: str) -> str:
         return self._handed(namespace).label
 
     def _with_metrics(self, app: ASGIApp, name: str) -> ASGIApp:
-        """Those of every broker here, if there can be several."""
+        """Serve the metrics of all brokers here, if there can be several."""
         if not self._leaders.division.is_divided:
             return app
         handed = {each.name: each.handed for each in self._parts.values()}
@@ -319,7 +319,7 @@ class Ports:
         return self._handed(namespace).http.get(name)
 
     def _namespace_of(self, vhost: str) -> str:
-        """A vhost is in the shard in which its name would have it."""
+        """Return a vhost's namespace, from the shard that its name belongs to."""
         shard = self._leaders.division.shard_of(proposed_namespace(vhost))
         return self._parts[shard].users.namespace_of(vhost)
 
@@ -327,17 +327,17 @@ class Ports:
         return not isinstance(self._leaders.of(EVERYTHING_ELSE), Nobody)
 
     def management_target(self, path: str) -> Target:
-        """What a request to the management API is about."""
+        """Return the target of a request to the management API."""
         return management_target(path, self._namespace_of)
 
     def _is_others(self, scope: Scope) -> bool:
-        """A request is about another shard than the first."""
+        """Whether a request is about another shard than the first."""
         target = self.management_target(path_of(scope))
         shard = self._leaders.division.shard_of(target.namespace)
         return target.way is not Way.OWN and shard != self._first.name
 
     def _is_super(self, caller: Caller) -> bool:
-        """As far as the settings say it: what was granted beside them only a leader knows."""
+        """Whether the settings make the caller a super user; other grants only a leader knows."""
         authorization = self._config.access.authorization
         supers = authorization.super_user_roles
         return not authorization.enabled or (

@@ -1,8 +1,8 @@
-"""The Pulsar service of a cluster: how a node reaches it, and whether it may be relied on.
+"""The Pulsar service of a cluster: how a node connects to it, and whether its settings are safe.
 
-The rule: what would lose or double what was confirmed is refused at the start, all of it in one
-line that says what to set. What Pulsar cannot be asked is demanded. A service that does not answer
-is waited for: it may be starting too.
+The rule: settings that could lose or duplicate confirmed messages are refused at the start, all in
+one line that says what to set. A setting that Pulsar does not report is printed as a demand. A
+service that does not answer is waited for: it may be starting too.
 """
 
 import logging
@@ -32,10 +32,11 @@ from arneb_pulsar.client.connection.authentication import (
 from arneb_pulsar.client.errors import AdminError, ConnectError, PulsarError, TimedOut
 
 RETRY_S: Final = 1.0
-"""Until a service that did not answer is asked again."""
+"""The pause before a service that did not answer is asked again."""
 
 BACKOFF_CAP_S: Final = 1.0
-"""Between attempts to come back to a broker: a leader's lease is as long as two of them."""
+"""The longest pause between attempts to reconnect to a broker. A leader's lease lasts two of
+them."""
 
 SERVER_ERROR: Final = 500
 
@@ -50,7 +51,7 @@ T = TypeVar("T")
 
 
 def client_options(table: ClusterPulsarTable) -> ClientOptions:
-    """How a node is a client of the service."""
+    """Return the options with which a node connects to the service."""
     return ClientOptions(
         authentication=_authentication(table),
         tls=_tls(table),
@@ -60,8 +61,8 @@ def client_options(table: ClusterPulsarTable) -> ClientOptions:
 
 
 def internal_settings(table: ClusterTable) -> InternalSettings:
-    """By what a node and the others know each other. Raises :class:`StoreUnusable` for files that
-    cannot be used."""
+    """Return the settings by which nodes authenticate each other. Raises :class:`StoreUnusable` for
+    unusable files."""
     internal = table.internal
     try:
         secret = NO_SECRET
@@ -76,8 +77,8 @@ def internal_settings(table: ClusterTable) -> InternalSettings:
 
 
 async def check_service(table: ClusterPulsarTable) -> list[str]:
-    """Look whether the namespace is set as it must be; what might be set better. Raises
-    :class:`StoreUnusable` with what is to be set; waits while nobody answers."""
+    """Check that the namespace has the settings it must have; return advice on others. Raises
+    :class:`StoreUnusable` with the settings to change; waits while nobody answers."""
     tls = _tls(table)
     async with administer(table.admin_url, _authentication(table), tls) as admin:
         policies = await _answered(admin, lambda: admin.policies(table.namespace), table)
@@ -88,8 +89,7 @@ async def check_service(table: ClusterPulsarTable) -> list[str]:
 
 
 async def check_directory(topic: LogTopic, replica: Replica) -> None:
-    """Look whether the directory and the log topic belong together. Raises
-    :class:`StoreUnusable`."""
+    """Check that the directory and the log topic belong together. Raises :class:`StoreUnusable`."""
     has_topics = replica.has_topics
     applied = None if replica.applied == UNFOUNDED else replica.applied
     path = replica.store.path

@@ -1,8 +1,7 @@
-"""Cluster routing: what the frontends of a broker and the cluster have to do with one another when
-clients reach any node.
+"""Cluster routing: connects the frontends with the cluster, so that clients may use any node.
 
-The rule: the cluster carries bytes and knows no frontend, the frontends know no cluster; here one
-is given to the other.
+The rule: the cluster carries bytes and knows no frontend, and the frontends know no cluster; only
+this module knows both.
 """
 
 import json
@@ -36,16 +35,17 @@ AMQP: Final = "amqp"
 PULSAR: Final = "pulsar"
 HTTP: Final = "http"
 HTTP_PULSAR: Final = "http-pulsar"
-"""The kinds of clients at the internal port."""
+"""The kinds of clients that nodes pass on to each other by the internal port."""
 
 
 def _unlabelled(_: str) -> str:
-    """Of a cluster with one shard."""
+    """Return the label in a cluster with one shard."""
     return ""
 
 
 class AmqpClients:
-    """Clients of AMQP that this node serves: those that came here, and those that others bring."""
+    """AMQP clients that this node serves: those that connected here, and those passed on by other
+    nodes."""
 
     def __init__(
         self,
@@ -55,8 +55,8 @@ class AmqpClients:
         admitting_of: Callable[[str], Admitting],
         label_of: Callable[[str], str] = _unlabelled,
     ) -> None:
-        """``namespace_of``: that of a vhost. ``admitting_of``: the way in of the broker that has a
-        namespace. ``label_of``: its shard, as logs name it."""
+        """``namespace_of`` returns a vhost's namespace, ``admitting_of`` the entry point of a
+        namespace's broker, and ``label_of`` its shard's name in logs."""
         self._node = node
         self._placements = placements
         self._namespace_of = namespace_of
@@ -68,7 +68,7 @@ class AmqpClients:
         return f"<AmqpClients of {self._node}>"
 
     def prepare(self, request: Request) -> Serve:
-        """What serves a client that another node brings. Raises :class:`NotServed`."""
+        """Return what serves a client that another node passes on. Raises :class:`NotServed`."""
         try:
             admission, remote = decode_admission(request.document)
         except BadAdmission as error:
@@ -83,7 +83,7 @@ class AmqpClients:
             try:
                 with labelled_shard(self._label_of(namespace)):
                     await admitting.admit(admission, remote, sock, records, early)
-            except NotServed:  # it has stopped since
+            except NotServed:  # the broker has stopped since
                 sock.close()
 
         return serve
@@ -97,7 +97,7 @@ class AmqpClients:
         try:
             with labelled_shard(self._label_of(namespace)):
                 await admitting.admit(client.admission, client.remote, sock, records, client.unread)
-        except NotServed:  # it has stopped since
+        except NotServed:  # the broker has stopped since
             sock.close()
 
     def _way_in(self, namespace: str) -> Admitting:
@@ -110,7 +110,7 @@ class AmqpClients:
 
 
 class _EndedByClosing(trio.abc.HalfCloseableStream):
-    """A stream of Pulsar's, whose clients hear that no more comes by its end."""
+    """A Pulsar stream: its end of sending is its close, as Pulsar clients expect."""
 
     def __init__(self, inside: trio.abc.Stream) -> None:
         self._inside = inside
@@ -132,7 +132,7 @@ class _EndedByClosing(trio.abc.HalfCloseableStream):
 
 
 class _ReadBefore(trio.abc.Stream):
-    """A stream of which something was read already, which comes first."""
+    """A stream that first returns bytes that were read from it before."""
 
     def __init__(self, inside: trio.abc.Stream, read: bytes) -> None:
         self._inside = inside
@@ -157,28 +157,28 @@ class _ReadBefore(trio.abc.Stream):
 
 @dataclass(frozen=True, slots=True)
 class ArrivedClient:
-    """A client of Pulsar's."""
+    """A Pulsar client that has connected to this node."""
 
     arrival: Arrival
     has_secret: bool
-    """Clients prove who they are, by what only their broker may hear."""
+    """Whether clients must authenticate, by secrets that only their broker may hear."""
     unread: bytes = b""
     namespace: str = EVERYTHING_ELSE
-    """Whose broker it is to come to."""
+    """The namespace whose broker is to serve it."""
     told: str = ""
-    """It only asks there, and is to come to this address, by the way by which it came here, to use
-    topics."""
+    """If set, the client only asks at that broker; to use topics it connects to this address,
+    through the node that it reached."""
     uses: bool = False
-    """It has come by such an address."""
+    """Whether it connected by such an address."""
 
     @property
     def name(self) -> str:
-        """Where it comes from, and what it reached."""
+        """The client's address and the URL that it reached."""
         return f"{self.arrival.address} -> {self.arrival.service_url}"
 
     @property
     def document(self) -> bytes:
-        """Where it comes from, and what it showed."""
+        """The client's addresses and the subject of its certificate, for another node."""
         arrival = self.arrival
         shown = {"subject": arrival.certificate.get("subject", ())}
         said = {"address": arrival.address, "service_url": arrival.service_url, "shown": shown}
@@ -188,13 +188,13 @@ class ArrivedClient:
 
     @property
     def stream(self) -> trio.abc.HalfCloseableStream:
-        """Its bytes."""
+        """The client's stream."""
         return _EndedByClosing(self.arrival.stream)
 
 
 class PulsarClients:
-    """Clients of Pulsar's that this node serves. One that another node brings looks topics up and
-    asks about them; to use them it comes here itself, if it is told where that is."""
+    """Pulsar clients that this node serves. A client that another node passes on looks topics up
+    and asks about them; to use them it connects here itself, if it is told this node's address."""
 
     def __init__(
         self,
@@ -205,8 +205,8 @@ class PulsarClients:
         must_prove: bool,
         label_of: Callable[[str], str] = _unlabelled,
     ) -> None:
-        """``server_of``: that of the broker of a namespace, while there is one. ``must_prove``:
-        clients prove who they are. ``label_of``: its shard, as logs name it."""
+        """``server_of`` returns the server of a namespace's broker, None while there is none, and
+        ``label_of`` its shard's name in logs; with ``must_prove``, clients must authenticate."""
         self._addresses = addresses
         self._placements = placements
         self._server_of = server_of
@@ -218,16 +218,16 @@ class PulsarClients:
         return f"<PulsarClients of {self._addresses.node}>"
 
     async def receive(self, onward: OnwardByLeader[ArrivedClient], arrival: Arrival) -> None:
-        """Have a client served that came here, and close its stream."""
+        """Have a client served that connected here, and close its stream."""
         try:
             await onward.go_on(ArrivedClient(arrival, self._must_prove))
         except NotServed:
-            pass  # it comes again: nobody has said anything yet that could be answered
+            pass  # it connects again; it has sent nothing yet that could be answered
         finally:
             await trio.aclose_forcefully(arrival.stream)
 
     def prepare(self, request: Request) -> Serve:
-        """What serves a client that another node brings. Raises :class:`NotServed`."""
+        """Return what serves a client that another node passes on. Raises :class:`NotServed`."""
         try:
             said: Any = json.loads(request.document)
             address, service_url = str(said["address"]), str(said["service_url"])
@@ -250,7 +250,7 @@ class PulsarClients:
                 arrival = Arrival(stream, service_url, address, shown)
                 with labelled_shard(self._label_of(request.namespace)):
                     await server.take(arrival, told, through=bool(through))
-            except NotServed:  # it has stopped since
+            except NotServed:  # the broker has stopped since
                 await trio.aclose_forcefully(stream)
 
         return serve
@@ -276,7 +276,7 @@ class PulsarClients:
 
 
 class HttpClients:
-    """Requests over HTTP that this node answers for others, and those that it asks of others."""
+    """HTTP requests that this node answers for other nodes, and those that it passes on to them."""
 
     def __init__(
         self,
@@ -286,8 +286,8 @@ class HttpClients:
         kind: str = HTTP,
         label_of: Callable[[str], str] = _unlabelled,
     ) -> None:
-        """``server_of``: that of the broker of a namespace, while there is one. ``kind``: which of
-        the ports it is. ``label_of``: its shard, as logs name it."""
+        """``server_of`` returns the server of a namespace's broker, None while there is none, and
+        ``label_of`` its shard's name in logs. ``kind`` is the port that requests come from."""
         self._kind = kind
         self._settings = settings
         self._placements = placements
@@ -298,7 +298,7 @@ class HttpClients:
         return f"<HttpClients of {self._settings.node}>"
 
     async def ask(self, namespace: str, leader: NodeAddresses, asker: Asker) -> InternalStream:
-        """Have another node take a request. Raises :class:`NotServed`."""
+        """Open a stream on which another node answers a request. Raises :class:`NotServed`."""
         if asker.scheme == "https" and self._settings.tls is None:
             raise NotServed(f"a request by TLS reaches node '{leader.node}' over TLS only")
         said = json.dumps(
@@ -308,7 +308,7 @@ class HttpClients:
         return called.stream
 
     def prepare(self, request: Request) -> Serve:
-        """What serves a request that another node asks. Raises :class:`NotServed`."""
+        """Return what serves a request that another node passes on. Raises :class:`NotServed`."""
         try:
             address, port, scheme, *more = json.loads(request.document)
             client, vouched = (str(address), int(port)), "".join(map(str, more[:1]))

@@ -1,7 +1,7 @@
-"""The shards of a node, as its settings have them: what each has, and where it is kept.
+"""The shards of a node, as its settings name them: what belongs to each, and its directory.
 
-The rule: the first has what no other names, in the node's own directory, so that one shard is the
-same with and without others; each of the others has a directory below that.
+The rule: everything that no other shard names belongs to the first, which uses the node's own
+directory, so a node with one shard can get others later; each of the others has a directory below.
 """
 
 from collections.abc import Sequence
@@ -21,16 +21,16 @@ from arneb_cluster.routing.division import Division
 from arneb_core.api.errors import StoreUnusable
 
 DATA_FILE: Final = "data.mdb"
-"""What is in a directory that is somebody's."""
+"""The file that every shard's directory in use contains."""
 
 
 def other_shards(table: ClusterTable) -> Sequence[ClusterShardTable]:
-    """Those beside the first."""
+    """Return the shards other than the first."""
     return table.shards
 
 
 def division_of(first: str, others: Sequence[ClusterShardTable]) -> Division:
-    """Which shard has what. Raises :class:`ValueError` for what would be in two."""
+    """Return what belongs to which shard. Raises :class:`ValueError` for anything named twice."""
     check_shards(first, others)
     namespaces = {space: each.name for each in others for space in each.own_namespaces}
     tenants = {tenant: each.name for each in others for tenant in each.tenants}
@@ -38,8 +38,8 @@ def division_of(first: str, others: Sequence[ClusterShardTable]) -> Division:
 
 
 def check_directories(data_dir: Path, others: Sequence[ClusterShardTable]) -> None:
-    """Raise :class:`StoreUnusable` for what is kept of a shard that settings name no more: nobody
-    would lead it, and what it has would seem to be nowhere."""
+    """Raise :class:`StoreUnusable` for the directory of a shard that the settings no longer name:
+    nobody would lead it, and its content would seem lost."""
     named = {each.name for each in others}
     for path in directories_of(data_dir)[1:]:
         if path.name not in named and (path / DATA_FILE).exists():
@@ -50,7 +50,7 @@ def check_directories(data_dir: Path, others: Sequence[ClusterShardTable]) -> No
 
 
 def config_of(config: Config, shard: ClusterShardTable) -> Config:
-    """The settings of a node as they are for the broker of a shard that is not the first."""
+    """Return the node's settings for the broker of a shard other than the first."""
     cluster = replace(
         config.cluster, shard=shard.name, prefer=shard.prefer or config.cluster.prefer, shards=()
     )

@@ -1,8 +1,8 @@
-"""The share: what of everything the broker of one shard has, and whom it knows.
+"""The share: the namespaces, users and tenants that the broker of one shard has.
 
-The rule: what is another shard's is refused where it would come to be, and what was there before
-the settings gave it to another shard stops the start: nothing is in two places, and nothing is
-silently in none.
+The rule: anything of another shard is refused where it would be made, and anything that was here
+before the settings gave it to another shard stops the start: nothing is in two shards, and nothing
+is silently in none.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,7 +34,7 @@ _SCHEMES: Final = ("persistent", "non-persistent")
 
 
 class Share:
-    """What one shard has."""
+    """The share of one shard."""
 
     def __init__(
         self,
@@ -44,31 +44,31 @@ class Share:
         users: CopiedUsers | None = None,
         tenants: CopiedTenants | None = None,
     ) -> None:
-        """``vhosts``: those that the settings say to be in it. ``users``, ``tenants``: of another
-        shard than the first."""
+        """``vhosts`` are those that the settings put in this shard. ``users`` and ``tenants`` are
+        given for every shard except the first."""
         self._division = division
         self._shard = shard
         self._vhosts = vhosts
         self._users = users
         self._tenants = tenants
         self._nursery: trio.Nursery | None = None
-        """Of the broker that there is."""
+        """The current broker's nursery."""
 
     def __repr__(self) -> str:
         return f"<Share of {self._shard}>"
 
     @property
     def belonging(self) -> Belonging:
-        """The same for its catalogue."""
+        """The same rule for the shard's catalogue."""
         return Belonging(self.misplaced, "" if self._users is None else self._division.first)
 
     def misplaced(self, namespace: str) -> str:
-        """Why a namespace cannot be in it; empty: it can."""
+        """Return why a namespace cannot be in this shard; empty if it can."""
         return self._division.misplaced(self._shard, namespace)
 
     async def seed(self, wanted: Seed) -> Seed:
-        """What of the settings' vhosts and users its catalogue begins with. Raises
-        :class:`StoreUnusable` where the users cannot be known."""
+        """Return the vhosts and users of the settings with which the shard's catalogue begins.
+        Raises :class:`StoreUnusable` if the users cannot be known."""
         vhosts = dict.fromkeys((*wanted.vhosts, *self._vhosts))
         own = tuple(each for each in vhosts if not self.misplaced(proposed_namespace(each)))
         if self._users is None:
@@ -76,14 +76,14 @@ class Share:
         try:
             copied = await self._users.known()
         except UsersUnknown as error:
-            # Another node is to lead that knows them: this one would let nobody in for ever.
+            # A node that knows them must lead: this one would never admit anybody.
             raise StoreUnusable(f"cannot lead shard {self._shard}: {error}") from error
         known = {each.name for each in copied if isinstance(each, User)}
         users = tuple(each for each in wanted.users if each.name in known)
         return replace(wanted, vhosts=own, users=users, copied=copied)
 
     def check(self, catalogue: Catalogue, topics: Iterable[str]) -> None:
-        """Raise :class:`ValueError` for what is stored here and is another shard's."""
+        """Raise :class:`ValueError` for anything stored here that belongs to another shard."""
         if not self._division.is_divided:
             return
         for vhost in catalogue.tables.rows(Vhost):
@@ -96,27 +96,29 @@ class Share:
                 raise ValueError(f"topic {topic}: {why}")
 
     async def catch_up(self) -> None:
-        """Know whoever was made elsewhere before this was asked. Raises :class:`.UsersUnknown`."""
+        """Copy all users and tenants that were made elsewhere before this call. Raises
+        :class:`.UsersUnknown`."""
         if self._users is not None:
             await self._users.catch_up()
         if self._tenants is not None:
             await self._tenants.copy()
 
     async def begin(self, catalogue: Catalogue, nursery: trio.Nursery) -> None:
-        """Have whoever is known known here, and from now on."""
+        """Copy the known users into the catalogue, and later changes too."""
         self._nursery = nursery
         if (users := self._users) is not None:
             await users.begin(catalogue)
             nursery.start_soon(supervise, f"copying users to {self._shard}", users.follow)
 
     async def begin_tenants(self, context: BrokerContext, nursery: trio.Nursery) -> None:
-        """Have the tenants known here that were made elsewhere, and from now on."""
+        """Copy the tenants that were made elsewhere, and later changes too."""
         if (tenants := self._tenants) is not None:
             await tenants.begin(context)
             nursery.start_soon(supervise, f"copying tenants to {self._shard}", tenants.follow)
 
     async def load_definitions(self, catalogue: Catalogue, topology: Topology, path: Path) -> None:
-        """Take in what of the settings' definitions is in it. Raises :class:`ValueError`."""
+        """Load the part of the settings' definitions that belongs here. Raises
+        :class:`ValueError`."""
         own = OwnDefinitions(self._division, self._shard)
         await own.load(catalogue, topology, path)
         assert self._nursery is not None, "it was begun with"
@@ -126,9 +128,9 @@ class Share:
 
 
 class OwnPlacements:
-    """Where the namespaces of one shard are, for its broker: those of others are nowhere, though
-    this node may lead them too, and where another node is clients are not told, since they say
-    there which shard they want. Fulfils :class:`~arneb_core.api.placement.Placements`."""
+    """The placements of one shard's namespaces, for its broker. Namespaces of other shards are
+    nowhere, even if this node leads them too. Other nodes' Pulsar addresses are left out, since
+    clients name the shard that they want. Fulfils :class:`~arneb_core.api.placement.Placements`."""
 
     def __init__(self, leaders: Leaders, shard: str) -> None:
         self._leaders = leaders
@@ -138,7 +140,7 @@ class OwnPlacements:
         return f"<OwnPlacements of {self._shard}>"
 
     def of(self, namespace: str) -> Placement:
-        """Who serves it at this instant."""
+        """Return where a namespace is served at this instant."""
         if self._leaders.division.shard_of(namespace) != self._shard:
             return NOBODY
         found = self._leaders.of_shard(self._shard)
@@ -148,21 +150,21 @@ class OwnPlacements:
         return found
 
     def listen(self, changed: Callable[[], None]) -> None:
-        """Call it whenever an answer may be another."""
+        """Call ``changed`` whenever an answer may have changed."""
         self._leaders.listen(changed)
 
     def leave(self, changed: Callable[[], None]) -> None:
-        """Call it no more."""
+        """Stop calling ``changed``."""
         self._leaders.leave(changed)
 
 
 def placements_of(leaders: Leaders, shard: str) -> Placements:
-    """What the broker of a shard is told of where things are."""
+    """Return the placements for the broker of a shard."""
     return OwnPlacements(leaders, shard) if leaders.division.is_divided else leaders
 
 
 def _namespace_of(topic: str) -> str:
-    """Empty: a frontend keeps something there of its own."""
+    """Return a topic's namespace; empty for a frontend's internal topic."""
     scheme, found, rest = topic.partition("://")
     if not found or scheme not in _SCHEMES:
         return ""

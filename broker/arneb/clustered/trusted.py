@@ -1,8 +1,7 @@
-"""Trusted: what whoever may open a node's control socket is answered, where there are several
-shards.
+"""Trusted: answers requests at a node's control socket in a cluster with several shards.
 
-The rule: the brokers of this node are asked, each about what is its own; what another node leads is
-refused by that node's name: trust ends at the machine.
+The rule: each request goes to this node's broker of the shard that it is about. If another node
+leads that shard, the refusal names that node: trust ends at the machine.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +27,7 @@ class Trusted:
         target_of: Callable[[str], Target],
         shards: tuple[str, ...],
     ) -> None:
-        """``brokers``: those that this node has, by their shards."""
+        """``brokers`` returns this node's brokers by shard."""
         self._leaders = leaders
         self._brokers = brokers
         self._target_of = target_of
@@ -39,7 +38,7 @@ class Trusted:
         return f"<Trusted over {', '.join(self._brokers()) or 'no broker'}>"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI has it."""
+        """Answer a request."""
         await self._gathered(scope, receive, send)
 
     def _of_shard(self, shard: str) -> ASGIApp:

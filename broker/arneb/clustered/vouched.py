@@ -1,7 +1,8 @@
-"""Vouched sessions: who has logged in at the leader's page, as a node knows it that does not lead.
+"""Vouched sessions: page sessions of the leader, as known to a node that does not lead.
 
-The rule: the leader is asked each time while there is one. While nobody leads, whoever it vouched
-for lately may go on looking at this node, as long as the tags that the directory knows allow it.
+The rule: while there is a leader, it is asked each time. While nobody leads, a user for whom it
+vouched recently may go on looking at this node, as long as the user's tags in the directory allow
+it.
 """
 
 import json
@@ -30,28 +31,29 @@ from arneb_core.access.tables import Tables
 SESSION_PATH: Final = "/api/page/session"
 
 REMEMBERED_S: Final = 3600.0
-"""So long after the leader vouched for it a session is known while nobody leads."""
+"""How long after the leader vouched for it a session counts while nobody leads."""
 
 REMEMBERED_MAX: Final = 1000
-"""As many as a leader has sessions."""
+"""The most remembered sessions: as many as a leader has."""
 
 ANSWER_BYTES_MAX: Final = 16 * 1024
-"""Of the leader's answer: a name and tags."""
+"""The most bytes of the leader's answer, which has a name and tags."""
 
 REFUSED: Final = {"error": "not_authorized", "reason": "Not_Authorized"}
-"""As the management API says it, by which the page knows that it has to ask for a login."""
+"""The management API's refusal, by which the page knows that it must ask for a login."""
 
 OPEN_TO_MONITORS: Final = {"reason": f"expected a user with the tag {MONITORING.who.value}"}
 
 
 async def leads_now(scope: Scope, receive: Receive, send: Send) -> None:
-    """In the leader's place when this node has just begun to lead: its own sessions are others."""
+    """Answer in place of another leader when this node has just begun to lead: sessions here are
+    different."""
     await unavailable(send, "this node begins to lead")
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Somebody whom the leader has vouched for."""
+    """A user for whom the leader has vouched."""
 
     name: str
     may_monitor: bool
@@ -60,7 +62,7 @@ class _Known:
 
 
 class VouchedSessions:
-    """The sessions of which the leader said whose they are."""
+    """The sessions whose users the leader has named."""
 
     def __init__(
         self,
@@ -69,20 +71,20 @@ class VouchedSessions:
         tables: Tables,
         clock: Callable[[], float] = trio.current_time,
     ) -> None:
-        """``leader`` answers as whoever leads does."""
+        """``leader`` passes requests on to the current leader."""
         self._leader = leader
         self._somebody_leads = somebody_leads
         self._tables = tables
         self._clock = clock
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
-        """By the digests of tokens, the one that was vouched for last at the end."""
+        """Users by digest of their session's token, the one vouched for last at the end."""
 
     def __repr__(self) -> str:
         return f"<VouchedSessions, {len(self._known)} known>"
 
     async def may_monitor(self, scope: Scope) -> bool | None:
-        """Whether the one with the session that a request brings may see how a node does; None:
-        there is no such session, as far as is known."""
+        """Whether the user of a request's session may see this node's state; None if no such
+        session is known."""
         token = token_in(Headers(scope=scope).get("cookie", ""))
         if not token:
             return None
@@ -116,12 +118,12 @@ class VouchedSessions:
 
 
 class Vouching:
-    """Requests to other leaders than the first shard's by whoever has a session there: they are
-    told whose it is. What changes something has to have the page's mark, as it has to there."""
+    """Tells leaders of other shards who has a session with the first shard's leader. A request that
+    changes something must have the page's mark, as it must there."""
 
     def __init__(self, first: ASGIApp, is_others: Callable[[Scope], bool], inside: ASGIApp) -> None:
-        """``first`` answers as the first shard's leader does. ``is_others``: a request goes to
-        another."""
+        """``first`` passes requests on to the first shard's leader. ``is_others`` tells whether a
+        request is for another shard's."""
         self._first = first
         self._is_others = is_others
         self._inside = inside
@@ -130,7 +132,7 @@ class Vouching:
         return f"<Vouching before {self._inside!r}>"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI has it."""
+        """Answer a request."""
         if scope["type"] == "http" and self._is_others(scope):
             headers = Headers(scope=scope)
             token = token_in(headers.get("cookie", ""))
@@ -143,8 +145,8 @@ class Vouching:
 
 
 def _known(scope: Scope, said: Any) -> Scope:
-    """A request of somebody, by a name that is vouched for; or, where somebody else knows who that
-    is, by what was shown at the login, or not at all if that does not come here."""
+    """Return the request with the user's vouched name; or, for a user whom another backend
+    authenticated, with the proof shown at the login, and unproved if that does not reach us."""
     proof = said.get("proof")
     if proof:
         headers = [*scope["headers"], (b"authorization", f"Basic {proof}".encode())]
@@ -157,7 +159,7 @@ def _known(scope: Scope, said: Any) -> Scope:
 
 
 class MemberLook:
-    """How this node does, for whoever has a session; others prove themselves by a header, as
+    """Shows this node's state to users with a session; others authenticate by a header, as
     everywhere on a node that does not lead."""
 
     def __init__(
@@ -171,7 +173,7 @@ class MemberLook:
         return f"<MemberLook before {self._others!r}>"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI has it."""
+        """Answer a request."""
         headers = Headers(scope=scope) if scope["type"] == "http" else {}
         is_ours = scope.get("path") == MEMBER_PATH and scope["method"] in ("GET", "HEAD")
         if not is_ours or "authorization" in headers:
@@ -183,7 +185,7 @@ class MemberLook:
         elif may is not None:
             response = JSONResponse(OPEN_TO_MONITORS, 403)
         elif MARK in headers:
-            # A browser that is asked by a header asks its user itself, and the page does better.
+            # A challenge in a header would make the browser ask the user; the page does better.
             response = JSONResponse(REFUSED, 401)
         else:
             await self._others(scope, receive, send)
@@ -195,8 +197,8 @@ class MemberLook:
 async def session_at(
     leader: ASGIApp, scope: Scope, token: str, *, with_proof: bool = False
 ) -> tuple[int, Any]:
-    """What a leader says of a session, of which a request brings the token; ``with_proof``: and by
-    what others may know whose it is, if that came by TLS."""
+    """Ask a leader about a request's session; return the answer's status and document. With
+    ``with_proof``, the document has what proves the user to others, if the request came by TLS."""
     extensions = {**scope.get("extensions", {}), **({VOUCHED: PROOF_WANTED} if with_proof else {})}
     asked = {
         **scope,

@@ -1,4 +1,4 @@
-"""The demo's script: each step, what it saw, and whether that is right."""
+"""The demo's script: runs each step, prints what it saw, and checks it."""
 
 import sys
 import tempfile
@@ -25,7 +25,8 @@ from arneb.demo.process import BrokerProcess
 ORDERS: Final = 10_000
 HALF: Final = ORDERS // 2
 ACKS_DURABLE_AFTER_S: Final = 0.2
-"""An AMQP ack has no receipt; it is durable within 100 ms. We wait, to count exactly."""
+"""The wait until AMQP acks are durable, so that counts are exact. An ack has no receipt, and is
+durable within 100 ms."""
 
 Result = TypeVar("Result")
 
@@ -33,7 +34,7 @@ console = Console(highlight=False)
 
 
 class CountOff(Exception):
-    """A step saw another number than it must."""
+    """A step counted something else than expected."""
 
 
 def main() -> None:
@@ -49,7 +50,7 @@ def main() -> None:
 
 
 def run(data_dir: Path) -> None:
-    """The whole story on one data directory."""
+    """Run every step on one data directory."""
     orders = [Order(number) for number in range(ORDERS)]
     with BrokerProcess(data_dir) as broker:
         console.print(f"Broker started in {broker.started_in_s:.2f} s, process {broker.pid}.")
@@ -87,7 +88,7 @@ def run(data_dir: Path) -> None:
 
 
 def judge(orders: list[Order], first: list[Order], rest: list[Order]) -> None:
-    """Every order was consumed once, in the order in which it was published."""
+    """Check that every order was consumed once, in the order of publishing."""
     expect("orders consumed by AMQP", HALF, len(first))
     expect("orders consumed by Pulsar", HALF, len(rest))
     expect("orders consumed twice", 0, len(set(first) & set(rest)))
@@ -96,7 +97,7 @@ def judge(orders: list[Order], first: list[Order], rest: list[Order]) -> None:
 
 
 def check_turnover(turnover: Turnover, found: dict[str, tuple[int, int]], taken_s: float) -> None:
-    """Spark found what was sent, country by country."""
+    """Check that Spark found what was sent, country by country."""
     count = sum(n for n, _ in found.values())
     console.print(f"Spark aggregated {count:,} orders in {taken_s:.1f} s, its own start included:")
     for country in sorted(found):
@@ -109,7 +110,7 @@ def check_turnover(turnover: Turnover, found: dict[str, tuple[int, int]], taken_
 
 
 def expect(what: str, expected: int, got: int) -> None:
-    """Raises :class:`CountOff` unless both are equal."""
+    """Raise :class:`CountOff` unless both are equal."""
     if expected != got:
         raise CountOff(f"{what}: expected {expected:,}, got {got:,}")
 
@@ -126,7 +127,7 @@ def timed(what: str, total: int, work: Callable[[Step], Result]) -> Result:
 
 @contextmanager
 def bar(what: str, total: int) -> Iterator[Step]:
-    """A progress bar that goes when it is done."""
+    """Show a progress bar while the block runs."""
     columns = (TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn())
     hidden = not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=hidden) as progress:

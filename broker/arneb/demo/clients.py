@@ -1,6 +1,6 @@
-"""The demo's clients: pika, aio-pika, the official Pulsar client and Spark, each as it comes.
+"""The demo's clients: unmodified pika, aio-pika, the official Pulsar client and Spark.
 
-Each takes ``step``, which it calls once a message, and returns what it saw.
+Those for messages call ``step`` once a message, and return what they saw.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ Step = Callable[[], None]
 
 PREFETCH: Final = 500
 PATIENCE_MS: Final = 10_000
-"""A message that is due and does not come within this time is lost."""
+"""How long to wait for a message that is due; if none comes, it is lost."""
 SILENCE_MS: Final = 500
-"""When all have come, nothing more may come for this long."""
+"""How long to listen for surplus messages after the last expected one."""
 
 
 def publish_by_pika(port: int, orders: Iterable[Order], step: Step) -> int:
@@ -58,9 +58,9 @@ async def _consume_by_aio_pika(port: int, count: int, step: Step) -> list[Order]
 
 
 def keep_for_audit(url: str) -> None:
-    """Make a subscription that nobody reads: the log keeps what it has not acknowledged.
+    """Make a subscription that nobody reads, so that the log keeps all messages.
 
-    Without it, or retention, the broker would drop what the queue's consumers are done with.
+    Without it, or retention, the broker would drop what the queue's consumers have acknowledged.
     """
     import pulsar
 
@@ -72,8 +72,8 @@ def keep_for_audit(url: str) -> None:
 
 
 def consume_by_pulsar(url: str, count: int, step: Step) -> list[Order]:
-    """Consume and acknowledge ``count`` messages of the subscription ``amqp``, which is the
-    queue, and any that it should not have."""
+    """Consume and acknowledge ``count`` messages of the subscription ``amqp``, which is the queue,
+    and any surplus ones."""
     import pulsar
 
     seen: list[Order] = []
@@ -100,12 +100,12 @@ def _pulsar_client(url: str) -> "pulsar.Client":
 
 
 def aggregate_by_spark(data_dir: Path) -> dict[str, tuple[int, int]]:
-    """Orders and cents by country, as Spark finds them in the log.
+    """Return orders and cents by country, as Spark finds them in the log.
 
-    In a process of its own, because a JVM writes to the terminal as it pleases.
+    Spark runs in a process of its own, because a JVM writes to the terminal as it pleases.
     """
     command = [sys.executable, "-m", "arneb.demo.spark_job", str(data_dir)]
-    # Spark starts Python processes of its own; they must be this one, which has arneb.
+    # Spark starts Python processes of its own; they must use this interpreter, which has arneb.
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:

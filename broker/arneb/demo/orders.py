@@ -1,4 +1,4 @@
-"""Orders: what the demo sends, and how what came back is judged."""
+"""Orders: the demo's messages, and the turnover that they add up to."""
 
 import json
 from collections import Counter
@@ -12,7 +12,7 @@ COUNTRIES: Final = ("DE", "FR", "IN", "JP", "US")
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One order; its number makes everything else about it."""
+    """One order; everything else about it follows from its number."""
 
     number: int
 
@@ -25,14 +25,14 @@ class Order:
         return 100 + self.number * 37 % 9_900
 
     def to_json(self) -> bytes:
-        """The message body."""
+        """Return the message body."""
         return json.dumps(
             {"number": self.number, "country": self.country, "cents": self.cents}
         ).encode()
 
     @classmethod
     def from_json(cls, body: bytes) -> Self:
-        """The order in a message body. Raises :class:`ValueError` if it was altered."""
+        """Return the order in a message body. Raises :class:`ValueError` if it was altered."""
         order = cls(json.loads(body)["number"])
         if order.to_json() != body:
             raise ValueError(f"expected {order.to_json()!r}, got {body!r}")
@@ -41,7 +41,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Turnover:
-    """What Spark is to find, by country: orders and cents."""
+    """Orders and cents by country, as Spark must find them."""
 
     orders: dict[str, int]
     cents: dict[str, int]

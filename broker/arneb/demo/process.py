@@ -1,4 +1,4 @@
-"""The demo's broker: ``arneb serve`` as a user would start it, and kill it."""
+"""The demo's broker: starts ``arneb serve`` as a user would, and kills it."""
 
 import os
 import re
@@ -19,12 +19,12 @@ STOP_WITHIN_S: Final = 5.0
 
 
 class BrokerProcess:
-    """One broker process and where its listeners are."""
+    """One broker process and the addresses of its listeners."""
 
     def __init__(
         self, data_dir: Path, listeners: Sequence[str] = LISTENERS, options: Sequence[str] = ()
     ) -> None:
-        """Start it, and return when every port is open."""
+        """Start the process, and return when every port is open."""
         self.started_in_s = -time.perf_counter()
         ports = [f"--{d}=127.0.0.1:0" if d in listeners else f"--{d}=off" for d in ALL_LISTENERS]
         self._process = subprocess.Popen(
@@ -34,7 +34,7 @@ class BrokerProcess:
         )
         self._listeners = listeners
         self.last_words = ""
-        """What it printed while it stopped."""
+        """The output after its addresses, once it has ended."""
         self.addresses = self._read_addresses()
         self.started_in_s += time.perf_counter()
 
@@ -50,7 +50,7 @@ class BrokerProcess:
 
     @property
     def returncode(self) -> int | None:
-        """None while it runs."""
+        """The exit status; None while it runs."""
         return self._process.poll()
 
     @property
@@ -67,17 +67,17 @@ class BrokerProcess:
 
     @property
     def memory_mb(self) -> float:
-        """Resident memory now."""
+        """The resident memory now."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
     def kill(self) -> None:
-        """SIGKILL: the process gets no chance to write anything more."""
+        """Send SIGKILL, after which the process cannot write anything more."""
         self._process.send_signal(signal.SIGKILL)
         self._wait()
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> float:
-        """Stop it in order; returns how many seconds that took."""
+        """Stop it by a signal that it handles; return how many seconds that took."""
         begin = time.perf_counter()
         self._process.send_signal(number)
         self._wait()
@@ -91,8 +91,8 @@ class BrokerProcess:
             self._process.kill()
             raise
         finally:
-            # Not communicate(): with a timeout it passes over what is in the file's buffer, where
-            # lines may stand that came together with the last address.
+            # Not communicate(): with a timeout it skips the file's buffer, which may hold lines
+            # that came together with the last address.
             with self._process.stdout as left:
                 self.last_words = left.read()
             self._process.wait()

@@ -1,5 +1,6 @@
-"""The demo's publisher: pika with confirms, as a program publishes that cares for both safety
-and speed. It does not wait for each confirm, it bounds how many are outstanding.
+"""The demo's publisher: pika with confirms, both safe and fast.
+
+The rule: it does not wait for each confirm, but bounds how many are outstanding.
 """
 
 from collections import deque
@@ -53,7 +54,7 @@ class Publisher:
         return f"<Publisher, {len(self._left)} left, {len(self._outstanding)} outstanding>"
 
     def run(self) -> int:
-        """Publish everything; returns how many messages were confirmed. Raises
+        """Publish everything; return how many messages were confirmed. Raises
         :class:`PublishFailed`."""
         loop = self._connection.ioloop
         try:
@@ -66,7 +67,7 @@ class Publisher:
         return self._last_tag
 
     def _ended(self, _: Any, reason: BaseException) -> None:
-        """The connection is closed, whoever closed it, or could not be opened."""
+        """Note that the connection was closed, by either side, or could not be opened."""
         self._reason = str(reason) or type(reason).__name__
         self._connection.ioloop.stop()
 
@@ -87,9 +88,9 @@ class Publisher:
             self._outstanding.add(self._last_tag)
 
     def _answered(self, frame: Any) -> None:
-        """A confirm: for one message, or for all up to this one."""
+        """Take a confirm of one message, or of all up to it."""
         if not self._connection.is_open:
-            return  # one was refused before
+            return  # a message was refused before
         if not isinstance(frame.method, pika.spec.Basic.Ack):
             self._connection.close(320, f"expected basic.ack, got {frame.method.NAME}")
             return

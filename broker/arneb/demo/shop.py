@@ -1,5 +1,6 @@
-"""A shop's queues in a broker that runs: orders, a few of them rejected, for whoever tries out
-what can be done with a log. ``python -m arneb.demo.shop``; ``--help`` says the rest.
+"""A shop's queues in a running broker: orders, a few of them rejected, for trying out the log.
+
+``python -m arneb.demo.shop`` fills them; ``--help`` lists the options.
 """
 
 import argparse
@@ -13,16 +14,16 @@ from arneb.demo.publisher import Publisher
 
 ORDERS: Final = 10_000
 REJECTED: Final = 4
-"""The oldest of them; they become dead letters."""
+"""How many of the oldest orders are rejected; they become dead letters."""
 
 DEAD: Final = f"{QUEUE}-dead"
 DEAD_LETTERS: Final = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": DEAD}
 EMPTY: Final = (DEAD, f"{QUEUE}-again", "totals")
-"""Queues that are there for what the guide writes."""
+"""Empty queues that the guide's examples write to."""
 
 
 def fill(port: int, orders: int) -> None:
-    """Publish so many orders to a queue, and reject a few of them."""
+    """Publish ``orders`` orders to the queue, and reject a few of them."""
     with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port)) as connection:
         channel = connection.channel()
         for queue in EMPTY:
