@@ -2,7 +2,7 @@
 
 The codec is registered as ``pulsar`` under the entry point group ``arneb.codecs``; see
 :mod:`arneb_core.api.codec` for who uses it. The other direction, :func:`encode_messages`, serves
-this package alone: it makes what a Pulsar consumer gets for an entry of another origin.
+this package alone: it makes the bytes that a Pulsar consumer gets for an entry of another origin.
 """
 
 from base64 import b64encode
@@ -29,12 +29,13 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 )
 
 FOREIGN_PRODUCER: Final = "arneb"
-"""Producer name of a translated message that brings none."""
+"""The producer name of a translated message that has none."""
 
 
 LARGE_BATCH: Final = 2_000
-"""Of larger ones it is only looked whether they are whole when they are opened, 30 ms for 60,000
-messages: to make all of them would take 0.2 s, and whoever reads message by message wants a few."""
+"""The most messages of a batch that are all decoded at once. A larger one is only checked, which
+takes 30 ms for 60,000 messages: decoding them would take 0.2 s, and readers of single messages want
+a few."""
 
 
 class PulsarCodec:
@@ -43,7 +44,7 @@ class PulsarCodec:
     origin: Origin = Origin.PULSAR
 
     def decode(self, entry: bytes) -> Sequence[Message]:
-        """Every message of ``entry``, in batch order.
+        """Return every message of ``entry``, in batch order.
 
         Raises :class:`ValueError` for a body that is damaged, encrypted by the producer, or
         one chunk of a larger message: its bytes mean nothing by themselves.
@@ -84,8 +85,8 @@ class PulsarCodec:
 
 
 def key_outside(entry: bytes) -> tuple[bytes | None, bool] | None:
-    """The key of an encrypted message that is in no batch, and whether it has a value: both stand
-    outside of what is encrypted. None of anything else. Raises :class:`ValueError`."""
+    """Return the key of an encrypted message that is in no batch, and whether it has a value: both
+    are outside the encrypted part. None for any other entry. Raises :class:`ValueError`."""
     metadata = parse_metadata(split_body(entry, HEADER_BYTES)[0])
     is_part = metadata.HasField("num_messages_in_batch") or metadata.num_chunks_from_msg > 1
     if is_part or not (metadata.encryption_keys or metadata.encryption_algo):
@@ -95,7 +96,7 @@ def key_outside(entry: bytes) -> tuple[bytes | None, bool] | None:
 
 
 class LargeBatch(Sequence[Message]):
-    """The messages of a batch that is whole, each made when it is asked for."""
+    """The messages of an intact batch, each decoded when it is asked for."""
 
     def __init__(self, metadata: MessageMetadata, payload: bytes) -> None:
         self._metadata = metadata
@@ -142,7 +143,7 @@ def _single_message(metadata: MessageMetadata, value: bytes) -> Message:
 def _batch_message(
     metadata: MessageMetadata, single: SingleMessageMetadata, value: bytes, index: int
 ) -> Message:
-    """A message of a batch: the batch's metadata counts where its own says nothing."""
+    """Return a message of a batch; the batch's metadata fills in what its own does not have."""
     has_sequence = single.HasField("sequence_id")
     return Message(
         value=value,
@@ -160,7 +161,7 @@ def _batch_message(
 
 
 def encode_messages(messages: Sequence[Message]) -> bytes:
-    """Headers and payload that give a Pulsar consumer exactly ``messages``.
+    """Return headers and payload from which a Pulsar consumer gets exactly ``messages``.
 
     One message becomes a plain payload, several become a batch with the same indexes.
     """
@@ -174,7 +175,7 @@ def encode_messages(messages: Sequence[Message]) -> bytes:
 
 
 def encode_message(message: Message) -> bytes:
-    """Headers and payload of a single message."""
+    """Return headers and payload of a single message."""
     metadata = _metadata(message)
     _set_key(metadata, message)
     _set_properties(metadata, message.properties)
@@ -208,7 +209,8 @@ def _single_metadata(message: Message) -> SingleMessageMetadata:
 
 
 def _set_key(metadata: MessageMetadata | SingleMessageMetadata, message: Message) -> None:
-    """Keys are any bytes; the field is text, so bytes that are no UTF-8 travel as base64."""
+    """Set the keys. A key is any bytes and the field is text, so bytes that are not UTF-8 are
+    encoded in base64."""
     if message.ordering_key is not None:
         metadata.ordering_key = message.ordering_key
     if message.key is None:

@@ -1,11 +1,11 @@
 """Runs of Pulsar entries field by field, for readers of whole logs.
 
-The rule: what :mod:`arneb_pulsar.codec` says of an entry is what is said here, without making a
-message of each; what cannot be read is raw, never an error. A property test holds the two against
-each other.
+The rule: the columns have the same values as the messages of :mod:`arneb_pulsar.codec`, but no
+message objects are made; an entry that cannot be read becomes raw bytes, never an error. A property
+test compares the two.
 
-Hot path of Spark's scans: one turn of the loop in :func:`_add_piece` is one message of a batch,
-so what most messages do not have is asked for once for many, of the bytes.
+Hot path of Spark's scans: each pass of the loop in :func:`_add_piece` is one message of a batch, so
+the bytes of many messages are searched at once for fields that most messages do not have.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,10 +39,11 @@ _ENVELOPE: Final = slice(HEADER_BYTES, _METADATA_AT)
 _MAGIC: Final = MAGIC_NUMBER.to_bytes(2, "big")
 
 SEARCHED_BYTES_MAX: Final = 1024
-"""Where metadata is longer, which is rare, each entry is looked at by itself."""
+"""The longest metadata that is searched in many entries at once; if it is longer, which is rare,
+each entry is searched by itself."""
 
 BATCH_TAG: Final = b"\x58"
-"""Begins the field ``num_messages_in_batch``: metadata without it is of no batch."""
+"""The tag of the field ``num_messages_in_batch``: metadata without it belongs to no batch."""
 
 PROPERTIES_TAG: Final = b"\x0a"
 KEY_TAG: Final = b"\x12"
@@ -51,11 +52,11 @@ BASE64_TAG: Final = b"\x30"
 ORDERING_KEY_TAG: Final = b"\x3a"
 SEQUENCE_ID_TAG: Final = b"\x40"
 NULL_VALUE_TAG: Final = b"\x48"
-"""Begin the fields of the metadata of one message of a batch. The byte may stand there for
-something else, but every encoder writes it for its field."""
+"""The tags of fields in the metadata of one message of a batch. The byte may occur for another
+reason, but every encoder writes it before its field."""
 
 PIECE: Final = 1000
-"""Messages of a batch that are read at once: so much of their metadata is in memory."""
+"""How many messages of a batch are read at once, which bounds the metadata in memory."""
 
 _KEY: Final = attrgetter("partition_key")
 _IN_BASE64: Final = attrgetter("partition_key_b64_encoded")
@@ -64,7 +65,7 @@ _NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def read_columns(entries: Sequence[bytes], *, properties: bool, bytes_max: int) -> MessageColumns:
-    """What the entries say, as :class:`arneb_core.api.codec.ColumnCodec` promises it."""
+    """Return the entries' fields, as :class:`arneb_core.api.codec.ColumnCodec` promises."""
     columns = MessageColumns()
     bytes_read = 0
     for entry in entries:
@@ -84,9 +85,9 @@ def read_columns(entries: Sequence[bytes], *, properties: bool, bytes_max: int) 
 
 
 def are_batches(entries: Sequence[bytes]) -> list[bool]:
-    """Of each, whether its messages have batch indexes; False if it is damaged.
+    """Return for each entry whether its messages have batch indexes; False if it is damaged.
 
-    Metadata in which the field's tag does not occur need not be parsed."""
+    Metadata without the field's tag need not be parsed."""
     found = [False] * len(entries)
     for index in _perhaps_batches(entries):
         found[index] = _is_batch(entries[index])
@@ -94,9 +95,9 @@ def are_batches(entries: Sequence[bytes]) -> list[bool]:
 
 
 def _perhaps_batches(entries: Sequence[bytes]) -> Iterator[int]:
-    """Those that have the tag in their metadata, or a little behind it. What is in the same place
-    of all entries is made one stretch of bytes, so that nothing is done once an entry; it is as
-    long as the first one's metadata, which mostly is that of all."""
+    """Yield the indexes of entries with the tag in their metadata, or shortly after it. The same
+    range of all entries is joined into one stretch of bytes, so that no step is done per entry; the
+    range is as long as the first entry's metadata, which is mostly the length of all."""
     first = entries[0] if entries else b""
     most = _longest(first[_ENVELOPE], ENVELOPE.size) if len(first) >= _METADATA_AT else 0
     stretch = _stretch(entries, most)
@@ -111,7 +112,7 @@ def _perhaps_batches(entries: Sequence[bytes]) -> Iterator[int]:
     at = stretch.find(BATCH_TAG)
     while at >= 0:
         index, place = divmod(at, width)
-        if place < ENVELOPE.size:  # as in a checksum
+        if place < ENVELOPE.size:  # in a checksum, for example
             at = stretch.find(BATCH_TAG, index * width + ENVELOPE.size)
             continue
         yield index
@@ -119,8 +120,8 @@ def _perhaps_batches(entries: Sequence[bytes]) -> Iterator[int]:
 
 
 def _stretch(entries: Sequence[bytes], metadata_bytes: int) -> bytes:
-    """The envelopes with so many bytes behind them, one behind the other; empty if one of the
-    entries is shorter or begins otherwise."""
+    """Return the entries' envelopes, each with ``metadata_bytes`` bytes after it, joined; empty if
+    an entry is shorter or begins differently."""
     if not 0 < metadata_bytes <= SEARCHED_BYTES_MAX:
         return b""
     width = ENVELOPE.size + metadata_bytes
@@ -133,7 +134,7 @@ def _stretch(entries: Sequence[bytes], metadata_bytes: int) -> bytes:
 
 
 def _longest(stretch: bytes, width: int) -> int:
-    """The most that an envelope of the stretch says of its metadata; of an empty one 0."""
+    """Return the largest size of metadata that the stretch's envelopes have; 0 if it is empty."""
     columns = [stretch[at::width] for at in range(ENVELOPE.size - _SIZE.size, ENVELOPE.size)]
     if all(column.count(column[:1]) == len(column) for column in columns):
         return int.from_bytes(b"".join(column[:1] for column in columns), "big")
@@ -142,7 +143,7 @@ def _longest(stretch: bytes, width: int) -> int:
 
 
 def _each_perhaps_batch(entries: Sequence[bytes]) -> Iterator[int]:
-    """The same for entries of any form, one by one."""
+    """Yield the same for entries of any form, looking at them one by one."""
     unpack, start = ENVELOPE.unpack_from, _METADATA_AT
     for index, entry in enumerate(entries):
         if len(entry) >= start:
@@ -160,7 +161,7 @@ def _is_batch(entry: bytes) -> bool:
 
 
 def _add_entry(columns: MessageColumns, entry: bytes, properties: bool) -> int:
-    """Add the messages of an entry; how many bytes they are."""
+    """Add the messages of an entry; return how many bytes they have."""
     head, at = split_body(entry, HEADER_BYTES)
     metadata = parse_metadata(head)
     refuse_unreadable(metadata)
@@ -217,8 +218,8 @@ def _add_piece(
     count: int,
     properties: bool,
 ) -> int:
-    """Add so many messages of the batch from index ``first`` on, which stand at ``at``; where they
-    end. A field whose tag does not occur in what all of them say, none of them is asked for."""
+    """Add ``count`` messages of a batch, from index ``first`` and byte ``at`` on; return where they
+    end. A field whose tag does not occur in their metadata is not read from any of them."""
     read, size_at, end = SingleMessageMetadata.FromString, _SIZE.unpack_from, len(payload)
     singles: list[SingleMessageMetadata] = []
     heads: list[bytes] = []
@@ -262,7 +263,8 @@ def _add_piece(
 
 
 def _behind_key(head: bytes) -> bytes:
-    """Without a key in front, whose length or letters may be any byte."""
+    """Return metadata without a key at its beginning, as a key's length or letters may be any
+    byte."""
     return head[2 + head[1] :] if head[:1] == KEY_TAG and head[1] < 0x80 else head
 
 
@@ -271,7 +273,7 @@ def _keys(singles: Sequence[SingleMessageMetadata], said: bytes) -> Iterable[byt
         return [None] * len(singles)
     keys = list(map(_KEY, singles))
     in_base64 = BASE64_TAG in said and any(map(_IN_BASE64, singles))
-    # A field that is not UTF-8 comes as bytes, and an empty one may be one that is not there.
+    # A field that is not UTF-8 is returned as bytes, and an empty one may be missing.
     if in_base64 or not all(keys) or bytes in set(map(type, keys)):
         return map(key_of, singles)
     return map(str.encode, keys)
@@ -280,7 +282,7 @@ def _keys(singles: Sequence[SingleMessageMetadata], said: bytes) -> Iterable[byt
 def _sequence_ids(
     singles: Sequence[SingleMessageMetadata], said: bytes, first: int
 ) -> Iterable[int]:
-    """Their own; where there is none, counted on from the batch's."""
+    """Return the messages' own sequence ids; a missing one is counted on from the batch's."""
     counted = range(first, first + len(singles))
     if SEQUENCE_ID_TAG not in said:
         return counted

@@ -39,9 +39,10 @@ POSITIVE: Final = (
 
 
 MESSAGE_BYTES_LEAST: Final = 1024
-"""Below that clients have no room for what stands around a chunk."""
+"""The least ``message_bytes_max``: with less, clients have no room for a chunk's metadata."""
 MESSAGE_BYTES_MOST: Final = 64 * 1024 * 1024
-"""Each connection may bring one at a time, which is held until it is whole."""
+"""The greatest ``message_bytes_max``: each connection may have one message in memory until it is
+complete."""
 
 METHODS: Final = ("token", "basic", "tls")
 
@@ -291,12 +292,12 @@ class PulsarConfig:
                 raise ValueError(f"{name}: expected more than 0, got {getattr(self, name)}")
 
     def advertises(self, url: str) -> bool:
-        """The settings name this URL as one to be told."""
+        """Whether the settings name this URL as one to advertise."""
         return url in (self.advertised_url, self.advertised_tls_url)
 
     @property
     def look_ahead(self) -> LookAhead:
-        """What may wait for the turn of its key."""
+        """How many entries may wait for earlier ones of their keys."""
         each, together = (
             self.key_shared_look_ahead_per_consumer,
             self.key_shared_look_ahead_per_subscription,
@@ -309,7 +310,7 @@ class PulsarConfig:
 
     @property
     def policies(self) -> Policies:
-        """What holds where neither a topic nor its namespace says anything."""
+        """The policies that apply where neither a topic nor its namespace has its own."""
         own = Policies(
             auto_topic=AutoTopicCreation(
                 self.allow_auto_topic_creation, self.auto_topic_partitions

@@ -16,8 +16,8 @@ DEFAULT_NAMESPACE: Final = "public/default"
 DOMAINS: Final = (PERSISTENT, NON_PERSISTENT)
 
 NAME_BYTES_MAX: Final = 1024
-"""A whole topic name, or a subscription's. Pulsar sets no bound. The longest name of an AMQP
-queue, percent-encoded, needs about 800."""
+"""The most bytes of a complete topic name, or of a subscription's. Pulsar has no bound. The longest
+name of an AMQP queue, percent-encoded, needs about 800."""
 
 ENTITY: Final = re.compile(r"[-=:.\w]+")
 """Pulsar's rule for the names of tenants and namespaces."""
@@ -29,7 +29,7 @@ COMPACTION: Final = "__compaction"
 """The subscription whose acknowledged entries are the superseded ones; Pulsar's own name."""
 
 RESERVED_SUBSCRIPTIONS: Final = frozenset({AMQP_SUBSCRIPTION, COMPACTION})
-"""Subscriptions that policies and clients of Pulsar do not remove or move on."""
+"""Subscriptions that Pulsar's policies and clients may neither remove nor move."""
 
 SYSTEM_TOPICS: Final = frozenset(
     {
@@ -39,18 +39,18 @@ SYSTEM_TOPICS: Final = frozenset(
         "__transaction_buffer_snapshot_indexes",
     }
 )
-"""Topics in which Apache Pulsar keeps what it knows of a namespace. Here they are topics like
-others if somebody makes them, and no listing has them unless it is asked for them."""
+"""Topics in which Apache Pulsar stores a namespace's internal state. Here they are topics like
+others if a client makes them, and listings omit them unless they are requested."""
 
 SYSTEM_NAMESPACE: Final = "pulsar/system"
-"""Is always there: clients look for the coordinator of transactions in it."""
+"""A namespace that always exists: clients look for the transaction coordinator in it."""
 
 INTERNAL_TOPICS: Final = (
     "persistent://pulsar/system/transaction_coordinator_assign",
     "persistent://pulsar/system/__transaction_log_",
 )
 PENDING_ACKS: Final = "__transaction_pending_ack"
-"""Beginnings and the end of names that no client may use: in Pulsar its transactions do."""
+"""The beginnings and the end of names that no client may use: Pulsar's transactions use them."""
 
 PARTITION: Final = re.compile(r".+-partition-(0|[1-9][0-9]{0,8})", re.DOTALL)
 CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -87,13 +87,13 @@ class TopicName:
 
     @property
     def partition(self) -> int:
-        """The index of the partition that the name says it is; -1 if it is none."""
+        """The index at the end of a partition's name; -1 if the topic is not a partition."""
         found = PARTITION.fullmatch(self.local)
         return int(found[1]) if found else -1
 
     @property
     def base(self) -> "TopicName":
-        """The partitioned topic that it is a partition of; itself if it is none."""
+        """The partitioned topic of a partition; the topic itself if it is not a partition."""
         found = PARTITION.fullmatch(self.local)
         if found is None:
             return self
@@ -101,22 +101,22 @@ class TopicName:
 
     @property
     def is_internal(self) -> bool:
-        """It is of transactions, and no client may use it."""
+        """Whether it belongs to transactions, so that no client may use it."""
         name = str(self.base)
         return name.startswith(INTERNAL_TOPICS) or name.endswith(PENDING_ACKS)
 
     @property
     def is_system(self) -> bool:
-        """Pulsar makes it for itself."""
+        """Whether Pulsar makes it for itself."""
         return self.base.local in SYSTEM_TOPICS or self.is_internal
 
     def part(self, index: int) -> "TopicName":
-        """Its partition of that index."""
+        """Return the partition with that index."""
         return TopicName(self.domain, self.namespace, f"{self.local}-partition-{index}")
 
 
 def parse_topic(name: str) -> TopicName:
-    """The topic that ``name`` means. Raises :class:`InvalidTopicName`."""
+    """Return the topic that ``name`` means. Raises :class:`InvalidTopicName`."""
     if len(name.encode("utf-8", "surrogatepass")) > NAME_BYTES_MAX:
         raise InvalidTopicName(f"expected a topic name of at most {NAME_BYTES_MAX} bytes")
     domain, separator, rest = name.partition("://")
@@ -138,7 +138,7 @@ def parse_topic(name: str) -> TopicName:
 
 
 def topic_name_of(name: str) -> TopicName | None:
-    """The topic that ``name`` means; None for one that Pulsar cannot name."""
+    """Return the topic that ``name`` means; None for a name that is invalid in Pulsar."""
     try:
         return parse_topic(name)
     except InvalidTopicName:
@@ -146,8 +146,8 @@ def topic_name_of(name: str) -> TopicName | None:
 
 
 def is_system_name(name: str) -> bool:
-    """It is the name of a topic that Pulsar makes for itself. Nearly all names are seen at a glance
-    to be none."""
+    """Whether a name is of a topic that Pulsar makes for itself. A cheap check rules out nearly all
+    names."""
     if "__" not in name:
         return name.startswith(INTERNAL_TOPICS)
     found = topic_name_of(name)
@@ -155,7 +155,7 @@ def is_system_name(name: str) -> bool:
 
 
 def parse_namespace(name: str) -> str:
-    """``tenant/namespace``, checked. Raises :class:`InvalidTopicName`."""
+    """Return ``tenant/namespace`` after a check. Raises :class:`InvalidTopicName`."""
     parts = name.split("/")
     if len(parts) != 2 or not all(ENTITY.fullmatch(part) for part in parts):
         raise InvalidTopicName(f"expected tenant/namespace, got {name!r}")

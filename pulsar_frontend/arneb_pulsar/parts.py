@@ -1,7 +1,7 @@
-"""Chunks of large messages: which they are, and the one entry that they are together.
+"""Chunks of large messages: recognises them, and joins them into one entry.
 
-The rule: the parts of a message are told by its uuid, as in Pulsar; their payloads, one behind the
-other, are the payload of the whole, still compressed if it was.
+The rule: the chunks of a message have its uuid, as in Pulsar; their payloads, joined in order, are
+the message's payload, still compressed if it was.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ CHUNK_FIELDS = ("uuid", "num_chunks_from_msg", "chunk_id", "total_chunk_msg_size
 
 
 def part_of(entry: bytes) -> Part | None:
-    """Which chunk the entry is; None if it is none, or damaged."""
+    """Return which chunk the entry is; None if it is not a chunk, or damaged."""
     try:
         metadata = parse_metadata(split_body(entry, HEADER_BYTES)[0])
     except PayloadError:
@@ -28,8 +28,8 @@ def part_of(entry: bytes) -> Part | None:
 
 
 def join_parts(parts: Sequence[bytes]) -> bytes:
-    """The entry of the whole message, with the header and metadata of its last part, as its
-    consumers see them. Raises :class:`PayloadError` when a part is missing or foreign."""
+    """Return the entry of the complete message, with the header and metadata of its last chunk, as
+    consumers see them. Raises :class:`PayloadError` for a missing chunk or another message's."""
     found = [part_of(entry) for entry in parts]
     if not found or found[0] is None:
         raise PayloadError("expected chunks, got something else")

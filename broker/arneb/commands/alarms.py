@@ -1,4 +1,4 @@
-"""``arneb alarms``: what a running broker is short of, and its watermarks, which may be moved."""
+"""``arneb alarms``: shows a running broker's resource alarms, and shows or sets its watermarks."""
 
 from typing import Any, Final
 
@@ -35,7 +35,7 @@ def alarms(url: str, **watermarks: float | None) -> None:
 
 
 def show(found: dict[str, Any]) -> None:
-    """One line for each resource."""
+    """Print one line for each resource."""
     for resource, level, mark in (
         ("memory", "memory_used_bytes", "memory_high_watermark_bytes"),
         ("disk", "disk_free_bytes", "disk_free_min_bytes"),

@@ -1,8 +1,7 @@
-"""Asking: one call to the HTTP port of a running broker, by whoever may.
+"""Asking: sends one request to the HTTP port of a running broker.
 
-The rule: what goes wrong is one line for the user. Who he is, if not ``guest``, is proved by
-``http://USER:PASSWORD@HOST:PORT`` or by a token, which is not shown where others see the command
-line: in the environment.
+The rule: every error is one line for the user. Users other than ``guest`` authenticate by
+``http://USER:PASSWORD@HOST:PORT``, or by a token in the environment, where others cannot see it.
 """
 
 import json
@@ -26,8 +25,8 @@ UNAUTHORIZED: Final = 401
 
 
 def ask(url: str, path: str, body: Any = None) -> Any:
-    """What the broker at ``url`` answers at ``path``; with a ``body`` it is told that. Raises
-    :class:`Refused`."""
+    """Return what the broker at ``url`` answers at ``path``: to a PUT of ``body`` if there is one,
+    else to a GET. Raises :class:`Refused`."""
     try:
         parts = urlsplit(url)
         known = parts.scheme in ("http", "https") and bool(parts.hostname)
@@ -55,7 +54,7 @@ def ask(url: str, path: str, body: Any = None) -> Any:
 
 
 def unlike(place: str) -> Refused:
-    """What answers there is something else."""
+    """Return the error for an answer that is not an Arneb broker's."""
     return Refused(f"{place} does not answer as an Arneb broker does")
 
 

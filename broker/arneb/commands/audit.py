@@ -1,4 +1,4 @@
-"""``arneb audit``: histories held against what a broker promises."""
+"""``arneb audit``: checks histories against what a broker promises."""
 
 import sys
 from typing import TYPE_CHECKING
@@ -72,7 +72,7 @@ def audit(
 
 
 def show(found: "Audited") -> int:
-    """Print what was found; the exit status."""
+    """Print what was found; return the exit status."""
     if not found.looked_at:
         raise Refused("there is no history: declare the queue with x-history, or name the files")
     for each in found.anomalies:

@@ -17,8 +17,8 @@ DAMAGED_STATUS: Final = 1
 NOT_FOUND: Final = 404
 
 FLUSH_S: Final = 30.0
-"""A broker that has not answered by then has a disk that hangs, or is stopped: what is there is
-copied, and the user hears that."""
+"""The longest wait for a broker's flush. Without an answer by then, its disk hangs or its process
+is stopped: the directory is copied as it is, and the user is told."""
 
 
 @click.command(short_help="Copy a data directory, even while its broker runs.")
@@ -51,8 +51,9 @@ def backup(directory: Path, target: Path, compact: bool, check: bool) -> None:
 
 
 def _have_flushed(directory: Path) -> None:
-    """A member of a cluster confirms what its own disk has a moment later. Where no broker runs,
-    or one of a version before that, which does not know the question, there is no more."""
+    """Have a broker write everything confirmed to the directory: a cluster's member confirms a
+    moment before its own disk has it. Without a broker, or with an older one that does not know the
+    request, everything is there already."""
     try:
         answer = SocketCaller(node_directory_of(directory), FLUSH_S).call("POST", ROOT + FLUSH)
     except NoneRunning:

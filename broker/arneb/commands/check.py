@@ -1,4 +1,4 @@
-"""``arneb check``: verify every structure of a data directory."""
+"""``arneb check``: verifies every structure of a data directory."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""``arneb compact``: of each key the last message, in a new topic or a table."""
+"""``arneb compact``: copies the last message of each key to a new topic or a table."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""``arneb compact-store``: give what a data directory does not use back to the file system."""
+"""``arneb compact-store``: returns a data directory's unused space to the file system."""
 
 from pathlib import Path
 

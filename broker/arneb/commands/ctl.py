@@ -1,7 +1,7 @@
-"""``arneb ctl``: ``rabbitmqctl`` for this broker, and a way back in where nobody can log in.
+"""``arneb ctl``: ``rabbitmqctl`` for this broker, and a way back in when nobody can log in.
 
-The rule: a new password is read from standard input or asked for where nothing else is demanded: an
-argument can be seen by others on the machine.
+The rule: where ``rabbitmqctl`` does not demand an argument, a new password is read from standard
+input or asked for: others on the machine can see arguments.
 """
 
 import sys
@@ -17,7 +17,7 @@ from arneb.logs.visible import visible
 ALL: Final = ".*"
 
 OFFLINE: Final = "set-password"
-"""What works on a data directory that no broker has open."""
+"""The subcommand for a data directory that no broker has open."""
 
 
 @click.command(

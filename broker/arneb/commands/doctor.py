@@ -1,4 +1,4 @@
-"""``arneb doctor``: what is wrong with a broker or its data, and what to do."""
+"""``arneb doctor``: reports what is wrong with a broker or its data, and what to do."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from arneb.cli import Refused
 from arneb.logs.visible import visible
 
 ILL: Final = 1
-"""The exit status where there is something to do."""
+"""The exit status if there is something to do."""
 
 
 @click.command(short_help="Report what is wrong with a broker or its data, and what to do.")
@@ -72,7 +72,8 @@ def doctor(
 
 
 def _place(directory: Path | None, named: Path | None, url: str | None) -> tuple[Path | None, str]:
-    """Where to look: a directory, or else a URL. What is said on the command line wins."""
+    """Return where to look: a directory, or else a URL. The command line wins over the
+    environment."""
     said = [each for each in (directory, named, url) if each is not None]
     if len(said) > 1:
         raise Refused("expected DIR or --url URL, and one of them")

@@ -1,4 +1,4 @@
-"""``arneb erase``: what was published with a key goes from the sealed tier."""
+"""``arneb erase``: removes everything published with a key from the sealed tier."""
 
 from time import time_ns
 

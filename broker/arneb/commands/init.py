@@ -1,4 +1,4 @@
-"""``arneb init``: the files that a new installation begins with."""
+"""``arneb init``: writes the files that a new installation begins with."""
 
 import grp
 import os
@@ -17,7 +17,7 @@ CONFIGURATION: Final = "arneb.toml"
 UNIT: Final = "arneb.service"
 SYSTEM_USER: Final = "arneb"
 PASSWORD_BYTES: Final = 18
-"""Of chance: 144 bits, 24 characters."""
+"""The random bytes of a generated password: 144 bits, 24 characters."""
 SECRET_MODE: Final = 0o600
 GROUP_MODE: Final = 0o640
 DATA_MODE: Final = 0o750
@@ -70,7 +70,7 @@ def init(directory: Path, data_dir: Path | None, user: str, password_stdin: bool
         _write(directory / CONFIGURATION, text, SECRET_MODE)
         if service is not None:
             _write(directory / UNIT, service, PLAIN_MODE)
-            if is_root:  # who is not the broker's own user
+            if is_root:  # the broker runs as another user
                 os.chown(data, owner.pw_uid, owner.pw_gid)
                 os.chown(directory / CONFIGURATION, 0, owner.pw_gid)
                 (directory / CONFIGURATION).chmod(GROUP_MODE)
@@ -94,7 +94,7 @@ def _from_stdin() -> str:
 
 
 def _owner() -> pwd.struct_passwd:
-    """Whom the broker is to run as: whoever installs it, but not root. Raises
+    """Return the user that the broker is to run as: the one who installs it, but never root. Raises
     :class:`ValueError`."""
     if uid := os.geteuid():
         return pwd.getpwuid(uid)
@@ -112,7 +112,7 @@ def _group(owner: pwd.struct_passwd) -> str:
 
 
 def _write(file: Path, text: str, mode: int) -> None:
-    """A new file; what comes in between is not written over."""
+    """Create a file; one that has appeared meanwhile is not overwritten."""
     made = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with os.fdopen(made, "w", encoding="utf-8") as opened:
         opened.write(text)

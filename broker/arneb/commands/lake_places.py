@@ -1,7 +1,7 @@
-"""Where the commands on the sealed tier find it, and the log that belongs to it.
+"""Lake places: the arguments that name the sealed tier and its log.
 
-The rule: a log is a directory or the URL of a broker's HTTP port, a tier what the connector knows
-as a target; whatever is wrong with either is one line for the user.
+The rule: a log is a directory or the URL of a broker's HTTP port, a tier is one of the connector's
+targets; an error in either is one line for the user.
 """
 
 import os
@@ -23,7 +23,7 @@ NEEDED: Final = ("pyarrow", "deltalake", "duckdb")
 
 
 def log_location(text: str) -> "Location":
-    """The log in a directory, or that of the broker at a URL."""
+    """Return the log in a directory, or that of the broker at a URL."""
     from pyspark_arneb.log.directory import Directory
     from pyspark_arneb.log.remote import Remote
 
@@ -31,13 +31,13 @@ def log_location(text: str) -> "Location":
 
 
 def is_broker(text: str) -> bool:
-    """Whether the log is a broker's to be asked for, and not a directory."""
+    """Whether the log is named by a broker's URL, and not by a directory."""
     return "://" in text
 
 
 def broker_address(text: str) -> "Address":
-    """The broker at ``http://[USER:PASSWORD@]HOST:PORT``; who must prove who he is by a token has
-    it in the environment."""
+    """Return the address of the broker at ``http://[USER:PASSWORD@]HOST:PORT``. Without a user, a
+    token is taken from the environment."""
     from pyspark_arneb.service.connection import Address
 
     try:
@@ -54,13 +54,13 @@ def broker_address(text: str) -> "Address":
 
 
 def lake_target(text: str, storage: Sequence[str] = ()) -> "Target":
-    """The tier at ``text``; ``storage`` are options as KEY=VALUE."""
+    """Return the tier at ``text``; ``storage`` are options as KEY=VALUE."""
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise Refused(f"{missing[0]} is not installed: pip install 'arneb[lake]'")
     from pyspark_arneb.target import LakeError, Target
 
-    # What delta-rs cannot do it says to us; what it tries on the way is for those who ask for it.
+    # delta-rs raises its errors; its log of attempts is for users who set RUST_LOG.
     os.environ.setdefault("RUST_LOG", "error")
     options: dict[str, str] = {}
     for each in storage:
@@ -76,7 +76,7 @@ def lake_target(text: str, storage: Sequence[str] = ()) -> "Target":
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """What the log, the tier or the file system refuses is one line."""
+    """Turn errors of the log, the tier and the file system into one line for the user."""
     from arneb_core.api.errors import StoreFailed, StoreUnusable
     from pyspark_arneb.errors import CorruptionError, DataLossError
     from pyspark_arneb.option_table import OptionError

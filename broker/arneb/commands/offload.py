@@ -1,4 +1,4 @@
-"""``arneb offload``: closed ledgers go to the sealed tier, once or as a service."""
+"""``arneb offload``: writes closed ledgers to the sealed tier, once or as a service."""
 
 import signal
 from threading import Event
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark_arneb.pipeline.progress import Count
 
 PAUSE_S_MAX: Final = 60.0
-"""Between tries of a service that fails; the pauses grow up to it."""
+"""The longest pause after a failed round of a service; pauses double up to it."""
 
 ON_CORRUPT: Final = ("fail", "skip", "raw")
 COMPRESSIONS: Final = ("zstd", "snappy", "lz4", "none")
@@ -133,8 +133,8 @@ def offload(
 
 
 def _follow(work: "Offload", interval_s: float, stopped: Event, done: "Done") -> "Done":
-    """Round after round; what was done until the end, and before. What goes wrong after the first
-    may pass: it is said, and tried again."""
+    """Run rounds until stopped; return what they did, added to ``done``. A failure here may be
+    temporary: it is reported, and the round is repeated."""
     failures = 0
     while not stopped.wait(min(interval_s * 2**failures, max(interval_s, PAUSE_S_MAX))):
         try:
@@ -148,7 +148,7 @@ def _follow(work: "Offload", interval_s: float, stopped: Event, done: "Done") ->
 
 
 class _Bar:
-    """How far a round is, on a terminal; and a line for all that went."""
+    """Shows the progress of a round on a terminal, and prints a line for each sealed part."""
 
     def __init__(self) -> None:
         self.count: Count = lambda done, total: None
@@ -156,12 +156,12 @@ class _Bar:
         self._rows_expected = 0
 
     def expected(self, rows: int) -> None:
-        """So many more are to go."""
+        """Count rows that are to be written."""
         self._rows_expected += rows
         self.count(self._rows, self._rows_expected)
 
     def went(self, sealed: "Sealed") -> None:
-        """Something is out."""
+        """Count and print what was written."""
         self._rows += sealed.rows
         self.count(self._rows, self._rows_expected)
         _say(sealed)

@@ -1,6 +1,6 @@
-"""``arneb ctl cluster re-found``: a new history of a cluster, from the best directory that is left.
+"""``arneb ctl cluster re-found``: starts a cluster's log anew from the best directory that is left.
 
-The rule: without ``--yes`` it only says what there is and what it would do.
+The rule: without ``--yes`` it only prints what there is and what it would do.
 """
 
 from datetime import UTC, datetime

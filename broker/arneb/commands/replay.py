@@ -1,4 +1,4 @@
-"""``arneb replay``: messages of the log once more into a topic, queue or exchange."""
+"""``arneb replay``: publishes messages of the log again, to a topic, queue or exchange."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -108,7 +108,7 @@ def _shows(count: "Count") -> Callable[["Plan"], None]:
 
 
 def _says(plan: "Plan") -> None:
-    """One line a piece, where no bar is shown."""
+    """Print a line for each piece, if no bar is shown."""
     click.echo(
         f"{plan.read:,} of {plan.messages:,} messages read, {plan.written:,} replayed", err=True
     )

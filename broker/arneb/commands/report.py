@@ -1,4 +1,4 @@
-"""``arneb report``: what is in the log, as a table in the terminal and as a page."""
+"""``arneb report``: reports what is in the log, as a table in the terminal and as a page."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from pyspark_arneb.pipeline.report import HistoryReport, Report, TopicReport
 
 NAME_WIDTH: Final = 16
-"""Of a topic's name at least; longer ones are broken, never cut."""
+"""The least width of the column with topic names; longer names are wrapped, never cut."""
 
 WIDTH_ELSEWHERE: Final = 180
-"""Of what does not go to a terminal."""
+"""The width of output that does not go to a terminal, in characters."""
 
 
 @click.command(short_help="Show rates, sizes, dead letters, hot keys and latencies.")
@@ -71,7 +71,7 @@ def report(
 
 
 def show(made: "Report") -> None:
-    """A table of topics, and one of histories if there are any."""
+    """Print a table of topics, and one of histories if there are any."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=WIDTH_ELSEWHERE)

@@ -1,4 +1,4 @@
-"""``arneb salvage``: what is whole in a damaged data directory, as a new one."""
+"""``arneb salvage``: saves what is intact in a damaged data directory to a new one."""
 
 import sys
 from pathlib import Path

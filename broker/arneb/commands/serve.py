@@ -1,4 +1,4 @@
-"""``arneb serve``: one broker in the foreground."""
+"""``arneb serve``: runs one broker in the foreground."""
 
 import logging
 import os
@@ -80,7 +80,7 @@ def serve(
     except ConfigInvalid as error:
         raise Refused(str(error)) from error
 
-    # Not before the settings are known to be good: these imports are most of the start-up.
+    # Imported only once the settings are valid: these imports are most of the start-up.
     import trio
 
     from arneb.listening.listeners import BindFailed
@@ -130,7 +130,7 @@ def _reloading(load: Callable[[], Config], audit: "AuditLog") -> "Reloading":
 
 
 def _ended(why: str, status: int, form: LogFormat) -> BaseException:
-    """The end of a broker that cannot start or go on, told in one line."""
+    """Return the exception that ends a broker that cannot start or go on, reported in one line."""
     if form is LogFormat.JSON:
         logging.getLogger(ANNOUNCER).critical("%s", why)
         return SystemExit(status)
@@ -141,7 +141,7 @@ def _ended(why: str, status: int, form: LogFormat) -> BaseException:
 
 
 def _say(line: str) -> None:
-    # A broker outlives whoever read its first lines (``arneb serve | head -1``).
+    # A broker outlives the reader of its first lines (``arneb serve | head -1``).
     try:
         click.echo(line)
     except BrokenPipeError:

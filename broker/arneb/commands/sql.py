@@ -1,4 +1,4 @@
-"""``arneb sql``: topics as tables, for people who just want to look."""
+"""``arneb sql``: runs SQL with topics as tables, for a quick look."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark_arneb.lake.query import Answer
 
 DATA_DIR: Final = "arneb-data"
-"""Where `arneb serve` keeps the log, if nothing else is said."""
+"""Where ``arneb serve`` keeps the log by default."""
 
 LAKE: Final = "ARNEB_LAKE"
 LOG: Final = "ARNEB_LOG"
@@ -26,7 +26,7 @@ LOG: Final = "ARNEB_LOG"
 FORMATS: Final = ("table", "csv", "json")
 
 ROWS_SHOWN_MAX: Final = 10_000
-"""In a table, whose widths depend on all rows."""
+"""The most rows of a table: its widths depend on all rows, which are held in memory."""
 
 WIDTH_WITHOUT_TERMINAL: Final = 10_000
 
@@ -54,7 +54,7 @@ def sql(query: str, log: str | None, lake: str | None, form: str, storage: tuple
         log = DATA_DIR
     target = lake_target(lake, storage) if lake else None
     if target is None:
-        lake_target(DATA_DIR)  # is everything installed?
+        lake_target(DATA_DIR)  # refuses if anything is not installed
     from pyspark_arneb.lake.query import LakeQuery
     from pyspark_arneb.log.topics import TopicSelection
     from pyspark_arneb.options import ReadOptions
@@ -74,7 +74,8 @@ def _rows(answer: "Answer") -> Iterator[list[Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Bytes as the text that they mostly are, times as ISO 8601, and so on inside of lists."""
+    """Return a value for JSON: bytes as text, or else in hexadecimal, and times in ISO 8601, also
+    inside mappings and lists."""
     if isinstance(value, bytes):
         try:
             return value.decode()

@@ -1,7 +1,7 @@
-"""Submitting: what the commands that run on Spark have in common.
+"""Submitting: the options, session and errors of commands that run on Spark.
 
-The rule: a command only reads its options, and has a function of :mod:`pyspark_arneb.pipeline` do
-the work, on the Spark that ``--master`` names. Whatever goes wrong is one line.
+The rule: a command only reads its options; a function of :mod:`pyspark_arneb.pipeline` does the
+work, on the Spark that ``--master`` names. Every error is one line for the user.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -45,22 +45,22 @@ OPTION: Final = click.option(
 
 
 def runs_on_spark(command: Command) -> Command:
-    """Add the options that say on which Spark."""
+    """Add the options that name a Spark."""
     return MASTER(CONF(command))
 
 
 def reads_the_log(command: Command) -> Command:
-    """Add the options that say where the log is."""
+    """Add the options that name the log."""
     return PATH(URL(OPTION(command)))
 
 
 def chooses_times(command: Command) -> Command:
-    """Add the options that say from when until when."""
+    """Add the options for the first and last time."""
     return FROM(UNTIL(command))
 
 
 def expect_times(starting: str | None, ending: str | None) -> None:
-    """Raises :class:`Refused` for what is no time, or an end that is not behind its begin."""
+    """Raise :class:`Refused` for an invalid time, or an end that is not after the start."""
     _check_spark()
     from pyspark_arneb.option_values import time_ms
 
@@ -76,7 +76,7 @@ def expect_times(starting: str | None, ending: str | None) -> None:
 
 
 def pairs(name: str, given: Sequence[str]) -> dict[str, str]:
-    """``KEY=VALUE`` options as a mapping. Raises :class:`Refused`."""
+    """Return ``KEY=VALUE`` options as a mapping. Raises :class:`Refused`."""
     found: dict[str, str] = {}
     for each in given:
         key, sign, value = each.partition("=")
@@ -89,7 +89,7 @@ def pairs(name: str, given: Sequence[str]) -> dict[str, str]:
 def location(
     path: str | None, url: str | None, options: Sequence[str], master: str = LOCAL
 ) -> "Location":
-    """Where the log is, for those who read it on ``master``. Raises :class:`Refused`."""
+    """Return the log's location, as Spark on ``master`` reads it. Raises :class:`Refused`."""
     _check_spark()
     from pyspark_arneb.pipeline.location import Location
     from pyspark_arneb.pipeline.session import JobFailed, is_remote
@@ -104,8 +104,8 @@ def location(
 def submitted(
     name: str, master: str, conf: Sequence[str], title: str | None = None
 ) -> Iterator["SparkSession"]:
-    """A Spark session for the command ``name`` while the block lasts, and under ``title`` a bar of
-    what Spark does."""
+    """Open a Spark session for the command ``name`` while the block runs, with a progress bar if
+    there is a ``title``."""
     _check_spark()
     from pyspark_arneb.pipeline.progress import progress_bar
     from pyspark_arneb.pipeline.session import JobFailed, spark_session

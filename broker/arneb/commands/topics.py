@@ -1,4 +1,4 @@
-"""``arneb topics``: what is there and how far behind whom, from a broker or from a directory."""
+"""``arneb topics``: lists topics, subscriptions and backlogs of a broker or a directory."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from arneb.logs.visible import visible
 
 PATH: Final = "/api/topics"
 WIDTH_WITHOUT_TERMINAL: Final = 10_000
-"""Wide enough that nothing is cut where a program reads it."""
+"""The width of output that programs read, so that nothing is cut."""
 
 Documents = list[dict[str, Any]]
 
@@ -29,18 +29,18 @@ def topics(source: str) -> None:
 
 
 def from_url(url: str) -> Documents:
-    """What the broker's HTTP port says."""
+    """Return the topics as a broker's HTTP port describes them."""
     try:
         found: Documents = ask(url, PATH)["topics"]
         for document in found:
-            deque(_rows(document), maxlen=0)  # is it what we print?
+            deque(_rows(document), maxlen=0)  # raises for a document that we cannot print
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise unlike(url) from error
     return found
 
 
 def from_directory(path: Path) -> Documents:
-    """What is on disk, as of one commit."""
+    """Return the topics in a data directory, as of one commit."""
     from arneb.store.statistics import stored_topics
     from arneb_core.api.errors import StoreDamaged, StoreUnusable
 

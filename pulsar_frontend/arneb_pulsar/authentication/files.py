@@ -1,6 +1,6 @@
-"""The files that settings name: keys, passwords, certificates.
+"""The files that the settings name: keys and passwords.
 
-The rule: read and checked once; what is wrong is a :class:`ValueError` that names the setting.
+The rule: each is read and checked once; an error is a :class:`ValueError` that names the setting.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class Proofs:
-    """What proofs are checked with; None = that kind is not taken."""
+    """What proofs are checked with; None = that kind is not accepted."""
 
     token: TokenKey | None = None
     passwords: Passwords | None = None
@@ -25,12 +25,12 @@ class Proofs:
 
     @property
     def required(self) -> bool:
-        """Clients must prove who they are."""
+        """Whether clients must authenticate."""
         return bool(self.token or self.passwords or self.certificates)
 
 
 def read_proofs(config: AuthenticationConfig) -> Proofs:
-    """The files of ``config``. Raises :class:`ValueError`."""
+    """Read the files that ``config`` names. Raises :class:`ValueError`."""
     token = passwords = None
     if "token" in config.methods:
         if config.token_secret_key != NO_FILE:

@@ -1,6 +1,6 @@
-"""A grant: what a client that proved who it is gets, and for how long.
+"""A grant: the role of an authenticated client, and for how long it counts.
 
-A certificate is a proof that TLS has checked already; it says itself who the client is.
+A certificate is a proof that TLS has checked already; it names the client's role.
 """
 
 from collections.abc import Mapping
@@ -8,30 +8,30 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 UNAUTHENTIC: Final = "Failed to authenticate"
-"""What a client hears whose proof is refused; Pulsar's words."""
+"""The error text for a refused proof; Pulsar's words."""
 
 Certificate = Mapping[str, Any]
-"""As :meth:`ssl.SSLSocket.getpeercert` gives it: empty if the client showed none."""
+"""A certificate as :meth:`ssl.SSLSocket.getpeercert` returns it; empty if the client has none."""
 
 
 NO_CERTIFICATE: Final[Certificate] = {}
 
 
 class Unauthentic(Exception):
-    """The proof does not hold; the text is for the log."""
+    """The proof is not valid; the text is for the log."""
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The role that was proved."""
+    """A proved role."""
 
     role: str
     expires_s: float | None = None
-    """When the proof ends, in seconds since the epoch; None = never."""
+    """When the proof expires, in seconds since the epoch; None = never."""
 
 
 def grant_certificate(certificate: Certificate) -> Grant:
-    """The role is the common name. Raises :class:`Unauthentic`."""
+    """Grant the certificate's common name as the role. Raises :class:`Unauthentic`."""
     for part in certificate.get("subject", ()):
         for name, value in part:
             if name == "commonName" and value:

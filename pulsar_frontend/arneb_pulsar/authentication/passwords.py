@@ -1,9 +1,9 @@
 """Passwords: Apache's htpasswd files.
 
-The rule: who has no hash that we know never logs in, whatever stands there instead: a password in
-the clear, a lock, nothing, another program's hash. Such lines are told by their numbers.
+The rule: a user without a hash of a known kind never logs in, whether the line has a password in
+the clear, a lock, nothing or another program's hash. Such lines are reported by number.
 
-Checking a password costs tenths of a second, on purpose; the caller does it off the event loop.
+Checking a password takes tenths of a second, on purpose; the caller does it off the event loop.
 """
 
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ from arneb_pulsar.authentication.grants import Grant, Unauthentic
 KINDS: Final = (
     "bcrypt", "sha256_crypt", "sha512_crypt", "apr_md5_crypt", "des_crypt", "ldap_sha1",
 )  # fmt: skip
-"""All that htpasswd writes, except for passwords in the clear."""
+"""All kinds of hashes that htpasswd writes, but not passwords in the clear."""
 
 LOCKS: Final = ("!", "*")
-"""What a hash begins with that somebody has locked, as in ``/etc/shadow``."""
+"""The beginnings of locked hashes, as in ``/etc/shadow``."""
 
 COMMENT: Final = b"#"
 
@@ -35,7 +35,7 @@ class ShutOut:
 
 
 class Passwords:
-    """The users of one file. Raises :class:`ValueError` for what is no such file."""
+    """The users of one file. Raises :class:`ValueError` for a file of another form."""
 
     def __init__(self, data: bytes) -> None:
         from passlib.context import CryptContext
@@ -61,7 +61,7 @@ class Passwords:
         return f"<Passwords of {len(self._hashes)} users, {len(self.shut_out)} shut out>"
 
     def grant(self, proof: bytes) -> Grant:
-        """What ``USER:PASSWORD`` grants. Raises :class:`Unauthentic`."""
+        """Grant the user of ``USER:PASSWORD`` as the role. Raises :class:`Unauthentic`."""
         user, colon, password = proof.partition(b":")
         if not colon:
             raise Unauthentic("expected USER:PASSWORD")
@@ -76,7 +76,7 @@ class Passwords:
         return Grant(name)
 
     def _flaw(self, hashed: str) -> str | None:
-        """Why nobody can have the password of this hash; None if somebody can."""
+        """Return why no password matches this hash; None if one can."""
         if not hashed:
             return "its hash is empty"
         if hashed.startswith(LOCKS):
@@ -92,7 +92,7 @@ class Passwords:
 
 
 def _split(number: int, line: bytes) -> tuple[str, str]:
-    """User and hash of a line; what follows the hash is let be, as in ``/etc/shadow``."""
+    """Split a line into user and hash; further fields are ignored, as in ``/etc/shadow``."""
     user, colon, rest = line.strip().partition(b":")
     if not user or not colon:
         raise ValueError(f"line {number}: expected USER:HASH")

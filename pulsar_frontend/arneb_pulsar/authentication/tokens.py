@@ -1,7 +1,7 @@
 """Tokens: JSON Web Tokens, signed with a secret or a private key.
 
-The rule: the key decides which algorithms count, never the token; else a public key could be
-passed off as a secret.
+The rule: the key decides which algorithms are accepted, never the token; otherwise a public key
+could be passed off as a secret.
 """
 
 from dataclasses import dataclass
@@ -15,31 +15,31 @@ RSA_ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
 CURVE_ALGORITHMS: Final = ("ES256", "ES384", "ES512")
 
 TOKEN_BYTES_MAX: Final = 64 * 1024
-"""No sensible token is longer; looking at one costs time."""
+"""The most bytes of a token. No sensible token is longer, and checking one costs time."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenKey:
-    """What signatures are checked with."""
+    """A key that signatures are checked with."""
 
     key: Any
     algorithms: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        # Only whoever uses tokens pays for it, and with the key: with the first token that comes,
-        # it would hold the event loop up for tens of milliseconds.
+        # Imported only if tokens are used, and with the key: at the first token, the import would
+        # block the event loop for tens of milliseconds.
         import_module("jwt")
 
 
 def secret_key(data: bytes) -> TokenKey:
-    """The key in a file of Pulsar's ``create-secret-key``. Raises :class:`ValueError`."""
+    """Read the key in a file of Pulsar's ``create-secret-key``. Raises :class:`ValueError`."""
     if len(data) < 32:
         raise ValueError(f"expected a secret of at least 32 bytes, got {len(data)}")
     return TokenKey(data, SECRET_ALGORITHMS)
 
 
 def public_key(data: bytes) -> TokenKey:
-    """The key in a file of Pulsar's ``create-key-pair`` (DER), or in PEM. Raises
+    """Read the key in a file of Pulsar's ``create-key-pair`` (DER), or in PEM. Raises
     :class:`ValueError`."""
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
@@ -51,7 +51,7 @@ def public_key(data: bytes) -> TokenKey:
     load = load_pem_public_key if data.lstrip().startswith(b"-----") else load_der_public_key
     try:
         key = load(data)
-    except Exception as error:  # whatever the library makes of other people's files
+    except Exception as error:  # the library raises various errors for invalid files
         raise ValueError(f"expected a public key in PEM or DER: {error}") from error
     if isinstance(key, RSAPublicKey):
         return TokenKey(key, RSA_ALGORITHMS)
@@ -61,8 +61,8 @@ def public_key(data: bytes) -> TokenKey:
 
 
 def grant_token(token: bytes, key: TokenKey, now_s: float) -> Grant:
-    """What a token grants at ``now_s``. Raises :class:`Unauthentic`. One that was read from a file
-    may end in a line's end, as with Apache Pulsar, whose library trims it."""
+    """Grant the role of a token that is valid at ``now_s``. Raises :class:`Unauthentic`. A token
+    from a file may end in a newline, as in Apache Pulsar, whose library trims it."""
     import jwt
 
     if len(token) > TOKEN_BYTES_MAX:
@@ -72,7 +72,7 @@ def grant_token(token: bytes, key: TokenKey, now_s: float) -> Grant:
             token.strip(),
             key.key,
             algorithms=list(key.algorithms),
-            # Times are checked below, against the time that we are given.
+            # Times are checked below, against ``now_s``.
             options={
                 "verify_exp": False,
                 "verify_nbf": False,

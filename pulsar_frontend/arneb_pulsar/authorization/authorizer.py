@@ -1,8 +1,8 @@
-"""The authorizer: answers whether somebody may do something.
+"""The authorizer: decides whether a caller may carry out an operation.
 
-The rule: grants only add, and what nobody has granted is refused. A super user may do everything,
-an administrator of a tenant everything inside it. A topic that is a queue of AMQP's is bounded by
-the rights of the user who the role is, too: no door leads around another.
+The rule: grants only add rights, and anything not granted is refused. A super user may do
+everything, an administrator of a tenant everything inside it. For a topic that is an AMQP queue, a
+role that is a user also needs the user's rights: neither protocol gets around the other.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,34 +30,34 @@ ANYTHING: Final = "*"
 
 
 class Granted(Protocol):
-    """What was granted, as it is now."""
+    """The current grants."""
 
     def tenant(self, name: str) -> Mapping[str, Any]:
-        """What is known of a tenant, ``adminRoles`` among it."""
+        """Return a tenant's document, with ``adminRoles`` if it has any."""
         ...
 
     def has_tenant(self, name: str) -> bool:
-        """It was made, or is configured."""
+        """Whether the tenant was made, or is configured."""
         ...
 
     def namespace_policies(self, namespace: str) -> Policies:
-        """What is said of a namespace."""
+        """Return a namespace's policies."""
         ...
 
     def topic_policies(self, topic: str) -> Policies:
-        """What is said of one topic by itself."""
+        """Return a topic's own policies."""
         ...
 
 
 class Users(Protocol):
-    """Which users of AMQP roles are."""
+    """Maps roles to AMQP users."""
 
     def is_administrator(self, role: str) -> bool:
-        """The role is a user who may do everything."""
+        """Whether the role is a user who may do everything."""
         ...
 
     def may(self, role: str, topic: str, right: Right) -> bool:
-        """False if the topic is a queue, and the role a user who has not that right on it."""
+        """Return False if the topic is a queue, and the role a user without that right on it."""
         ...
 
 
@@ -65,11 +65,11 @@ class NoUsers:
     """No role is a user."""
 
     def is_administrator(self, role: str) -> bool:
-        """No."""
+        """Return False."""
         return False
 
     def may(self, role: str, topic: str, right: Right) -> bool:
-        """Nothing is refused."""
+        """Refuse nothing."""
         return True
 
 
@@ -77,7 +77,7 @@ NO_USERS: Final = NoUsers()
 
 
 class PrefixNeeded(Exception):
-    """The name of a subscription must begin with the role; the text is for the client."""
+    """The subscription's name must begin with the role; the text is for the client."""
 
     def __init__(self, role: str, topic: TopicName) -> None:
         super().__init__(
@@ -87,7 +87,7 @@ class PrefixNeeded(Exception):
 
 
 class Authorizer:
-    """Decides for one broker. Where authorization is off, everybody may do everything."""
+    """The authorizer of one broker. If authorization is disabled, everybody may do everything."""
 
     def __init__(self, config: AuthorizationConfig, granted: Granted, users: Users) -> None:
         self._config = config
@@ -99,41 +99,42 @@ class Authorizer:
 
     @property
     def enabled(self) -> bool:
-        """Roles need rights."""
+        """Whether roles need rights."""
         return self._config.enabled
 
-    # Who somebody is
+    # Who a caller is
 
     def flaw(self, caller: Caller) -> str:
-        """Why nobody comes in so, for the log; empty if it is all right."""
+        """Return why this caller is refused, for the log; empty if it is not."""
         return caller.flaw(self._config.proxy_roles) if self.enabled else ""
 
     def is_proxy(self, role: str) -> bool:
-        """The role comes on behalf of others."""
+        """Whether the role acts on behalf of others."""
         return role in self._config.proxy_roles
 
     def is_super(self, caller: Caller) -> bool:
-        """May do everything."""
+        """Whether the caller may do everything."""
         return not self.enabled or (
             not self.flaw(caller) and all(self._is_super(role) for role in caller.roles)
         )
 
     def is_admin(self, caller: Caller, tenant: str) -> bool:
-        """May do everything inside a tenant."""
+        """Whether the caller may do everything inside a tenant."""
         return not self.enabled or (
             not self.flaw(caller) and all(self._is_admin(role, tenant) for role in caller.roles)
         )
 
     def has_tenant(self, namespace: str) -> bool:
-        """There is the tenant that such a namespace belongs to."""
+        """Whether the namespace's tenant exists."""
         return self._granted.has_tenant(_tenant(namespace))
 
-    # What somebody may do
+    # What a caller may do
 
     def allows_topic(
         self, caller: Caller, topic: TopicName, operation: TopicOperation, subscription: str = ""
     ) -> bool:
-        """To do that to a topic, or to a subscription of it. Raises :class:`PrefixNeeded`."""
+        """Whether the caller may carry out an operation on a topic, or on a subscription of it.
+        Raises :class:`PrefixNeeded`."""
         return not self.enabled or (
             not self.flaw(caller)
             and all(
@@ -142,14 +143,15 @@ class Authorizer:
         )
 
     def allows_policies(self, caller: Caller, topic: TopicName) -> bool:
-        """To ask for, and to change, what is said of a topic."""
+        """Whether the caller may read and change a topic's policies."""
         return not self.enabled or (
             self.is_admin(caller, _tenant(topic.namespace))
             and all(self._reaches(role, topic, (Right.CONFIGURE,)) for role in caller.roles)
         )
 
     def reaches(self, caller: Caller, topic: TopicName) -> bool:
-        """To make or remove a topic, as far as it is a queue; its namespace is another matter."""
+        """Whether a user's rights let the caller make or remove a topic that is a queue; the
+        namespace's permissions are checked elsewhere."""
         return not self.enabled or all(
             self._reaches(role, topic, (Right.CONFIGURE,)) for role in caller.roles
         )
@@ -157,7 +159,7 @@ class Authorizer:
     def allows_namespace(
         self, caller: Caller, namespace: str, operation: NamespaceOperation
     ) -> bool:
-        """To do that to a namespace."""
+        """Whether the caller may carry out an operation on a namespace."""
         return not self.enabled or (
             not self.flaw(caller)
             and all(self._allows_namespace(role, namespace, operation) for role in caller.roles)
@@ -195,7 +197,7 @@ class Authorizer:
         return self._is_granted(role, actions, permissions)
 
     def _reaches(self, role: str, topic: TopicName, needed: Iterable[Right]) -> bool:
-        """AMQP would let the same user do as much."""
+        """Whether AMQP would give the role's user one of the rights."""
         return self._is_super(role) or any(
             self._users.may(role, str(topic), right) for right in needed
         )
@@ -217,14 +219,15 @@ class Authorizer:
         )
 
     def _rows(self, role: str, permissions: Permissions) -> Iterable[tuple[str, Sequence[str]]]:
-        """What was granted to the role, or to a pattern that means it."""
+        """Return the grants to the role, or to patterns that match it."""
         if not self._config.wildcards:
             return [(role, permissions[role])] if role in permissions else []
         return [(name, given) for name, given in permissions.items() if _means(name, role)]
 
 
 def _means(name: str, role: str) -> bool:
-    """``abc*`` means what begins so, ``*abc`` what ends so, everything else itself."""
+    """Whether a name matches a role: ``abc*`` by its beginning, ``*abc`` by its end, any other name
+    only itself."""
     if name == role:
         return True
     if name.endswith(ANYTHING) and role.startswith(name.removesuffix(ANYTHING)):
@@ -237,7 +240,7 @@ def _tenant(namespace: str) -> str:
 
 
 class _Nothing:
-    """Nothing was granted."""
+    """No grants at all."""
 
     def tenant(self, name: str) -> Mapping[str, Any]:
         return {}
@@ -253,4 +256,4 @@ class _Nothing:
 
 
 EVERYBODY_MAY: Final = Authorizer(NO_AUTHORIZATION, _Nothing(), NO_USERS)
-"""Authorization is off."""
+"""The authorizer if authorization is disabled."""

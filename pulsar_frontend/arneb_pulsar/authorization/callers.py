@@ -1,6 +1,6 @@
-"""Callers: on whose behalf something is asked for.
+"""Callers: the role that makes a request, and the one on whose behalf it does.
 
-The rule: values. A proxy asks on behalf of somebody, and then both must be allowed what is asked.
+The rule: values only. A proxy acts on behalf of another role, and then both need the permission.
 """
 
 from collections.abc import Collection
@@ -10,20 +10,20 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks."""
+    """Who makes a request."""
 
     role: str = ""
-    """That was proved; empty = nobody asked for a proof."""
+    """The proved role; empty = no proof was required."""
     original: str = ""
-    """For whom a proxy asks, as it says itself; empty = the caller asks for itself."""
+    """The role that a proxy says it acts for; empty = the caller acts for itself."""
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """All of them must be allowed what is asked."""
+        """The roles that must all have the permission."""
         return (self.role, self.original) if self.original else (self.role,)
 
     def flaw(self, proxies: Collection[str]) -> str:
-        """Why these two do not go together, for the log; empty if they do."""
+        """Return why ``role`` cannot act for ``original``, for the log; empty if it can."""
         if self.role in proxies:
             if not self.original.strip():
                 return "a proxy must say on whose behalf it comes"
@@ -35,4 +35,4 @@ class Caller:
 
 
 NOBODY: Final = Caller()
-"""Whoever comes where nobody is asked."""
+"""The caller where no authentication is required."""

@@ -1,7 +1,7 @@
-"""Operations: what can be done to topics, namespaces and tenants, and which action allows it.
+"""Operations: what can be done to topics and namespaces, and which action allows it.
 
-The rule: one table, as in Pulsar. Operations without actions are for the tenant's administrators;
-who may do those may do everything inside the tenant. The names are Pulsar's, and in its refusals.
+The rule: one table, as in Pulsar. Operations without actions are for the tenant's administrators,
+who may do everything inside the tenant. The names are Pulsar's; its refusals show them.
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,11 @@ PRODUCE: Final = "produce"
 CONSUME: Final = "consume"
 
 Actions = tuple[str, ...]
-"""One of them is enough."""
+"""Actions of which one is enough."""
 
 
 class TopicOperation(Enum):
-    """Done to a topic, or to a subscription of it."""
+    """An operation on a topic, or on a subscription of it."""
 
     LOOKUP = auto()
     GET_STATS = auto()
@@ -43,7 +43,7 @@ class TopicOperation(Enum):
 
 
 class NamespaceOperation(Enum):
-    """Done to a namespace."""
+    """An operation on a namespace."""
 
     GET_TOPICS = auto()
     GET_BUNDLE = auto()
@@ -94,5 +94,5 @@ _RIGHTS: Final = {PRODUCE: Right.WRITE, CONSUME: Right.READ}
 
 
 def rights(operation: TopicOperation) -> tuple[Right, ...]:
-    """What a user of AMQP needs to do the same to a queue; one of them is enough."""
+    """Return the rights of which an AMQP user needs one to do the same to a queue."""
     return tuple(_RIGHTS[action] for action in ACTIONS[operation]) or (Right.CONFIGURE,)
