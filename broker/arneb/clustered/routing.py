@@ -110,7 +110,7 @@ class AmqpClients:
 
 
 class _EndedByClosing(trio.abc.HalfCloseableStream):
-    """A Pulsar stream: its end of sending is its close, as Pulsar clients expect."""
+    """A Pulsar stream, which is closed to end sending, as Pulsar clients expect."""
 
     def __init__(self, inside: trio.abc.Stream) -> None:
         self._inside = inside

@@ -1,7 +1,7 @@
 """``arneb ctl``: ``rabbitmqctl`` for this broker, and a way back in when nobody can log in.
 
-The rule: where ``rabbitmqctl`` does not demand an argument, a new password is read from standard
-input or asked for: others on the machine can see arguments.
+The rule: ``set-password`` reads the password from standard input or asks for it; an argument could
+be seen by others on the machine.
 """
 
 import sys

@@ -62,7 +62,7 @@ def _lines(found: Mapping[str, Any]) -> list[str]:
     else:
         lag = f"{found['lag_records']} records, {found['lag_bytes']} bytes, {found['lag_s']:.1f} s"
         lines.append(f"Lag: {lag}")
-        if "carried" in found:  # of the node, whatever shard
+        if "carried" in found:  # counted for the node, not by shard
             lines.append(f"Carried clients: {found['carried']}")
     alarm = ", which is too much" if found["skew_alarm"] else ""
     lines.append(f"Clock: {found['skew_ms']} ms ahead of the leader's{alarm}")

@@ -77,7 +77,7 @@ class BrokerProcess:
         self._wait()
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> float:
-        """Stop it by a signal that it handles; return how many seconds that took."""
+        """Stop it by a signal that it handles; return how many seconds it took."""
         begin = time.perf_counter()
         self._process.send_signal(number)
         self._wait()

@@ -1,4 +1,4 @@
-"""Backends: those that the settings name, in that order."""
+"""Backends: opens the backends that the settings name, in that order."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING

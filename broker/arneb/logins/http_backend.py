@@ -91,7 +91,7 @@ class HttpBackend:
         return f"<HttpBackend at {self.settings.user_url}>"
 
     async def log_in(self, credentials: Credentials) -> Principal:
-        """Raises :class:`.LoginRefused`."""
+        """Log a user in. Raises :class:`.LoginRefused`."""
         name, password = credentials.name, credentials.password or ""
         said = f"{name}\0{password}".encode("utf-8", "surrogateescape")
         proof = sha256(self._salt + said).digest()

@@ -78,7 +78,7 @@ class OAuthBackend:
         return f"<OAuthBackend of {self._keys!r}>"
 
     async def log_in(self, credentials: Credentials) -> Principal:
-        """Raises :class:`.LoginRefused`."""
+        """Log a token's bearer in. Raises :class:`.LoginRefused`."""
         if credentials.password is None:
             raise LoginRefused(f"user '{credentials.name}' - has brought no token")
         name, scopes, expires_s = await self.read(credentials.password)
