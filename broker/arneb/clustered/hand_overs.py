@@ -83,7 +83,7 @@ class HandOvers:
                 await stream.send_all(json.dumps(answer).encode())
                 await stream.send_eof()
             except trio.BrokenResourceError:
-                LOGGER.warning("whoever asked for a hand-over of shard %s has gone", name)
+                LOGGER.warning("the node that asked for a hand-over of shard %s is gone", name)
             finally:
                 await trio.aclose_forcefully(stream)
 

@@ -95,7 +95,7 @@ class Keys:
                 await self._fetch()
             if waiting.cancelled_caught:
                 LOGGER.warning(
-                    "%s has not answered yet: known keys count on", self._settings.jwks_url
+                    "%s has not answered yet: known keys stay valid", self._settings.jwks_url
                 )
 
     def _is_known(self, name: str | None) -> bool:
@@ -113,7 +113,7 @@ class Keys:
             self._published = _published(await self._fetcher.fetch(self._settings.jwks_url))
             self._fetched_s = trio.current_time()
         except (Unanswered, ValueError) as error:
-            LOGGER.warning("cannot fetch the keys of tokens: %s", error)
+            LOGGER.warning("cannot fetch the keys for tokens: %s", error)
 
 
 def _of_file(settings: OAuthTable) -> SigningKey | None:
@@ -144,7 +144,7 @@ def _published(data: bytes) -> dict[str, SigningKey]:
         try:
             made: PyJWK = PyJWK.from_dict(each)
         except (PyJWTError, ValueError, TypeError, KeyError, OverflowError) as error:
-            LOGGER.warning("a key of tokens cannot be used: %s", error)
+            LOGGER.warning("cannot use a key for tokens: %s", error)
             continue
         keys[str(each.get("kid", ""))] = SigningKey(made.key, algorithms)
     return keys
