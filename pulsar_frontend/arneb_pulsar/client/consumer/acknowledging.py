@@ -1,7 +1,7 @@
-"""Acknowledging: what the application has in hand, what it is done with, and what is to come again.
+"""Acknowledging: messages that the application holds, has acknowledged, or wants redelivered.
 
-The rule: acknowledgements wait while there is no broker to tell; the time that the application has
-for a message begins when it gets it.
+The rule: acknowledgements wait while no broker is attached; a message's ack timeout begins when the
+application receives it.
 """
 
 import logging
@@ -28,25 +28,24 @@ LOG = logging.getLogger("arneb_pulsar.client")
 T = TypeVar("T")
 
 TRANSACTION_IDS_MAX: Final = 1_000
-"""Entries in one ACK of a transaction, as in those of none."""
+"""Entries in one ACK of a transaction, as many as in an ACK without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class AckRequest:
-    """An ACK whose answer somebody waits for."""
+    """An ACK to which the broker's response is wanted."""
 
     command: CommandAck
     receipts: tuple[Receipt, ...]
 
 
 class Acknowledging:
-    """The acknowledgements of one consumer. :attr:`output` is what to send; of an
-    :class:`AckRequest` the answer is wanted.
+    """The acknowledgements of one consumer. :attr:`output` holds the commands to send.
 
-    Invariant: ``_open`` has the messages of each batch that the application has and has not
-    acknowledged, and is only kept while there is an ack timeout. ``_given_back`` has the messages
-    of each entry in ``_nacks`` that were not acknowledged after all. ``_pieces`` has all entries of
-    each message in pieces that came on this connection, by the last of them, which names it.
+    Invariant: ``_open`` maps each batch to its messages that the application holds unacknowledged;
+    it is kept only if there is an ack timeout. ``_given_back`` maps each entry in ``_nacks`` to its
+    messages that have not been acknowledged since. ``_pieces`` maps the last entry of each chunked
+    message received on this connection to all of the message's entries.
     """
 
     def __init__(
@@ -87,11 +86,11 @@ class Acknowledging:
 
     @property
     def has_timeout(self) -> bool:
-        """It wants to know what the application gets."""
+        """Whether :meth:`hand_out` must be called for each message that the application gets."""
         return self._unacked is not None
 
     def hand_out(self, entry: EntryId, index: int, redelivery_count: int, now: float) -> None:
-        """The application gets a message; ``index`` is -1 for one that is no part of a batch."""
+        """Note that the application gets a message; ``index`` is -1 outside a batch."""
         if self._unacked is None:
             return
         self._unacked.add(entry, now, redelivery_count)
@@ -99,28 +98,28 @@ class Acknowledging:
             self._open[entry] = self._open.get(entry, 0) | 1 << index
 
     def came(self, entry: EntryId, *, is_piece: bool) -> None:
-        """An entry came that is not acknowledged."""
+        """Note the arrival of an unacknowledged entry."""
         if self._is_cumulative and (is_piece or self._apart):
             self._apart.came(entry, is_piece=is_piece)
 
     def came_in_pieces(self, entries: tuple[EntryId, ...]) -> None:
-        """A message is whole that stands in several entries."""
+        """Note that a chunked message is complete."""
         self._pieces[entries[-1]] = entries
         self._apart.whole(entries)
         for each in entries:
             self._nacks.remove(each)
 
     def done_with(self, pieces: Sequence[EntryId]) -> None:
-        """A message in pieces came that the application does not get."""
+        """Note that a chunked message is complete but not for the application."""
         if pieces:
             self._apart.done(pieces)
 
     def pieces_of(self, entry: EntryId) -> tuple[EntryId, ...]:
-        """All entries of the message that ``entry`` names."""
+        """Return all entries of the message whose last entry is ``entry``."""
         return self._pieces.get(entry, (entry,))
 
     def detach(self) -> None:
-        """There is no broker: what is in hand comes again by itself."""
+        """Note the loss of the broker, which redelivers everything unacknowledged by itself."""
         self.attached = False
         self.output.clear()
         self.tracker.disconnected()
@@ -128,7 +127,7 @@ class Acknowledging:
         self.put_down()
 
     def put_down(self) -> None:
-        """All that is unacknowledged comes again."""
+        """Forget unacknowledged messages, all of which will be redelivered."""
         if self._unacked is not None:
             self._unacked.clear()
         self._open.clear()
@@ -137,7 +136,7 @@ class Acknowledging:
         self._pieces.clear()
 
     def forget(self) -> list[Receipt]:
-        """The subscription stands elsewhere; receipts that will never come."""
+        """Forget everything after a seek; return the receipts that will never be answered."""
         self.put_down()
         self._apart.clear()
         return self.tracker.clear()
@@ -152,7 +151,7 @@ class Acknowledging:
         chunks: Sequence[EntryId] = (),
         receipt: Receipt | None = None,
     ) -> None:
-        """One message; ``chunks`` are all its entries if it came in pieces."""
+        """Acknowledge one message; ``chunks`` are all entries of a chunked one."""
         self._counts.acknowledged += 1
         if pieces := self._pieces.pop(entry, chunks):
             self.give_up(pieces[:-1], now)
@@ -163,7 +162,7 @@ class Acknowledging:
             self.flush(now)
 
     def pass_over(self, messages: Sequence[Message[T]], now: float) -> None:
-        """Messages that the application does not want are done."""
+        """Acknowledge messages that are not for the application."""
         for each in messages:
             entry = each.entry
             self._pieces.pop(entry.id, None)
@@ -173,16 +172,16 @@ class Acknowledging:
             self.flush(now)
 
     def give_up(self, pieces: Sequence[EntryId], now: float) -> None:
-        """Pieces of a message that the application does not get are done."""
+        """Acknowledge chunks that will not be delivered as a message."""
         for each in pieces:
             self.tracker.acknowledge(each, now)
         self._apart.done(pieces)
 
     def acknowledge_part(self, entry: EntryId, index: int) -> bool:
-        """A message of a batch, if that is all there is to it; see
-        :meth:`AckGroupingTracker.acknowledge_part`. False: nothing was done.
+        """Acknowledge a message of a batch if only a bit has to change; return False if nothing was
+        done. See :meth:`AckGroupingTracker.acknowledge_part`.
 
-        Hot path: neither a clock nor a timer is looked at."""
+        Hot path: uses neither clock nor timer."""
         if self._unacked is not None or entry in self._given_back:
             return False
         if not self.tracker.acknowledge_part(entry, index):
@@ -200,7 +199,7 @@ class Acknowledging:
         chunks: Sequence[EntryId] = (),
         receipt: Receipt | None = None,
     ) -> None:
-        """Everything up to a message; not the pieces that stand there of messages behind it."""
+        """Acknowledge everything up to a message, except chunks of messages that end behind it."""
         self._counts.acknowledged += 1
         if self._apart and (passing := self._apart.passing(entry, chunks)):
             full = self._pass(passing, entry, index, size, now, receipt)
@@ -218,8 +217,8 @@ class Acknowledging:
         *,
         cumulative: bool,
     ) -> list[CommandAck]:
-        """What acknowledges a message as a part of a transaction, all of its ``pieces`` if it has
-        some. Once all are answered it is for :meth:`leave_to_transaction`."""
+        """Return the ACKs that acknowledge a message, and all its ``pieces`` if it is chunked, in a
+        transaction. Once the broker has answered all, call :meth:`leave_to_transaction`."""
         entry = (place.ledgerId, place.entryId)
         commands = []
         if not cumulative:
@@ -241,7 +240,7 @@ class Acknowledging:
     def leave_to_transaction(
         self, entry: EntryId, index: int, size: int, *, cumulative: bool
     ) -> None:
-        """The broker has an acknowledgement that counts with its transaction."""
+        """Note that the broker has stored an acknowledgement as part of a transaction."""
         self._counts.acknowledged += 1
         if cumulative:
             self._let_go_up_to(entry, index, size)
@@ -250,7 +249,7 @@ class Acknowledging:
             self._let_go(entry, index)
 
     def flush(self, now: float) -> None:
-        """Send the acknowledgements that wait."""
+        """Move the pending acknowledgements to :attr:`output`, if attached."""
         while self.attached and (acks := self.tracker.flush(now)) is not None:
             self._send_acks(acks)
 
@@ -263,8 +262,8 @@ class Acknowledging:
         now: float,
         receipt: Receipt | None,
     ) -> bool:
-        """Acknowledge everything up to a message without the pieces of others that stand there;
-        True = flush now."""
+        """Acknowledge everything up to a message, except chunks of other messages; return True to
+        flush now."""
         places = [(each, -1, 0) for each in passing.single]
         places += [(entry, each, size) for each in range(index + 1)] if size else [(entry, -1, 0)]
         told = None
@@ -276,7 +275,7 @@ class Acknowledging:
         return full
 
     def _let_go(self, entry: EntryId, index: int) -> None:
-        """The application is done with a message."""
+        """Stop tracking a message that was acknowledged."""
         if entry in self._given_back:
             left = self._given_back[entry] & ~(1 << max(index, 0))
             self._given_back[entry] = left
@@ -292,7 +291,7 @@ class Acknowledging:
         self._unacked.remove(entry)
 
     def _let_go_up_to(self, entry: EntryId, index: int, size: int) -> None:
-        """The application is done with a message and all before it."""
+        """Stop tracking a message and all before it."""
         if self._apart:
             self._apart.passed(entry)
         if self._pieces:
@@ -317,7 +316,7 @@ class Acknowledging:
         if not acks.receipts:
             self.output += commands
             return
-        # What belongs together is answered together.
+        # The receipts of a group are answered when all its commands are.
         told = AnswerCount(len(commands), acks.receipts)
         self.output += [AckRequest(each, (told.answered,)) for each in commands]
 
@@ -329,7 +328,7 @@ class Acknowledging:
     def negative_acknowledge(
         self, entry: EntryId, index: int, redelivery_count: int, now: float
     ) -> None:
-        """The application could not do it: deliver it again, later."""
+        """Have a message redelivered after its delay."""
         self._nacks.add(entry, now, redelivery_count)
         self._given_back[entry] = self._given_back.get(entry, 0) | 1 << max(index, 0)
         self._open.pop(entry, None)
@@ -337,13 +336,13 @@ class Acknowledging:
             self._unacked.remove(entry)
 
     def put_off(self, entries: Sequence[EntryId], now: float) -> None:
-        """Nobody could do anything with them, such as pieces without the rest of their message:
-        deliver them again, later."""
+        """Have entries that could not be used, such as chunks of an incomplete message, redelivered
+        after a delay."""
         for each in entries:
             self._nacks.add(each, now)
 
     def take_due(self, now: float) -> list[EntryId]:
-        """What is to be delivered again now."""
+        """Return the entries to be redelivered now."""
         found = self._nacks.expire(now)
         for entry in found:
             self._given_back.pop(entry, None)
@@ -355,13 +354,13 @@ class Acknowledging:
         return found
 
     def flush_due(self, now: float) -> None:
-        """Flush, if it is time."""
+        """Flush if the grouping time is over."""
         due = self.tracker.due()
         if due is not None and now >= due:
             self.flush(now)
 
     def due(self) -> float | None:
-        """When something is to be done."""
+        """Return when :meth:`take_due` or :meth:`flush_due` next has work."""
         times = [self._nacks.due()]
         if self._unacked is not None:
             times.append(self._unacked.due())

@@ -1,7 +1,7 @@
-"""A consumer of one topic: its machine, attached to the broker that has the topic.
+"""A consumer of one topic: its machine, attached to the broker that serves the topic.
 
-The rule: what the application calls never waits unless it says ``await``; what waits is cancelled
-without a message or an acknowledgement being lost.
+The rule: only ``async`` methods wait, and cancelling one loses neither a message nor an
+acknowledgement.
 """
 
 from functools import partial
@@ -46,12 +46,12 @@ class Consumer(ConsumerLink[T], Consuming[T]):
 
     @property
     def topic(self) -> str:
-        """The complete name of its topic."""
+        """The topic's complete name."""
         return str(self._topic)
 
     @property
     def subscription(self) -> str:
-        """Its subscription's name."""
+        """The subscription's name."""
         return self._subscription
 
     @property
@@ -66,7 +66,7 @@ class Consumer(ConsumerLink[T], Consuming[T]):
 
     @property
     def is_closed(self) -> bool:
-        """It can be used no more."""
+        """Whether it has been closed or has failed for good."""
         return self._failure is not None
 
     # Receiving
@@ -99,13 +99,13 @@ class Consumer(ConsumerLink[T], Consuming[T]):
             self._machine.stop_waiting()
 
     def note_waiting(self) -> None:
-        """An application waits for its messages."""
+        """Note that the application waits for messages."""
         self._machine.wait()
         if self._machine.acks.output:
             self._changed()
 
     def pause(self) -> None:
-        """Fetch no more messages; those that are here can still be received."""
+        """Stop fetching messages; those already fetched can still be received."""
         self._machine.pause()
 
     def resume(self) -> None:
@@ -116,9 +116,9 @@ class Consumer(ConsumerLink[T], Consuming[T]):
     # Acknowledging
 
     def acknowledge(self, which: "Message[T] | MessageId") -> None:
-        """It is done. Told the broker within the time that acknowledgements are gathered; not
-        durable when this returns: see :meth:`acknowledge_stored`. Raises
-        :class:`PulsarError` of a consumer that has ended."""
+        """Acknowledge a message. The broker is told within ``ack_group_s``, so the acknowledgement
+        is not durable when this returns: see :meth:`acknowledge_stored`. Raises
+        :class:`PulsarError` if the consumer has ended."""
         self._check_open()
         if (
             type(which) is Message
@@ -129,17 +129,17 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         self._acknowledge(which, None)
 
     def acknowledge_cumulative(self, which: "Message[T] | MessageId") -> None:
-        """It and all before it are done; not for Shared and Key_Shared. Raises
-        :class:`ConfigurationError`."""
+        """Acknowledge a message and all before it. Raises :class:`ConfigurationError` for Shared
+        and Key_Shared subscriptions."""
         self._check_open()
         self._acknowledge_cumulative(which, None)
 
     async def acknowledge_stored(
         self, which: "Message[T] | MessageId", *, cumulative: bool = False
     ) -> None:
-        """Acknowledge, and wait until the broker has stored it. Cancelled, the acknowledgement
-        goes its way. Raises what the broker said, or :class:`Disconnected`: the message may come
-        again then."""
+        """Acknowledge, and wait until the broker has stored it. If cancelled, the acknowledgement
+        is still sent. Raises the broker's error or :class:`Disconnected`; the message may then be
+        redelivered."""
         self._check_open()
         stored: Outcome[None] = Outcome()
 
@@ -161,8 +161,9 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         *,
         cumulative: bool = False,
     ) -> None:
-        """Acknowledge as a part of a transaction: neither an ack timeout nor an earlier negative
-        acknowledgement has it delivered again then, its abort has. Raises :class:`PulsarError`."""
+        """Acknowledge as part of a transaction. From then on the message is redelivered only if the
+        transaction aborts, not after an ack timeout or an earlier negative acknowledgement. Raises
+        :class:`PulsarError`."""
         self._check_open()
         entry, index, size, chunks = place_of(which)
         place = pb.MessageIdData(ledgerId=entry[0], entryId=entry[1])
@@ -180,13 +181,13 @@ class Consumer(ConsumerLink[T], Consuming[T]):
             except TransactionConflict:
                 if command is not commands[0] or len(commands) == 1:
                     raise
-                # All before the pieces that stand in the way is acknowledged, here or elsewhere.
+                # Everything before the excluded chunks is acknowledged already, here or elsewhere.
         for each in self._interceptors:
             guarded(each.on_acknowledge, self.topic, which, cumulative=cumulative)
         acks.leave_to_transaction(entry, index, size, cumulative=cumulative)
 
     def negative_acknowledge(self, which: "Message[T] | MessageId") -> None:
-        """It could not be done: deliver it again, after the delay of the options."""
+        """Have a message redelivered after ``negative_ack_delay_s`` or its backoff."""
         self._check_open()
         entry, index, *_ = place_of(which)
         count = which.redelivery_count if isinstance(which, Message) else 0
@@ -196,7 +197,7 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         self._changed()
 
     def redeliver_unacknowledged(self) -> None:
-        """Have all that is unacknowledged delivered again."""
+        """Have all unacknowledged messages redelivered."""
         self._check_open()
         self._machine.redeliver_all()
         self._changed()
@@ -204,9 +205,9 @@ class Consumer(ConsumerLink[T], Consuming[T]):
     async def reconsume_later(
         self, message: Message[T], delay_s: float, properties: dict[str, str] | None = None
     ) -> None:
-        """Put it into the retry topic, to come back after ``delay_s``, or into the dead-letter
-        topic if it has come often enough; and acknowledge it. Raises :class:`ConfigurationError`
-        of a consumer that does not retry."""
+        """Send a message to the retry topic, to be redelivered after ``delay_s``, or to the
+        dead-letter topic once its retries are used up; then acknowledge it. Raises
+        :class:`ConfigurationError` unless the consumer has ``retry=True``."""
         self._check_open()
         if self._letters is None or not self._options.retry:
             raise ConfigurationError("expected a consumer with retry=True")
@@ -216,10 +217,11 @@ class Consumer(ConsumerLink[T], Consuming[T]):
     # The subscription
 
     async def seek(self, where: SeekTo) -> None:
-        """Go on from a message (behind it, unless ``start_inclusive``) or a time. What was fetched
-        is dropped; acknowledgements that wait are. A broker that goes away meanwhile, or lets go
-        of the topic, is asked again. Another seek waits until this one is done. Cancelled, it
-        stands here or there. Raises :class:`ConfigurationError` for what is no place."""
+        """Continue from a message (behind it, unless ``start_inclusive``) or a time in ms. Fetched
+        messages and pending acknowledgements are dropped. The seek is repeated if the connection
+        is lost or the broker unloads the topic. Concurrent seeks run one after another. If
+        cancelled, it may or may not have taken effect. Raises :class:`ConfigurationError` if
+        ``where`` is neither a message id nor a time."""
         self._check_open()
         place = _checked(where(self.topic) if callable(where) else where)
         if self._seeks is None:
@@ -236,7 +238,7 @@ class Consumer(ConsumerLink[T], Consuming[T]):
                 await self._seek(where)
                 break
             except (ConnectError, ServerRefused) as error:
-                # What a broker says in its own words of a topic that it closes is no refusal.
+                # A retriable error while the broker closes the topic is not a refusal.
                 thrown_out = error.retriable and not self._machine.attached
                 if not thrown_out or self._context.clock.now() >= end:
                     raise
@@ -256,7 +258,7 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         done, what = False, f"seek of {self._topic}"
         try:
             connection, left_s = await self._connection(what)
-            # From now on, and not before: whoever waits for a broker has to come back to one.
+            # Not earlier: while this is set, a lost consumer is not attached again.
             self._seeking = True
             await connection.request(command, what, left_s)
             done = True
@@ -265,19 +267,19 @@ class Consumer(ConsumerLink[T], Consuming[T]):
             self._end_seek(start, done=done)
 
     async def unsubscribe(self, *, force: bool = False) -> None:
-        """Remove the subscription, and close. Raises what the broker said."""
+        """Remove the subscription, and close. Raises the broker's error."""
         self._check_open()
         command = CommandUnsubscribe(consumer_id=self._id, force=force or None)
         await self._request(command, f"unsubscribe of {self._subscription!r} from {self._topic}")
         self._end(ClientClosed(f"the consumer of {self._topic} was unsubscribed"))
 
     async def last_message_id(self) -> MessageId:
-        """The last message of the topic; its entry id is -1 if there is none."""
+        """Return the id of the topic's last message; its entry id is -1 if there is none."""
         found = await self._last()
         return MessageId.from_wire(found.last_message_id, self.topic)
 
     async def has_message_available(self) -> bool:
-        """Whether there is a message behind the last one that was received."""
+        """Return whether there is a message behind the last one received."""
         if self.waiting:
             return True
         found = await self._last()
@@ -301,8 +303,7 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         return at >= here if inclusive else at > here
 
     async def close(self) -> None:
-        """Give it up; acknowledgements that wait are sent first. Cancelled, it is closed all the
-        same."""
+        """Send pending acknowledgements, and close. If cancelled, it is closed all the same."""
         if self._failure is not None:
             return
         try:
@@ -316,16 +317,16 @@ class Consumer(ConsumerLink[T], Consuming[T]):
                     self._context.operation_timeout_s,
                 )
         except PulsarError:
-            pass  # it is gone either way
+            pass  # the consumer is gone either way
         finally:
             self._end(ClientClosed(f"the consumer of {self._topic} was closed"))
 
     def abort(self, error: PulsarError) -> None:
-        """Give it up at once."""
+        """Close at once, without telling the broker."""
         self._end(error)
 
     def statistics(self) -> ConsumerStatistics:
-        """So far."""
+        """Return the counts since the consumer was made."""
         age_s = self._context.clock.now() - self._made_at
         return self._machine.counts.statistics(len(self._machine), age_s, self._machine.attached)
 
@@ -348,7 +349,7 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         else:
             place, index, size, chunks = place_of(which)
             self._machine.acks.acknowledge(place, index, size, now, chunks=chunks, receipt=receipt)
-        # It may be set for what comes much later: an ack timeout, a negative acknowledgement.
+        # The timer may be set for a later event: an ack timeout or a negative acknowledgement.
         if self._machine.acks.output or self._timer.due > now + self._options.ack_group_s:
             self._changed()
 
@@ -378,7 +379,7 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         self.on_arrival()
 
     async def _last(self) -> Any:
-        # A broker that has just let go of the topic does not know the consumer any more.
+        # A broker that has just unloaded the topic no longer knows the consumer.
         command = CommandGetLastMessageId(consumer_id=self._id)
         what = f"last message of {self._topic}"
         return await patiently(self._context, partial(self._request, command, what))

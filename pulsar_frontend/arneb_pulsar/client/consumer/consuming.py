@@ -1,6 +1,6 @@
-"""Consuming: what applications do with any consumer.
+"""Consuming: the interface that all consumers share.
 
-The rule: what a consumer of one topic does, one of several does for each of them.
+The rule: a consumer of several topics does for each of them what a consumer of one topic does.
 """
 
 from abc import abstractmethod
@@ -16,26 +16,26 @@ from arneb_pulsar.client.statistics import ConsumerStatistics
 T = TypeVar("T")
 
 SeekTo = MessageId | int | Callable[[str], "MessageId | int"]
-"""A message, a time in milliseconds since the epoch, or a function of a topic's name that says
-which."""
+"""A message id, a time in milliseconds since the epoch, or a function from a topic's name to one of
+them."""
 
 
 class Consuming(Receiving[T]):
-    """Whatever can be consumed: a topic, its partitions, or several topics."""
+    """A consumer of a topic, of its partitions, or of several topics."""
 
     @property
     @abstractmethod
     def subscription(self) -> str:
-        """Its subscription's name."""
+        """The subscription's name."""
 
     @property
     @abstractmethod
     def is_connected(self) -> bool:
-        """It is attached to a broker now."""
+        """Whether it is attached to its broker, or to all of them."""
 
     @abstractmethod
     def pause(self) -> None:
-        """Fetch no more messages; those that are here can still be received."""
+        """Stop fetching messages; those already fetched can still be received."""
 
     @abstractmethod
     def resume(self) -> None:
@@ -43,11 +43,11 @@ class Consuming(Receiving[T]):
 
     @abstractmethod
     def acknowledge(self, which: "Message[T] | MessageId") -> None:
-        """It is done."""
+        """Acknowledge a message."""
 
     @abstractmethod
     def acknowledge_cumulative(self, which: "Message[T] | MessageId") -> None:
-        """It and all before it are done."""
+        """Acknowledge a message and all before it."""
 
     @abstractmethod
     async def acknowledge_stored(
@@ -63,25 +63,25 @@ class Consuming(Receiving[T]):
         *,
         cumulative: bool = False,
     ) -> None:
-        """Acknowledge as a part of a transaction."""
+        """Acknowledge as part of a transaction."""
 
     @abstractmethod
     def negative_acknowledge(self, which: "Message[T] | MessageId") -> None:
-        """It could not be done: deliver it again, later."""
+        """Have a message redelivered later."""
 
     @abstractmethod
     def redeliver_unacknowledged(self) -> None:
-        """Have all that is unacknowledged delivered again."""
+        """Have all unacknowledged messages redelivered."""
 
     @abstractmethod
     async def reconsume_later(
         self, message: Message[T], delay_s: float, properties: dict[str, str] | None = None
     ) -> None:
-        """Put it into the retry topic, and acknowledge it."""
+        """Send a message to the retry topic, and acknowledge it."""
 
     @abstractmethod
     async def seek(self, where: SeekTo) -> None:
-        """Go on from a message or a time."""
+        """Continue from a message or a time."""
 
     @abstractmethod
     async def unsubscribe(self, *, force: bool = False) -> None:
@@ -89,8 +89,8 @@ class Consuming(Receiving[T]):
 
     @abstractmethod
     async def has_message_available(self) -> bool:
-        """Whether there is a message behind the last one that was received."""
+        """Return whether there is a message behind the last one received."""
 
     @abstractmethod
     def statistics(self) -> ConsumerStatistics:
-        """So far."""
+        """Return the counts since the consumer was made."""

@@ -1,7 +1,7 @@
-"""Dead letters: messages that came too often, and those that are to come back later.
+"""Dead letters and retries: moving messages to the dead-letter topic or the retry topic.
 
-The rule: a message is acknowledged when it stands in the other topic, and not before; what cannot
-be put there comes again.
+The rule: a message is acknowledged only once it is stored in the other topic; one that cannot be
+stored there is redelivered.
 """
 
 import logging
@@ -30,24 +30,24 @@ REAL_SUBSCRIPTION: Final = "REAL_SUBSCRIPTION"
 RETRY_TOPIC: Final = "RETRY_TOPIC"
 ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
 OLD_ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_IDY_TIME"
-"""The names of the official clients; the last is how older ones wrote it."""
+"""Property names of the official clients; the last is the spelling of older versions."""
 
 MakeProducer = Callable[[str, str], Awaitable[Producing[bytes]]]
-"""Makes a producer of a topic, with the name of an initial subscription."""
+"""Makes a producer for (topic, name of an initial subscription)."""
 
 
 def dead_letter_topic(topic: TopicName, subscription: str) -> str:
-    """Where dead letters go unless it is said."""
+    """Return the default dead-letter topic."""
     return f"{topic.base}-{subscription}-DLQ"
 
 
 def retry_topic(topic: TopicName, subscription: str) -> str:
-    """Where messages wait to be retried unless it is said."""
+    """Return the default retry topic."""
     return f"{topic.base}-{subscription}-RETRY"
 
 
 def named_letters(topic: TopicName, subscription: str, options: ConsumerOptions) -> ConsumerOptions:
-    """The options with the names of the other topics, which are those of the first topic."""
+    """Return the options with the default topic names, made from ``topic``, filled in."""
     policy = options.dead_letters or (DeadLetterPolicy() if options.retry else None)
     if policy is None:
         return options
@@ -60,7 +60,7 @@ def named_letters(topic: TopicName, subscription: str, options: ConsumerOptions)
 
 
 class DeadLetters(Generic[T]):
-    """The other topics of one consumer. Their producers are made when they are needed."""
+    """The dead-letter and retry topics of one consumer. Producers are made on first use."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class DeadLetters(Generic[T]):
         return f"<DeadLetters of {self._subscription!r} on {self._topic}>"
 
     def bury(self, machine: ConsumerMachine[T], changed: Callable[[], None]) -> None:
-        """Put what the machine has given up into the dead-letter topic, in a task."""
+        """Start moving the machine's given-up messages to the dead-letter topic, in a task."""
         if not self._burying and not self._closed:
             self._burying = True
             self._context.tasks.start_soon(self._bury, machine, changed)
@@ -92,7 +92,7 @@ class DeadLetters(Generic[T]):
     async def reconsume_later(
         self, message: Message[T], delay_s: float, more: dict[str, str]
     ) -> None:
-        """Put it where it belongs; whoever asks acknowledges it."""
+        """Send a message to the retry or the dead-letter topic; the caller acknowledges it."""
         properties = self._properties(message) | more
         times = int(properties.get(RECONSUMETIMES, "0")) + 1
         if times > self._policy.redeliveries_max:
@@ -113,7 +113,7 @@ class DeadLetters(Generic[T]):
         )
 
     def close(self) -> None:
-        """No more; what is under way is given up, and the producers go by themselves."""
+        """Move no more messages, and close the producers in tasks."""
         self._closed = True
         for each in self._producers.values():
             self._context.tasks.start_soon(each.close)
@@ -129,7 +129,7 @@ class DeadLetters(Generic[T]):
                     failed, machine.given_up = machine.given_up, []
                     machine.not_settled(failed, self._context.clock.now())
                 else:
-                    # A reconnection may have dropped it meanwhile.
+                    # A reconnection may have cleared the list meanwhile.
                     if machine.given_up and machine.given_up[0] is message:
                         machine.given_up.pop(0)
                     machine.settled(message, self._context.clock.now())

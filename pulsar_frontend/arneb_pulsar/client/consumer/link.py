@@ -1,7 +1,7 @@
-"""The link of a consumer: how its machine is kept attached to the broker that has its topic.
+"""A consumer's link: keeps its machine attached to the broker that serves its topic.
 
-The rule: what the machine wants sent is sent at once, on the connection of the moment; what a
-connection says goes to the machine, and whoever waits is woken.
+The rule: the machine's output is sent at once on the current connection; what the connection
+reports goes to the machine, and waiting tasks are woken.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class ConsumerLink(Receiving[T]):
-    """One consumer at its broker, without what an application calls."""
+    """One consumer at its broker, without the methods for applications."""
 
     def __init__(
         self,
@@ -60,11 +60,11 @@ class ConsumerLink(Receiving[T]):
     ) -> None:
         super().__init__()
         self.on_arrival: Callable[[], None] = lambda: None
-        """Called whenever messages came; for those who gather several consumers."""
+        """Called whenever messages have come; for consumers of several topics."""
         self.has_reached_end = False
-        """All is acknowledged, and the topic was terminated."""
+        """The topic was terminated, and all its messages are acknowledged."""
         self.is_active: bool | None = None
-        """Whether it is the active one of a Failover subscription; None = not said."""
+        """Whether it is the active consumer of a Failover subscription; None = not told."""
         self._context = context
         self._topic = topic
         self._subscription = subscription
@@ -83,7 +83,7 @@ class ConsumerLink(Receiving[T]):
         self._failure: PulsarError | None = None
         self._seeking = False
         self._seeks: anyio.Lock | None = None
-        """One at a time; made for the first."""
+        """Serialises seeks; made for the first one."""
         self._closed_while_seeking: str | None = None
         self._made_at = context.clock.now()
         self._subscribed = False
@@ -96,11 +96,11 @@ class ConsumerLink(Receiving[T]):
 
     @property
     def is_connected(self) -> bool:
-        """It is attached to a broker now."""
+        """Whether it is attached to its broker."""
         return self._machine.attached
 
     async def start(self) -> None:
-        """Make it at its broker; for ``Client.subscribe``."""
+        """Subscribe at the broker; for ``Client.subscribe``."""
         try:
             await self._attachment.start()
         except BaseException as error:
@@ -124,7 +124,8 @@ class ConsumerLink(Receiving[T]):
                     place = found.consumer_mark_delete_position
                     self._machine.anchor(MessageId.from_wire(place, str(self._topic)))
         except BaseException as error:
-            # Else it would be told of a connection that it has left, and the broker keep it.
+            # Otherwise it would be told of events on a connection that it has left, and the broker
+            # would keep the consumer.
             wire.receivers.pop(self._id, None)
             if is_there or isinstance(error, TimedOut | anyio.get_cancelled_exc_class()):
                 close = CommandCloseConsumer(consumer_id=self._id)
@@ -133,7 +134,7 @@ class ConsumerLink(Receiving[T]):
             raise
         self._subscribed = True
         if wire.receivers.get(self._id) is not self:
-            # Its answer was read, and its end as well: what is sent now would go nowhere.
+            # The response and the broker's close were read together: the consumer is gone already.
             raise Disconnected(f"{what}: expected to stay, was let go of at once")
         self._machine.attach(self._context.clock.now())
         self._attached.ring()
@@ -175,7 +176,7 @@ class ConsumerLink(Receiving[T]):
         return command
 
     def _end(self, error: PulsarError) -> None:
-        """For good."""
+        """End the consumer for good."""
         if self._failure is not None:
             return
         self._failure = error
@@ -205,7 +206,7 @@ class ConsumerLink(Receiving[T]):
             if machine.acks.output:
                 self._changed()
         else:
-            self._changed()  # pieces of a message, and what is passed over, have their times
+            self._changed()  # pieces of a message, and skipped messages, may have set timers
         if machine.given_up and self._letters is not None:
             self._letters.bury(machine, self._changed)
 
@@ -229,7 +230,7 @@ class ConsumerLink(Receiving[T]):
         """See ``connection.machine.Receiver``."""
         self._machine.detach()
         if self._seeking:
-            # Where to begin again is known when the broker has answered.
+            # Where to resume is known only when the broker has answered the seek.
             self._closed_while_seeking = hint
         else:
             self._attachment.lost(hint)
@@ -244,13 +245,13 @@ class ConsumerLink(Receiving[T]):
     # Helpers
 
     async def _request(self, command: Any, what: str) -> Any:
-        """Ask, as soon as it is attached. Raises the broker's refusal and :class:`TimedOut`."""
+        """Send a request once attached. Raises the broker's error or :class:`TimedOut`."""
         connection, left_s = await self._connection(what)
         return await connection.request(command, what, left_s)
 
     async def _connection(self, what: str) -> tuple[Connection, float]:
-        """Where it is attached, as soon as it is, and what is left of the operation's time. Raises
-        :class:`Disconnected` when that is up."""
+        """Wait until attached; return the connection and the rest of the operation's time in s.
+        Raises :class:`Disconnected` when that time is up."""
         limit_s = self._context.operation_timeout_s
         end = self._context.clock.now() + limit_s
         with anyio.move_on_after(limit_s):
@@ -267,7 +268,7 @@ class ConsumerLink(Receiving[T]):
         self._changed()
 
     def _changed(self) -> None:
-        """Send what is to be sent, and see when time is up."""
+        """Send the machine's output, and set the timer."""
         machine = self._machine
         if machine.acks.output:
             self._write()

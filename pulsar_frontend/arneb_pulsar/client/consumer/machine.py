@@ -1,7 +1,7 @@
 """The machine of a consumer: MESSAGEs, acknowledgements and time in; messages and commands out.
 
-The rule: an application gets each message that it did not acknowledge, in the order in which its
-broker sent them; acknowledgements outlive connections, what was fetched in advance does not.
+The rule: an application gets each message that it has not acknowledged, in the order in which the
+broker sent them; acknowledgements outlive connections, prefetched messages do not.
 """
 
 import logging
@@ -36,18 +36,18 @@ T = TypeVar("T")
 
 
 class Memory(Protocol):
-    """A client's memory, as far as its consumers fill it."""
+    """The memory that a client's prefetched messages use."""
 
     @property
     def is_roomy(self) -> bool:
-        """More may be fetched in advance."""
+        """Whether queues may grow."""
 
     def hold(self, size: int) -> None:
-        """So many bytes more wait here, or less."""
+        """Add ``size`` bytes, negative to release them."""
 
 
 class ConsumerMachine(Generic[T]):
-    """One consumer of one topic. :attr:`acks` has what to send while it is attached."""
+    """One consumer of one topic. Its output is in :attr:`acks`, to be sent while attached."""
 
     def __init__(
         self,
@@ -60,23 +60,23 @@ class ConsumerMachine(Generic[T]):
         unpacker: Unpacker[T],
         memory: Memory | None = None,
     ) -> None:
-        """``memory`` is that of a queue that scales itself: what waits in it counts there."""
+        """``memory`` is for an auto-scaled queue: the bytes waiting in the queue count there."""
         self.consumer_id = consumer_id
         self.topic = topic
         self.counts = ReceiveCounts()
         self.acks = Acknowledging(consumer_id, topic, options, acks, self.counts)
         self.attached = False
         self.epoch = 0
-        """Raised when all is to be delivered again: what has an older one is out of date."""
+        """Raised when everything is to be redelivered: MESSAGEs with an older one are stale."""
         self.start: MessageId | None = options.start
-        """What comes before it, or at it, is not for the application."""
+        """Messages before it, or at it unless inclusive, are not for the application."""
         self.last_given: MessageId | None = None
-        """The last that the application got since the start."""
+        """The last message that the application got since :attr:`start`; readers only."""
         self.given_up: list[Message[T]] = []
-        """Messages that came more often than a dead-letter policy allows; whoever takes one says
+        """Messages delivered more often than the dead-letter policy allows; whoever moves one calls
         :meth:`settled`."""
         self.last_version = b""
-        """Of the schema that the last messages were written with."""
+        """The schema version of the messages that came last."""
         self._options = options
         self._tracker = acks
         self._queue = queue
@@ -84,7 +84,7 @@ class ConsumerMachine(Generic[T]):
         self._unpacker = unpacker
         self._memory = memory
         self.last_taken: Message[T] | None = None
-        """The last that the application got on this connection."""
+        """The last message that the application got on this connection."""
         self._anchor: MessageId | None = None
         """See :meth:`anchor`."""
         self._seeking = False
@@ -101,19 +101,20 @@ class ConsumerMachine(Generic[T]):
         )
 
     def __len__(self) -> int:
-        """Messages that wait for the application."""
+        """Return how many messages wait for the application."""
         return len(self._queue)
 
     # Connection
 
     def attach(self, now: float) -> None:
-        """A broker knows it (again). It is told first what is done, which it would send again."""
+        """Note that the broker has (re)registered the consumer. Acknowledgements go out before
+        permits, so that the broker does not send acknowledged messages again."""
         self.attached = self.acks.attached = True
         self.acks.flush(now)
         self._flow(self._queue.connected())
 
     def detach(self) -> None:
-        """Its connection is gone: what was fetched in advance comes again."""
+        """Note the loss of the connection: prefetched messages will be redelivered."""
         self.attached = False
         self._drop()
         self._chunks.clear()
@@ -124,18 +125,19 @@ class ConsumerMachine(Generic[T]):
             self.start = self.last_given
 
     def anchor(self, place: MessageId) -> None:
-        """What it begins behind, in place of the end that the topic had when it began, or of a time
-        before it: were it to come back there, it would miss what was sent meanwhile."""
+        """Fix the start behind ``place`` instead of at the topic's end or a time before it: after a
+        reconnection those would mean another place, and messages would be missed."""
         if self.start in (EARLIEST, LATEST):
             self.start = self._anchor = place
 
     @property
     def start_is_inclusive(self) -> bool:
-        """The message at :attr:`start` is for the application: it has not got it yet."""
+        """Whether the application is still to get the message at :attr:`start`."""
         return self.start is not None and self._is_wanted(self.start)
 
     def place_of(self, start: MessageId) -> MessageId:
-        """Where a broker is to begin for ``start``: to get a message in pieces, at its first."""
+        """Return where the broker must begin for ``start``: at the first chunk of a chunked message
+        that is wanted."""
         return start.first_chunk or start if self._is_wanted(start) else start
 
     def _is_wanted(self, start: MessageId) -> bool:
@@ -145,9 +147,9 @@ class ConsumerMachine(Generic[T]):
     # What comes in
 
     def on_message(self, command: CommandMessage, body: bytes, now: float) -> int:
-        """A MESSAGE; how many messages wait for the application because of it."""
+        """Handle a MESSAGE; return how many messages it added for the application."""
         if command.HasField("consumer_epoch") and command.consumer_epoch < self.epoch:
-            # The broker has counted it, though it comes again.
+            # It will be redelivered, but the broker has counted its permits.
             self._skip(permits_of(command, body))
             return 0
         found = self._unpacker.unpack(command, body, now)
@@ -181,7 +183,7 @@ class ConsumerMachine(Generic[T]):
         return len(messages)
 
     def _wanted(self, found: Unpacked[T], now: float) -> list[Message[T]]:
-        """Those that the application is to get."""
+        """Return the messages that are for the application."""
         messages = found.messages
         if self._tracker.is_duplicate(found.entry):
             self.counts.duplicates += len(messages)
@@ -195,19 +197,20 @@ class ConsumerMachine(Generic[T]):
         if found.entry > start.entry:
             return messages
         if found.entry < start.entry:
-            # A reader knows where it is; a subscription may have been set back by others.
+            # Only this client moves a reader; others may have moved a subscription back.
             return [] if self._is_reader else messages
         first = max(start.batch_index, 0) + (0 if self.start_is_inclusive else 1)
         wanted = [each for each in messages if max(each.batch_index, 0) >= first]
         if start.batch_index < 0 and not self.start_is_inclusive:
             wanted = []
         if not self._is_reader:
-            # Who stands behind it is done with it: else it would wait in the backlog for ever.
+            # Otherwise the messages before the start would stay in the backlog for ever.
             self.acks.pass_over(messages[: len(messages) - len(wanted)], now)
         return wanted
 
     def _begins_behind(self, piece: EntryId) -> bool:
-        """It is the last of the message that this begins behind, which brokers begin with."""
+        """Return whether this is the last chunk of the message to begin behind; brokers send it
+        although the start is exclusive."""
         start = self.start
         return start is not None and start.entry == piece and not self.start_is_inclusive
 
@@ -231,10 +234,10 @@ class ConsumerMachine(Generic[T]):
         self._skip(found.permits)
 
     def _take_discarded(self, now: float) -> None:
-        """Pieces of messages that are not to be whole, or not now.
+        """Handle chunks of messages that cannot be completed, or not now.
 
-        They come again after the delay of a negative acknowledgement. At once would be for ever: a
-        broker brings them as it did before, as fast as it can."""
+        Those worth redelivering come after the delay of a negative acknowledgement. Without a delay
+        the broker would send them the same way again, in an endless loop."""
         for each in self._chunks.take_discarded():
             is_passed = self._begins_behind(each.entries[-1])
             if not each.is_final and not is_passed and not self._options.chunk_ack_oldest:
@@ -252,7 +255,7 @@ class ConsumerMachine(Generic[T]):
     # The application takes
 
     def take(self, now: float) -> Message[T] | None:
-        """The next message; None if there is none at the moment."""
+        """Return the next message; None if there is none now."""
         queue = self._queue
         if self._seeking or (message := queue.take()) is None:
             return None
@@ -272,48 +275,48 @@ class ConsumerMachine(Generic[T]):
         return message
 
     def wait(self) -> None:
-        """The application waits, and there is nothing."""
+        """Note that the application waits and the queue is empty."""
         if self.attached:
             may_grow = self._memory is None or self._memory.is_roomy
             self._flow(self._queue.waiting(may_grow=may_grow))
 
     def stop_waiting(self) -> None:
-        """It waits no more, and has got nothing."""
+        """Note that the application stopped waiting without a message."""
         self._queue.stopped_waiting()
 
     def shrink(self) -> None:
-        """Memory is short: fetch less in advance."""
+        """Halve the queue because memory is short."""
         self._queue.shrink()
 
     def pause(self) -> None:
-        """Ask for no more messages."""
+        """Give no more permits."""
         self._queue.pause()
 
     def resume(self) -> None:
-        """Ask for messages again."""
+        """Give permits again."""
         self._queue.resume()
         self._flow(self._queue.take_flow())
 
     # Redelivery
 
     def settled(self, message: Message[T], now: float) -> None:
-        """A message of :attr:`given_up` stands elsewhere now."""
+        """Acknowledge a message of :attr:`given_up` that is stored elsewhere now."""
         self._skip(1)
         entry = message.entry
         index, size = message.batch_index, entry.batch_size
         self.acks.acknowledge(entry.id, index, size, now, chunks=entry.chunks)
 
     def not_settled(self, messages: Sequence[Message[T]], now: float) -> None:
-        """Messages of :attr:`given_up` could not be put elsewhere: they come again, as late as what
-        is negatively acknowledged. At once would be as fast as they can be refused."""
+        """Have messages of :attr:`given_up` that could not be stored elsewhere redelivered, after
+        the delay of a negative acknowledgement; without it they would loop at full speed."""
         self._skip(len(messages))
         self.acks.put_off([each.entry.id for each in messages], now)
 
     def redeliver(self, entries: Sequence[EntryId]) -> None:
-        """Have them delivered again, now; where single ones cannot be, all that is
-        unacknowledged."""
+        """Have entries redelivered now; on subscriptions that cannot redeliver single entries,
+        everything unacknowledged."""
         if not entries or not self.attached:
-            return  # whoever attaches next gets all of it
+            return  # once detached, everything unacknowledged is redelivered anyway
         entries = [piece for each in entries for piece in self.acks.pieces_of(each)]
         self.counts.redeliveries += len(entries)
         for ids in redelivery_requests(entries, self._options.type.value):
@@ -328,7 +331,7 @@ class ConsumerMachine(Generic[T]):
             )
 
     def redeliver_all(self) -> None:
-        """Have all that is unacknowledged delivered again."""
+        """Have everything unacknowledged redelivered."""
         command = CommandRedeliverUnacknowledgedMessages(consumer_id=self.consumer_id)
         if not self._options.type.is_shared:
             self.epoch += 1
@@ -347,8 +350,8 @@ class ConsumerMachine(Generic[T]):
         self._seeking = True
 
     def end_seek(self, start: MessageId | None, *, done: bool) -> list[Receipt]:
-        """The subscription stands at ``start`` (None = at a time), if it is ``done``. Receipts that
-        will never come."""
+        """End a seek; if ``done``, the subscription is at ``start`` (None = at a time). Return the
+        receipts that will never be answered."""
         self._seeking = False
         if not done:
             return []
@@ -360,24 +363,24 @@ class ConsumerMachine(Generic[T]):
     # Time
 
     def tick(self, now: float) -> None:
-        """Time has gone by."""
+        """Do what is due at ``now``."""
         self.redeliver(self.acks.take_due(now))
         self._chunks.expire(now)
         self._take_discarded(now)
         self.acks.flush_due(now)
 
     def due(self) -> float | None:
-        """When :meth:`tick` is wanted."""
+        """Return when :meth:`tick` next has work."""
         acks, chunks = self.acks.due(), self._chunks.due()
         return chunks if acks is None else acks if chunks is None else min(acks, chunks)
 
     def close(self) -> list[Receipt]:
-        """It is over; receipts that will never come."""
+        """Close; return the receipts that will never be answered."""
         self.detach()
         return self.acks.forget()
 
     def _drop(self) -> int:
-        """What was fetched in advance is not for the application; how many messages."""
+        """Drop the prefetched messages; return how many."""
         dropped = self._queue.clear()
         if self._memory is not None:
             self._memory.hold(-_bytes_of(dropped))

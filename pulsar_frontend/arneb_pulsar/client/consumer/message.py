@@ -1,7 +1,7 @@
 """A message, as an application gets it.
 
 The rule: what all messages of an entry share is kept once, in an :class:`Entry`; what most
-applications never ask for is made when it is asked for.
+applications never read is computed on access.
 """
 
 from collections.abc import Sequence
@@ -22,15 +22,15 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Decoder(Protocol[T_co]):
-    """Makes values of bytes."""
+    """Decodes bytes to values."""
 
     def decode(self, data: bytes, version: bytes) -> T_co:
-        """``version`` is that of the schema that wrote it, empty if there was none. Raises
-        :class:`SchemaError`."""
+        """Return the value; ``version`` is the writer's schema version, empty if it had no schema.
+        Raises :class:`SchemaError`."""
 
 
 class Entry(Generic[T]):
-    """One entry of a topic, as a consumer got it."""
+    """One entry of a topic, as delivered to a consumer."""
 
     __slots__ = (
         "batch_size",
@@ -63,19 +63,19 @@ class Entry(Generic[T]):
         self.decoder = decoder
         self.redelivery_count = redelivery_count
         self.batch_size = batch_size
-        """0 = it is no batch."""
+        """0 = not a batch."""
         self.broker = broker
         self.is_encrypted = False
-        """Its payload could not be decrypted, and is handed on as it is."""
+        """The payload could not be decrypted, and is delivered as it is."""
         self.chunks: tuple[EntryId, ...] = ()
-        """All entries of a message in pieces."""
+        """All entries of a chunked message; empty for any other."""
 
     def __repr__(self) -> str:
         return f"<Entry {self.id} of {self.topic}, {self.batch_size or 1} messages>"
 
 
 class Message(Generic[T]):
-    """One message. ``data`` are its bytes, and ``value`` is what its schema makes of them."""
+    """One message. ``data`` is its payload in bytes, and ``value`` what the schema decodes."""
 
     __slots__ = ("batch_index", "data", "entry", "single")
 
@@ -92,7 +92,7 @@ class Message(Generic[T]):
 
     @property
     def id(self) -> MessageId:
-        """Where it stands."""
+        """The message's id."""
         entry, first = self.entry, None
         if entry.chunks:
             first = MessageId(*entry.chunks[0], entry.partition, topic=entry.topic)
@@ -109,25 +109,25 @@ class Message(Generic[T]):
 
     @property
     def topic(self) -> str:
-        """The complete name of its topic, partition included."""
+        """The topic's complete name, partition included."""
         return self.entry.topic
 
     @property
     def value(self) -> T | None:
-        """What its schema makes of its bytes; None for a message without a value. Raises
-        :class:`SchemaError`."""
+        """The value that the schema decodes from ``data``; None for a message without a value.
+        Raises :class:`SchemaError`."""
         if self.is_null:
             return None
         return self.entry.decoder.decode(self.data, self.entry.metadata.schema_version)
 
     @property
     def is_null(self) -> bool:
-        """It has no value: a compaction takes its key away."""
+        """Whether it has no value; compaction then removes its key."""
         return (self.single or self.entry.metadata).null_value
 
     @property
     def key(self) -> str | None:
-        """The partition key, as text."""
+        """The partition key as text; None if it has none."""
         found = self.key_bytes
         return None if found is None else found.decode("utf-8", "replace")
 
@@ -138,38 +138,38 @@ class Message(Generic[T]):
 
     @property
     def key_as_sent(self) -> str | bytes | None:
-        """The partition key in the form in which another message with the same key is sent."""
+        """The partition key in the form to send another message with the same key."""
         metadata = self.single or self.entry.metadata
         return self.key_bytes if metadata.partition_key_b64_encoded else self.key
 
     @property
     def ordering_key(self) -> bytes | None:
-        """What orders it in place of the key."""
+        """The key that Key_Shared subscriptions use in place of the partition key, if any."""
         return (self.single or self.entry.metadata).ordering_key or None
 
     @property
     def properties(self) -> dict[str, str]:
-        """What its producer said beside it."""
+        """The producer's properties."""
         return properties_of((self.single or self.entry.metadata).properties)
 
     @property
     def event_time_ms(self) -> int:
-        """When it happened, as its producer said; 0 = not said."""
+        """The event time that the producer set, in ms since the epoch; 0 = not set."""
         return (self.single or self.entry.metadata).event_time
 
     @property
     def publish_time_ms(self) -> int:
-        """When it was sent, by its producer's clock."""
+        """When it was sent, by the producer's clock, in ms since the epoch."""
         return self.entry.metadata.publish_time
 
     @property
     def producer_name(self) -> str:
-        """Who sent it."""
+        """The producer's name."""
         return text_of(self.entry.metadata.producer_name)
 
     @property
     def sequence_id(self) -> int:
-        """Its number among its producer's messages."""
+        """The message's number in its producer's sequence."""
         if self.single is None:
             return self.entry.metadata.sequence_id
         if self.single.HasField("sequence_id"):
@@ -178,28 +178,28 @@ class Message(Generic[T]):
 
     @property
     def redelivery_count(self) -> int:
-        """How often it was delivered before, as far as its broker knows."""
+        """How often it was delivered before, as far as the broker knows."""
         return self.entry.redelivery_count
 
     @property
     def schema_version(self) -> bytes:
-        """That of the schema that wrote it; empty if there was none."""
+        """The version of the writer's schema; empty if it had none."""
         return self.entry.metadata.schema_version
 
     @property
     def is_encrypted(self) -> bool:
-        """It could not be decrypted: ``data`` is what its producer's encryption made, of the whole
+        """Whether it could not be decrypted: ``data`` is then the encrypted payload of the whole
         entry."""
         return self.entry.is_encrypted
 
     @property
     def encryption(self) -> MessageMetadata:
-        """The metadata of its entry, for whoever decrypts it by himself."""
+        """The entry's metadata, for applications that decrypt by themselves."""
         return self.entry.metadata
 
     @property
     def index(self) -> int | None:
-        """Its number in the topic, where the broker counts them; None if it does not."""
+        """The message's number in the topic; None if the broker does not count messages."""
         broker = self.entry.broker
         if broker is None or not broker.HasField("index"):
             return None
@@ -207,7 +207,7 @@ class Message(Generic[T]):
 
     @property
     def broker_time_ms(self) -> int | None:
-        """When its broker stored it; None where brokers do not say."""
+        """When the broker stored it, in ms since the epoch; None if the broker does not say."""
         broker = self.entry.broker
         if broker is None or not broker.HasField("broker_timestamp"):
             return None
@@ -215,7 +215,7 @@ class Message(Generic[T]):
 
 
 class PlainDecoder(Generic[T]):
-    """Of a schema that is read without its versions."""
+    """The decoder for a schema that ignores the writer's version."""
 
     def __init__(self, schema: Schema[T]) -> None:
         self._schema = schema
@@ -231,8 +231,9 @@ class PlainDecoder(Generic[T]):
 def place_of(
     which: "Message[Any] | MessageId",
 ) -> tuple[EntryId, int, int, Sequence[EntryId]]:
-    """Entry, index, size of the batch, and all entries of one in pieces; of an id the first and the
-    last. Raises :class:`ConfigurationError` for what is neither."""
+    """Return the entry, batch index and batch size, and the entries of a chunked message: all of
+    them for a message, the first and the last for an id. Raises :class:`ConfigurationError` for
+    anything else."""
     if isinstance(which, Message):
         entry = which.entry
         return entry.id, which.batch_index, entry.batch_size, entry.chunks

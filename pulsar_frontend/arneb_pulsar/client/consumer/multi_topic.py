@@ -1,7 +1,7 @@
-"""A consumer of several topics: one consumer for each, and one application that takes from all.
+"""A consumer of several topics, made of one consumer for each.
 
-The rule: topics with messages take turns, and each keeps its own order; what is acknowledged goes
-to the topic that it came from.
+The rule: topics with messages take turns, and each keeps its own order; an acknowledgement goes to
+the topic of its message.
 """
 
 from collections import deque
@@ -31,7 +31,7 @@ class MultiTopicConsumer(Consuming[T]):
     """Consumes several topics, or the partitions of one. Made by ``Client.subscribe``."""
 
     quiet_ends: ClassVar[tuple[type[PulsarError], ...]] = (ClientClosed,)
-    """What ends a topic's consumer without the application being told."""
+    """Errors that end a topic's consumer without the application being told."""
 
     def __init__(self, context: ClientContext, subscription: str, make: "Make[T]") -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class MultiTopicConsumer(Consuming[T]):
         self._consumers: dict[str, Consumer[T]] = {}
         self._ready: deque[Consumer[T]] = deque()
         self._listed: set[str] = set()
-        """Topics of those in ``_ready``."""
+        """The topics of the consumers in ``_ready``."""
         self._arrived = Bell()
         self._failure: PulsarError | None = None
         self._paused = False
@@ -57,17 +57,17 @@ class MultiTopicConsumer(Consuming[T]):
 
     @property
     def subscription(self) -> str:
-        """Its subscription's name."""
+        """The subscription's name."""
         return self._subscription
 
     @property
     def is_connected(self) -> bool:
-        """All are attached to a broker now."""
+        """Whether all its consumers are attached to their brokers."""
         return all(each.is_connected for each in self._consumers.values())
 
     @property
     def is_closed(self) -> bool:
-        """It can be used no more."""
+        """Whether it has been closed."""
         return self._failure is not None
 
     def _has_ended(self) -> bool:
@@ -86,7 +86,7 @@ class MultiTopicConsumer(Consuming[T]):
     # Topics
 
     async def add(self, topic: TopicName) -> None:
-        """Consume one more. Raises :class:`PulsarError`."""
+        """Consume one more topic. Raises :class:`PulsarError`."""
         name = str(topic)
         if name in self._consumers or self._has_ended():
             return
@@ -106,13 +106,13 @@ class MultiTopicConsumer(Consuming[T]):
             await self.add(each)
 
     async def remove(self, topic: str) -> None:
-        """Consume that one no more."""
+        """Stop consuming a topic."""
         consumer = self._consumers.pop(topic, None)
         if consumer is not None:
             await consumer.close()
 
     def _note(self, consumer: Consumer[T]) -> None:
-        """It may have messages."""
+        """Note that ``consumer`` may have messages."""
         if consumer.topic not in self._listed:
             self._listed.add(consumer.topic)
             self._ready.append(consumer)
@@ -121,7 +121,8 @@ class MultiTopicConsumer(Consuming[T]):
     # Receiving
 
     def receive_nowait(self) -> Message[T] | None:
-        """See :class:`Receiving`. Raises what ended one of the topics, once; the others go on."""
+        """See :class:`Receiving`. Raises the error that ended a topic's consumer, once; the other
+        topics go on."""
         if self._failure is not None:
             raise self._failure
         ready = self._ready
@@ -172,7 +173,7 @@ class MultiTopicConsumer(Consuming[T]):
         self._of(which).acknowledge(which)
 
     def acknowledge_cumulative(self, which: "Message[T] | MessageId") -> None:
-        """Of its topic; see :meth:`Consumer.acknowledge_cumulative`."""
+        """Within the message's topic; see :meth:`Consumer.acknowledge_cumulative`."""
         self._of(which).acknowledge_cumulative(which)
 
     async def acknowledge_stored(
@@ -196,7 +197,7 @@ class MultiTopicConsumer(Consuming[T]):
         self._of(which).negative_acknowledge(which)
 
     def redeliver_unacknowledged(self) -> None:
-        """Of all topics."""
+        """Have all unacknowledged messages of all topics redelivered."""
         for each in self._consumers.values():
             each.redeliver_unacknowledged()
 
@@ -209,20 +210,21 @@ class MultiTopicConsumer(Consuming[T]):
     # The subscription
 
     async def seek(self, where: SeekTo) -> None:
-        """All topics; a function says where for each of them. See :meth:`Consumer.seek`."""
+        """Seek in all topics, or only in the topic of a message id that names one. A function gives
+        the place for each topic. See :meth:`Consumer.seek`."""
         if isinstance(where, MessageId) and where.topic:
             await self._of(where).seek(where)
             return
         await self._each(lambda each: each.seek(where))
 
     async def unsubscribe(self, *, force: bool = False) -> None:
-        """From all topics."""
+        """Remove the subscription from all topics, and close."""
         self._scope.cancel()
         await self._each(lambda each: each.unsubscribe(force=force))
         self._end(ClientClosed(f"the consumer {self._subscription!r} was unsubscribed"))
 
     async def last_message_ids(self) -> dict[str, MessageId]:
-        """Of each topic; see :meth:`Consumer.last_message_id`."""
+        """Return the last message id of each topic; see :meth:`Consumer.last_message_id`."""
         found: dict[str, MessageId] = {}
 
         async def ask(each: Consumer[T]) -> None:
@@ -232,7 +234,7 @@ class MultiTopicConsumer(Consuming[T]):
         return found
 
     async def has_message_available(self) -> bool:
-        """In any of the topics."""
+        """Return whether any topic has a message; see :meth:`Consumer.has_message_available`."""
         for each in tuple(self._consumers.values()):
             if await each.has_message_available():
                 return True
@@ -247,23 +249,23 @@ class MultiTopicConsumer(Consuming[T]):
             self._end(ClientClosed(f"the consumer {self._subscription!r} was closed"))
 
     def statistics(self) -> ConsumerStatistics:
-        """Of all topics together."""
+        """Return the counts of all topics together."""
         return together(
             ConsumerStatistics, [each.statistics() for each in self._consumers.values()]
         )
 
     async def watch(self, poll_s: float, look: Callable[[], Awaitable[None]]) -> None:
-        """Call ``look`` now and then, until it is closed."""
+        """Call ``look`` every ``poll_s`` until the consumer is closed."""
         with self._scope:
             while True:
                 await anyio.sleep(poll_s)
                 try:
                     await look()
                 except PulsarError:
-                    continue  # asked again the next time
+                    continue  # tried again at the next poll
 
     async def _each(self, do: "Callable[[Consumer[T]], Awaitable[Any]]") -> None:
-        """For all at once. Raises the first of their errors."""
+        """Call ``do`` for all consumers concurrently. Raises the first of their errors."""
         errors: list[PulsarError] = []
 
         async def guarded(consumer: Consumer[T]) -> None:
@@ -284,7 +286,8 @@ class MultiTopicConsumer(Consuming[T]):
         self._arrived.ring()
 
     def _of(self, which: "Message[T] | MessageId") -> Consumer[T]:
-        """The consumer of its topic. Raises :class:`ConfigurationError` where it has none."""
+        """Return the consumer of the message's topic. Raises :class:`ConfigurationError` if there
+        is none."""
         if self._failure is not None:
             raise self._failure
         found = self._consumers.get(which.topic)

@@ -1,6 +1,6 @@
 """Options of consumers, checked when they are made.
 
-The rule: what is left out is what the official clients do.
+The rule: the defaults are those of the official clients.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +17,7 @@ from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 QUEUE_SIZE: Final = 1_000
 HASHES: Final = 65_536
-"""The hashes that Key_Shared ranges share."""
+"""The number of key hashes that the consumers of a Key_Shared subscription divide."""
 
 
 class SubscriptionType(Enum):
@@ -30,36 +30,37 @@ class SubscriptionType(Enum):
 
     @property
     def is_shared(self) -> bool:
-        """Messages are acknowledged and redelivered one by one."""
+        """Whether messages are acknowledged and redelivered one by one."""
         return self in (SubscriptionType.SHARED, SubscriptionType.KEY_SHARED)
 
 
 class InitialPosition(Enum):
-    """Where a subscription begins that is made."""
+    """Where a new subscription begins."""
 
     LATEST = pb.CommandSubscribe.Latest
     EARLIEST = pb.CommandSubscribe.Earliest
 
 
 class CryptoFailureAction(Enum):
-    """What becomes of a message that cannot be decrypted."""
+    """What to do with a message that cannot be decrypted."""
 
     FAIL = "fail"
-    """It is not delivered, and comes again."""
+    """Do not deliver it; it is redelivered later."""
     DISCARD = "discard"
-    """It is acknowledged and not delivered."""
+    """Acknowledge it without delivering it."""
     CONSUME = "consume"
-    """It is delivered as it is."""
+    """Deliver it encrypted."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyShared:
-    """What a consumer asks of a Key_Shared subscription."""
+    """A consumer's settings in a Key_Shared subscription."""
 
     sticky_ranges: Sequence[tuple[int, int]] = ()
-    """The hashes it gets, both ends included; empty = the broker parts them by itself."""
+    """The hash ranges it gets, both ends included; empty = the broker divides the hashes."""
     allow_out_of_order: bool = False
-    """Deliver on when keys move to another consumer, though it may overtake what the first has."""
+    """When keys move to another consumer, deliver their messages at once, even if the first
+    consumer still holds earlier ones."""
 
     def __post_init__(self) -> None:
         for start, end in self.sticky_ranges:
@@ -71,7 +72,7 @@ class KeyShared:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterPolicy:
-    """When a message is given up, and where it goes then."""
+    """After how many redeliveries a message is a dead letter, and where it goes."""
 
     redeliveries_max: int = 16
     topic: str = ""
@@ -79,7 +80,7 @@ class DeadLetterPolicy:
     retry_topic: str = ""
     """Empty = ``<topic>-<subscription>-RETRY``."""
     initial_subscription: str = ""
-    """A subscription that is made with the dead-letter topic."""
+    """A subscription to make with the dead-letter topic; empty = none."""
 
     def __post_init__(self) -> None:
         if self.redeliveries_max < 1:
@@ -90,63 +91,66 @@ class DeadLetterPolicy:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerOptions:
-    """How a consumer behaves, but for its topics, its subscription's name and its schema."""
+    """A consumer's options, apart from its topics, subscription name and schema."""
 
     type: SubscriptionType = SubscriptionType.EXCLUSIVE
     name: str = ""
-    """Shown in statistics; decides who is active in a Failover subscription."""
+    """Shown in statistics; decides which consumer of a Failover subscription is active."""
     initial_position: InitialPosition = InitialPosition.LATEST
     queue_size: int = QUEUE_SIZE
-    """Messages that are fetched in advance; 0 = none."""
+    """Messages fetched in advance; 0 = none."""
     auto_scaled_queue: bool = False
-    """Begin with a short queue, and let it grow while the application empties it."""
+    """Begin with a short queue, and let it grow to ``queue_size`` as the application empties it."""
     ack_group_s: float = 0.1
-    """How long acknowledgements are gathered; 0 = not at all."""
+    """How long acknowledgements are gathered before they are sent; 0 = not at all."""
     ack_group_max: int = 1_000
     batch_index_acks: bool = False
-    """Have the broker know which messages of a batch are acknowledged."""
+    """Tell the broker which messages of a batch are acknowledged."""
     ack_timeout_s: float = 0.0
-    """A message that was not acknowledged for so long comes again; 0 = never."""
+    """A message not acknowledged for this long is redelivered; 0 = never."""
     ack_timeout_tick_s: float = 1.0
     ack_timeout_backoff: RedeliveryBackoff | None = None
     negative_ack_delay_s: float = 60.0
     negative_ack_backoff: RedeliveryBackoff | None = None
     negative_ack_precision_bits: int = PRECISION_BITS
-    """What is negatively acknowledged waits for ticks of 2 to the power of it, in ms; all that is
-    due at one tick is asked for together."""
+    """Redeliveries are requested at ticks of 2 to this power, in ms; all negative acknowledgements
+    due at one tick share a request."""
     dead_letters: DeadLetterPolicy | None = None
     retry: bool = False
-    """Consume the retry topic as well, as ``reconsume_later`` wants it."""
+    """Consume the retry topic as well; needed for ``reconsume_later``."""
     priority_level: int = 0
     """0 is served first."""
     key_shared: KeyShared = field(default_factory=KeyShared)
     read_compacted: bool = False
     durable: bool = True
     start: MessageId | None = None
-    """Where a subscription that is not durable begins."""
+    """Where a non-durable subscription begins."""
     start_inclusive: bool = False
-    """Seeking to a message, and beginning at one, delivers that message."""
+    """Deliver the message at ``start``, or at the place of a seek, too."""
     start_rollback_s: int = 0
-    """A reader begins with what was published so long ago, wherever it was told to."""
+    """A reader begins with what was published this many seconds ago, whatever ``start`` says."""
     properties: Mapping[str, str] = field(default_factory=dict)
     subscription_properties: Mapping[str, str] = field(default_factory=dict)
     replicate_subscription_state: bool = False
-    """Have clusters that replicate the topic know what is acknowledged."""
+    """Replicate acknowledgements to the other clusters of the topic."""
     create_topic: bool = True
-    """Make the topic if there is none."""
+    """Create the topic if it does not exist."""
     crypto_failure: CryptoFailureAction = CryptoFailureAction.FAIL
     chunked_pending_max: int = 10
     chunk_expire_s: float = 60.0
-    """Pieces of a message that is not whole so long after they first came are acknowledged. Less
-    than a producer may be cut off, in the middle of a message, loses that message."""
+    """Chunks of a message that is still incomplete this long after its first chunk came are
+    acknowledged. Choose more than the longest time for which a producer may be cut off in the
+    middle of a message, or that message is lost."""
     chunk_ack_oldest: bool = False
-    """Acknowledge the pieces of a message that is given up for others; else they come again."""
+    """Acknowledge the chunks of a message that is given up to make room for others; otherwise they
+    are redelivered."""
     partition_poll_s: float = 60.0
-    """How often it is asked whether topics, or partitions, were added."""
+    """How often to look for new topics or partitions."""
     on_active: Callable[[Any, bool], None] | None = None
-    """Told (consumer, is active) in a Failover subscription. What it raises is logged."""
+    """Called with (consumer, is active) in a Failover subscription. What it raises is logged."""
     on_end_of_topic: Callable[[Any], None] | None = None
-    """Told (consumer) once all is acknowledged of a topic that was terminated."""
+    """Called with (consumer) once all messages of a terminated topic are acknowledged. What it
+    raises is logged."""
 
     def __post_init__(self) -> None:
         if self.queue_size < 0:

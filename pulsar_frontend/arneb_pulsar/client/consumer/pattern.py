@@ -1,7 +1,7 @@
-"""A consumer of all topics of a namespace that a pattern means, now and later.
+"""A consumer of all topics of a namespace that match a pattern, including later ones.
 
-The rule: brokers that watch for their clients tell what changed; all others are asked now and then.
-Either way the list that counts is the last one that was read whole.
+The rule: brokers that support topic watchers report changes; others are polled. Either way only
+the last complete list counts.
 """
 
 import logging
@@ -40,18 +40,18 @@ LOG = logging.getLogger("arneb_pulsar.client")
 T = TypeVar("T")
 
 AGAIN_S: Final = 1.0
-"""Until a list that could not be read is asked for again."""
+"""Time until a list that could not be read is requested again."""
 
 ALL_TOPICS: Final = ".*"
-"""Watched where a broker refuses a pattern: Apache Pulsar takes none over 50 characters
-(``subscriptionPatternMaxLength``), the namespace's name among them."""
+"""Watched if a broker refuses the pattern: Apache Pulsar refuses those over 50 characters
+(``subscriptionPatternMaxLength``), including the namespace's name."""
 
 SYSTEM_PREFIX: Final = "__"
-"""Begins the names of topics that brokers keep for themselves."""
+"""The prefix of system topics' names."""
 
 
 class PatternConsumer(MultiTopicConsumer[T]):
-    """Made by ``Client.subscribe_pattern``."""
+    """Consumes the topics that match a pattern. Made by ``Client.subscribe_pattern``."""
 
     quiet_ends = (ClientClosed, TopicNotFound)
 
@@ -64,8 +64,8 @@ class PatternConsumer(MultiTopicConsumer[T]):
         domain: str,
         pattern: str,
     ) -> None:
-        """``pattern`` is matched against names without their domain; ``domain`` empty = both.
-        Raises :class:`ConfigurationError`."""
+        """``pattern`` is matched against names without their domain; an empty ``domain`` means
+        both. Raises :class:`ConfigurationError` for an invalid pattern."""
         super().__init__(context, subscription, make)
         self._namespace = namespace
         self._domain = domain
@@ -79,13 +79,13 @@ class PatternConsumer(MultiTopicConsumer[T]):
         self._watching: Connection | None = None
         self._changed = Bell()
         self._is_stale = False
-        """Something came or went since the list was last asked for."""
+        """Topics may have changed since the list was last requested."""
 
     def __repr__(self) -> str:
         return f"<PatternConsumer {self._text!r}, {super().__repr__()}>"
 
     async def refresh(self) -> None:
-        """Read the list of topics, and consume those that it has. Raises :class:`PulsarError`."""
+        """Read the list of topics, and consume exactly those. Raises :class:`PulsarError`."""
         lookup = self._context.lookup
         found = await lookup.topics(self._namespace, self._domain, self._text, self._hash)
         if not found.changed:
@@ -97,7 +97,7 @@ class PatternConsumer(MultiTopicConsumer[T]):
         await self._add_all(wanted)
 
     async def follow(self, poll_s: float) -> None:
-        """Follow what comes and goes until it is closed."""
+        """Follow changes of the list until the consumer is closed."""
         with self._scope:
             while True:
                 await self._watch()
@@ -136,12 +136,12 @@ class PatternConsumer(MultiTopicConsumer[T]):
         self._out_of_date()
 
     def _out_of_date(self) -> None:
-        # What comes while the list is being read, or a watch begun, is not waited for.
+        # The flag keeps changes that come while the list is read or a watch begun.
         self._hash, self._is_stale = "", True
         self._changed.ring()
 
     async def _watch(self) -> None:
-        """Have a broker watch, if there is one that can and none that does."""
+        """Start a topic watcher, unless one is running or the broker has none."""
         if self._watching is not None:
             return
         try:
@@ -153,14 +153,14 @@ class PatternConsumer(MultiTopicConsumer[T]):
                 await self._watch_by(connection, self._text)
             except NotAllowed:
                 await self._watch_by(connection, ALL_TOPICS)
-            # What came before it watched.
+            # For topics that came before the watch began.
             self._hash = ""
             await self.refresh()
         except PulsarError as error:
             LOG.info("a watch of %s: %s", self._namespace, error)
 
     async def _watch_by(self, connection: Connection, pattern: str) -> None:
-        """Be told of the topics that ``pattern`` means. Raises :class:`PulsarError`."""
+        """Watch the topics that match ``pattern``. Raises :class:`PulsarError`."""
         command = CommandWatchTopicList(
             watcher_id=self._watcher_id, namespace=self._namespace, topics_pattern=pattern
         )
@@ -184,7 +184,7 @@ class PatternConsumer(MultiTopicConsumer[T]):
         try:
             await self.add(parse_topic(name))
         except PulsarError as error:
-            # It may be gone again; the next list says.
+            # It may be deleted already; the next list tells.
             LOG.warning("%s could not be consumed: %s", name, error)
             self._hash = ""
 
@@ -200,8 +200,8 @@ class PatternConsumer(MultiTopicConsumer[T]):
 
 
 def split_pattern(pattern: str) -> tuple[str, str]:
-    """The namespace and the regular expression of ``tenant/namespace/<expression>``, with which
-    complete names without their domain are matched. Raises :class:`ConfigurationError`."""
+    """Split ``tenant/namespace/<expression>`` into the namespace and a regular expression for
+    complete names without their domain. Raises :class:`ConfigurationError`."""
     text = pattern.partition("://")[2] or pattern
     parts = text.split("/", 2)
     if len(parts) == 1:

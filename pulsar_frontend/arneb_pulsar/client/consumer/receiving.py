@@ -1,7 +1,7 @@
-"""Receiving: the ways in which an application takes messages, whatever consumer gives them.
+"""Receiving: the ways in which an application takes messages from any consumer.
 
-The rule: each is made of two things that a consumer has: a message if there is one now, and a wait
-until there may be one. Cancelled, no message is lost.
+The rule: all are built on two primitives of a consumer: take a message if there is one now, and
+wait until there may be one. Cancellation loses no message.
 """
 
 import logging
@@ -22,13 +22,13 @@ LOG = logging.getLogger("arneb_pulsar.client")
 T = TypeVar("T")
 
 TURN_MESSAGES: Final = 100
-"""Messages that are taken without letting other tasks run: a checkpoint costs as much as ten."""
+"""Messages taken before other tasks may run: a checkpoint costs as much as ten messages."""
 
 Listener = Callable[[Any, "Message[T]"], "Awaitable[None] | None"]
 
 
 class Receiving(Closing, Generic[T]):
-    """Whatever messages can be received from."""
+    """Something that messages can be received from."""
 
     def __init__(self) -> None:
         self._taken = 0
@@ -38,29 +38,31 @@ class Receiving(Closing, Generic[T]):
 
     @abstractmethod
     def receive_nowait(self) -> Message[T] | None:
-        """The next message; None if there is none now. Raises what ended the consumer."""
+        """Return the next message; None if there is none now. Raises the error that ended the
+        consumer."""
 
     @abstractmethod
     async def wait(self) -> None:
-        """Until another message came, or the end."""
+        """Wait until another message has come or the consumer has ended."""
 
     @property
     @abstractmethod
     def waiting(self) -> int:
-        """Messages that are there now."""
+        """How many messages can be received now."""
 
     @property
     @abstractmethod
     def capacity(self) -> int:
-        """Messages that are fetched in advance."""
+        """How many messages are fetched in advance."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Give it up; acknowledgements are flushed."""
+        """Send pending acknowledgements, and close."""
 
     async def receive(self, timeout_s: float | None = None) -> Message[T]:
-        """The next message. Raises :class:`TimedOut`, and what ended the consumer. Cancelled, the
-        message stays for the next one who asks."""
+        """Wait for the next message and return it. Raises :class:`TimedOut` after ``timeout_s``
+        (None = wait for ever), and the error that ended the consumer. If cancelled, the message
+        stays for the next call."""
         message = self.receive_nowait()
         if message is not None:
             self._taken += 1
@@ -80,8 +82,9 @@ class Receiving(Closing, Generic[T]):
     async def receive_batch(
         self, messages_max: int = 100, bytes_max: int = 10 * 1024 * 1024, timeout_s: float = 0.1
     ) -> list[Message[T]]:
-        """The messages that are there once ``messages_max`` are, or the time is up: up to either
-        bound, and at least one if there is any. Cancelled, all of them stay."""
+        """Wait until ``messages_max`` messages are there or ``timeout_s`` is over; return those
+        there, up to either bound, but at least one if there is any. The last message may exceed
+        ``bytes_max``. If cancelled, all of them stay."""
         wanted = min(messages_max, self.capacity)
         with anyio.move_on_after(timeout_s):
             while self.waiting < wanted:
@@ -106,18 +109,18 @@ class Receiving(Closing, Generic[T]):
             raise StopAsyncIteration from None
 
     async def listen(self, listener: "Listener[T]") -> None:
-        """Give each message to ``listener``, which may be asynchronous, one after the other, until
-        the consumer is closed. What it raises is logged, and the message stays unacknowledged."""
+        """Call ``listener``, which may be asynchronous, with each message in turn until the
+        consumer is closed. What it raises is logged, and the message stays unacknowledged."""
         async for message in self:
             try:
                 done = listener(self, message)
                 if isawaitable(done):
                     await done
-            except Exception:  # an application's own code: the next message is none the worse
+            except Exception:  # application code: its errors must not stop the next message
                 LOG.exception("a listener raised for %r", message)
 
 
 async def _let_others_run() -> None:
-    # Whoever holds a message is not to lose it to a cancellation.
+    # The caller holds a message that a cancellation must not lose.
     with anyio.CancelScope(shield=True):
         await checkpoint()

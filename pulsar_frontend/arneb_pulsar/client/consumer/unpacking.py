@@ -1,7 +1,7 @@
-"""Unpacking: a MESSAGE from the broker, as the messages in it.
+"""Unpacking: splits a MESSAGE from the broker into its messages.
 
-The rule: what cannot be unpacked is a fault that the broker is told, and nobody else; pieces of a
-message are kept until the last is there. Pure.
+The rule: a MESSAGE that cannot be unpacked is a fault, reported only to the broker; chunks of a
+message are kept until the last has come. Pure.
 """
 
 from dataclasses import dataclass, field
@@ -31,11 +31,11 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 T = TypeVar("T")
 
 MESSAGES_MAX: Final = 1 << 20
-"""In one batch: an entry of 5 MiB has no room for more of the smallest. A count beyond it is none,
-and would cost a bit each before the first is looked at."""
+"""Messages in one batch: a 5 MiB entry has no room for more, even of the smallest. A larger count
+is invalid; trusting it would cost a bit for each message before the first is read."""
 
 BROKER_MAGIC: Final = b"\x0e\x02"
-"""Begins what the broker says of an entry."""
+"""The magic number of the broker's entry metadata."""
 
 SIZE: Final = Struct(">I")
 
@@ -44,34 +44,34 @@ class Decryptor(Protocol):
     """See ``codec.encryption``."""
 
     def decrypt(self, metadata: MessageMetadata, payload: bytes) -> bytes:
-        """Raises :class:`CryptoError`."""
+        """Return the payload in clear. Raises :class:`CryptoError`."""
 
 
 @dataclass(slots=True)
 class Unpacked(Generic[T]):
-    """What one MESSAGE comes to."""
+    """The result of unpacking one MESSAGE."""
 
     entry: EntryId
     messages: list[Message[T]] = field(default_factory=list)
     permits: int = 1
-    """What it has cost."""
+    """The permits that the broker counted for it."""
     left: int | None = None
-    """Of a batch: the bits of its messages that the broker calls unacknowledged."""
+    """For a batch: the bit set of its messages that the broker counts as unacknowledged."""
     batch_size: int = 0
     is_piece: bool = False
-    """It is a piece of a message."""
+    """It is a chunk of a message."""
     fault: "CommandAck.ValidationError | None" = None
-    """What is wrong with it: to be acknowledged with that."""
+    """What is wrong with it, to be reported with its acknowledgement."""
     text: str = ""
     refused: bool = False
-    """It could not be decrypted, and is to come again."""
+    """It could not be decrypted, and is to be redelivered."""
 
     def __repr__(self) -> str:
         return f"<Unpacked {self.entry}, {len(self.messages)} messages>"
 
 
 def permits_of(command: CommandMessage, body: bytes) -> int:
-    """What a broker has counted for an entry that nobody looks into."""
+    """Return the permits that the broker counted for an entry, without unpacking it."""
     if command.ack_set:
         return mask_of(command.ack_set).bit_count()
     try:
@@ -83,7 +83,7 @@ def permits_of(command: CommandMessage, body: bytes) -> int:
 
 
 class Unpacker(Generic[T]):
-    """Unpacks what one consumer gets."""
+    """Unpacks the MESSAGEs of one consumer."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class Unpacker(Generic[T]):
         return f"<Unpacker of {self._topic}, {self._chunks!r}>"
 
     def unpack(self, command: CommandMessage, body: bytes, now: float) -> Unpacked[T]:
-        """The messages, or what is wrong."""
+        """Return the messages in a MESSAGE, or what is wrong with it."""
         data = command.message_id
         found: Unpacked[T] = Unpacked((data.ledgerId, data.entryId))
         try:
@@ -148,7 +148,7 @@ class Unpacker(Generic[T]):
         return self._open(found, entry, payload, now)
 
     def _open(self, found: Unpacked[T], entry: Entry[T], payload: bytes, now: float) -> Unpacked[T]:
-        """What follows decryption: chunks, compression, batches."""
+        """Do what follows decryption: assemble chunks, decompress, split batches."""
         metadata = entry.metadata
         if metadata.num_chunks_from_msg > 1:
             found.is_piece = True
@@ -179,7 +179,7 @@ class Unpacker(Generic[T]):
         return found
 
     def _decrypt(self, found: Unpacked[T], entry: Entry[T], payload: bytes) -> bytes | None:
-        """The payload in clear; None if ``found`` is all that comes of it."""
+        """Return the payload in clear; None if ``found`` is complete without it."""
         try:
             if self._decryptor is None:
                 raise CryptoError(f"expected a key for {self._topic}, got none")
@@ -190,7 +190,7 @@ class Unpacker(Generic[T]):
             case CryptoFailureAction.DISCARD:
                 found.fault = CommandAck.DecryptionError
             case CryptoFailureAction.CONSUME:
-                # The messages of a batch cannot be told apart: it is one message.
+                # An encrypted batch cannot be split: it is delivered as one message.
                 entry.is_encrypted, entry.batch_size = True, 0
                 found.messages, found.batch_size, found.left = (
                     [Message(entry, payload, -1, None)],
@@ -203,8 +203,8 @@ class Unpacker(Generic[T]):
 
 
 def _split_broker_metadata(body: bytes) -> tuple[BrokerEntryMetadata | None, bytes]:
-    """What the broker says of the entry, if it does, and the rest. Raises :class:`PayloadError`
-    and :class:`DecodeError`."""
+    """Split off the broker's entry metadata, if any. Raises :class:`PayloadError` and
+    :class:`DecodeError`."""
     if body[:2] != BROKER_MAGIC:
         return None, body
     if len(body) < 6 or len(body) < (end := 6 + SIZE.unpack_from(body, 2)[0]):
@@ -213,9 +213,9 @@ def _split_broker_metadata(body: bytes) -> tuple[BrokerEntryMetadata | None, byt
 
 
 def _split(entry: Entry[T], payload: bytes, left: int) -> list[Message[T]]:
-    """The messages of a batch that ``left`` has the bits of.
+    """Return the messages of a batch whose bits are set in ``left``.
 
-    Hot path: one turn of the loop a message."""
+    Hot path: one iteration for each message."""
     messages: list[Message[T]] = []
     add, read, size_at = messages.append, SingleMessageMetadata.FromString, SIZE.unpack_from
     count, size, at = entry.batch_size, len(payload), 0

@@ -1,7 +1,7 @@
-"""Versions: the schemas that a topic's messages were written with, and values read with them.
+"""Versions: the schemas that a topic's messages were written with, for decoding their values.
 
-The rule: a message whose writer's schema is not known yet waits, and so do those behind it; what
-its broker does not know either is read with the reader's own.
+The rule: a message waits, with all behind it, until its writer's schema is known; if the broker
+does not know the schema either, the reader's own is used.
 """
 
 import logging
@@ -21,10 +21,10 @@ T = TypeVar("T")
 WITHOUT_VERSIONS: Final = frozenset(
     {pb.Schema.Type.Value("None"), pb.Schema.String, pb.Schema.ProtobufNative}
 )
-"""Types that are read without the writer's schema."""
+"""Schema types whose values are decoded without the writer's schema."""
 
 Ask = Callable[[bytes], Awaitable[CommandGetSchemaResponse]]
-"""Asks the broker for a version."""
+"""Requests a schema version from the broker."""
 
 
 class SchemaVersions(Generic[T]):
@@ -32,7 +32,7 @@ class SchemaVersions(Generic[T]):
 
     def __init__(self, context: ClientContext, schema: Schema[T], topic: str, ask: Ask) -> None:
         self.known: Callable[[], None] = lambda: None
-        """Called when another version is known."""
+        """Called when another version has become known."""
         self._context = context
         self._schema = schema
         self._topic = topic
@@ -46,15 +46,15 @@ class SchemaVersions(Generic[T]):
 
     @property
     def are_known(self) -> bool:
-        """No version is being asked for."""
+        """Whether no request for a version is open."""
         return not self._asked
 
     def decode(self, data: bytes, version: bytes) -> T:
-        """The value. Raises :class:`SchemaError`."""
+        """Return the value. Raises :class:`SchemaError`."""
         return self._schema.decode(data, self._versions.get(version))
 
     def need(self, version: bytes) -> None:
-        """A message came that was written with it."""
+        """Request a version, with which a message was written, unless it is known."""
         if not version or not self._wanted:
             return
         if version in self._versions or version in self._asked:
