@@ -1,1 +1,1 @@
-"""Producers: a pure machine that numbers, packs and resends, and the shell that carries it out."""
+"""Producers: a pure machine that numbers, packs and resends, and the shell that runs it."""

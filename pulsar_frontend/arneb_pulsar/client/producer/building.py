@@ -1,7 +1,7 @@
-"""Building: what an application sends, as a message that can be packed.
+"""Building: turns a value and keywords into a message that can be packed.
 
-The rule: whatever is wrong with a value or a keyword is said here, before the message has a number
-or a place in a batch.
+The rule: invalid values and keywords are refused here, before the message has a sequence id or a
+place in a batch.
 """
 
 import math
@@ -33,23 +33,24 @@ class InTransaction(Protocol):
 
 
 class Keywords(TypedDict, total=False):
-    """What may be said of a message beside its value."""
+    """What may be given with a message's value."""
 
     key: str | bytes | None
-    """The partition key: chooses the partition, orders Key_Shared, and is compacted by."""
+    """The partition key, for routing, Key_Shared subscriptions and compaction."""
     ordering_key: bytes | None
-    """Orders Key_Shared in place of the key."""
+    """The key that Key_Shared subscriptions use in place of ``key``."""
     properties: Mapping[str, str] | None
     event_time_ms: int
-    """When it happened, milliseconds since the epoch."""
+    """When the event happened, in milliseconds since the epoch."""
     deliver_at_ms: int
-    """Not before that time; for Shared and Key_Shared subscriptions."""
+    """Deliver not before this time, in milliseconds since the epoch; only for Shared and Key_Shared
+    subscriptions."""
     deliver_after_s: float
-    """Not before so many seconds from now."""
+    """The same as a delay from now, in seconds."""
     sequence_id: int | None
-    """Its number, if not the next."""
+    """The sequence id; None = the next one."""
     callback: SendCallback | None
-    """Told what became of it."""
+    """Called with the message's id, or with the error."""
     transaction: InTransaction | None
 
 
@@ -61,7 +62,7 @@ class Builder(Generic[T]):
 
     def __init__(self, schema: Schema[T], interceptors: Sequence[ProducerInterceptor] = ()) -> None:
         self.schema = schema.info.to_wire()
-        """What the broker is told of it; None for plain bytes."""
+        """The schema for the broker; None for plain bytes."""
         self._encode = schema.encode
         self._interceptors = interceptors
 
@@ -71,7 +72,7 @@ class Builder(Generic[T]):
     def build(
         self, topic: str, value: T | None, wall_ms: int, keywords: Keywords
     ) -> OutgoingMessage:
-        """The message. Raises :class:`ConfigurationError` and :class:`SchemaError`."""
+        """Return the message. Raises :class:`ConfigurationError` and :class:`SchemaError`."""
         if value is None:
             message = OutgoingMessage(b"", null_value=True)
         else:
@@ -83,7 +84,7 @@ class Builder(Generic[T]):
         return message
 
     def refused(self, topic: str, message: OutgoingMessage, error: Exception) -> None:
-        """Tell those who saw it that it is not accepted."""
+        """Tell the interceptors that a message was not accepted."""
         for each in reversed(self._interceptors):
             guarded(each.after_send, topic, message, None, error)
 

@@ -1,7 +1,7 @@
-"""The link of a producer: how its machine is kept attached to the broker that has its topic.
+"""A producer's link: keeps its machine attached to the broker that serves its topic.
 
-The rule: what the machine wants sent is sent at once, on the connection of the moment; room that a
-receipt frees is given back at once.
+The rule: the machine's output is sent at once on the current connection; room that a receipt frees
+is given back at once.
 """
 
 from typing import Generic, TypeVar
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class ProducerLink(Generic[T]):
-    """One producer at its broker, without what an application calls."""
+    """One producer at its broker, without the methods for applications."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class ProducerLink(Generic[T]):
         return f"<{type(self).__name__} {self._topic}, {self._machine!r}>"
 
     async def start(self) -> None:
-        """Make it at its broker; for ``Client.create_producer``."""
+        """Create the producer at the broker; for ``Client.create_producer``."""
         try:
             await self._attachment.start()
         except BaseException as error:
@@ -110,7 +110,7 @@ class ProducerLink(Generic[T]):
                 self._send_close(connection)
             raise
         if wire.senders.get(self._id) is not self:
-            # Its answer was read, and its end as well: it is nowhere.
+            # The response and the broker's close were read together: the producer is gone already.
             raise Disconnected(
                 f"producer of {self._topic}: expected to stay, was let go of at once"
             )
@@ -137,7 +137,7 @@ class ProducerLink(Generic[T]):
         )
 
     def _end(self, error: PulsarError) -> None:
-        """For good."""
+        """End the producer for good."""
         if self._failure is not None:
             return
         self._failure = error
@@ -195,7 +195,7 @@ class ProducerLink(Generic[T]):
         self._changed()
 
     def _changed(self) -> None:
-        """Write what is to be written, give room back, and see when time is up."""
+        """Send the machine's output, give back freed room, and set the timer."""
         machine = self._machine
         if machine.output and (connection := self._attachment.connection) is not None:
             connection.machine.send_frames(machine.output)

@@ -1,8 +1,8 @@
 """The machine of a producer: messages and receipts in, frames and callbacks out.
 
-The rule: frames leave in the order of their messages, and stay until their receipt came. After a
-reconnection all that stayed is sent again, verbatim and in order, before anything new. What a
-message became its callback is told once.
+The rule: frames leave in the order of their messages, and are kept until their receipts come. After
+a reconnection all kept frames are sent again, verbatim and in order, before anything new. Each
+message's callback is called once.
 """
 
 import logging
@@ -44,9 +44,9 @@ LOST_ENTRY: Final = (1 << 64) - 1
 
 
 class ProducerMachine:
-    """One producer of one topic. :attr:`output` is what to write while it is attached.
+    """One producer of one topic. :attr:`output` holds the frames to write while attached.
 
-    Invariant: ``pending_messages`` and ``pending_bytes`` count those in the batches and those in
+    Invariant: ``pending_messages`` and ``pending_bytes`` count the messages in the batches and in
     ``_pending``.
     """
 
@@ -67,7 +67,7 @@ class ProducerMachine:
         self.message_bytes_max = 0
         self.counts = SendCounts()
         self.last_sequence_id = -1
-        """Of the last message that is stored, as far as is known."""
+        """The sequence id of the last message known to be stored; -1 = none."""
         self._partition = partition
         self._options = options
         self._packer = packer
@@ -79,9 +79,9 @@ class ProducerMachine:
         self._numbered = options.initial_sequence_id is not None
         self._first_chunk: MessageId | None = None
         self._pieces_stored: set[EntryId] = set()
-        """Where the pieces stand of the message in pieces that receipts come of."""
+        """The entries of the chunked message whose receipts are coming."""
         self._transaction: TransactionId | None = None
-        """Of the messages in the batches."""
+        """The transaction of the messages in the batches."""
 
     def __repr__(self) -> str:
         return (
@@ -93,25 +93,25 @@ class ProducerMachine:
 
     @property
     def name(self) -> str:
-        """What the broker calls it; empty until it has said so."""
+        """The producer's name at the broker; empty until the broker has told it."""
         return self._packer.name
 
     @property
     def settled(self) -> int:
-        """Of all messages that it was ever given, those whose fate is known."""
+        """How many of all messages ever accepted have a known outcome."""
         return self.counts.messages - self.pending_messages
 
     # Sending
 
     def number(self, message: OutgoingMessage) -> None:
-        """Give it the next sequence id, or take its own."""
+        """Give a message the next sequence id, unless it has one."""
         if message.sequence_id < 0:
             message.sequence_id = self._next_sequence
         self._next_sequence = max(self._next_sequence, message.sequence_id + 1)
 
     def send(self, message: OutgoingMessage, now: float, wall_ms: int) -> None:
-        """Send it, in a batch if batches are made. Raises :class:`MessageTooLarge` and
-        :class:`ConfigurationError`, and nothing has changed then but the numbers."""
+        """Send a message, in a batch if batching is on. Raises :class:`MessageTooLarge` and
+        :class:`ConfigurationError`; then only the sequence ids have advanced."""
         self.number(message)
         message.sent_at = now
         batches = self._batches
@@ -131,25 +131,26 @@ class ProducerMachine:
             self._close_batches(now, wall_ms)
 
     def send_batch(self, messages: Sequence[OutgoingMessage], now: float, wall_ms: int) -> None:
-        """Send them as one entry. Raises as :meth:`send`."""
+        """Send messages as one entry. Raises as :meth:`send`."""
         for message in messages:
             self.number(message)
             message.sent_at = now
         self._close_batches(now, wall_ms)
         try:
             packed = self._packer.pack_batch(messages, wall_ms)
-        except Exception as error:  # as in a batch that fills up by itself
+        except Exception as error:  # as in _close_batch
             raise unsendable(error) from error
         for message in messages:
             self._count(message)
         self._add(packed, messages, now)
 
     def close_batches(self, now: float, wall_ms: int) -> None:
-        """Send what waits for its batch to be full."""
+        """Send the open batches, full or not."""
         self._close_batches(now, wall_ms)
 
     def withdraw(self, message: OutgoingMessage) -> bool:
-        """Take it back, if it is not sent. Its callback is not told."""
+        """Take a message back unless it was sent; return whether that worked. Its callback is not
+        called."""
         if message.fate is not Fate.HELD:
             return False
         message.fate, message.callback = Fate.WITHDRAWN, None
@@ -158,7 +159,8 @@ class ProducerMachine:
     # Connection
 
     def attach(self, reply: CommandProducerSuccess, message_bytes_max: int) -> None:
-        """The broker knows it (again); what has no receipt is sent again."""
+        """Note that the broker has (re)registered the producer; resend everything without a
+        receipt."""
         self._packer.name = reply.producer_name
         if reply.schema_version:
             self._packer.schema_version = reply.schema_version
@@ -171,35 +173,37 @@ class ProducerMachine:
         if self._pending:
             self.counts.resent += len(self._pending)
             for each in self._pending:
-                each.early = None  # it is sent again, and answered again
+                each.early = None  # it is resent, and gets another receipt
         self.output[:] = [each.packed.frame for each in self._pending]
 
     def detach(self) -> None:
-        """Its connection is gone."""
+        """Note the loss of the connection."""
         self.attached = False
         self.output.clear()
 
     # What comes in
 
     def on_receipt(self, receipt: CommandSendReceipt, now: float) -> bool:
-        """A SEND is stored. False: a receipt of what was not sent; the connection cannot be relied
-        upon."""
+        """Handle a receipt; return False if it is for a message never sent: the connection cannot
+        be trusted."""
         if not self._pending or receipt.sequence_id < self._pending[0].packed.first:
-            return True  # of a send whose time was up
+            return True  # for a send that has timed out
         head = self._pending[0]
         if receipt.sequence_id > head.packed.last:
             return self._note_early(receipt)
         if head.packed.piece and place_of(receipt) in self._pieces_stored:
-            return True  # said twice; the pieces of a message have one number
+            return True  # a repeated receipt; all chunks of a message share one sequence id
         self._pending.popleft()
         self._stored(head, receipt, now)
         self._take_early(now)
         return True
 
     def _note_early(self, receipt: CommandSendReceipt) -> bool:
-        """Apache Pulsar stores the pieces of a message again that stood there already, but for the
-        last: that it is there is said at once, before the receipts of the others. False: it is no
-        such receipt, or of nothing that was sent."""
+        """Keep a receipt that came before those of earlier sends; return False if it is not such a
+        receipt.
+
+        When a stored chunked message is resent, Apache Pulsar stores its chunks again except the
+        last, whose receipt as a duplicate comes at once, before those of the others."""
         if MessageId.from_wire(receipt.message_id).entry_id >= 0:
             return False
         found = None
@@ -218,10 +222,11 @@ class ProducerMachine:
             self._stored(self._pending.popleft(), early, now)
 
     def on_send_error(self, error: CommandSendError, now: float) -> ServerRefused | None:
-        """A SEND is refused; what the whole producer makes of it, None if it was for the message.
+        """Handle a refused SEND; return the error if it concerns the whole producer, None if only
+        the message.
 
-        It may come before the receipts of others that were sent before, which wait for a disk. A
-        message of which one piece is refused is never whole: all of it has failed."""
+        It may come before the receipts of earlier sends, which wait for a disk. If one chunk of a
+        message is refused, the whole message has failed."""
         why = refusal(error.error, error.message, f"message {error.sequence_id} to {self.topic}")
         if not isinstance(why, ChecksumRefused | NotAllowed):
             return why
@@ -233,7 +238,7 @@ class ProducerMachine:
         return None
 
     def fail(self, error: PulsarError) -> None:
-        """Nothing of what is pending will be sent any more."""
+        """Fail all pending messages with ``error``."""
         waiting, self._pending = list(self._pending), deque()
         self.output.clear()
         self._fail(waiting, error)
@@ -242,7 +247,7 @@ class ProducerMachine:
                 self._forget(messages, error)
 
     def tick(self, now: float, wall_ms: int) -> None:
-        """Time has gone by."""
+        """Do what is due at ``now``."""
         self._packer.rotate(now)
         if self._batches is not None and (due := self._batches.due()) is not None and now >= due:
             self._close_batches(now, wall_ms)
@@ -256,7 +261,7 @@ class ProducerMachine:
             )
 
     def due(self) -> float | None:
-        """When :meth:`tick` is wanted."""
+        """Return when :meth:`tick` next has work."""
         due = self._batches.due() if self._batches is not None else None
         if self._pending and (timeout_s := self._options.send_timeout_s):
             until = self._pending[0].sent_at + timeout_s
@@ -275,13 +280,13 @@ class ProducerMachine:
             self._close_batch(messages, now, wall_ms)
 
     def _close_batch(self, messages: list[OutgoingMessage], now: float, wall_ms: int) -> None:
-        """Make an entry of them; two where their broker takes no entry so large, or where one of
-        them cannot be sent, which is no fault of the others."""
+        """Make one entry of the messages. If it is too large for the broker, or one message cannot
+        be packed, split it, so that only the messages at fault fail."""
         if not messages:
             return
         try:
             packed = self._packer.pack_batch(messages, wall_ms, by_key=self._by_key)
-        except Exception as error:  # what interceptors made of it, or applications of their keys
+        except Exception as error:  # interceptors and key readers are application code
             half = len(messages) // 2
             if not half or (
                 isinstance(error, PulsarError) and not isinstance(error, MessageTooLarge)
@@ -300,7 +305,7 @@ class ProducerMachine:
             piece = min(self._options.chunk_bytes_max or bytes_max, bytes_max)
         try:
             found = self._packer.pack_single(message, wall_ms, bytes_max, piece)
-        except Exception as error:  # as in a batch
+        except Exception as error:  # as in _close_batch
             raise unsendable(error) from error
         self._count(message)
         for packed in found[:-1]:
@@ -335,7 +340,7 @@ class ProducerMachine:
             if packed.piece == 0:
                 self._first_chunk = MessageId(ledger, entry, self._partition, topic=self.topic)
                 self._pieces_stored.clear()
-            if entry >= 0:  # what is there already is there with all its pieces
+            if entry >= 0:  # what was stored before has no entry in its receipt
                 self._pieces_stored.add(place_of(receipt))
         if not messages:
             return
@@ -380,5 +385,5 @@ class ProducerMachine:
             return
         try:
             message.callback(found, error)
-        except Exception:  # an application's own code: what it does wrong is not to reach others
+        except Exception:  # application code: its errors must not affect others
             LOG.exception("a callback of %s raised for message %d", self.topic, message.sequence_id)

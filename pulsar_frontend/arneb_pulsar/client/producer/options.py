@@ -1,6 +1,6 @@
 """Options of producers, checked when they are made.
 
-The rule: what is left out is what the official clients do.
+The rule: the defaults are those of the official clients.
 """
 
 from collections.abc import Mapping
@@ -15,31 +15,31 @@ from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 SEND_TIMEOUT_S: Final = 30.0
 PENDING_MAX: Final = 1_000
-"""Messages without a receipt; the next ones wait. As Pulsar 2's clients; Java's has no bound
-since."""
+"""Messages without a receipt; further ones wait. The bound of Pulsar 2's clients; later versions of
+Java's have none."""
 
 
 class AccessMode(Enum):
-    """Who may produce to the topic beside this one."""
+    """Which other producers the topic may have."""
 
     SHARED = pb.Shared
     EXCLUSIVE = pb.Exclusive
-    """Nobody; refused if there is anybody."""
+    """None; refused if there is one."""
     WAIT_FOR_EXCLUSIVE = pb.WaitForExclusive
-    """Nobody; waits until all others are gone."""
+    """None; waits until all others are gone."""
     EXCLUSIVE_WITH_FENCING = pb.ExclusiveWithFencing
-    """Nobody; throws all others out."""
+    """None; the broker closes all others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batching:
-    """When a batch is closed: whichever comes first."""
+    """When a batch is sent: at whichever bound is reached first."""
 
     messages_max: int = 1_000
     bytes_max: int = 128 * 1024
     delay_s: float = 0.01
     by_key: bool = False
-    """A batch of each key, as Key_Shared subscriptions want it."""
+    """One batch for each key, as Key_Shared subscriptions need."""
 
     def __post_init__(self) -> None:
         if not 0 < self.messages_max <= BATCH_MESSAGES_MAX:
@@ -52,28 +52,28 @@ class Batching:
 
 @dataclass(frozen=True, slots=True)
 class ProducerOptions:
-    """How a producer behaves, but for its topic and its schema."""
+    """A producer's options, apart from its topic and schema."""
 
     name: str = ""
-    """Empty = the broker finds one. Deduplication needs one of your own."""
+    """Empty = the broker generates one. Deduplication needs a name of your own."""
     initial_sequence_id: int | None = None
-    """None = behind the last one that the broker knows of that name."""
+    """None = the one after the last that the broker knows for this name."""
     send_timeout_s: float = SEND_TIMEOUT_S
-    """0 = messages wait for ever; deduplication wants that."""
+    """0 = messages wait for ever, as deduplication needs."""
     pending_max: int = PENDING_MAX
     batching: Batching | None = field(default_factory=Batching)
     chunking: bool = False
-    """Messages over the broker's bound, or over ``chunk_bytes_max``, travel in pieces."""
+    """Split messages over the broker's bound, or over ``chunk_bytes_max``, into chunks."""
     chunk_bytes_max: int = 0
-    """The payload of a piece; 0 = as large as the broker allows."""
+    """The payload bytes of a chunk; 0 = as many as the broker allows."""
     access: AccessMode = AccessMode.SHARED
     properties: Mapping[str, str] = field(default_factory=dict)
     """Shown in the topic's statistics."""
     initial_subscription: str = ""
-    """A subscription that is made with the topic."""
+    """A subscription to make with the topic; empty = none."""
 
     transactions: bool = False
-    """It will send in transactions: the broker makes ready for them."""
+    """Have the broker prepare for sends in transactions."""
 
     def __post_init__(self) -> None:
         check_name(self.name)

@@ -1,6 +1,6 @@
-"""Packing: messages as the frames of their SENDs.
+"""Packing: turns messages into SEND frames.
 
-The rule: a frame is packed once; what is resent is these bytes. Pure: the time of day is an
+The rule: a frame is packed once; a resend uses the same bytes. Pure: the time of day is an
 argument.
 """
 
@@ -27,7 +27,7 @@ from arneb_pulsar.wire.varint import varint
 FIELD_PAYLOAD_SIZE: Final = b"\x18"
 FIELD_SEQUENCE_ID: Final = b"\x40"
 CHUNK_HEADROOM_BYTES: Final = 1024
-"""What a piece of a chunked message leaves for the fields that tell pieces apart."""
+"""Bytes left free in each chunk for the fields that tell chunks apart."""
 
 Compress = Callable[[bytes], bytes]
 
@@ -36,15 +36,15 @@ class Encryptor(Protocol):
     """See ``codec.encryption``."""
 
     def encrypt(self, metadata: MessageMetadata, payload: bytes) -> bytes:
-        """The payload encrypted; the metadata says how."""
+        """Return the encrypted payload; record in ``metadata`` how it was encrypted."""
 
     def rotate(self, now: float) -> None:
-        """Time has gone by: another data key may be due."""
+        """Make a new data key if one is due."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """One SEND: an entry, or a piece of one."""
+    """One SEND: a message, a batch, or a chunk of a message."""
 
     frame: bytes
     first: int
@@ -55,12 +55,12 @@ class Packed:
     pieces: int = 1
 
     def is_followed_by(self, other: "Packed") -> bool:
-        """``other``, which was sent next, is the next piece of the same message."""
+        """Return whether ``other``, sent next, is the next chunk of the same message."""
         return self.piece + 1 < self.pieces and other.piece == self.piece + 1
 
 
 class Packer:
-    """Packs the messages of one producer. Its name and schema version are set when the broker has
+    """Packs the messages of one producer. Its name and schema version are set once the broker has
     told them."""
 
     def __init__(
@@ -74,7 +74,7 @@ class Packer:
         self.name = ""
         self.schema_version = b""
         self.message_bytes_max = 0
-        """The payload of one entry, as the broker has announced it; 0 until it has."""
+        """The largest payload of an entry that the broker accepts; 0 until it has told."""
         self.producer_id = producer_id
         self._compression = compression
         self._compress = compress
@@ -84,14 +84,14 @@ class Packer:
         return f"<Packer of {self.name!r}, {CompressionType.Name(self._compression)}>"
 
     def rotate(self, now: float) -> None:
-        """Time has gone by."""
+        """Let the encryptor make a new data key if one is due."""
         if self._encryptor is not None:
             self._encryptor.rotate(now)
 
     def pack_batch(
         self, messages: Sequence[OutgoingMessage], wall_ms: int, *, by_key: bool = False
     ) -> Packed:
-        """One entry of several messages, in their order; ``by_key``: all have one key. Raises
+        """Pack messages as one entry, in order; with ``by_key`` all must have the same key. Raises
         :class:`MessageTooLarge`."""
         parts: list[bytes] = []
         pack = SIZE.pack
@@ -121,8 +121,8 @@ class Packer:
     def pack_single(
         self, message: OutgoingMessage, wall_ms: int, bytes_max: int, piece_bytes_max: int
     ) -> list[Packed]:
-        """One entry of one message, which is no batch; in pieces of ``piece_bytes_max`` if it is
-        over that (0 = never), and of less where ``bytes_max`` would not let them through. Raises
+        """Pack one message without a batch; in chunks of ``piece_bytes_max`` if it is larger than
+        that (0 = never), or in smaller ones if ``bytes_max`` requires. Raises
         :class:`MessageTooLarge`."""
         number = message.sequence_id
         metadata = self._metadata(number, wall_ms, message.transaction)
@@ -179,7 +179,7 @@ class Packer:
     def _squeeze(self, metadata: MessageMetadata, payload: bytes) -> bytes:
         metadata.uncompressed_size = len(payload)
         if self._compress is None or not payload:
-            # The official C++ client takes nothing, compressed by zlib, for damage.
+            # The official C++ client takes an empty payload compressed by zlib for damage.
             return payload
         metadata.compression = self._compression
         return self._compress(payload)
@@ -189,7 +189,7 @@ class Packer:
             payload = self._encryptor.encrypt(metadata, payload)
         frame = payload_frame(command_of(send), join_body(metadata.SerializeToString(), payload))
         if 0 < self.message_bytes_max < len(frame) - AROUND_BYTES_MAX:
-            # Its broker would end the connection, and again whenever it is sent again.
+            # The broker would close the connection, and again after every resend.
             raise MessageTooLarge(
                 f"expected at most {AROUND_BYTES_MAX} bytes around a payload of "
                 f"{self.message_bytes_max}, got {len(frame)} bytes in sum: keys and properties "
@@ -199,18 +199,18 @@ class Packer:
 
 
 def unsendable(error: Exception) -> PulsarError:
-    """Why a message could not be packed: a type that is none of a message's comes from code of an
-    application, which interceptors are and readers of keys."""
+    """Return why a message could not be packed. An error that is not a :class:`PulsarError` comes
+    from application code: interceptors or key readers."""
     if isinstance(error, PulsarError):
         return error
     return ConfigurationError(f"expected a message that can be sent, got {error!r}")
 
 
 def single_of(message: OutgoingMessage) -> bytes:
-    """The metadata of one message of a batch.
+    """Return the metadata of one message in a batch.
 
-    Hot path: what most messages say is put together by hand; a property test holds it against
-    protobuf."""
+    Hot path: the fields that most messages have are encoded by hand; a property test compares the
+    result with protobuf's."""
     if (
         message.properties is None
         and message.key is None
@@ -234,7 +234,7 @@ def single_of(message: OutgoingMessage) -> bytes:
 
 
 def pairs_of(properties: Any) -> list[KeyValue]:
-    """Properties as they travel."""
+    """Return properties in wire form."""
     return [KeyValue(key=name, value=value) for name, value in properties.items()]
 
 

@@ -1,7 +1,7 @@
-"""A producer of a topic with partitions: one producer for each, and a router between them.
+"""A producer for a partitioned topic: one producer for each partition, and a router to choose.
 
-The rule: messages of one key go to one partition for as long as their number stays; partitions that
-are added get messages once they are known.
+The rule: messages with the same key go to the same partition while the number of partitions stays;
+added partitions get messages once they are known.
 """
 
 from base64 import b64encode
@@ -46,12 +46,12 @@ class PartitionedProducer(Producing[T]):
 
     @property
     def topic(self) -> str:
-        """The complete name of its topic, without a partition."""
+        """The topic's complete name, without a partition."""
         return str(self._topic)
 
     @property
     def name(self) -> str:
-        """That of its first partition's producer."""
+        """The name of the first partition's producer."""
         return self._producers[0].name
 
     @property
@@ -61,12 +61,12 @@ class PartitionedProducer(Producing[T]):
 
     @property
     def is_connected(self) -> bool:
-        """All of them are attached to a broker now."""
+        """Whether all partitions' producers are attached to their brokers."""
         return all(each.is_connected for each in self._producers)
 
     @property
     def is_closed(self) -> bool:
-        """It can be used no more."""
+        """Whether it has been closed."""
         return self._failure is not None
 
     async def send(self, value: T | None, **keywords: Unpack[Keywords]) -> MessageId:
@@ -78,12 +78,12 @@ class PartitionedProducer(Producing[T]):
         return self.chosen(keywords).send_nowait(value, **keywords)
 
     async def wait_for_room(self) -> None:
-        """Until all partitions have room."""
+        """Wait until each partition has had room."""
         for each in self._producers:
             await each.wait_for_room()
 
     async def send_batch(self, values: "Sequence[T | OutgoingMessage]") -> list[MessageId]:
-        """All to one partition, that of the first; see :meth:`Producer.send_batch`."""
+        """Send all messages to the partition of the first; see :meth:`Producer.send_batch`."""
         keywords: Keywords = {}
         if values and isinstance(values[0], OutgoingMessage):
             keywords["key"] = values[0].key
@@ -106,16 +106,17 @@ class PartitionedProducer(Producing[T]):
                 tasks.start_soon(each.close)
 
     def statistics(self) -> ProducerStatistics:
-        """Of all partitions together; latencies are those of the slowest."""
+        """Return the counts of all partitions together; latencies are the slowest partition's."""
         return together(ProducerStatistics, [each.statistics() for each in self._producers])
 
     async def grow(self, partitions: int) -> None:
-        """Produce to so many partitions. Raises :class:`PulsarError`; what was made stays."""
+        """Produce to ``partitions`` partitions. Raises :class:`PulsarError`; producers made before
+        the error stay."""
         for index in range(len(self._producers), partitions):
             self._producers.append(await self._make(self._topic.part(index)))
 
     async def watch(self, poll_s: float) -> None:
-        """Ask now and then whether there are more partitions, until it is closed."""
+        """Look for more partitions every ``poll_s`` until the producer is closed."""
         with self._scope:
             while True:
                 await anyio.sleep(poll_s)
@@ -123,10 +124,11 @@ class PartitionedProducer(Producing[T]):
                     partitions = await self._context.lookup.partitions(self._topic)
                     await self.grow(partitions)
                 except PulsarError:
-                    continue  # asked again the next time
+                    continue  # tried again at the next poll
 
     def chosen(self, keywords: Keywords) -> Producer[T]:
-        """The producer of the partition that its router chooses; asking counts as a message."""
+        """Return the producer of the partition that the router chooses; a round-robin router counts
+        each call as a message."""
         if self._failure is not None:
             raise self._failure
         key = keywords.get("key")

@@ -1,6 +1,6 @@
-"""What is sent and has no receipt.
+"""SENDs without a receipt.
 
-The rule: it is named by its sequence id, which all pieces of one message share.
+The rule: a SEND is identified by its sequence id, which all chunks of a message share.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,17 +18,17 @@ class Pending:
 
     packed: Packed
     messages: Sequence[OutgoingMessage]
-    """Empty for all but the last piece of a chunked message."""
+    """Empty for all chunks of a message but the last."""
     sent_at: float
     early: CommandSendReceipt | None = None
-    """Its receipt, which came before those of others that were sent before it."""
+    """Its receipt, if that came before those of earlier SENDs."""
 
     def __repr__(self) -> str:
         return f"<Pending {len(self.messages)} messages since {self.sent_at:.3f}>"
 
 
 def with_pieces(pending: Iterable[Pending], sequence_id: int) -> list[Pending]:
-    """The SEND of that number, with those behind it that are pieces of the same message."""
+    """Return the SEND with a sequence id and the following ones that are chunks of its message."""
     found: list[Pending] = []
     for each in pending:
         if found and not found[-1].packed.is_followed_by(each.packed):
@@ -39,5 +39,5 @@ def with_pieces(pending: Iterable[Pending], sequence_id: int) -> list[Pending]:
 
 
 def place_of(receipt: CommandSendReceipt) -> EntryId:
-    """Where it says that the entry stands."""
+    """Return the entry that a receipt names."""
     return receipt.message_id.ledgerId, receipt.message_id.entryId

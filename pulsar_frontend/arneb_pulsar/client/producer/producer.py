@@ -1,7 +1,7 @@
-"""A producer: the machine of one topic, attached to the broker that has it.
+"""A producer of one topic: its machine, attached to the broker that serves the topic.
 
-The rule: a message is accepted, and then told once what became of it, or it is refused and nothing
-has happened. ``send`` waits for room; ``send_nowait`` raises where there is none.
+The rule: a message is either accepted, and its outcome reported once, or refused without effect.
+``send`` waits for room; ``send_nowait`` raises if there is none.
 """
 
 from collections.abc import Sequence
@@ -42,46 +42,47 @@ class Producer(ProducerLink[T], Producing[T]):
 
     @property
     def topic(self) -> str:
-        """The complete name of its topic."""
+        """The topic's complete name."""
         return str(self._topic)
 
     @property
     def name(self) -> str:
-        """Its own, which the broker may have found."""
+        """The producer's name, which the broker may have generated."""
         return self._machine.name
 
     @property
     def last_sequence_id(self) -> int:
-        """Of the last message that is known to be stored; -1 = none."""
+        """The sequence id of the last message known to be stored; -1 = none."""
         return self._machine.last_sequence_id
 
     @property
     def topic_epoch(self) -> int | None:
-        """Which exclusive owner of the topic it is; None if it is none."""
+        """The topic epoch that the broker gave this producer with exclusive access; None without
+        such access."""
         return self._topic_epoch
 
     @property
     def is_connected(self) -> bool:
-        """It is attached to a broker now."""
+        """Whether it is attached to its broker."""
         return self._machine.attached
 
     @property
     def is_closed(self) -> bool:
-        """It can be used no more."""
+        """Whether it has been closed or has failed for good."""
         return self._failure is not None
 
     # Sending
 
     def chosen(self, keywords: Keywords) -> "Producer[T]":
-        """Itself."""
+        """Return this producer."""
         return self
 
     async def send(self, value: T | None, **keywords: Unpack[Keywords]) -> MessageId:
-        """Send it and wait until it is stored; where that is. ``keywords`` as of
-        :meth:`Builder.build`.
+        """Send a message, wait until it is stored, and return its id. For ``keywords`` see
+        :class:`Keywords`.
 
-        Cancelled, it is withdrawn if it was not sent, and else may be stored; a ``callback`` is
-        told which: :class:`Withdrawn`, or what it would have been told anyway. Raises
+        If cancelled, the message is withdrawn if it was not sent yet, and may be stored otherwise.
+        A ``callback`` tells which: it gets :class:`Withdrawn`, or the outcome as usual. Raises
         :class:`PulsarError`.
         """
         message = self._builder.build(self.topic, value, self._context.wall_ms(), keywords)
@@ -109,7 +110,7 @@ class Producer(ProducerLink[T], Producing[T]):
         self._hand_over(message, size)
         try:
             if message.fate is Fate.HELD:
-                # Others who send in this turn are in the same batch.
+                # Messages that other tasks send in this turn join the batch.
                 await checkpoint()
                 if message.fate is Fate.HELD:
                     self._close_batches()
@@ -120,9 +121,9 @@ class Producer(ProducerLink[T], Producing[T]):
             raise
 
     def send_nowait(self, value: T | None, **keywords: Unpack[Keywords]) -> OutgoingMessage:
-        """Send it, without waiting for anything; the ``callback`` of ``keywords`` is told what
-        became of it, from another task. Raises :class:`QueueFull` where there is no room, and
-        :class:`PulsarError` for what cannot be sent."""
+        """Send a message without waiting; the ``callback`` in ``keywords`` gets the outcome, from
+        another task. Raises :class:`QueueFull` if there is no room, and :class:`PulsarError` for a
+        message that cannot be sent."""
         message = self._builder.build(self.topic, value, self._context.wall_ms(), keywords)
         size = len(message.payload) + MESSAGE_OVERHEAD_BYTES
         try:
@@ -140,14 +141,15 @@ class Producer(ProducerLink[T], Producing[T]):
         return message
 
     async def wait_for_room(self) -> None:
-        """Until :meth:`send_nowait` has room for a message; others may take it first."""
+        """Wait until :meth:`send_nowait` has room for a message; other tasks may take it first."""
         self._check_open()
         await self._room.take(1)
         self._room.give_back(1)
 
     async def send_batch(self, values: Sequence[T | OutgoingMessage]) -> list[MessageId]:
-        """Send them as exactly one entry, and wait until it is stored. Raises
-        :class:`MessageTooLarge` and what :meth:`send` does; cancelled, it may be stored."""
+        """Send messages as exactly one entry, wait until it is stored, and return their ids. Raises
+        :class:`MessageTooLarge` and what :meth:`send` raises. If cancelled, the entry may be
+        stored."""
         wall_ms = self._context.wall_ms()
         messages = [
             each
@@ -186,11 +188,12 @@ class Producer(ProducerLink[T], Producing[T]):
         return await stored.wait()
 
     def close_batches(self) -> None:
-        """Send what waits for its batch to be full."""
+        """Send the open batches, full or not."""
         self._close_batches()
 
     async def flush(self) -> None:
-        """Until all that was sent before is stored, or failed. Raises what ended the producer."""
+        """Wait until all messages sent before are stored or have failed. Raises the error that
+        ended the producer, unless it was closed."""
         self._close_batches()
         accepted = self._machine.counts.messages
         while self._machine.settled < accepted:
@@ -199,24 +202,23 @@ class Producer(ProducerLink[T], Producing[T]):
             raise self._failure
 
     async def close(self) -> None:
-        """Store what was accepted, as :meth:`flush` does, and give the producer up. Cancelled, what
-        is pending fails."""
+        """Wait as :meth:`flush` does, and close. If cancelled, pending messages fail."""
         if self._failure is not None:
             return
         try:
             await self.flush()
             await self._say_goodbye()
         except PulsarError:
-            pass  # whoever sent was told
+            pass  # the senders have been told
         finally:
             self._end(ClientClosed(f"the producer of {self._topic} was closed"))
 
     def abort(self, error: PulsarError) -> None:
-        """Give it up at once; what is pending fails."""
+        """Close at once; pending messages fail."""
         self._end(error)
 
     def statistics(self) -> ProducerStatistics:
-        """So far."""
+        """Return the counts since the producer was made."""
         return self._machine.counts.statistics(
             self._machine.pending_messages,
             self._context.clock.now() - self._made_at,
@@ -226,7 +228,7 @@ class Producer(ProducerLink[T], Producing[T]):
     # Helpers
 
     def _withdrawn(self, message: OutgoingMessage, told: SendCallback | None) -> None:
-        """Its ``send`` was cancelled before it was sent."""
+        """Tell the callback of a message that it was withdrawn."""
         if told is not None:
             text = f"expected {message!r} to be sent to {self._topic}, was cancelled before"
             guarded(told, None, Withdrawn(text))

@@ -1,6 +1,6 @@
-"""Producing: what applications do with any producer.
+"""Producing: the interface that all producers share.
 
-The rule: a message is accepted, and then told once what became of it, or it is refused.
+The rule: a message is either accepted, and its outcome reported once, or refused.
 """
 
 from abc import abstractmethod
@@ -17,51 +17,51 @@ T = TypeVar("T")
 
 
 class Producing(Closing, Generic[T]):
-    """Whatever messages can be sent to: a topic, or all partitions of one."""
+    """A producer for a topic, or for all its partitions."""
 
     @property
     @abstractmethod
     def topic(self) -> str:
-        """The complete name of its topic."""
+        """The topic's complete name."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """Its own, which the broker may have found."""
+        """The producer's name, which the broker may have generated."""
 
     @property
     @abstractmethod
     def is_connected(self) -> bool:
-        """It is attached to a broker now."""
+        """Whether it is attached to its broker, or to all of them."""
 
     @abstractmethod
     def chosen(self, keywords: Keywords) -> "Producing[T]":
-        """The producer of the one topic that a message with such keywords goes to."""
+        """Return the producer of the single topic that a message with these keywords goes to."""
 
     @abstractmethod
     async def send(self, value: T | None, **keywords: Unpack[Keywords]) -> MessageId:
-        """Send it and wait until it is stored."""
+        """Send a message, wait until it is stored, and return its id."""
 
     @abstractmethod
     def send_nowait(self, value: T | None, **keywords: Unpack[Keywords]) -> OutgoingMessage:
-        """Send it, without waiting for anything."""
+        """Send a message without waiting."""
 
     @abstractmethod
     async def wait_for_room(self) -> None:
-        """Until :meth:`send_nowait` has room for a message; others may take it first."""
+        """Wait until :meth:`send_nowait` has room for a message; other tasks may take it first."""
 
     @abstractmethod
     async def send_batch(self, values: Sequence[T | OutgoingMessage]) -> list[MessageId]:
-        """Send them as exactly one entry, and wait until it is stored."""
+        """Send messages as exactly one entry, wait until it is stored, and return their ids."""
 
     @abstractmethod
     async def flush(self) -> None:
-        """Until all that was sent before is stored, or failed."""
+        """Wait until all messages sent before are stored or have failed."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Store what was accepted, and give the producer up."""
+        """Wait as :meth:`flush` does, and close."""
 
     @abstractmethod
     def statistics(self) -> ProducerStatistics:
-        """So far."""
+        """Return the counts since the producer was made."""
