@@ -1,1 +1,1 @@
-"""One connection to a broker: a pure machine, the shell that carries it out, and the pool."""
+"""Connections to brokers: a pure machine, the shell that runs it, and the pool."""

@@ -1,7 +1,7 @@
 """Authentication: how the client proves who it is.
 
-The rule: proof is asked for anew at every connection, and whenever a broker asks again, so that
-what expires may be renewed. Each method serves the binary protocol and HTTP alike.
+The rule: credentials are obtained anew for each connection and for each challenge of a broker, so
+that expiring ones can be renewed. Each method serves both the binary protocol and HTTP.
 """
 
 import json
@@ -22,10 +22,10 @@ from arneb_pulsar.client.errors import AuthenticationFailed, ConfigurationError,
 T = TypeVar("T")
 
 RENEW_BEFORE_S: Final = 30.0
-"""A token of OAuth 2 is renewed so long before it expires."""
+"""How long before its expiry an OAuth 2 token is renewed."""
 
 ISSUER_TIMEOUT_S: Final = 30.0
-"""For an answer of the issuer of tokens."""
+"""The limit for a response of the token issuer."""
 
 
 class Authentication(Protocol):
@@ -33,18 +33,18 @@ class Authentication(Protocol):
 
     @property
     def method(self) -> str:
-        """Its name in the protocol."""
+        """The method's name in the protocol."""
 
     async def data(self) -> bytes:
-        """The proof, as of now. Raises :class:`AuthenticationFailed`."""
+        """Return the current credentials. Raises :class:`AuthenticationFailed`."""
 
     async def headers(self) -> dict[str, str]:
-        """The same for HTTP."""
+        """Return the same as HTTP headers."""
 
 
 async def proof(authentication: Authentication, ask: Callable[[], Awaitable[T]]) -> T:
-    """What ``ask``, a method of ``authentication``, gives. Raises :class:`AuthenticationFailed`,
-    whatever an application's own code has raised."""
+    """Return what ``ask``, a method of ``authentication``, returns. Turns any error of application
+    code into :class:`AuthenticationFailed`."""
     try:
         return await ask()
     except PulsarError:
@@ -56,31 +56,31 @@ async def proof(authentication: Authentication, ask: Callable[[], Awaitable[T]])
 
 @dataclass(frozen=True, slots=True)
 class NoAuthentication:
-    """No proof at all."""
+    """No authentication."""
 
     method: str = "none"
 
     async def data(self) -> bytes:
-        """Nothing."""
+        """Return no bytes."""
         return b""
 
     async def headers(self) -> dict[str, str]:
-        """None."""
+        """Return no headers."""
         return {}
 
 
 @dataclass(frozen=True, slots=True)
 class TlsAuthentication:
-    """The certificate that TLS presents; its files are named in ``TlsOptions``."""
+    """The client certificate that TLS presents; ``TlsOptions`` names its files."""
 
     method: str = "tls"
 
     async def data(self) -> bytes:
-        """Nothing: TLS has said it."""
+        """Return no bytes: TLS has authenticated the client."""
         return b""
 
     async def headers(self) -> dict[str, str]:
-        """None."""
+        """Return no headers."""
         return {}
 
 
@@ -89,14 +89,14 @@ TokenSource = str | Path | Callable[[], "str | Awaitable[str]"]
 
 @dataclass(frozen=True, slots=True)
 class TokenAuthentication:
-    """A JSON web token: the text itself, a file that is read anew each time, or a function, which
-    may be asynchronous."""
+    """A JSON web token: the text itself, a file that is read each time, or a function, which may be
+    asynchronous."""
 
     source: TokenSource = field(repr=False)
     method: str = "token"
 
     async def data(self) -> bytes:
-        """The token."""
+        """Return the token."""
         match self.source:
             case str():
                 token = self.source
@@ -113,30 +113,30 @@ class TokenAuthentication:
         return token.strip().encode()
 
     async def headers(self) -> dict[str, str]:
-        """As a bearer."""
+        """Return the token as a Bearer header."""
         return {"Authorization": f"Bearer {(await self.data()).decode()}"}
 
 
 @dataclass(frozen=True, slots=True)
 class BasicAuthentication:
-    """A user and a password."""
+    """A user name and a password."""
 
     user: str
     password: str = field(repr=False)
     method: str = "basic"
 
     async def data(self) -> bytes:
-        """``user:password``."""
+        """Return ``user:password``."""
         return f"{self.user}:{self.password}".encode()
 
     async def headers(self) -> dict[str, str]:
-        """As HTTP's own."""
+        """Return the header of HTTP's Basic authentication."""
         return {"Authorization": f"Basic {b64encode(await self.data()).decode()}"}
 
 
 @dataclass(slots=True)
 class OAuth2Authentication:
-    """OAuth 2, client credentials: a token from an issuer, renewed before it expires."""
+    """OAuth 2 with client credentials: a token from an issuer, renewed before it expires."""
 
     issuer_url: str
     client_id: str
@@ -144,7 +144,7 @@ class OAuth2Authentication:
     audience: str = ""
     scope: str = ""
     trust_certificates: str | None = None
-    """A file of certificates that the issuer's is checked with; by default those of the system."""
+    """A file of certificates to verify the issuer's with; by default the system's."""
     method: str = "token"
     _token: str = field(default="", init=False, repr=False)
     _renew_at: float = field(default=0.0, init=False, repr=False)
@@ -156,7 +156,7 @@ class OAuth2Authentication:
     def from_key_file(
         cls, path: str | Path, issuer_url: str, audience: str = "", scope: str = ""
     ) -> "OAuth2Authentication":
-        """With the client's id and secret of a file, as Pulsar's other clients keep it. Raises
+        """Read the client's id and secret from a key file of Pulsar's other clients. Raises
         :class:`ConfigurationError`."""
         try:
             found = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -165,13 +165,13 @@ class OAuth2Authentication:
             raise ConfigurationError(f"expected client_id and client_secret in {path}") from error
 
     async def data(self) -> bytes:
-        """The token, a new one if the last is about to expire."""
+        """Return the token; get a new one if the last is about to expire."""
         if not self._token or anyio.current_time() >= self._renew_at:
             await self._renew()
         return self._token.encode()
 
     async def headers(self) -> dict[str, str]:
-        """As a bearer."""
+        """Return the token as a Bearer header."""
         return {"Authorization": f"Bearer {(await self.data()).decode()}"}
 
     async def _renew(self) -> None:

@@ -1,25 +1,25 @@
 """Back-off: how long to wait before the next attempt.
 
-The rule: it doubles up to its cap, and a part of it is chance, so that the thousand clients of a
-broker that comes back do not all come at once.
+The rule: the delay doubles up to its cap, with random jitter, so that a thousand clients do not
+reconnect to a restarted broker at the same moment.
 """
 
 from random import Random
 from typing import Final
 
 INITIAL_S: Final = 0.1
-"""As the official clients begin."""
+"""The first delay, as in the official clients."""
 
 CAP_S: Final = 1.0
-"""The official clients' cap is a minute: one was seen to be away for 18 s after its topic was
-served again. A lookup a second from each client is little."""
+"""The longest delay. The official clients' is a minute: one of them was seen to stay away for 18 s
+after its topic was served again. A lookup a second from each client is little load."""
 
 JITTER: Final = 0.2
-"""The part of a delay that chance may take away."""
+"""The largest part of a delay that is randomly taken away."""
 
 
 class Backoff:
-    """The delays of one row of attempts."""
+    """The delays of one series of attempts."""
 
     def __init__(self, random: Random, initial_s: float = INITIAL_S, cap_s: float = CAP_S) -> None:
         self._random = random
@@ -31,11 +31,11 @@ class Backoff:
         return f"<Backoff, next {self._next_s:.3f} s of at most {self._cap_s} s>"
 
     def next_s(self) -> float:
-        """Seconds to wait now."""
+        """Return the seconds to wait before the next attempt."""
         delay = min(self._next_s, self._cap_s)
         self._next_s = min(self._next_s * 2, self._cap_s)
         return delay * (1 - JITTER * self._random.random())
 
     def reset(self) -> None:
-        """It worked."""
+        """Begin again with the first delay, after a success."""
         self._next_s = self._initial_s

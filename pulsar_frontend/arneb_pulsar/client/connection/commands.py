@@ -1,7 +1,7 @@
-"""Commands of a client: their frames, and what answers say.
+"""A client's commands: their frames, their responses, and the errors in those.
 
-The rule: a command is built where it is meant; here it only gets its number and its frame. The
-number of a command's type is the number of its field.
+The rule: commands are built by those who send them; here they only get type and frame. The number
+of a command's type is the number of its field in ``BaseCommand``.
 """
 
 from typing import Final
@@ -22,12 +22,12 @@ NUMBER_OF: Final = {
     for field in BaseCommand.DESCRIPTOR.fields
     if field.message_type is not None
 }
-"""The type of each command."""
+"""The type number of each command."""
 
 HEADS: Final = {
     name: b"\x08" + varint(number) + varint(number << 3 | 2) for name, number in NUMBER_OF.items()
 }
-"""What stands before the length of each command: its type, and the tag of its field."""
+"""The bytes before each command's length: its type, and the tag of its field."""
 
 
 ANSWERS: Final = {
@@ -51,22 +51,22 @@ ANSWERS: Final = {
     "CommandWatchTopicList": "CommandWatchTopicListSuccess",
     "CommandWatchTopicListClose": "CommandSuccess",
 }
-"""What each command with an answer is answered with, if not with ERROR."""
+"""The response to each command that has one, unless it is ERROR."""
 
 
 def command_of(command: Command) -> bytes:
-    """The bytes of a ``BaseCommand`` that holds ``command``."""
+    """Return the bytes of a ``BaseCommand`` that holds ``command``."""
     data = command.SerializeToString()
     return HEADS[command.DESCRIPTOR.name] + varint(len(data)) + data
 
 
 def frame_of(command: Command) -> bytes:
-    """The frame of a command without a payload."""
+    """Return the frame of a command without a payload."""
     return simple_frame(command_of(command))
 
 
 def refusal_in(reply: Command, where: str) -> ServerRefused | None:
-    """The error that an answer brings; None if it is an answer."""
+    """Return the error in a response; None if it has none."""
     match reply:
         case CommandLookupTopicResponse():
             failed = reply.response == CommandLookupTopicResponse.Failed

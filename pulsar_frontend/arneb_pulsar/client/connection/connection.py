@@ -1,7 +1,7 @@
 """One connection: the machine on a stream, with a task that reads and one that writes.
 
-The rule: whoever sends only adds to the machine's output and says :meth:`Connection.flush`; nobody
-waits for the socket. What may lie there is bounded by the pending sends of the producers.
+The rule: senders only add to the machine's output and call :meth:`Connection.flush`; none waits for
+the socket. The producers' bounds on pending sends bound the output.
 """
 
 import logging
@@ -35,10 +35,10 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 LOG = logging.getLogger("arneb_pulsar.client")
 
 READ_BYTES: Final = 256 * 1024
-"""What is read at once: a consumer that lags gets many entries a wake-up."""
+"""Bytes per read: a consumer that lags gets many entries at each wake-up."""
 
 WRITE_BYTES: Final = 256 * 1024
-"""About what is joined for one write; more pieces only cost memory."""
+"""About the bytes joined for one write; joining more only costs memory."""
 
 CLIENT_VERSION: Final = "Arneb-Python"
 
@@ -67,7 +67,7 @@ class Connection:
         self._authentication = authentication
         self._wanted = Bell()
         self._writes = False
-        """The writing task has taken something that is not all written yet."""
+        """The writing task has taken output that is not completely written yet."""
         self._socket = _socket_of(stream)
         self._scope = anyio.CancelScope()
         self._opened: Outcome[None] = Outcome()
@@ -78,33 +78,34 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """It can be used."""
+        """Whether the handshake is done and the connection is not closed."""
         return self.machine.state is State.OPEN
 
     def flush(self) -> None:
-        """Something was added to the machine's output."""
+        """Have the writing task send the machine's output."""
         self._wanted.ring()
 
     def flush_now(self) -> None:
-        """The same for what somebody waits for: written in this turn, as far as the socket takes it
-        and nothing else is being written; :meth:`flush` costs two passes of the loop, and joins
-        what comes meanwhile."""
+        """Send output that somebody waits for in this turn, as far as the socket takes it, unless
+        the writing task is in the middle of a write; :meth:`flush` takes two passes of the event
+        loop, but joins what comes meanwhile."""
         output = self.machine.output
         if self._socket is not None and output and not self._writes:
             data = _taken(output)
             try:
                 sent = self._socket.send(data)
             except OSError:
-                sent = 0  # it is full, or has ended, which the reading task finds too
+                sent = 0  # the socket is full, or closed, which the reading task notices too
             if sent < len(data):
                 output.insert(0, data[sent:])
         if output:
             self.flush()
 
     async def request(self, command: Any, what: str, timeout_s: float = math.inf) -> Any:
-        """The answer to a command; ``what`` names it in errors. Cancelled, the answer is left out.
+        """Send a command and return the response; ``what`` names it in errors. If cancelled, the
+        response is ignored.
 
-        Raises the broker's refusal, :class:`Disconnected` and :class:`TimedOut`."""
+        Raises the broker's error, :class:`Disconnected` and :class:`TimedOut`."""
         outcome: Outcome[Any] = Outcome()
 
         def told(reply: Any, error: PulsarError | None) -> None:
@@ -126,7 +127,7 @@ class Connection:
             self.machine.forget(number)
 
     async def ping(self, timeout_s: float) -> None:
-        """Until the broker gives a sign of life. Raises :class:`Disconnected`,
+        """Ping the broker and wait for its PONG. Raises :class:`Disconnected`,
         :class:`TimedOut`."""
         alive: Outcome[None] = Outcome()
         self.machine.ping(lambda _reply, error: alive.fail(error) if error else alive.set(None))
@@ -140,7 +141,7 @@ class Connection:
             raise TimedOut(f"no sign of life of {self.machine.where} in {timeout_s} s") from None
 
     def close(self, error: PulsarError | None = None) -> None:
-        """End it; those who use it are told ``error``."""
+        """Close the connection; its users are told ``error``."""
         self.machine.lost(
             error or ClientClosed(f"the connection to {self.machine.where} was closed")
         )
@@ -148,11 +149,12 @@ class Connection:
         self._scope.cancel()
 
     async def opened(self) -> None:
-        """Until the handshake is done. Raises :class:`ConnectError` and the broker's refusal."""
+        """Wait for the end of the handshake. Raises :class:`ConnectError` and the broker's
+        error."""
         await self._opened.wait()
 
     async def run(self) -> None:
-        """Read and write until it ends. Whoever uses it then is told why."""
+        """Read and write until the connection ends; its users are then told why."""
         try:
             with self._scope:
                 async with anyio.create_task_group() as tasks:
@@ -176,7 +178,7 @@ class Connection:
                     self._opened.set(None)
                     self._keep_alive.set(machine.due())
                 if machine.challenges:
-                    # It may take long to find a proof, and the broker asks for signs of life.
+                    # Getting credentials may take long, and the broker's PINGs need answers.
                     tasks.start_soon(self._answer, len(machine.challenges))
                     machine.challenges.clear()
         except anyio.EndOfStream:
@@ -202,7 +204,7 @@ class Connection:
             self.close(Disconnected(f"the connection to {machine.where} broke: {reason!r}"))
 
     async def _answer(self, challenges: int) -> None:
-        """Prove again, as often as the broker asked, who the client is."""
+        """Answer the broker's authentication challenges."""
         authentication = self._authentication
         try:
             for _ in range(challenges):
@@ -229,14 +231,14 @@ class Connection:
 
 
 def _socket_of(stream: ByteStream) -> socket.socket | None:
-    """What may be written to beside the stream: nothing that is encrypted, or in memory."""
+    """Return the socket if it may be written to directly; None for TLS and streams in memory."""
     if not isinstance(stream, SocketStream):
         return None
     return stream.extra(SocketAttribute.raw_socket, None)
 
 
 def _taken(output: list[bytes]) -> bytes:
-    """Some of what is to be written, in order; the rest stays."""
+    """Take frames from the front of ``output`` until they reach ``WRITE_BYTES``; join them."""
     size = taken = 0
     while taken < len(output) and size < WRITE_BYTES:
         size += len(output[taken])
@@ -256,10 +258,9 @@ async def open_connection(
     timeout_s: float,
     through: Address | None = None,
 ) -> Connection:
-    """A connection to ``address``; ``through`` is a proxy to dial instead.
+    """Open a connection to ``address``; ``through`` is a proxy to dial instead.
 
-    Raises :class:`ConnectError`, :class:`AuthenticationFailed` and what else the broker refuses
-    with.
+    Raises :class:`ConnectError`, :class:`AuthenticationFailed` and the broker's other errors.
     """
     opening = CommandConnect(
         client_version=CLIENT_VERSION,

@@ -1,7 +1,7 @@
-"""Dialling: addresses, and the stream to one of them.
+"""Dialling: addresses, and opening a stream to one.
 
-The rule: everything above sees an :class:`anyio.abc.ByteStream`; whether it is TCP, TLS or a broker
-in memory only whoever dials knows.
+The rule: all other code sees an :class:`anyio.abc.ByteStream`; only the dialler knows whether it is
+TCP, TLS or a broker in memory.
 """
 
 import socket
@@ -24,7 +24,7 @@ from arneb_pulsar.client.errors import (
 )
 
 PORTS: Final = {"pulsar": 6650, "pulsar+ssl": 6651, "http": 80, "https": 443}
-"""The schemes of service URLs, and their ports where the URL names none."""
+"""The schemes of service URLs, with their default ports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +46,24 @@ Dial = Callable[[Address], Awaitable[ByteStream]]
 
 @dataclass(frozen=True, slots=True)
 class ServiceUrl:
-    """What ``connect`` was given: one or several addresses of one cluster."""
+    """A parsed service URL: one or several addresses of one cluster."""
 
     scheme: str
     hosts: tuple[tuple[str, int], ...]
 
     @property
     def by_http(self) -> bool:
-        """Topics are looked up with HTTP."""
+        """Whether topics are looked up over HTTP."""
         return self.scheme.startswith("http")
 
     @property
     def tls(self) -> bool:
-        """Brokers are spoken to by TLS."""
+        """Whether connections to brokers use TLS."""
         return self.scheme in ("pulsar+ssl", "https")
 
     @property
     def addresses(self) -> tuple[Address, ...]:
-        """Where brokers listen."""
+        """The addresses as brokers' addresses."""
         return tuple(Address(host, port, self.tls) for host, port in self.hosts)
 
     def __str__(self) -> str:
@@ -71,8 +71,8 @@ class ServiceUrl:
 
 
 def parse_service_url(url: str) -> ServiceUrl:
-    """``pulsar://host:port,host:port``, or ``pulsar+ssl``, ``http``, ``https``. Raises
-    :class:`InvalidUrl`."""
+    """Parse ``pulsar://host:port,host:port``, or the same with ``pulsar+ssl``, ``http`` or
+    ``https``. Raises :class:`InvalidUrl`."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in PORTS:
         raise InvalidUrl(f"expected a URL that begins with one of {', '.join(PORTS)}, got {url!r}")
@@ -90,26 +90,26 @@ def parse_service_url(url: str) -> ServiceUrl:
 
 
 def parse_address(url: str) -> Address:
-    """The one broker that a lookup's answer names. Raises :class:`InvalidUrl`."""
+    """Parse the broker URL in a lookup's response. Raises :class:`InvalidUrl`."""
     found = parse_service_url(url)
     return found.addresses[0]
 
 
 @dataclass(frozen=True, slots=True)
 class TlsOptions:
-    """How brokers prove who they are, and the client proves itself (mutual TLS)."""
+    """How brokers' certificates are verified, and the client's own for mutual TLS."""
 
     trust_certificates: str | None = None
-    """A file of certificates; by default those of the system."""
+    """A file of trusted certificates; by default the system's."""
     certificate: str | None = None
-    """The client's own, with its chain."""
+    """A file with the client's certificate and its chain."""
     key: str | None = None
     verify_hostname: bool = True
     allow_insecure: bool = False
-    """Take any certificate. For experiments."""
+    """Accept any certificate. Only for experiments."""
 
     def context(self) -> ssl.SSLContext:
-        """Raises :class:`ConfigurationError` for files that are none."""
+        """Return the SSL context. Raises :class:`ConfigurationError` for unusable files."""
         try:
             context = ssl.create_default_context(cafile=self.trust_certificates)
         except OSError as error:
@@ -129,7 +129,7 @@ class TlsOptions:
 
 
 def dialler(context: Callable[[], ssl.SSLContext], timeout_s: float) -> Dial:
-    """Dials TCP, and TLS where the address wants it, with what ``context`` gives."""
+    """Return a function that dials TCP, with TLS from ``context`` if the address needs it."""
 
     async def dial(address: Address) -> ByteStream:
         try:
@@ -151,9 +151,9 @@ def dialler(context: Callable[[], ssl.SSLContext], timeout_s: float) -> Dial:
 
 
 async def _secured(stream: ByteStream, host: str, context: ssl.SSLContext) -> ByteStream:
-    """TLS over a stream, which is closed where that fails. Raises as :meth:`TLSStream.wrap`."""
+    """Wrap a stream in TLS; close it if that fails. Raises as :meth:`TLSStream.wrap`."""
     try:
-        # Brokers end connections without TLS's farewell.
+        # Brokers close connections without TLS's close_notify.
         return await TLSStream.wrap(
             stream, hostname=host, ssl_context=context, standard_compatible=False
         )
@@ -164,6 +164,6 @@ async def _secured(stream: ByteStream, host: str, context: ssl.SSLContext) -> By
 
 
 def _not_connected(where: str, error: BaseException) -> ConnectError:
-    """What an application is told of a broker that cannot be reached."""
+    """Return the error for a broker that cannot be reached."""
     text = str(error) or type(error).__name__
     return ConnectError(f"expected a Pulsar broker at {where}: {text}")

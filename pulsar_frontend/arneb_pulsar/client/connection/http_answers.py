@@ -1,6 +1,6 @@
-"""Answers by HTTP, read whole.
+"""Reading complete HTTP responses.
 
-The rule: whoever answers can neither fill the client's memory nor keep it waiting a byte at a time.
+The rule: a server can neither fill the client's memory nor keep it waiting byte by byte.
 """
 
 from typing import Final
@@ -11,13 +11,13 @@ import httpx
 from arneb_pulsar.client.errors import UnexpectedAnswer
 
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Of one answer, unpacked: the names of half a million topics."""
+"""Bytes in one response, decompressed: the names of half a million topics."""
 
 
 async def answer_of(http: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
-    """The answer, whatever its status; of a redirect only where it leads. All of it may take as
-    long as ``http`` waits for a byte. Raises :class:`UnexpectedAnswer` of one that is too large,
-    :class:`TimeoutError`, and what httpx raises."""
+    """Return the response, whatever its status; a redirect without its body. The whole response
+    may take no longer than the read timeout of ``http``. Raises :class:`UnexpectedAnswer` if it is
+    too large, :class:`TimeoutError`, and what httpx raises."""
     with anyio.fail_after(http.timeout.read):
         answer = await http.send(request, stream=True, follow_redirects=False)
         try:

@@ -1,7 +1,7 @@
-"""The machine of a connection: bytes in, bytes and calls of those who wait for them out.
+"""The machine of a connection: bytes in; bytes and callbacks out.
 
-The rule: it does no I/O and knows no task. Requests are told their answers, producers and consumers
-what concerns them, each exactly once: with what came, or with the error that ended the connection.
+The rule: it does no I/O and knows no tasks. Each request, producer, consumer and watcher is told
+exactly once what came for it, or the error that ended the connection.
 
 ::
 
@@ -47,36 +47,35 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import CommandError as ErrorCommand
 LOG = logging.getLogger("arneb_pulsar.client")
 
 KEEP_ALIVE_S: Final = 30.0
-"""As all clients: without a byte for so long the broker is asked for a sign of life, and given as
-long to answer."""
+"""As in all clients: after this long without a byte the broker is pinged, and given as long to
+answer."""
 
 GRACE_S: Final = 1.0
-"""A process that stood still reads first what lies unread before it gives its broker up."""
+"""Time for a process that was suspended to read waiting input before it gives the broker up."""
 
 HEADROOM_BYTES: Final = FRAME_BYTES_MAX - MESSAGE_BYTES_MAX + 128 * 1024
-"""Room for headers beside the largest message; brokers whose bound on messages was raised announce
-it, and their frames may be larger than ours."""
+"""Room for headers beside the largest message. A broker with a larger bound on messages announces
+it, and its frames may exceed ours."""
 
 ANNOUNCED_BYTES_MAX: Final = UNCOMPRESSED_BYTES_MAX
-"""A broker that announces larger messages gets no more room for its frames: nothing larger would
-be unpacked either."""
+"""The cap on the bound that a broker announces: larger messages would not be unpacked anyway."""
 
 STRANGERS: Final = (
     (b"HTTP", "speaks HTTP: a URL that begins with http:// is asked for the brokers"),
     (b"AMQP", "speaks AMQP, not Pulsar's protocol"),
     (b"\x15\x03", "speaks TLS: its URL begins with pulsar+ssl://"),
 )
-"""How others answer CONNECT, and what is said of them."""
+"""How servers of other protocols answer CONNECT, and the error text for each."""
 
 HEAD_BYTES: Final = 8
-"""Shows which of them it is."""
+"""Bytes that suffice to recognise one of :data:`STRANGERS`."""
 
 Reply = Callable[[Any, PulsarError | None], None]
-"""Told the answer, or why there is none."""
+"""Called with the response, or with the error if there is none."""
 
 
 class State(Enum):
-    """Where a connection stands."""
+    """The state of a connection."""
 
     HANDSHAKE = auto()
     OPEN = auto()
@@ -88,7 +87,7 @@ MOVES: Final = {
     State.OPEN: frozenset({State.CLOSED}),
     State.CLOSED: frozenset[State](),
 }
-"""From where to where; whatever would lead elsewhere changes nothing."""
+"""The legal transitions; any other is ignored."""
 
 
 class Sender(Protocol):
@@ -101,43 +100,43 @@ class Sender(Protocol):
         """A message is refused."""
 
     def on_closed(self, hint: str) -> None:
-        """The broker has it look its topic up again; ``hint`` is where it may be."""
+        """The broker closed the producer: look its topic up again, perhaps at ``hint``."""
 
     def on_lost(self, error: PulsarError) -> None:
-        """The connection is gone."""
+        """The connection has ended."""
 
 
 class Receiver(Protocol):
     """A consumer, as its connection sees it."""
 
     def on_message(self, message: CommandMessage, body: bytes) -> None:
-        """An entry."""
+        """An entry came."""
 
     def on_active(self, is_active: bool) -> None:
-        """It became the active consumer of a Failover subscription, or is it no more."""
+        """The consumer became, or is no longer, the active one of a Failover subscription."""
 
     def on_end_of_topic(self) -> None:
-        """All is acknowledged, and the topic will get nothing more."""
+        """The topic was terminated, and all its messages are acknowledged."""
 
     def on_closed(self, hint: str) -> None:
-        """The broker has it look its topic up again; ``hint`` is where it may be."""
+        """The broker closed the consumer: look its topic up again, perhaps at ``hint``."""
 
     def on_lost(self, error: PulsarError) -> None:
-        """The connection is gone."""
+        """The connection has ended."""
 
 
 class Watcher(Protocol):
-    """Whoever watches the topics of a namespace."""
+    """A watcher of a namespace's topics."""
 
     def on_update(self, update: CommandWatchTopicUpdate) -> None:
         """Topics came or went."""
 
     def on_lost(self, error: PulsarError) -> None:
-        """The connection is gone."""
+        """The connection has ended."""
 
 
 class ConnectionMachine:
-    """One connection, from CONNECT on. :attr:`output` is what to write."""
+    """One connection, from CONNECT on. :attr:`output` holds the frames to write."""
 
     def __init__(self, where: str, opening: Command, now: float, *, tls: bool = False) -> None:
         """``opening`` is the CONNECT; ``where`` names the broker in errors."""
@@ -147,20 +146,20 @@ class ConnectionMachine:
         self.connected: CommandConnected | None = None
         """The broker's answer to CONNECT."""
         self.challenges: list[CommandAuthChallenge] = []
-        """What the broker asks for; whoever takes one says :meth:`send` with the answer."""
+        """The broker's challenges; whoever takes one calls :meth:`send` with the response."""
         self.message_bytes_max = MESSAGE_BYTES_MAX
         self.failure: PulsarError | None = None
-        """Why it is closed."""
+        """Why the connection is closed; None while it is not."""
         self.senders: dict[int, Sender] = {}
         self.receivers: dict[int, Receiver] = {}
         self.watchers: dict[int, Watcher] = {}
         self._tls = tls
         self._reader = FrameReader(MESSAGE_BYTES_MAX + HEADROOM_BYTES)
         self._requests: dict[int, tuple[str, str, Reply]] = {}
-        """Of each: what names it, the command that answers it, and who is told."""
+        """For each request: its name in errors, the expected response, and the callback."""
         self._next_request = 0
         self._head = b""
-        """What the answer to CONNECT begins with."""
+        """The first bytes of the answer to CONNECT."""
         self._pongs: list[Reply] = []
         self._heard_at = now
         self._pinged_at: float | None = None
@@ -175,21 +174,21 @@ class ConnectionMachine:
 
     @property
     def is_used(self) -> bool:
-        """Somebody needs it, or waits for an answer."""
+        """Whether it has a producer, consumer, watcher or open request."""
         return bool(self.senders or self.receivers or self.watchers or self._requests)
 
     # What goes out
 
     def send(self, command: Command) -> None:
-        """A command without an answer."""
+        """Send a command that has no response."""
         self.output.append(frame_of(command))
 
     def send_frames(self, frames: Iterable[bytes]) -> None:
-        """Frames that are packed already."""
+        """Send packed frames."""
         self.output.extend(frames)
 
     def request(self, command: Any, what: str, reply: Reply) -> int:
-        """A command with an answer, which ``reply`` is told; the number of the request. ``what``
+        """Send a command whose response goes to ``reply``; return the request's number. ``what``
         names it in errors."""
         self._next_request += 1
         number = command.request_id = self._next_request
@@ -201,7 +200,7 @@ class ConnectionMachine:
         return number
 
     def ping(self, reply: Reply) -> None:
-        """Ask for a sign of life, which ``reply`` is told."""
+        """Send PING; ``reply`` is called when PONG comes."""
         if self.failure is not None:
             reply(None, self.failure)
             return
@@ -209,19 +208,19 @@ class ConnectionMachine:
         self.output.append(PING)
 
     def forget(self, number: int) -> None:
-        """Nobody waits for that answer any more."""
+        """Ignore the response to a request from now on."""
         self._requests.pop(number, None)
 
     # Time
 
     def due(self) -> float:
-        """When :meth:`tick` is wanted."""
+        """Return when :meth:`tick` next has work."""
         if self._pinged_at is None:
             return self._heard_at + KEEP_ALIVE_S
         return self._pinged_at + KEEP_ALIVE_S + (GRACE_S if self._grace else 0)
 
     def tick(self, now: float) -> None:
-        """Time has gone by."""
+        """Do what is due at ``now``."""
         if self.state is not State.OPEN or now < self.due():
             return
         if self._pinged_at is None:
@@ -239,7 +238,7 @@ class ConnectionMachine:
     # What comes in
 
     def receive(self, data: bytes, now: float) -> None:
-        """Bytes of the broker."""
+        """Handle bytes from the broker."""
         self._heard_at, self._pinged_at, self._grace = now, None, False
         if self.state is State.HANDSHAKE:
             self._head = (self._head + data)[:HEAD_BYTES]
@@ -257,13 +256,13 @@ class ConnectionMachine:
         except (WireError, DecodeError) as error:
             self.lost(Disconnected(f"{self.where} sent what is not Pulsar's protocol: {error}"))
         except Exception as error:
-            # A mistake of ours that a broker's bytes have found costs their connection, and not
-            # the application all its tasks.
+            # A bug of ours that a broker's bytes trigger must cost only this connection, not all
+            # tasks of the application.
             LOG.exception("what %s sent could not be taken", self.where)
             self.lost(Disconnected(f"{self.where} sent what could not be taken: {error!r}"))
 
     def lost(self, error: PulsarError) -> None:
-        """The connection has ended; tells everybody. Once."""
+        """End the connection, and tell all its users, once."""
         if State.CLOSED not in MOVES[self.state]:
             return
         self.state, self.failure = State.CLOSED, error
@@ -297,7 +296,7 @@ class ConnectionMachine:
     def _take_command(self, command: Any, kind: int, body: bytes) -> None:
         match kind:
             case BaseCommand.PING:
-                # A broker that asks and does not read gets one answer.
+                # A broker that pings without reading gets a single PONG.
                 if not self.output or self.output[-1] is not PONG:
                     self.output.append(PONG)
             case BaseCommand.PONG:
@@ -316,7 +315,7 @@ class ConnectionMachine:
             case BaseCommand.CONNECTED:
                 self._opened(command)
             case BaseCommand.AUTH_CHALLENGE:
-                self.challenges = [command]  # an earlier one is out of date
+                self.challenges = [command]  # it replaces an earlier one
             case BaseCommand.ERROR:
                 self._refused(command)
             case BaseCommand.CLOSE_PRODUCER:
@@ -357,9 +356,9 @@ class ConnectionMachine:
     def _answer(self, command: Any) -> None:
         number = getattr(command, "request_id", NO_REQUEST)
         if isinstance(command, CommandProducerSuccess) and not command.producer_ready:
-            return  # queued for exclusive access: another answer follows
+            return  # queued for exclusive access: another response follows
         if (found := self._requests.pop(number, None)) is None:
-            return  # nobody waits any more
+            return  # the request was forgotten
         what, expected, reply = found
         if (name := command.DESCRIPTOR.name) != expected:
             wrong = UnexpectedAnswer(f"{what}: expected {expected} of {self.where}, got {name}")
@@ -386,14 +385,14 @@ class ConnectionMachine:
 
 
 MESSAGE_HEAD: Final = b"\x08\x09\x4a"
-"""Type MESSAGE and the tag of its field, as brokers write them."""
+"""The type MESSAGE and the tag of its field, as brokers encode them."""
 
 RECEIPT_HEAD: Final = b"\x08\x07\x3a"
-"""The same of SEND_RECEIPT."""
+"""The same for SEND_RECEIPT."""
 
 
 def _stranger(where: str, head: bytes) -> NotPulsar | None:
-    """The error of a peer that is no broker; None if its answer could be one's."""
+    """Return the error for a server that is not a broker; None if it may be one."""
     for known, what in STRANGERS:
         if head.startswith(known):
             return NotPulsar(f"expected a Pulsar broker at {where}, which {what}")

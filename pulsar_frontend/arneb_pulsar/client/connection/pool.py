@@ -1,8 +1,8 @@
-"""The pool: which connections there are, and one for whoever needs it.
+"""The pool: the connections of a client, opened on demand.
 
-The rule: producers and consumers of one broker share its connections, as many as were asked for; a
+The rule: producers and consumers of one broker share its connections, as many as are configured; a
 fencing producer has one of its own, because a broker closes the whole connection of a producer that
-was thrown out.
+it fences.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ from arneb_pulsar.client.errors import ClientClosed
 from arneb_pulsar.client.rotation import NOBODY_THERE, Rotation
 
 IDLE_MAX: Final = 16
-"""Connections that nobody uses at the moment, and that are kept all the same."""
+"""Unused connections that are kept open."""
 
 Key = tuple[Address, Address, int]
-"""Whom it is to, whom was dialled, and which of several."""
+"""The broker, the address dialled, and which of the broker's connections."""
 
 
 class Pool:
@@ -41,7 +41,7 @@ class Pool:
         per_broker: int,
         timeout_s: float,
     ) -> None:
-        """``addresses`` are those of the service URL, any of which may be asked."""
+        """``addresses`` are those of the service URL, any of which may be used."""
         self._dial = dial
         self._authentication = authentication
         self._clock = clock
@@ -59,11 +59,11 @@ class Pool:
         return f"<Pool of {len(self._open)} connections and {len(self._own)} of a producer's own>"
 
     async def any(self) -> Connection:
-        """A connection to any broker of the service. Raises as :meth:`.Rotation.ask`."""
+        """Return a connection to any broker of the service. Raises as :meth:`.Rotation.ask`."""
         return await self._service.ask(self.to)
 
     async def to(self, address: Address, through: Address | None = None) -> Connection:
-        """One of the connections to a broker. Raises as :func:`open_connection`."""
+        """Return one of the connections to a broker. Raises as :func:`open_connection`."""
         which = self._random.randrange(self._per_broker)
         key = address, through or address, which
         found = self._open.get(key)
@@ -78,27 +78,27 @@ class Pool:
         return found
 
     async def own(self, address: Address, through: Address | None = None) -> Connection:
-        """One that nobody else uses; :meth:`let_go` ends it."""
+        """Open a connection for one user only; :meth:`let_go` closes it."""
         made = await self._make(address, through)
         self._own = {each for each in self._own if each.is_open} | {made}
         return made
 
     def let_go(self, connection: Connection) -> None:
-        """Its user needs it no more."""
+        """Close a connection made by :meth:`own`; leave a shared one open."""
         if connection in self._own:
             self._own.discard(connection)
             connection.close()
 
     def close(self) -> None:
-        """End them all."""
+        """Close all connections."""
         self._closed = True
         for connection in (*self._open.values(), *self._own):
             connection.close()
         self._open, self._own = {}, set()
 
     def _tidy_up(self) -> None:
-        """Let go of what has ended, and of the oldest that nobody uses where they are many: brokers
-        that were asked once, on the way to another."""
+        """Drop closed connections, and close the oldest unused ones beyond :data:`IDLE_MAX`: those
+        to brokers that were asked once, for a lookup."""
         idle = [key for key, each in self._open.items() if not each.machine.is_used]
         gone = [key for key in idle if not self._open[key].is_open]
         for key in {*gone, *idle[:-IDLE_MAX]}:
