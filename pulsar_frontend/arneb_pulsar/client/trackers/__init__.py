@@ -1,5 +1,5 @@
-"""What a consumer or producer remembers between two events, each part by itself.
+"""Trackers: the state that a consumer or producer keeps between events, one kind in each module.
 
-The rule: time comes in as ``now`` and what is to be done goes out as a value; a tracker knows
-neither sockets nor tasks, and serves one consumer or producer of one topic.
+The rule: time comes in as ``now`` and results go out as values; a tracker knows neither sockets nor
+tasks, and serves one consumer or producer of one topic.
 """

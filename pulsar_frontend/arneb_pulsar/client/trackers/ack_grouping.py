@@ -1,9 +1,9 @@
 """Acknowledgements on their way to the broker, gathered into few commands.
 
-The rule: an acknowledgement is neither lost nor sent early. It waits for at most ``group_s``, or
-until ``group_max`` others are there; while there is no connection it waits on. Unless batch
-indexes are acknowledged, a batch is acknowledged with the last of its messages: until then the
-broker would send all of it again.
+The rule: no acknowledgement is lost or covers more than was acknowledged. It waits for at most
+``group_s``, or until ``group_max`` entries wait; without a connection it keeps waiting. Unless
+batch indexes are acknowledged, a batch is acknowledged with the last of its messages: until then
+the broker would redeliver all of it.
 """
 
 from collections.abc import Callable
@@ -19,33 +19,33 @@ GROUP_MAX: Final = 1_000
 """Entries in one command, as in the official clients."""
 
 OPEN_BATCHES_MAX: Final = 50_000
-"""Batches of which some messages are acknowledged. As many entries as a broker lets one consumer
-have unacknowledged; the oldest beyond it is taken for one that nobody will finish, and comes again
-whole."""
+"""Partly acknowledged batches that are tracked: as many as the entries that a broker lets one
+consumer have unacknowledged. Beyond it the oldest is presumed abandoned and forgotten, and would be
+redelivered whole."""
 
 NOTHING: Final[EntryId] = (-1, -1)
-"""Before the first entry of any topic."""
+"""A position before the first entry of any topic."""
 
 Receipt = Callable[[BaseException | None], None]
-"""Told when the broker has answered (None), or why it will not."""
+"""Called with None when the broker has answered, or with the reason why it will not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Acks:
-    """What one flush wants on the wire, as one group: its receipts are those of all of it."""
+    """What one flush sends, as one group: the receipts are for all of it together."""
 
     individual: tuple[EntryId, ...] = ()
     """Whole entries, in the order of the log."""
     partial: tuple[tuple[EntryId, int], ...] = ()
-    """Batches, each with the bit set of its messages that are still unacknowledged."""
+    """Batches, each with the bit set of its messages still unacknowledged."""
     cumulative: EntryId | None = None
     cumulative_left: int = 0
-    """The messages of the cumulative entry that are still unacknowledged; 0: it is done."""
+    """The bit set of the cumulative entry's messages still unacknowledged; 0 = none."""
     receipts: tuple[Receipt, ...] = ()
 
 
 class AckTracker(Protocol):
-    """What a consumer asks of its acknowledgements."""
+    """The acknowledgements of one consumer, as its machine uses them."""
 
     def delivered(self, entry: EntryId, left: int, size: int) -> None: ...
 
@@ -75,8 +75,8 @@ class AckTracker(Protocol):
 class AckGroupingTracker:
     """The acknowledgements of one consumer on a persistent topic.
 
-    Invariant: ``_since`` is set while something waits. An entry in ``_batches`` has messages that
-    are acknowledged and others that are not; it is in ``_partial`` too if the broker is to know.
+    Invariant: ``_since`` is set while something waits. An entry in ``_batches`` is partly
+    acknowledged; it is also in ``_partial`` if the broker is still to be told so.
     """
 
     def __init__(
@@ -107,9 +107,9 @@ class AckGroupingTracker:
         )
 
     def delivered(self, entry: EntryId, left: int, size: int) -> None:
-        """A batch of ``size`` has come, maybe again; ``left`` has the bits of its messages that
-        the broker calls unacknowledged. What was acknowledged of it before, and is neither known
-        to the broker nor on its way, is forgotten: the application gets it again."""
+        """Note the arrival of a batch of ``size`` messages, perhaps again; ``left`` is the bit set
+        of those that the broker counts as unacknowledged. Earlier acknowledgements that the broker
+        neither knows nor will be sent are forgotten: the application gets those messages again."""
         if entry in self._partial:
             left &= self._batches[entry]
         self._batches.pop(entry, None)
@@ -124,11 +124,11 @@ class AckGroupingTracker:
         size: int = 0,
         receipt: Receipt | None = None,
     ) -> bool:
-        """One message; ``index`` and ``size`` say which of how many in a batch.
+        """Acknowledge one message; ``index`` and ``size`` place it in its batch. Return True to
+        flush now.
 
-        True when it should be flushed now. The receipt of a message that leaves others of its
-        batch unacknowledged is given at once if batch indexes are not acknowledged: there is
-        nothing that a broker could be asked for.
+        Unless batch indexes are acknowledged, the receipt of a message whose batch is not complete
+        is called at once: there is nothing to send for it.
         """
         if size:
             left = self._batches.get(entry)
@@ -147,11 +147,12 @@ class AckGroupingTracker:
         return self._added(entry, now, receipt)
 
     def acknowledge_part(self, entry: EntryId, index: int) -> bool:
-        """One more message of a batch of which some are acknowledged and others will still be, so
-        that there is nothing to tell the broker. False: nothing was done, :meth:`acknowledge` it.
+        """Acknowledge a message of a batch that was partly acknowledged before and is not complete
+        after, so that the broker need not be told. Return False if nothing was done:
+        :meth:`acknowledge` it then.
 
-        Hot path: this is how nearly all messages of batches are acknowledged; a property test
-        holds it to the long way."""
+        Hot path: nearly all messages of batches are acknowledged here; a property test compares it
+        with :meth:`acknowledge`."""
         if self._batch_index_acks or (left := self._batches.get(entry)) is None:
             return False
         left &= ~(1 << index)
@@ -168,10 +169,10 @@ class AckGroupingTracker:
         size: int = 0,
         receipt: Receipt | None = None,
     ) -> bool:
-        """Everything up to a message. Inside a batch, unless batch indexes are acknowledged, that
-        means the entry before: the rest of the batch is not done.
+        """Acknowledge everything up to a message; return True to flush now.
 
-        True when it should be flushed now. What was acknowledged before means nothing new.
+        Inside a batch, unless batch indexes are acknowledged, only the entries before the batch are
+        acknowledged, since the rest of the batch is not. Acknowledging again changes nothing.
         """
         left = 0
         if index + 1 < size:
@@ -192,7 +193,8 @@ class AckGroupingTracker:
         return self._added(entry, now, receipt)
 
     def is_duplicate(self, entry: EntryId, index: int = -1) -> bool:
-        """It is acknowledged already, and came because the broker does not know it yet."""
+        """Return whether a delivered entry, or message of a batch, is acknowledged already: the
+        broker sent it before it knew."""
         if entry <= self._cumulative:
             if entry < self._cumulative or not self._cumulative_left:
                 return True
@@ -203,8 +205,8 @@ class AckGroupingTracker:
         return index >= 0 and entry in self._partial and not self._batches[entry] >> index & 1
 
     def flush(self, now: float) -> Acks | None:
-        """What is to be sent now, at most ``group_max`` entries; None when nothing is left. Ask
-        again until it is None. Not to be called while there is no connection."""
+        """Return what to send now, at most ``group_max`` entries; call again until it returns None.
+        Not to be called without a connection."""
         if self._since is None:
             return None
         cumulative, cumulative_left = None, 0
@@ -220,12 +222,11 @@ class AckGroupingTracker:
         return Acks(individual, partial, cumulative, cumulative_left, receipts)
 
     def due(self) -> float | None:
-        """When the group's time is over."""
+        """Return when the grouping time is over; None if nothing waits."""
         return None if self._since is None else self._since + self._group_s
 
     def clear(self) -> list[Receipt]:
-        """Forget everything: after a seek, what waits means nothing any more. Whose receipts will
-        never come."""
+        """Forget everything, after a seek; return the receipts that will never be answered."""
         receipts = [receipt for _, receipt in self._receipts]
         self._receipts.clear()
         self._individual.clear()
@@ -237,8 +238,8 @@ class AckGroupingTracker:
         return receipts
 
     def disconnected(self) -> None:
-        """What waits goes on waiting. What was sent may come again, and is then no duplicate: the
-        acknowledgement was lost, or somebody has set the subscription back."""
+        """Keep what waits. Entries whose acknowledgements were sent may be redelivered, and are
+        then no duplicates: the acknowledgement was lost, or the subscription was moved back."""
         if not self._is_cumulative_pending:
             self._cumulative, self._cumulative_left = NOTHING, 0
 
@@ -259,7 +260,7 @@ class AckGroupingTracker:
             self._partial.discard(oldest)
 
     def _drop_covered(self) -> None:
-        """Leave out what the cumulative acknowledgement says as well."""
+        """Drop acknowledgements that the cumulative one covers."""
         whole = self._cumulative
         if self._cumulative_left:
             whole = (whole[0], whole[1] - 1)
@@ -270,13 +271,13 @@ class AckGroupingTracker:
 
     @staticmethod
     def _first(entries: set[EntryId], count: int) -> tuple[EntryId, ...]:
-        """The first ``count`` in the order of the log, which are taken out."""
+        """Remove and return the first ``count`` entries in the order of the log."""
         taken = sorted(entries)[:count]
         entries.difference_update(taken)
         return tuple(taken)
 
     def _take_receipts(self) -> tuple[Receipt, ...]:
-        """Those of all that waits no more."""
+        """Remove and return the receipts of everything that no longer waits."""
         if not self._receipts:
             return ()
         taken: list[Receipt] = []
@@ -291,8 +292,8 @@ class AckGroupingTracker:
 
 
 class NonPersistentAcks:
-    """The acknowledgements of one consumer on a non-persistent topic: nobody wants them, since
-    what was delivered is kept nowhere. Receipts are given at once."""
+    """The acknowledgements of one consumer on a non-persistent topic. None are sent, since the
+    broker keeps no messages; receipts are called at once."""
 
     def __repr__(self) -> str:
         return "<NonPersistentAcks>"

@@ -1,10 +1,10 @@
-"""Batches: messages that travel as one entry.
+"""Batches: messages that are sent as one entry.
 
-The rule: a message leaves with the first of three: so many messages, so many bytes, so much time
-since the first of them. What leaves together is in the order in which it was given.
+The rule: a batch is sent when it reaches the bound of messages, of bytes, or of time since its
+first message. It keeps the order in which messages were added.
 
-By key, every key has an entry of its own, since a Key_Shared broker reads one key per entry; what
-has no key is a batch of its own too.
+Batching by key makes an entry for each key, since a Key_Shared broker reads one key per entry;
+messages without a key share one more.
 """
 
 from typing import Final, Protocol
@@ -15,7 +15,7 @@ from arneb_pulsar.client.messages import OutgoingMessage
 MESSAGES_MAX: Final = 1_000
 BYTES_MAX: Final = 128 * 1024
 DELAY_S: Final = 0.01
-"""The defaults of the C++ client; Java's delay is 1 ms."""
+"""The C++ client's defaults for a batch; Java's delay is 1 ms."""
 
 
 class BatchContainer(Protocol):
@@ -24,20 +24,20 @@ class BatchContainer(Protocol):
     def __len__(self) -> int: ...
 
     def fits(self, message: OutgoingMessage) -> bool:
-        """False: to be taken before this is added."""
+        """Return whether ``message`` may be added; if not, :meth:`take` first."""
 
     def add(self, message: OutgoingMessage, now: float) -> bool:
-        """True: full."""
+        """Add ``message``; return True if the waiting messages should be sent now."""
 
     def take(self) -> list[list[OutgoingMessage]]:
-        """Each list becomes an entry."""
+        """Remove and return the waiting messages, one list per entry."""
 
     def due(self) -> float | None:
-        """When the oldest has waited enough."""
+        """Return when the waiting messages must be sent; None if there are none."""
 
 
 class _Limits:
-    """What all containers count."""
+    """The bounds and counts of a container."""
 
     def __init__(self, messages_max: int, bytes_max: int, delay_s: float) -> None:
         if messages_max < 1 or bytes_max < 1 or delay_s < 0:
@@ -59,12 +59,12 @@ class _Limits:
         return self._count
 
     def fits(self, message: OutgoingMessage) -> bool:
-        """Whether there is room for it beside what waits; one that is too large for any batch
-        is one by itself."""
+        """Return whether ``message`` fits beside the waiting ones; one that is too large for any
+        batch gets a batch of its own."""
         return not self._count or self._bytes + message.size_bytes <= self._bytes_max
 
     def due(self) -> float | None:
-        """When what waits is to be sent, full or not."""
+        """Return when the waiting messages must be sent, full or not; None if there are none."""
         return None if self._since is None else self._since + self._delay_s
 
     def _counted(self, message: OutgoingMessage, now: float) -> bool:
@@ -80,7 +80,7 @@ class _Limits:
 
 
 class DefaultBatches(_Limits):
-    """One batch of whatever comes."""
+    """One batch for all messages."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class DefaultBatches(_Limits):
         return self._counted(message, now)
 
     def take(self) -> list[list[OutgoingMessage]]:
-        """What waits, one list an entry; the container is empty then."""
+        """Remove and return the waiting messages, one list per entry."""
         if not self._messages:
             return []
         taken, self._messages = self._messages, []
@@ -107,7 +107,7 @@ class DefaultBatches(_Limits):
 
 
 class KeyBatches(_Limits):
-    """A batch for each key, and one for what has none. The bounds are for all of them."""
+    """A batch for each key, and one for messages without a key. The bounds are for all together."""
 
     def __init__(
         self,
@@ -128,8 +128,8 @@ class KeyBatches(_Limits):
         return self._counted(message, now)
 
     def take(self) -> list[list[OutgoingMessage]]:
-        """What waits, one list an entry, in the order of their first messages; the container is
-        empty then."""
+        """Remove and return the waiting messages, one list per entry, in the order of the first
+        messages."""
         taken = list(self._batches.values())
         self._batches = {}
         self._reset()

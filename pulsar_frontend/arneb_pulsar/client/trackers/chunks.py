@@ -1,10 +1,10 @@
-"""Large messages in chunks, put together again.
+"""Assembling large messages from their chunks.
 
-The rule: a message is complete or it is nothing. Its chunks come in order, since brokers keep the
-order of a producer; one that comes out of turn means that what is here will never be complete. At
-most ``pending_max`` messages are under way at once and none for longer than ``expire_s`` since it
-first came, however often it came again: producers who died in the middle cost a bounded amount of
-memory, and no more deliveries than that.
+The rule: a message is delivered complete or not at all. Its chunks come in order, since brokers
+keep a producer's order; one that comes out of turn means that the chunks held will never be
+complete. At most ``pending_max`` messages are being assembled, and none for longer than
+``expire_s`` since its first chunk first came, however often it is redelivered: a producer that died
+in the middle costs bounded memory and a bounded number of deliveries.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,8 @@ EXPIRE_S: Final = 60.0
 """The official clients' default."""
 
 NOTED_MAX: Final = 10_000
-"""Pieces whose first coming is known, under 2 MB. Of more, some wait for others to be given up."""
+"""Entries whose first arrival is remembered, under 2 MB. Beyond it, new ones are not remembered
+until old ones are long expired."""
 
 
 class Reason(Enum):
@@ -38,7 +39,7 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A whole message, and the entries that it stood in, first to last."""
+    """A complete message, and its entries, first to last."""
 
     payload: bytes
     entries: tuple[EntryId, ...]
@@ -46,21 +47,21 @@ class Assembled:
 
 @dataclass(frozen=True, slots=True)
 class Discarded:
-    """Entries that will not make a message here."""
+    """Entries that were given up: they will not be assembled."""
 
     entries: tuple[EntryId, ...]
     reason: Reason
 
     @property
     def is_final(self) -> bool:
-        """Redelivery would not help: they are to be acknowledged, expired ones too, as by Java's
-        client (``ConsumerImpl.removeExpireIncompleteChunkedMessages``)."""
+        """Whether redelivery would not help, so that they must be acknowledged; expired ones too,
+        as in Java's client (``ConsumerImpl.removeExpireIncompleteChunkedMessages``)."""
         return self.reason in (Reason.EXPIRED, Reason.REPEATED, Reason.DAMAGED)
 
 
 @dataclass(slots=True)
 class _Pending:
-    """A message under way: ``entries`` and ``pieces`` are as long as it has come."""
+    """A message being assembled: ``entries`` and ``pieces`` hold the chunks so far."""
 
     count: int
     total_bytes: int
@@ -74,10 +75,10 @@ class _Pending:
 
 
 class ChunkAssembler:
-    """The messages of one consumer of which some chunks are there.
+    """The incomplete messages of one consumer.
 
-    Invariant: ``_pending`` is in the order in which messages were begun; ``_noted`` says since when
-    entries come that begin a message, or did not fit, oldest first.
+    Invariant: ``_pending`` is in the order in which messages were begun; ``_noted`` has the time of
+    first arrival of entries that began a message or came out of turn, oldest first.
     """
 
     def __init__(
@@ -114,8 +115,8 @@ class ChunkAssembler:
         payload: bytes,
         now: float,
     ) -> Assembled | None:
-        """Chunk ``index`` of ``count`` has come in ``entry``. The message if that was the last;
-        None while others are missing, or if it is none: ask :meth:`take_discarded`."""
+        """Add chunk ``index`` of ``count``, which came in ``entry``. Return the message if it is
+        complete; None if chunks are missing or it was given up: see :meth:`take_discarded`."""
         pending = self._pending.get(uuid)
         if not 0 <= index < count or not 0 <= total_bytes <= self._message_bytes_max:
             self._give_up(uuid, Reason.DAMAGED, [entry])
@@ -148,30 +149,30 @@ class ChunkAssembler:
         return Assembled(b"".join(pending.pieces), tuple(pending.entries))
 
     def take_discarded(self) -> list[Discarded]:
-        """What was given up since the last time: to be acknowledged or redelivered."""
+        """Return what was given up since the last call, to be acknowledged or redelivered."""
         taken, self._discarded = self._discarded, []
         return taken
 
     def due(self) -> float | None:
-        """When :meth:`expire` gives the oldest message up."""
+        """Return when :meth:`expire` next has work."""
         if not self._pending:
             return None
         return min([each.begun for each in self._pending.values()]) + self._expire_s
 
     def expire(self, now: float) -> None:
-        """Give up what was begun too long ago."""
+        """Give up messages begun too long ago."""
         late = [uuid for uuid, each in self._pending.items() if self._is_late(each.begun, now)]
         for uuid in late:
             self._give_up(uuid, Reason.EXPIRED)
 
     def begin_again(self) -> None:
-        """Everything comes again, and has no more time than it had."""
+        """Drop all chunks, which will be redelivered; their expiry stays as it was."""
         self._pending.clear()
         self._discarded.clear()
 
     def clear(self) -> None:
-        """Forget everything: it comes again by itself, or nothing is wanted any more. Producers
-        may have been cut off too: it has all its time."""
+        """Forget everything, expiry included: after a lost connection the producers may have been
+        cut off too, so messages get their full time again."""
         self.begin_again()
         self._noted.clear()
 
@@ -180,7 +181,7 @@ class ChunkAssembler:
     ) -> _Pending:
         before = self._pending.pop(uuid, None)
         if before is not None and before.entries[0] != entry:
-            # Its producer came back without a receipt, and sends it from the beginning.
+            # The producer reconnected without a receipt, and resends from the first chunk.
             self._discard(before.entries, Reason.REPEATED)
         if len(self._pending) >= self._pending_max:
             oldest = next(iter(self._pending))
@@ -190,13 +191,13 @@ class ChunkAssembler:
         return pending
 
     def _out_of_turn(self, uuid: str, entry: EntryId, now: float) -> None:
-        """A chunk that does not follow what is here: redelivery may bring what is between. If that
-        does not help for the time that a message has, it is gone."""
+        """Give up a message after a chunk that does not follow the held ones: redelivery may bring
+        the missing ones. If it does not within ``expire_s``, the message is lost."""
         is_late = self._is_late(self._since(entry, now), now)
         self._give_up(uuid, Reason.EXPIRED if is_late else Reason.OUT_OF_TURN, [entry])
 
     def _since(self, entry: EntryId, now: float) -> float:
-        """When it first came."""
+        """Return when ``entry`` first came."""
         noted = self._noted
         if entry not in noted and len(noted) >= NOTED_MAX:
             first = next(iter(noted))

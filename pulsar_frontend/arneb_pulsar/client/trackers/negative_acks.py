@@ -1,9 +1,9 @@
-"""Negative acknowledgements: what the application could not handle, until it is asked for again.
+"""Negative acknowledgements: entries that wait until their redelivery is requested.
 
-The rule: a request is never sent for one entry alone while others are about to be due: times are
-rounded up to ticks of 2**precision_bits ms, and everything that is due at one tick is one request
-(PIP-393). What waits is held in memory, so it has a bound; who has many messages wait for long
-uses ``reconsume_later``, which keeps them in a topic.
+The rule: entries due at about the same time share a request: times are rounded up to ticks of
+2**precision_bits ms, and all entries due at one tick are requested together (PIP-393). The waiting
+entries are in memory, so they are bounded; applications that delay many messages for long should
+use ``reconsume_later``, which keeps them in a topic.
 """
 
 from logging import getLogger
@@ -20,20 +20,21 @@ DELAY_S: Final = 60.0
 """The official clients' default."""
 
 DELAY_S_MIN: Final = 0.1
-"""Less would not leave time to merge requests."""
+"""The shortest delay; less would leave no time to merge requests."""
 
 PRECISION_BITS: Final = 8
 """Ticks of 256 ms, as in Java's client."""
 
 PRECISION_BITS_MAX: Final = 20
-"""Ticks of 17 minutes; whoever wants longer ones means something else."""
+"""Ticks of 17 minutes; a larger number is surely a mistake."""
 
 ENTRIES_MAX: Final = 100_000
-"""About 20 MB, and twice what a broker lets one consumer of a shared subscription have."""
+"""Waiting entries: about 20 MB, and twice what a broker lets one consumer of a Shared subscription
+have unacknowledged."""
 
 
 class NegativeAcksTracker:
-    """The entries of one consumer that wait for their redelivery."""
+    """The entries of one consumer that wait for redelivery."""
 
     def __init__(
         self,
@@ -61,9 +62,9 @@ class NegativeAcksTracker:
         return len(self._wheel)
 
     def add(self, entry: EntryId, now: float, redelivery_count: int = 0) -> bool:
-        """Have ``entry`` redelivered when its delay is over; messages of one batch share it.
+        """Have ``entry`` redelivered after its delay; the messages of a batch share the delay.
 
-        False when the bound is reached: it is redelivered with the next tick.
+        Return False if the bound is reached: it is then redelivered at the next tick.
         """
         if len(self._wheel) >= self._entries_max:
             self._warn()
@@ -74,22 +75,22 @@ class NegativeAcksTracker:
         return True
 
     def remove(self, entry: EntryId) -> None:
-        """``entry`` was acknowledged after all."""
+        """Forget ``entry``, which was acknowledged after all."""
         self._wheel.discard(entry)
 
     def due(self) -> float | None:
-        """When :meth:`expire` has something to give."""
+        """Return when :meth:`expire` next returns entries; None if there are none."""
         return self._wheel.due()
 
     def expire(self, now: float) -> list[EntryId]:
-        """What is to be redelivered now, in one request, in the order of the log."""
+        """Remove and return the entries to be redelivered now, in the order of the log."""
         taken = self._wheel.take(now)
         if len(self._wheel) < self._entries_max // 2:
             self._has_warned = False
         return taken
 
     def clear(self) -> None:
-        """Everything comes again by itself, or nothing is wanted any more."""
+        """Forget everything: it will be redelivered anyway, or is not wanted any more."""
         self._wheel.clear()
         self._has_warned = False
 
@@ -104,6 +105,6 @@ class NegativeAcksTracker:
 
 
 def check_precision(bits: int) -> None:
-    """Raises :class:`ConfigurationError`."""
+    """Raise :class:`ConfigurationError` unless ``bits`` is in range."""
     if not 0 <= bits <= PRECISION_BITS_MAX:
         raise ConfigurationError(f"expected 0 to {PRECISION_BITS_MAX} precision bits, got {bits}")

@@ -1,10 +1,8 @@
-"""Which entries are pieces of messages that are not done with, for those who acknowledge everything
-up to a message.
+"""Entries that are chunks of unacknowledged messages, for cumulative acknowledgements.
 
-The rule: a message stands where its last piece does, since there it becomes one. Whoever
-acknowledges everything up to it is not done with the messages behind it, some of whose pieces may
-stand before: those are left out, or a message would come again without its beginning, and never be
-whole. Pure.
+The rule: a chunked message has the position of its last chunk. A cumulative acknowledgement up to a
+message must leave out the chunks before it of messages that end behind it; otherwise such a message
+would be redelivered without its beginning, and never be complete. Pure.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,37 +14,38 @@ from arneb_pulsar.client.ids import EntryId
 
 @dataclass(frozen=True, slots=True)
 class Passing:
-    """How to acknowledge everything up to an entry where pieces are to be left out."""
+    """How to acknowledge everything up to an entry except some chunks."""
 
     up_to: EntryId
-    """The entry before the first such piece; ``(ledger, -1)`` before a ledger's first."""
+    """The entry before the first such chunk, to acknowledge cumulatively; ``(ledger, -1)`` if the
+    chunk is the first of its ledger."""
     single: Sequence[EntryId]
-    """Those between, one by one, in the order of the log; not the last."""
+    """The entries after that to acknowledge singly, in the order of the log, without the last."""
 
 
 class PieceTracker:
-    """The pieces that one consumer was sent, of messages that it has not acknowledged.
+    """The chunks that one consumer received of messages it has not acknowledged.
 
-    Invariant: ``_pieces`` is in the order of the log; ``_entries`` has the last entry of each
-    ledger that came since the first of them did.
+    Invariant: ``_pieces`` is in the order of the log; ``_entries`` has, for each ledger, the last
+    entry received since the first of those chunks.
     """
 
     def __init__(self) -> None:
         self._pieces: dict[EntryId, EntryId | None] = {}
-        """Each with the last of its message; None = that has not come."""
+        """Each chunk with the last one of its message; None = that has not come."""
         self._entries: dict[int, int] = {}
         self._passed: EntryId | None = None
-        """Up to here all that is no piece is acknowledged."""
+        """Everything up to here except chunks is acknowledged."""
 
     def __repr__(self) -> str:
         return f"<PieceTracker {len(self._pieces)} pieces, passed {self._passed}>"
 
     def __bool__(self) -> bool:
-        """There are pieces, and it wants to know what else comes."""
+        """Return whether there are chunks; :meth:`came` must then be called for every entry."""
         return bool(self._pieces)
 
     def came(self, entry: EntryId, *, is_piece: bool) -> None:
-        """An entry came, maybe again."""
+        """Note the arrival of an entry, perhaps again."""
         pieces = self._pieces
         if is_piece and entry not in pieces:
             is_next = not pieces or entry > next(reversed(pieces))
@@ -57,20 +56,20 @@ class PieceTracker:
         self._entries[ledger] = max(number, self._entries.get(ledger, -1))
 
     def whole(self, entries: Sequence[EntryId]) -> None:
-        """A message has all its pieces, which are ``entries``."""
+        """Note that a message is complete; ``entries`` are its chunks."""
         for each in entries:
             if each in self._pieces:
                 self._pieces[each] = entries[-1]
 
     def done(self, entries: Iterable[EntryId]) -> None:
-        """Pieces that are acknowledged."""
+        """Forget chunks that are acknowledged."""
         for each in entries:
             self._pieces.pop(each, None)
         self._tidy()
 
     def passing(self, last: EntryId, own: Sequence[EntryId] = ()) -> Passing | None:
-        """How to acknowledge everything up to the message at ``last``, with its ``own`` pieces;
-        None = at once."""
+        """Return how to acknowledge everything up to the message at ``last``, with its ``own``
+        chunks; None = by one cumulative acknowledgement."""
         before = list(takewhile(last.__gt__, self._pieces))
         kept = [each for each in before if self._stays(each, last) and each not in own]
         if not kept:
@@ -82,18 +81,18 @@ class PieceTracker:
         return Passing((first[0], first[1] - 1), wanted)
 
     def passed(self, last: EntryId) -> None:
-        """Everything up to the message at ``last`` is acknowledged, as :meth:`passing` says."""
+        """Note that everything up to the message at ``last`` is acknowledged as :meth:`passing`
+        said."""
         before = list(takewhile(last.__ge__, self._pieces))
         self._passed = last if self._passed is None else max(last, self._passed)
         self.done([each for each in before if not self._stays(each, last)])
 
     def disconnected(self) -> None:
-        """What is unacknowledged comes again, and what was acknowledged may; which entries are
-        pieces is still known."""
+        """Keep the known chunks, but expect acknowledged entries to be redelivered."""
         self._passed = None
 
     def clear(self) -> None:
-        """The subscription stands elsewhere."""
+        """Forget everything, after a seek."""
         self._pieces.clear()
         self._tidy()
 
@@ -102,7 +101,7 @@ class PieceTracker:
         return end is None or end > last
 
     def _between(self, first: EntryId, last: EntryId) -> Iterator[EntryId]:
-        """The entries between two, without them."""
+        """Yield the received entries between two, without those."""
         for ledger, number in self._entries.items():
             if first[0] <= ledger <= last[0]:
                 begin = first[1] + 1 if ledger == first[0] else 0

@@ -1,10 +1,10 @@
-"""The receiver queue: messages that wait for the application, and permits for more of them.
+"""The receiver queue: messages waiting for the application, and permits for more of them.
 
-The rule: the broker never has more permits than there is room. A permit is one message; it is
-given once, by FLOW, and earned again when the application takes the message out, or when it turns
-out that nobody is to get it. Permits are given back half a queue at a time.
+The rule: the broker never has more permits than there is room. A permit is for one message; it is
+given once, by FLOW, and earned again when the application takes the message or the message turns
+out not to be for the application. Earned permits are given back half a queue at a time.
 
-A queue of size 0 holds nothing in advance: one permit is given when the application waits.
+A queue of size 0 prefetches nothing: one permit is given when the application waits.
 """
 
 from collections import deque
@@ -15,15 +15,15 @@ from arneb_pulsar.client.errors import ConfigurationError
 from arneb_pulsar.wire.errors import WireError
 
 QUEUE_SIZE: Final = 1_000
-"""The official clients' default. What waits here is nobody else's: slow consumers want less."""
+"""The official clients' default. No other consumer gets what waits here, so slow ones need less."""
 
 AUTO_SCALED_SIZE_MIN: Final = 1
-"""Where an automatically scaled queue begins, as in Java's client."""
+"""The first size of an auto-scaled queue, as in Java's client."""
 
 UNASKED_MAX: Final = 1_000
-"""Entries in a row that may come after the last permit is spent, or as many as the queue has room
-for if that is more. Brokers reckon with the average size of batches and hand out what they have
-read, so some come; a broker that goes on would fill the memory."""
+"""Entries in a row that may come without permits, or the queue's size if that is more. Brokers
+estimate the size of batches and deliver what they have read, so a few come; a broker that never
+stops would fill the memory."""
 
 T = TypeVar("T")
 
@@ -31,9 +31,9 @@ T = TypeVar("T")
 class ReceiverQueue(Generic[T]):
     """The queue of one consumer.
 
-    Invariant: what the broker may still send, what waits here and what is earned and not yet given
-    back are ``_target`` together. The broker may owe nothing and send more (whole batches for one
-    permit): then what it may still send is negative.
+    Invariant: the broker's permits, the messages waiting here and the earned permits add up to
+    ``_target``. A broker may send more than its permits allow (a whole batch for one permit); its
+    permits are then negative.
     """
 
     def __init__(self, size: int = QUEUE_SIZE, *, auto_scaled: bool = False) -> None:
@@ -44,9 +44,9 @@ class ReceiverQueue(Generic[T]):
         self._target = min(AUTO_SCALED_SIZE_MIN, size) if auto_scaled else size
         self._messages: deque[T] = deque()
         self.earned = 0
-        """Permits that are earned and not yet given back."""
+        """Permits earned and not yet given back."""
         self.half = self._target // 2
-        """While fewer are earned, :meth:`take_flow` gives none and need not be asked."""
+        """While fewer permits are earned, :meth:`take_flow` returns 0 and need not be called."""
         self._unasked = 0
         self._was_full = False
         self._is_waiting = False
@@ -61,18 +61,19 @@ class ReceiverQueue(Generic[T]):
 
     @property
     def size(self) -> int:
-        """How many messages it asks for in advance, now."""
+        """How many messages are prefetched at present."""
         return self._target
 
     def connected(self) -> int:
-        """There is a new subscription at a broker, which has no permits yet: those to give now."""
+        """Note that the broker has (re)registered the consumer, without permits; return those to
+        give now."""
         self.earned = self._target - len(self._messages)
         self._was_full = False
         return self.take_flow()
 
     def push(self, messages: Sequence[T]) -> None:
-        """Messages of an entry have come, each for one permit. Raises :class:`WireError` for what
-        comes on and on without any."""
+        """Add the messages of an entry, each for one permit. Raises :class:`WireError` after
+        :data:`UNASKED_MAX` or more entries in a row without permits."""
         if len(self._messages) + self.earned < self._target or not self._target:
             self._unasked = 0
         else:
@@ -84,31 +85,31 @@ class ReceiverQueue(Generic[T]):
         self._was_full = len(self._messages) + self.earned >= self._target
 
     def take(self) -> T | None:
-        """The next message, whose permit is earned; None if there is none."""
+        """Return the next message and earn its permit; None if there is none."""
         if not self._messages:
             return None
         self.earned += 1
         return self._messages.popleft()
 
     def skip(self, count: int) -> None:
-        """``count`` messages came for permits, and nobody is given them: they were filtered, or
+        """Earn the permits of ``count`` messages that nobody gets: they were filtered out, or
         are parts of a larger one."""
         self.earned += count
 
     def waiting(self, *, may_grow: bool = True) -> int:
-        """The application waits and the queue is empty: permits to give now."""
+        """Note that the application waits while the queue is empty; return the permits to give."""
         self._is_waiting = True
         if may_grow and self._is_auto_scaled and self._was_full and self._target < self._size_max:
             self._grow()
         return self.take_flow()
 
     def stopped_waiting(self) -> None:
-        """The application waits no more, and has got nothing."""
+        """Note that the application stopped waiting without a message."""
         self._is_waiting = False
 
     def take_flow(self) -> int:
-        """Permits to give now: all that are earned, once they are half of the queue; for a queue
-        of size 0, what makes the broker's permits one while the application waits."""
+        """Return the permits to give now: all earned ones, once they are half of the queue; for a
+        queue of size 0, as many as leave the broker with one while the application waits."""
         if self._is_paused:
             return 0
         given = self.earned
@@ -120,22 +121,22 @@ class ReceiverQueue(Generic[T]):
         return given
 
     def pause(self) -> None:
-        """Give no permits until :meth:`resume`; what was given may still bring messages."""
+        """Give no permits until :meth:`resume`; messages for earlier permits may still come."""
         self._is_paused = True
 
     def resume(self) -> None:
-        """Give permits again; ask :meth:`take_flow`."""
+        """Allow permits again; call :meth:`take_flow` for them."""
         self._is_paused = False
 
     def shrink(self) -> None:
-        """Ask for half as many in advance from now on: memory is short."""
+        """Halve the queue because memory is short."""
         smaller = max(self._target // 2, min(AUTO_SCALED_SIZE_MIN, self._size_max))
         self.earned -= self._target - smaller
         self._target, self.half = smaller, smaller // 2
         self._was_full = False
 
     def clear(self) -> list[T]:
-        """Take out everything unread; the permits are earned."""
+        """Take all waiting messages and earn their permits."""
         taken = list(self._messages)
         self._messages.clear()
         self.earned += len(taken)

@@ -1,8 +1,8 @@
-"""Redelivery: how long it waits, and what asks for it.
+"""Redelivery: its delay, and the requests for it.
 
-The rule: single entries can only be asked for again on a subscription that shares its messages
-out; on any other, one entry that is due again means everything that the consumer has not
-acknowledged, since the broker goes back to the mark-delete position.
+The rule: single entries can be requested only on Shared and Key_Shared subscriptions; on any other,
+requesting one means redelivering everything that the consumer has not acknowledged, since the
+broker goes back to the mark-delete position.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,16 +15,16 @@ from arneb_pulsar.client.ids import EntryId
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandSubscribe
 
 REDELIVERED_IDS_MAX: Final = 1_000
-"""Entries in one REDELIVER_UNACKNOWLEDGED_MESSAGES, as in the official clients: one command must
-not keep a broker busy for long."""
+"""Entries in one REDELIVER_UNACKNOWLEDGED_MESSAGES, as in the official clients: a command must not
+keep a broker busy for long."""
 
 REDELIVERED_SINGLY: Final = frozenset({CommandSubscribe.Shared, CommandSubscribe.Key_Shared})
-"""The subscription types of which a consumer can ask for single entries."""
+"""The subscription types on which single entries can be requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class RedeliveryBackoff:
-    """A delay that grows with every redelivery, as Java's ``MultiplierRedeliveryBackoff``."""
+    """A delay that grows with every redelivery, like Java's ``MultiplierRedeliveryBackoff``."""
 
     min_s: float = 1.0
     max_s: float = 60.0
@@ -39,7 +39,7 @@ class RedeliveryBackoff:
             raise ConfigurationError(f"expected a multiplier from 1 on, got {self.multiplier}")
 
     def delay_s(self, redelivery_count: int) -> float:
-        """How long the redelivery after ``redelivery_count`` others waits."""
+        """Return the delay in s before the redelivery that follows ``redelivery_count`` others."""
         try:
             return min(self.min_s * self.multiplier ** max(redelivery_count, 0), self.max_s)
         except OverflowError:
@@ -49,7 +49,8 @@ class RedeliveryBackoff:
 def redelivery_requests(
     entries: Sequence[EntryId], subscription_type: int
 ) -> Iterator[list[EntryId]]:
-    """What to ask for, one list a command; an empty list asks for all that is unacknowledged."""
+    """Yield the entries to request, one list per command; an empty list requests everything
+    unacknowledged."""
     if not entries:
         return
     if subscription_type not in REDELIVERED_SINGLY:

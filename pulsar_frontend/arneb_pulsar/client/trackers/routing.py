@@ -1,8 +1,8 @@
 """Routing: which partition a message goes to.
 
-The rule: messages of one key go to one partition, the same that Java's client chooses with the same
-hash, so that programs in both languages may produce to one topic. What has no key goes where the
-router likes.
+The rule: messages with the same key go to the same partition, the one that Java's client chooses
+with the same hash, so that programs in both languages can produce to one topic. For messages
+without a key each router has its own way.
 """
 
 from enum import Enum
@@ -12,18 +12,18 @@ from typing import Final, Protocol
 from mmh3 import hash as murmur3
 
 POSITIVE: Final = 0x7FFFFFFF
-"""Both hashes are taken without their sign."""
+"""The mask that clears the sign of a hash."""
 
 UNSIGNED: Final = 0xFFFFFFFF
 
 
 def murmur3_32(key: bytes) -> int:
-    """MurmurHash3 with seed 0, without its sign, as Pulsar's brokers and clients take it."""
+    """Return MurmurHash3 with seed 0, without its sign, as Pulsar's brokers and clients use it."""
     return murmur3(key, 0) & POSITIVE
 
 
 def java_string_hash(text: str) -> int:
-    """What ``String.hashCode`` gives in Java, without its sign."""
+    """Return Java's ``String.hashCode``, without its sign."""
     number = 0
     for (unit,) in iter_unpack(">H", text.encode("utf-16-be", "surrogatepass")):
         number = (31 * number + unit) & UNSIGNED
@@ -31,14 +31,14 @@ def java_string_hash(text: str) -> int:
 
 
 class Hashing(Enum):
-    """How a key becomes a number."""
+    """How a key is hashed."""
 
     JAVA_STRING = "java-string"
     """Java's default."""
     MURMUR3 = "murmur3"
 
     def of(self, key: str) -> int:
-        """The number of ``key``; keys of bytes are hashed as they travel, in base64."""
+        """Return the hash of ``key``; keys of bytes are hashed in their wire form, base64."""
         if self is Hashing.MURMUR3:
             return murmur3_32(key.encode())
         return java_string_hash(key)
@@ -51,8 +51,8 @@ class Router(Protocol):
 
 
 class SinglePartition:
-    """What has no key goes to one partition; ``start`` says which, and is drawn by lot so that
-    producers spread."""
+    """Sends all messages without a key to one partition, ``start``; callers choose it at random so
+    that producers spread."""
 
     def __init__(self, start: int, hashing: Hashing = Hashing.JAVA_STRING) -> None:
         self._start = start
@@ -68,8 +68,9 @@ class SinglePartition:
 
 
 class RoundRobin:
-    """What has no key goes to each partition in turn: with every message, or with batching every
-    ``batch_s``, so that batches are filled. ``start`` is drawn by lot, so that producers spread."""
+    """Sends messages without a key to each partition in turn: the next one for every message, or,
+    with batching, every ``batch_s``, so that batches fill. Callers choose ``start`` at random so
+    that producers spread."""
 
     def __init__(
         self, start: int, batch_s: float = 0.0, hashing: Hashing = Hashing.JAVA_STRING

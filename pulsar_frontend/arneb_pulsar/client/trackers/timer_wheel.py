@@ -1,7 +1,7 @@
 """A timer wheel: entries by the tick at which they are due.
 
-The rule: nothing is due before the time that was asked for, and at most one tick after it. Ticks
-that hold nothing cost nothing, so that ten thousand idle consumers need no turn of the loop.
+The rule: an entry is due no earlier than the requested time, and at most one tick later. Empty
+ticks cost nothing, so that ten thousand idle consumers never wake the event loop.
 """
 
 from heapq import heappop, heappush
@@ -13,8 +13,8 @@ from arneb_pulsar.client.ids import EntryId
 class TimerWheel:
     """Entries that are due at ticks of ``tick_s`` seconds.
 
-    Invariant: an entry is in one slot, the one that ``_ticks`` names for it; ``_upcoming`` has
-    each slot's tick once; if ``_is_sorted``, ``_ticks`` has its entries in the order of the log.
+    Invariant: an entry is only in the slot of its tick in ``_ticks``; ``_upcoming`` has each slot's
+    tick once; if ``_is_sorted``, the entries in ``_ticks`` are in the order of the log.
     """
 
     def __init__(self, tick_s: float) -> None:
@@ -32,13 +32,13 @@ class TimerWheel:
         return len(self._ticks)
 
     def put(self, entry: EntryId, at: float) -> None:
-        """Have ``entry`` due at the first tick that is not before ``at``, and then only."""
+        """Make ``entry`` due at the first tick not before ``at``, instead of any earlier choice."""
         tick = ceil(at / self._tick_s)
         known = self._ticks.pop(entry, None)
         if known is not None and known != tick:
             self._slots[known].discard(entry)
-        # Cumulative acknowledgements come where deliveries come in order: then what they cover
-        # stands in front, and nothing behind it has to be looked at.
+        # Subscriptions with cumulative acknowledgements deliver in order: the entries that one
+        # covers are then in front, and discard_up_to can stop behind them.
         self._is_sorted = not self._ticks or (self._is_sorted and entry >= self._latest)
         self._latest = entry
         self._ticks[entry] = tick
@@ -49,13 +49,13 @@ class TimerWheel:
         slot.add(entry)
 
     def discard(self, entry: EntryId) -> None:
-        """Let go of ``entry``, if it is there."""
+        """Remove ``entry`` if it is there."""
         tick = self._ticks.pop(entry, None)
         if tick is not None:
             self._slots[tick].discard(entry)
 
     def discard_up_to(self, entry: EntryId) -> int:
-        """Let go of everything that stands at ``entry`` or before it; how many those are."""
+        """Remove ``entry`` and all before it; return how many entries were removed."""
         gone = []
         for each in self._ticks:
             if each <= entry:
@@ -67,13 +67,13 @@ class TimerWheel:
         return len(gone)
 
     def due(self) -> float | None:
-        """When the next tick with an entry comes."""
+        """Return the time of the next tick with an entry; None if there is none."""
         while self._upcoming and not self._slots[self._upcoming[0]]:
             del self._slots[heappop(self._upcoming)]
         return self._upcoming[0] * self._tick_s if self._upcoming else None
 
     def take(self, now: float) -> list[EntryId]:
-        """What is due, in the order of the log; it is let go of."""
+        """Remove and return the entries that are due, in the order of the log."""
         taken: list[EntryId] = []
         while self._upcoming and self._upcoming[0] * self._tick_s <= now:
             taken += self._slots.pop(heappop(self._upcoming))
@@ -83,7 +83,7 @@ class TimerWheel:
         return taken
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Remove everything."""
         self._slots.clear()
         self._upcoming.clear()
         self._ticks.clear()

@@ -1,7 +1,7 @@
-"""Unacknowledged messages: what the application has and has not acknowledged in time.
+"""Unacknowledged messages: those that the application holds, and when their timeout is over.
 
-The rule: the timeout begins when the application gets a message. What was prefetched and waits in
-the receiver queue has no timeout, and is somebody else's only when the consumer closes.
+The rule: the timeout begins when the application gets a message. Messages that wait in the receiver
+queue have none, and go to other consumers only when this one closes.
 """
 
 from math import ceil
@@ -13,21 +13,20 @@ from arneb_pulsar.client.trackers.redelivery import RedeliveryBackoff
 from arneb_pulsar.client.trackers.timer_wheel import TimerWheel
 
 ACK_TIMEOUT_S_MIN: Final = 1.0
-"""Java's bound. Less makes messages come twice because a machine was busy."""
+"""Java's bound. With less, a busy machine alone would cause redeliveries."""
 
 TICK_S: Final = 1.0
 """Java's default; never longer than the timeout itself."""
 
 
 class UnackedMessageTracker:
-    """The entries of one consumer that its application has in hand.
+    """The entries of one consumer that its application holds unacknowledged.
 
-    A wheel of ``ceil(ack_timeout_s / tick_s) + 1`` slots: what is new goes into the last one, and
-    the first is emptied with every tick. So an entry expires between its timeout and one tick
-    later. With a ``backoff`` an entry waits longer each time that it comes.
+    An entry expires between its timeout, rounded up to ticks, and one tick later. With a
+    ``backoff`` an entry gets more time with each redelivery.
 
-    A batch is one entry, and redelivered as one: its time begins anew with every message of it
-    that the application gets, so that a batch that is worked through slowly does not expire.
+    A batch is one entry, and redelivered as one: its timeout restarts with each of its messages
+    that the application gets, so that a batch processed slowly does not expire.
     """
 
     def __init__(
@@ -55,30 +54,30 @@ class UnackedMessageTracker:
         return len(self._wheel)
 
     def add(self, entry: EntryId, now: float, redelivery_count: int = 0) -> None:
-        """The application has got ``entry``, or one more message of it."""
+        """Start the timeout of ``entry``, or restart it for one more of its messages."""
         timeout_s = self._timeout_s
         if self._backoff is not None:
             timeout_s = max(timeout_s, self._rounded(self._backoff.delay_s(redelivery_count)))
         self._wheel.put(entry, now + timeout_s)
 
     def remove(self, entry: EntryId) -> None:
-        """``entry`` was acknowledged, or given back."""
+        """Forget ``entry``, which was acknowledged, positively or negatively."""
         self._wheel.discard(entry)
 
     def remove_up_to(self, entry: EntryId) -> int:
-        """``entry`` was acknowledged cumulatively; how many entries are let go of."""
+        """Forget ``entry`` and all before it; return how many entries were forgotten."""
         return self._wheel.discard_up_to(entry)
 
     def due(self) -> float | None:
-        """When :meth:`expire` has something to give."""
+        """Return when :meth:`expire` next returns entries; None if there are none."""
         return self._wheel.due()
 
     def expire(self, now: float) -> list[EntryId]:
-        """What is to be redelivered, in the order of the log."""
+        """Remove and return the entries to be redelivered, in the order of the log."""
         return self._wheel.take(now)
 
     def clear(self) -> None:
-        """Everything comes again by itself."""
+        """Forget everything: it will be redelivered anyway."""
         self._wheel.clear()
 
     def _rounded(self, seconds: float) -> float:
