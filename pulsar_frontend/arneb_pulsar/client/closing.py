@@ -1,7 +1,7 @@
-"""Closing: what a client makes is closed by the application, at the end of its ``async with``, or
-with the client.
+"""Closing: the base of everything that a client makes and an application closes: by a call, at the
+end of an ``async with``, or with the client.
 
-The rule: :meth:`Closing.close` may be called twice, and the second time does nothing.
+The rule: :meth:`Closing.close` may be called again, and then does nothing.
 """
 
 from abc import ABC, abstractmethod
@@ -10,16 +10,16 @@ from typing import Self
 
 
 class Closing(ABC):
-    """Whatever can be closed."""
+    """Something that can be closed, also as an ``async with``."""
 
     @property
     @abstractmethod
     def is_closed(self) -> bool:
-        """It can be used no more."""
+        """Whether it can no longer be used."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Give it up."""
+        """Close it."""
 
     async def __aenter__(self) -> Self:
         return self

@@ -1,8 +1,8 @@
 """Connecting: a client's options, and the ``async with`` that holds it.
 
-The rule: all tasks are the client's, and end with it. When the block ends well, what was accepted
-is stored and acknowledgements are told; when it ends with an error, or is cancelled, nothing is
-waited for.
+The rule: the client owns all tasks, and they end with it. When the block ends normally, accepted
+messages are stored and acknowledgements sent first; when it ends with an error, or is cancelled,
+nothing is waited for.
 """
 
 import time
@@ -31,31 +31,31 @@ from arneb_pulsar.client.statistics_log import INTERVAL_S, StatisticsLog
 OPERATION_TIMEOUT_S: Final = 30.0
 CONNECT_TIMEOUT_S: Final = 10.0
 MEMORY_BYTES_MAX: Final = 64 * 1024 * 1024
-"""As Java's client: what all producers of a client may hold without a receipt."""
+"""Bytes without a receipt that all producers of a client may hold together, as in Java's client."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientOptions:
-    """How a client behaves, but for its service's URL."""
+    """A client's options, apart from the service URL."""
 
     authentication: Authentication = field(default_factory=NoAuthentication)
     tls: TlsOptions = field(default_factory=TlsOptions)
     listener_name: str = ""
-    """Which of the names under which brokers are known the client can reach."""
+    """Which of the brokers' advertised listeners to connect to; empty = the default one."""
     connections_per_broker: int = 1
     memory_bytes_max: int = MEMORY_BYTES_MAX
-    """0 = no bound."""
+    """Bytes without a receipt that all producers may hold together; 0 = no bound."""
     operation_timeout_s: float = OPERATION_TIMEOUT_S
     connect_timeout_s: float = CONNECT_TIMEOUT_S
     backoff_initial_s: float = INITIAL_S
     backoff_cap_s: float = CAP_S
-    """The longest pause between two attempts to come back."""
+    """The longest pause between two attempts to reconnect."""
     statistics_interval_s: float = INTERVAL_S
-    """How often a line of statistics is logged for each producer and consumer; 0 = never."""
+    """How often to log a line of statistics for each active producer and consumer; 0 = never."""
     dial: Dial | None = None
-    """Opens streams; None = TCP and TLS."""
+    """Opens the streams to brokers; None = TCP and TLS."""
     seed: int | None = None
-    """Of chance: back-off and the choice of connections."""
+    """The seed of random choices, such as back-off and connections; None = a random seed."""
 
     def __post_init__(self) -> None:
         if self.connections_per_broker < 1:
@@ -76,12 +76,12 @@ class ClientOptions:
 
 @asynccontextmanager
 async def connect(url: str, options: ClientOptions | None = None) -> AsyncIterator[Client]:
-    """A client of the Pulsar service at ``url``: ``pulsar://host:port``, ``pulsar+ssl://``,
-    ``http://`` or ``https://``, with several ``host:port`` parted by commas.
+    """Open a client of the Pulsar service at ``url``: ``pulsar://host:port``, ``pulsar+ssl://``,
+    ``http://`` or ``https://``, with several ``host:port`` separated by commas.
 
-    No connection is made before one is needed. When the block ends, the client is closed: see the
-    rule. Raises :class:`InvalidUrl`, :class:`ConfigurationError` for files of TLS that are none,
-    and what the block raises, as it is.
+    Connections are made when they are needed. The client is closed when the block ends: see the
+    module's rule. Raises :class:`InvalidUrl`, :class:`ConfigurationError` for unusable TLS files,
+    and what the block raises, unwrapped.
     """
     options = options or ClientOptions()
     service = parse_service_url(url)
@@ -133,7 +133,7 @@ async def connect(url: str, options: ClientOptions | None = None) -> AsyncIterat
             yield client
             await client.close()
         except BaseException as error:
-            # Out of the group, so that it is not put into one.
+            # Raised outside the task group, which would wrap it in an exception group.
             raised = error
         pool.close()
         tasks.cancel_scope.cancel()
@@ -142,7 +142,7 @@ async def connect(url: str, options: ClientOptions | None = None) -> AsyncIterat
 
 
 def _log_statistics(client: Client, clock: Clock, interval_s: float) -> None:
-    """Have statistics logged until the client is closed."""
+    """Log statistics every ``interval_s`` until the client is closed."""
     log = StatisticsLog(client.measured, clock.now())
 
     def tick(now: float) -> None:
@@ -154,5 +154,5 @@ def _log_statistics(client: Client, clock: Clock, interval_s: float) -> None:
 
 
 def wall_ms() -> int:
-    """The time of day, in milliseconds since the epoch."""
+    """Return the time of day, in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000

@@ -16,7 +16,7 @@ from arneb_pulsar.client.room import Room
 
 @dataclass(slots=True)
 class ClientContext:
-    """Made by a client when it opens."""
+    """The shared parts of one client, made when it opens."""
 
     tasks: TaskGroup
     pool: Pool
@@ -25,16 +25,16 @@ class ClientContext:
     random: Random
     memory: Room
     wall_ms: Callable[[], int]
-    """The time of day."""
+    """Returns the time of day, in ms since the epoch."""
     operation_timeout_s: float
     backoff_initial_s: float
     backoff_cap_s: float
     numbers: "count[int]" = field(default_factory=lambda: count(1))
-    """Ids of producers, consumers and watchers."""
+    """The next ids of producers, consumers and watchers."""
 
     def __repr__(self) -> str:
         return f"<ClientContext over {self.pool!r}>"
 
     def backoff(self) -> Backoff:
-        """For one row of attempts."""
+        """Return the delays for one series of attempts."""
         return Backoff(self.random, self.backoff_initial_s, self.backoff_cap_s)

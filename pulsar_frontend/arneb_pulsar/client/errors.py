@@ -1,28 +1,28 @@
-"""What can go wrong, as applications see it.
+"""The errors that applications see.
 
 * :class:`PulsarError`
     * :class:`ClientClosed` - the client, producer or consumer was closed by the application
-    * :class:`ConfigurationError` - arguments that cannot be meant
+    * :class:`ConfigurationError` - invalid arguments
         * :class:`InvalidTopic` - a name that no topic can have
         * :class:`InvalidUrl` - not the URL of a Pulsar service
     * :class:`ConnectError` - no broker could be reached
-        * :class:`UnknownAddress` - a name that has no address
-        * :class:`TlsFailed` - no TLS with whoever listens there, or not the certificate expected
-        * :class:`NotPulsar` - whoever listens there speaks something else
-        * :class:`Disconnected` - a broker was reached, and went away
-    * :class:`UnexpectedAnswer` - an answer that no broker gives
-    * :class:`TimedOut` - no answer, or no receipt, within the time that was given
+        * :class:`UnknownAddress` - a host name without an address
+        * :class:`TlsFailed` - the server does not speak TLS, or its certificate is not trusted
+        * :class:`NotPulsar` - the server speaks another protocol
+        * :class:`Disconnected` - the connection to a broker was lost
+    * :class:`UnexpectedAnswer` - a response that violates the protocol
+    * :class:`TimedOut` - no response, or no receipt, in time
     * :class:`QueueFull` - the pending sends, or the client's memory, are at their bound
-    * :class:`Withdrawn` - a send that was cancelled before it was sent
+    * :class:`Withdrawn` - a send that was cancelled before its message left
     * :class:`MessageTooLarge` - over the broker's bound, with chunking off
     * :class:`CryptoError` - a message that cannot be encrypted or decrypted
     * :class:`SchemaError` - a value that its schema cannot encode, bytes that it cannot decode
-    * :class:`TransactionEnded` - the transaction is not open any more
+    * :class:`TransactionEnded` - the transaction is no longer open
     * :class:`AdminError` - a call of the admin API that was refused
-    * :class:`ServerRefused` - the broker said no; one class a code of the protocol
+    * :class:`ServerRefused` - an error of the broker; one class for each code of the protocol
 
 The rule: the text says what was expected, what came, and where. ``retriable`` says whether the
-client itself tries again; what reaches the application is final, or its time is up.
+client retries by itself; an error that reaches the application is final, or its time is up.
 """
 
 from typing import ClassVar, Final
@@ -31,18 +31,18 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import ServerError
 
 
 class PulsarError(Exception):
-    """Any of them."""
+    """The base of all the client's errors."""
 
     retriable: ClassVar[bool] = False
-    """Whether the client tries again by itself before it makes something for the first time."""
+    """Whether the client retries by itself while it creates something for the first time."""
 
 
 class ClientClosed(PulsarError):
-    """Closed by the application, or its ``async with`` has ended."""
+    """The application closed the client, producer or consumer, or its ``async with`` has ended."""
 
 
 class ConfigurationError(PulsarError, ValueError):
-    """Arguments that cannot be meant."""
+    """Invalid arguments."""
 
 
 class InvalidTopic(ConfigurationError):
@@ -60,48 +60,47 @@ class ConnectError(PulsarError):
 
 
 class UnknownAddress(ConnectError):
-    """A name that has no address: nothing that another attempt would change."""
+    """A host name without an address, which another attempt would not change."""
 
     retriable = False
 
 
 class TlsFailed(ConnectError):
-    """Whoever listens there does not speak TLS, or its certificate is not to be trusted."""
+    """The server does not speak TLS, or its certificate is not trusted."""
 
     retriable = False
 
 
 class NotPulsar(ConnectError):
-    """Whoever listens there has answered in another protocol: the port or the scheme of the URL is
-    another's."""
+    """The server answered in another protocol: the URL's port or scheme is wrong."""
 
     retriable = False
 
 
 class Disconnected(ConnectError):
-    """The connection ended before the answer came."""
+    """The connection ended before the response came."""
 
 
 class UnexpectedAnswer(PulsarError):
-    """An answer that no broker gives: what came is not of the protocol, or cannot be meant."""
+    """A response that violates the protocol, or is too large."""
 
 
 class TimedOut(PulsarError, TimeoutError):
-    """What was waited for did not come in time. A send that timed out may still be stored."""
+    """No response, receipt or message came in time. A send that timed out may still be stored."""
 
     retriable = True
 
 
 class QueueFull(PulsarError):
-    """Pending sends, or the client's memory, are at their bound."""
+    """The pending sends, or the client's memory, are at their bound."""
 
 
 class Withdrawn(PulsarError):
-    """A send that was cancelled before its message was sent: it never will be."""
+    """A send that was cancelled before its message left: the message is never sent."""
 
 
 class MessageTooLarge(PulsarError, ValueError):
-    """Over the bound that the broker announced."""
+    """A message over the bound that the broker announced."""
 
 
 class CryptoError(PulsarError):
@@ -113,7 +112,7 @@ class SchemaError(PulsarError, ValueError):
 
 
 class TransactionEnded(PulsarError):
-    """Committed, aborted or timed out before."""
+    """The transaction was committed, aborted or failed before."""
 
 
 class AdminError(PulsarError):
@@ -126,15 +125,15 @@ class AdminError(PulsarError):
 
 
 class ServerRefused(PulsarError):
-    """The broker said no."""
+    """An error that the broker sent."""
 
     code: ClassVar[int] = ServerError.UnknownError
     retriable = True
-    """As the official clients, but for those classes that say otherwise."""
+    """As in the official clients, except in the classes that say otherwise."""
 
 
 class UnknownServerError(ServerRefused):
-    """Something failed in the broker that has no code of its own."""
+    """A failure in the broker without a code of its own."""
 
 
 class MetadataError(ServerRefused):
@@ -156,7 +155,7 @@ class NotAuthorized(ServerRefused):
 
 
 class ConsumerBusy(ServerRefused):
-    """The subscription is held by another, or is of another type."""
+    """The subscription has an exclusive consumer, or is of another type."""
 
     code = ServerError.ConsumerBusy
     retriable = False
@@ -167,7 +166,7 @@ class ServiceNotReady(ServerRefused):
 
 
 class ProducerBlockedQuotaExceeded(ServerRefused):
-    """The backlog is at its quota, and the policy has producers wait."""
+    """The backlog is at its quota, and the policy makes producers wait."""
 
     code = ServerError.ProducerBlockedQuotaExceededError
     retriable = False
@@ -181,7 +180,7 @@ class ProducerQuotaExceeded(ServerRefused):
 
 
 class ChecksumRefused(ServerRefused):
-    """A message that was damaged before the broker got it."""
+    """A message that was damaged on its way to the broker."""
 
     code = ServerError.ChecksumError
     retriable = False
@@ -216,7 +215,7 @@ class TopicTerminated(ServerRefused):
 
 
 class ProducerBusy(ServerRefused):
-    """The name, or the topic, is held by another producer."""
+    """Another producer has the name, or the topic exclusively."""
 
     code = ServerError.ProducerBusy
     retriable = False
@@ -262,7 +261,7 @@ class TransactionNotFound(ServerRefused):
 
 
 class ProducerFenced(ServerRefused):
-    """Another producer has the topic to itself now. Final."""
+    """Another producer has exclusive access to the topic now. Final."""
 
     code = ServerError.ProducerFenced
     retriable = False
@@ -271,10 +270,10 @@ class ProducerFenced(ServerRefused):
 REFUSALS: Final[dict[int, type[ServerRefused]]] = {
     each.code: each for each in ServerRefused.__subclasses__()
 }
-"""The class of each code."""
+"""The error class of each code."""
 
 
 def refusal(code: int, text: str, where: str) -> ServerRefused:
-    """The error for an answer of the broker."""
+    """Return the error for a code and text of the broker."""
     kind = REFUSALS.get(code, UnknownServerError)
     return kind(f"{where}: {text or kind.__name__}")

@@ -1,7 +1,7 @@
-"""Formats: messages as lines of text, and lines as messages, as kcat's users know them.
+"""Formats: converts messages to lines of text and back, in the style of kcat.
 
-The rule: what one program prints as JSON lines another can send as JSON lines, and the same message
-comes of it. Pure.
+The rule: JSON lines that one program prints can be sent by another, and give the same messages.
+Pure.
 
 ``%s`` payload, ``%S`` its bytes, ``%k`` key, ``%K`` its bytes, ``%t`` topic, ``%p`` partition,
 ``%o`` id, as :func:`parse_start` reads it, ``%T`` publish time in ms, ``%e`` event time in ms,
@@ -46,7 +46,7 @@ SECONDS: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 class Format:
-    """A format as text, compiled. Raises :class:`ConfigurationError`."""
+    """A compiled format. Raises :class:`ConfigurationError` for an invalid text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -62,7 +62,7 @@ class Format:
         return f"<Format {self._text!r}>"
 
     def of(self, message: Message[Any]) -> bytes:
-        """The message in it."""
+        """Return the formatted message."""
         return b"".join(part if isinstance(part, bytes) else part(message) for part in self._parts)
 
 
@@ -80,7 +80,8 @@ def _part(found: "re.Match[str]") -> bytes | Callable[[Message[Any]], bytes]:
 
 
 def json_of(message: Message[Any]) -> bytes:
-    """One JSON object and a line's end. What is not UTF-8 is in base64, and said so."""
+    """Return a message as one line of JSON. Bytes that are not UTF-8 are in base64, in fields whose
+    names end in ``_base64``."""
     said: dict[str, Any] = {
         "topic": message.topic,
         "id": place_of(message.id),
@@ -116,7 +117,7 @@ def _text_or_base64(name: str, data: bytes) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line, as what is to be sent."""
+    """A message to send, made from a line."""
 
     value: bytes | None
     key: str | bytes | None = None
@@ -126,7 +127,7 @@ class Line:
 
 
 def line_of(data: bytes, key_delimiter: str = "") -> Line:
-    """A line of text: a value, or a key and a value with the delimiter between them."""
+    """Parse a line of text: a value, or a key and a value with the delimiter between them."""
     if not key_delimiter:
         return Line(data)
     key, delimiter, value = data.partition(key_delimiter.encode())
@@ -136,8 +137,8 @@ def line_of(data: bytes, key_delimiter: str = "") -> Line:
 
 
 def line_of_json(data: bytes) -> Line:
-    """A line of JSON, as :func:`json_of` prints it; what a message is given by its broker is left
-    out. Raises :class:`ConfigurationError`."""
+    """Parse a line of JSON as :func:`json_of` makes it, ignoring fields that producers and brokers
+    set. Raises :class:`ConfigurationError`."""
     try:
         said = json.loads(data)
         if not isinstance(said, dict):
@@ -176,16 +177,15 @@ def _text(key: bytes) -> str | bytes:
 
 
 def place_of(message: MessageId) -> str:
-    """An id within its topic: ``ledger:entry``, and of a message in a batch
-    ``ledger:entry:index``."""
+    """Return an id within its topic: ``ledger:entry``, or ``ledger:entry:index`` in a batch."""
     place = f"{message.ledger_id}:{message.entry_id}"
     return place if message.batch_index < 0 else f"{place}:{message.batch_index}"
 
 
 def parse_start(text: str, wall_ms: int) -> MessageId | int:
-    """Where to begin: ``beginning``, ``end``, an id as ``%o`` prints it, ``@`` and a time (ISO
-    8601, or milliseconds since the epoch), or how long ago: ``90s``, ``15m``, ``2h``, ``1d``. A
-    time is told in milliseconds. Raises :class:`ConfigurationError`."""
+    """Parse a place to begin: ``beginning``, ``end``, an id as ``%o`` prints it, ``@`` and a time
+    (ISO 8601, or milliseconds since the epoch), or how long ago: ``90s``, ``15m``, ``2h``, ``1d``.
+    Return an id, or a time in ms since the epoch. Raises :class:`ConfigurationError`."""
     if text in ("beginning", "earliest"):
         return EARLIEST
     if text in ("end", "latest"):

@@ -1,8 +1,8 @@
-"""Calls by HTTP: one request of a broker's HTTP port, and its answer.
+"""HTTP calls: one request to a broker's HTTP port, and its response.
 
-The rule: redirects are followed as brokers send them, with the proof of who asks at each (but never
-from HTTPS to HTTP); what goes wrong below HTTP is one of the client's own errors, and whoever
-answers can neither fill the client's memory nor keep it waiting.
+The rule: redirects are followed with the client's credentials, which are never sent over HTTP after
+a call over HTTPS; failures below HTTP become the client's own errors, and a server can neither fill
+the client's memory nor keep it waiting.
 """
 
 import socket
@@ -23,7 +23,7 @@ from arneb_pulsar.client.errors import (
 )
 
 REDIRECTS_MAX: Final = 20
-"""As by the binary protocol."""
+"""Redirects of one call, as many as in lookups by the binary protocol."""
 
 
 async def call(
@@ -36,9 +36,10 @@ async def call(
     query: Mapping[str, str] | None = None,
     body: Any = None,
 ) -> httpx.Response:
-    """The answer, whatever its status; ``what`` names the call in errors. Each redirect may take
-    as long as ``http`` waits for a byte. Raises :class:`ConnectError`, :class:`TimedOut`,
-    :class:`AuthenticationFailed`, and :class:`UnexpectedAnswer` of one that is too large."""
+    """Send a request and return the response, whatever its status; ``what`` names the call in
+    errors. Each redirect may take as long as the read timeout of ``http``. Raises
+    :class:`ConnectError`, :class:`TimedOut`, :class:`AuthenticationFailed`, and
+    :class:`UnexpectedAnswer` if the response is too large."""
     request = http.build_request(method, url, params=query, json=body)
     is_secret = request.url.scheme == "https"
     for _ in range(REDIRECTS_MAX):

@@ -1,7 +1,7 @@
-"""Message ids: where a message stands, as applications and trackers name it.
+"""Message ids: a message's place in its topic, for applications and for trackers.
 
-The rule: within one topic an entry is named by its :data:`EntryId` alone; a :class:`MessageId` adds
-all that an application needs to come back to a message later, and is made when it is asked for.
+The rule: within one topic an :data:`EntryId` identifies an entry; a :class:`MessageId` adds what an
+application needs to return to a message later, and is made on access.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ EntryId = tuple[int, int]
 """Ledger id and entry id."""
 
 NO_INDEX: Final = -1
-"""The batch index of a message that is no part of a batch."""
+"""The batch index of a message outside a batch."""
 
 _LARGEST: Final = (1 << 63) - 1
 _UNSIGNED: Final = 1 << 64
@@ -23,31 +23,31 @@ _UNSIGNED: Final = 1 << 64
 
 @dataclass(frozen=True, slots=True, order=True)
 class MessageId:
-    """Where a message stands. Ids of one topic are ordered as its messages are."""
+    """A message's place in its topic. Ids of one topic sort in the order of its messages."""
 
     ledger_id: int
     entry_id: int
     partition: int = -1
-    """The index of its partition; -1 for a topic that is not partitioned."""
+    """The index of the partition; -1 for a topic without partitions."""
     batch_index: int = NO_INDEX
-    """Its place in its entry's batch; -1 if it is no part of a batch."""
+    """The index in the entry's batch; -1 outside a batch."""
     batch_size: int = field(default=0, compare=False)
-    """How many messages that batch has; 0 when unknown or no batch. Not compared."""
+    """How many messages the batch has; 0 if unknown or outside a batch. Not compared."""
     topic: str = field(default="", compare=False)
-    """The complete name of its topic, partition included; empty if unknown. Not compared."""
+    """The topic's complete name, partition included; empty if unknown. Not compared."""
     first_chunk: "MessageId | None" = field(default=None, compare=False)
-    """Of a message in chunks: where the first stands. Not compared."""
+    """The first chunk of a chunked message; None for any other. Not compared."""
 
     def __str__(self) -> str:
         return f"({self.ledger_id},{self.entry_id},{self.partition},{self.batch_index})"
 
     @property
     def entry(self) -> EntryId:
-        """Its entry's name within its topic."""
+        """The entry's id within the topic."""
         return self.ledger_id, self.entry_id
 
     def serialize(self) -> bytes:
-        """Its bytes, as every Pulsar client reads and writes them."""
+        """Return the id as bytes, in the format of all Pulsar clients."""
         data = self.to_wire()
         if self.batch_size:
             data.batch_size = self.batch_size
@@ -57,7 +57,7 @@ class MessageId:
 
     @classmethod
     def deserialize(cls, data: bytes, topic: str = "") -> Self:
-        """The id in ``data``. Raises :class:`ValueError`."""
+        """Read an id from bytes. Raises :class:`ValueError`."""
         try:
             return cls.from_wire(MessageIdData.FromString(data), topic)
         except DecodeError as error:
@@ -65,7 +65,7 @@ class MessageId:
 
     @classmethod
     def from_wire(cls, data: MessageIdData, topic: str = "") -> Self:
-        """The id in a field of a command."""
+        """Return the id in a command's field."""
         first = None
         if data.HasField("first_chunk_message_id"):
             first = cls.from_wire(data.first_chunk_message_id, topic)
@@ -80,7 +80,7 @@ class MessageId:
         )
 
     def to_wire(self) -> MessageIdData:
-        """The field of a command that names it."""
+        """Return the id as a command's field."""
         return MessageIdData(
             ledgerId=self.ledger_id % _UNSIGNED,
             entryId=self.entry_id % _UNSIGNED,
@@ -94,7 +94,7 @@ def _signed(number: int) -> int:
 
 
 EARLIEST: Final = MessageId(-1, -1)
-"""Before the first message of any topic."""
+"""The place before the first message of a topic."""
 
 LATEST: Final = MessageId(_LARGEST, _LARGEST)
-"""Behind the last message that a topic has at the moment."""
+"""The place behind the last message that a topic has at the moment."""

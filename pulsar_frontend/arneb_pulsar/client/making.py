@@ -1,6 +1,6 @@
-"""Making: the parts of one producer, and of one consumer, put together.
+"""Making: assembles one producer, or one consumer, from its parts.
 
-The rule: what a topic of several partitions is made of, and what has one, is made by the same code.
+The rule: the same code serves topics without partitions and single partitions.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ProducerParts(Generic[T]):
-    """What all producers of one topic's partitions have in common."""
+    """What the producers of all partitions of a topic share."""
 
     options: ProducerOptions
     builder: Builder[T]
@@ -52,7 +52,7 @@ class ProducerParts(Generic[T]):
 
 
 def make_producer(context: ClientContext, topic: TopicName, parts: ProducerParts[T]) -> Producer[T]:
-    """One that is not attached yet."""
+    """Return a producer that is not attached yet. Raises :class:`ConfigurationError`."""
     options, compression = parts.options, parts.compression
     encryptor = None
     if parts.encryption_keys:
@@ -92,7 +92,7 @@ def _batches(options: ProducerOptions) -> BatchContainer | None:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerParts(Generic[T]):
-    """What the consumers of all topics of one subscription have in common."""
+    """What the consumers of all topics of a subscription share."""
 
     subscription: str
     options: ConsumerOptions
@@ -103,7 +103,7 @@ class ConsumerParts(Generic[T]):
 
 
 def make_consumer(context: ClientContext, topic: TopicName, parts: ConsumerParts[T]) -> Consumer[T]:
-    """One that is not attached yet."""
+    """Return a consumer that is not attached yet. Raises :class:`ConfigurationError`."""
     options, number = parts.options, next(context.numbers)
     chunks = ChunkAssembler(
         pending_max=options.chunked_pending_max, expire_s=options.chunk_expire_s

@@ -1,6 +1,6 @@
-"""Statistics: what producers and consumers count, and what they show of it.
+"""Statistics: the counts of producers and consumers, and what applications see of them.
 
-The rule: counting costs an addition; percentiles are made when somebody asks.
+The rule: counting costs an addition; rates and percentiles are computed on request.
 """
 
 from bisect import bisect_left
@@ -10,17 +10,17 @@ from functools import partial
 from typing import Final, TypeVar
 
 BUCKETS_S: Final = tuple(0.0001 * 1.25**power for power in range(60))
-"""Bounds of the latencies that are told apart: 0.1 ms to 50 s, each a quarter above the last."""
+"""The upper bounds of the latency buckets: 0.1 ms to 50 s, each a quarter above the last."""
 
 TOGETHER: Final = "together"
-"""In a field's metadata: what makes one value of those of several parts, if not their sum."""
+"""The metadata key of how to combine a field's values from several parts; without it: sum."""
 
 SLOWEST: Final = {TOGETHER: partial(max, default=0.0)}
 ALL: Final = {TOGETHER: all}
 
 
 class Latencies:
-    """A histogram."""
+    """A histogram of latencies in seconds."""
 
     __slots__ = ("_counts", "_total")
 
@@ -32,12 +32,13 @@ class Latencies:
         return f"<Latencies of {self._total}, median {self.percentile(0.5):.4f} s>"
 
     def add(self, seconds: float) -> None:
-        """One more."""
+        """Count one latency."""
         self._counts[bisect_left(BUCKETS_S, seconds)] += 1
         self._total += 1
 
     def percentile(self, part: float) -> float:
-        """The latency that ``part`` of all stay within; 0 if there are none."""
+        """Return a bound in s that ``part`` (0 to 1) of all latencies stay within; 0 if there are
+        none."""
         wanted, seen = part * self._total, 0
         for index, number in enumerate(self._counts):
             seen += number
@@ -48,7 +49,7 @@ class Latencies:
 
 @dataclass(frozen=True, slots=True)
 class ProducerStatistics:
-    """A producer so far."""
+    """A producer's counts since it was made."""
 
     messages_sent: int
     bytes_sent: int
@@ -57,7 +58,7 @@ class ProducerStatistics:
     entries_resent: int
     messages_pending: int
     messages_per_s: float
-    """Since it was made."""
+    """The average since the producer was made."""
     bytes_per_s: float
     latency_s_p50: float = field(metadata=SLOWEST)
     """From ``send`` to the receipt."""
@@ -69,13 +70,13 @@ class ProducerStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerStatistics:
-    """A consumer so far."""
+    """A consumer's counts since it was made."""
 
     messages_received: int
     """Given to the application."""
     bytes_received: int
     messages_queued: int
-    """In the local queue."""
+    """In the receiver queue."""
     messages_acknowledged: int
     ack_failures: int
     messages_redelivered: int
@@ -87,7 +88,7 @@ class ConsumerStatistics:
 
 @dataclass(slots=True)
 class SendCounts:
-    """What a producer counts."""
+    """The counters of a producer."""
 
     messages: int = 0
     bytes: int = 0
@@ -100,7 +101,7 @@ class SendCounts:
         return f"<SendCounts {self.stored} of {self.messages} stored, {self.failed} failed>"
 
     def statistics(self, pending: int, age_s: float, is_connected: bool) -> ProducerStatistics:
-        """What is shown of a producer that is ``age_s`` old."""
+        """Return the statistics of a producer made ``age_s`` ago."""
         age_s = max(age_s, 0.001)
         return ProducerStatistics(
             messages_sent=self.messages,
@@ -121,23 +122,23 @@ class SendCounts:
 
 @dataclass(slots=True)
 class ReceiveCounts:
-    """What a consumer counts."""
+    """The counters of a consumer."""
 
     messages: int = 0
     bytes: int = 0
     acknowledged: int = 0
     ack_failures: int = 0
     redeliveries: int = 0
-    """Messages that the application asked for again, or whose time was up."""
+    """Messages whose redelivery was requested, by the application or after a timeout."""
     damaged: int = 0
     duplicates: int = 0
-    """Messages that came again though they were acknowledged."""
+    """Messages delivered again although they were acknowledged."""
 
     def __repr__(self) -> str:
         return f"<ReceiveCounts {self.acknowledged} of {self.messages} acknowledged>"
 
     def statistics(self, queued: int, age_s: float, is_connected: bool) -> ConsumerStatistics:
-        """What is shown of a consumer that is ``age_s`` old."""
+        """Return the statistics of a consumer made ``age_s`` ago."""
         age_s = max(age_s, 0.001)
         return ConsumerStatistics(
             messages_received=self.messages,
@@ -157,8 +158,8 @@ S = TypeVar("S", ProducerStatistics, ConsumerStatistics)
 
 
 def together(kind: type[S], parts: Sequence[S]) -> S:
-    """Those of several as one: what is counted is added up, latencies are those of the slowest, and
-    it is connected if all are."""
+    """Combine statistics of several parts: counts are added, latencies are the slowest part's, and
+    the whole is connected if all parts are."""
     ways = [(each.name, each.metadata.get(TOGETHER, sum)) for each in fields(kind)]
     values = {name: way([getattr(part, name) for part in parts]) for name, way in ways}
     return kind(**values)

@@ -1,8 +1,7 @@
-"""The log of statistics: one line for each producer and consumer that did anything, at a fixed
-interval.
+"""The statistics log: a line for each producer and consumer that did anything, at a fixed interval.
 
-The rule: rates are those of the interval, so that a line says what happened since the one before;
-whoever was idle is not named. Latencies are of all messages so far.
+The rule: rates cover the interval, so that a line says what happened since the one before; idle
+producers and consumers are left out. Latencies cover all messages so far.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,19 +14,19 @@ from arneb_pulsar.client.statistics import ConsumerStatistics, ProducerStatistic
 LOG: Final = getLogger("arneb_pulsar.client.statistics")
 
 INTERVAL_S: Final = 60.0
-"""As Java's client."""
+"""The interval, as in Java's client."""
 
 Statistics = ProducerStatistics | ConsumerStatistics
 
 
 class Measured(Protocol):
-    """What has statistics."""
+    """Something that has statistics."""
 
     def statistics(self) -> Statistics: ...
 
 
 class StatisticsLog:
-    """What was said last of each, and when."""
+    """The last logged statistics of each, and when they were logged."""
 
     def __init__(self, measured: Callable[[], Iterable[Measured]], now: float) -> None:
         self._measured = measured
@@ -38,7 +37,7 @@ class StatisticsLog:
         return f"<StatisticsLog of {len(self._before)} since {self._said_at:.0f}>"
 
     def write(self, now: float) -> None:
-        """Say what happened since the last time."""
+        """Log what happened since the last call."""
         elapsed_s = max(now - self._said_at, 0.001)
         self._said_at = now
         for each in self._measured():

@@ -1,7 +1,7 @@
 """A table view: the last value of each key of a topic, kept up to date.
 
-The rule: it shows what had been sent when it was made or last refreshed, and then what comes, as it
-comes; a message without a value takes its key away.
+The rule: it has everything sent before it was made or last refreshed, and adds new messages as they
+come; a message without a value removes its key.
 """
 
 import logging
@@ -23,7 +23,7 @@ LOG = logging.getLogger("arneb_pulsar.client")
 T = TypeVar("T")
 
 LOOK_AGAIN_S: Final = 0.1
-"""How often it is asked whether all is read, while nothing comes."""
+"""How often to check whether everything is read, while no message comes."""
 
 
 class TableView(Closing, Mapping[str, T], Generic[T]):
@@ -51,52 +51,53 @@ class TableView(Closing, Mapping[str, T], Generic[T]):
         return len(self._values)
 
     def keys(self) -> KeysView[str]:
-        """Those that have a value."""
+        """Return the keys that have a value."""
         return self._values.keys()
 
     def items(self) -> ItemsView[str, T]:
-        """Keys and values."""
+        """Return the keys and their values."""
         return self._values.items()
 
     def position_of(self, key: str) -> MessageId:
-        """Where the value of a key stands. Raises :class:`KeyError`."""
+        """Return the id of the message with a key's value. Raises :class:`KeyError`."""
         return self._ids[key]
 
     @property
     def positions(self) -> Mapping[str, MessageId]:
-        """The last message that was read, of each topic (or partition)."""
+        """The last message read from each topic or partition, by its complete name."""
         return self._positions
 
     def listen(self, watcher: "Callable[[str, T | None], None]") -> None:
-        """Tell ``watcher`` of every change from now on. What it raises is logged."""
+        """Call ``watcher`` with (key, value) for every change from now on; the value is None when a
+        key is removed. What it raises is logged."""
         self._watchers.append(watcher)
 
     def for_each_and_listen(self, watcher: "Callable[[str, T | None], None]") -> None:
-        """Tell ``watcher`` what there is, and then of every change."""
+        """Call ``watcher`` for all present keys, and then as :meth:`listen`."""
         for key, value in self._values.items():
             guarded(watcher, key, value)
         self.listen(watcher)
 
     async def refresh(self) -> None:
-        """Until all is read that has been sent. Raises what ended it."""
+        """Wait until everything sent so far is read. Raises the error that ended the view."""
         while self._failure is None and await self._reader.has_message_available():
             with anyio.move_on_after(LOOK_AGAIN_S):
                 await self._read.wait()
-        # What was read meanwhile may have ended it.
+        # A message read meanwhile may have ended the view.
         if self._failure is not None:
             raise self._failure
 
     @property
     def is_closed(self) -> bool:
-        """It follows the topic no more."""
+        """Whether it no longer follows the topic."""
         return self._reader.is_closed
 
     async def close(self) -> None:
-        """Follow the topic no more; what was read stays."""
+        """Stop following the topic; the values read stay."""
         await self._reader.close()
 
     async def follow(self) -> None:
-        """Read until it is closed; the client has a task that does."""
+        """Read until the view is closed; a task of the client runs this."""
         try:
             while True:
                 self._take(await self._reader.read())
@@ -104,7 +105,7 @@ class TableView(Closing, Mapping[str, T], Generic[T]):
                     self._read.ring()
         except ClientClosed as error:
             self._failure = error
-        except Exception as error:  # an application's own schema may raise anything
+        except Exception as error:  # an application's schema may raise anything
             LOG.error("%r is out of date from now on: %r", self, error)
             text = f"expected values of {self._reader.topic}, got {error!r}"
             self._failure = error if isinstance(error, PulsarError) else SchemaError(text)

@@ -1,8 +1,9 @@
-"""Tracing: spans of OpenTelemetry for what is sent and what is consumed.
+"""Tracing: OpenTelemetry spans for sent and consumed messages.
 
-The rule: the context of a send travels in the message's properties (``traceparent``), so that what
-a consumer does with it belongs to the trace of who sent it, whichever client either has. A send's
-span ends with its receipt, a message's when the application acknowledges it, or gives it back.
+The rule: a send's context travels in the message's properties (``traceparent``), so that a
+consumer's work belongs to the sender's trace, whichever clients the two use. A send's span ends
+with its receipt, a consumed message's when the application acknowledges it, positively or
+negatively.
 
 Source: OpenTelemetry's semantic conventions for messaging systems. Needs ``opentelemetry-api``.
 """
@@ -20,8 +21,8 @@ from arneb_pulsar.client.messages import OutgoingMessage
 
 NAME: Final = "arneb_pulsar.client"
 SPANS_MAX: Final = 10_000
-"""Of messages that an application has and does not acknowledge: beyond that the oldest span ends,
-so that nobody who never acknowledges holds ever more of them."""
+"""Open spans of unacknowledged messages of a topic: beyond it the oldest span ends, so that
+applications that never acknowledge do not gather spans without bound."""
 
 SYSTEM: Final = "messaging.system"
 DESTINATION: Final = "messaging.destination.name"
@@ -35,15 +36,16 @@ Place = tuple[int, int, int]
 
 
 class Tracing(ProducerInterceptor, ConsumerInterceptor):
-    """Give one to ``create_producer`` or ``subscribe``, as one of their ``interceptors``."""
+    """An interceptor for tracing; pass one in ``interceptors`` to ``create_producer`` or
+    ``subscribe``."""
 
     def __init__(self, provider: trace.TracerProvider | None = None) -> None:
-        """``provider`` makes the spans; None = the one that is set for the process."""
+        """``provider`` makes the spans; None = the process's global provider."""
         self._tracer = trace.get_tracer(NAME, tracer_provider=provider)
         self._sends: dict[int, Span] = {}
-        """By the identity of the message, which lives until it is told what became of it."""
+        """Spans by the identity of the message, which lives until its outcome is known."""
         self._received: dict[str, dict[Place, Span]] = {}
-        """Of each topic, in the order of receiving."""
+        """Spans of each topic, in the order of receiving."""
 
     def __repr__(self) -> str:
         received = sum(map(len, self._received.values()))
@@ -88,7 +90,7 @@ class Tracing(ProducerInterceptor, ConsumerInterceptor):
             attributes=attributes | {MESSAGE_ID: str(message.id)},
         )
         received = self._received.setdefault(topic, {})
-        self._end(received, [_place_of(message)])  # it came again
+        self._end(received, [_place_of(message)])  # if it was redelivered
         received[_place_of(message)] = span
         if len(received) > SPANS_MAX:
             self._end(received, [next(iter(received))])
@@ -106,8 +108,8 @@ class Tracing(ProducerInterceptor, ConsumerInterceptor):
         self._end(self._received.get(topic, {}), [_place_of(which)], acknowledged=False)
 
     def span_of(self, message: Message[Any]) -> Span | None:
-        """The span of a message that the application has: make it the current one, by
-        ``opentelemetry.trace.use_span``, for what is done with the message to be part of it."""
+        """Return the span of an unacknowledged message. Make it current with
+        ``opentelemetry.trace.use_span`` so that the work on the message becomes part of it."""
         return self._received.get(message.topic, {}).get(_place_of(message))
 
     @staticmethod
