@@ -1,5 +1,5 @@
-"""What is done to payloads on their way: schemas, compression, encryption.
+"""Transformations of payloads: schemas, compression, encryption.
 
-The rule: bytes in and bytes out. What a payload says of itself is not believed: sizes are bounded
-before anything is made of them.
+The rule: bytes in and bytes out. A payload's claims about itself are not trusted: sizes are checked
+before anything is allocated.
 """

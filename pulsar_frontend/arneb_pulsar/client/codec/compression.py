@@ -1,7 +1,7 @@
 """Compression of payloads, with any of Pulsar's four methods.
 
-The rule: what leaves here is what the official clients' libraries read: LZ4 as one block without
-its size, Snappy without frames, ZSTD and zlib as they are. Back comes it by
+The rule: the output is what the official clients' libraries read: LZ4 as one block without its
+size, Snappy without frames, ZSTD and zlib as they are. It is decompressed by
 :func:`arneb_pulsar.wire.compression.decompress`, which brokers use as well.
 """
 
@@ -14,7 +14,7 @@ import cramjam
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 ZSTD_LEVEL: Final = 3
-"""The library's own default, and Java's."""
+"""The compression level: the library's default, and Java's."""
 
 
 class Compression(Enum):
@@ -28,7 +28,7 @@ class Compression(Enum):
 
 
 def compress(data: bytes, compression: Compression) -> bytes:
-    """``data`` made small; its size must travel beside it."""
+    """Return ``data`` compressed; its original size must be sent beside it."""
     return _COMPRESS[compression](data)
 
 

@@ -1,8 +1,8 @@
 """End-to-end encryption, as the official clients do it.
 
 The rule: a payload is encrypted with AES-256-GCM under a data key, and the data key with the RSA
-key of each reader (OAEP, SHA-1); the broker sees neither. A data key is used for four hours at
-most, and nonces are never derived from anything that could repeat.
+key of each reader (OAEP, SHA-1); the broker sees neither in clear. A data key is used for four
+hours at most, and nonces are never derived from anything that could repeat.
 
 Payloads are compressed before they are encrypted, and large ones encrypted chunk by chunk.
 """
@@ -29,19 +29,21 @@ from arneb_pulsar.client.errors import ConfigurationError, CryptoError
 from arneb_pulsar.wire.proto.pulsar_pb2 import EncryptionKeys, KeyValue, MessageMetadata
 
 DATA_KEY_S: Final = 4 * 3600.0
-"""How long Java's client uses a data key."""
+"""How long a data key is used, as in Java's client."""
 
 DATA_KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12
 
 DATA_KEY_USES_MAX: Final = 1 << 30
-"""Random nonces of 96 bits must not meet: NIST SP 800-38D allows 2**32 of them under one key."""
+"""Uses of one data key: random 96-bit nonces must not collide, and NIST SP 800-38D allows 2**32 of
+them under one key."""
 
 DATA_KEYS_REMEMBERED: Final = 1_024
-"""By a consumer: some days of what a few hundred producers use. Reading one again costs 1 ms."""
+"""Data keys cached by a consumer: those of a few hundred producers over some days. Unwrapping one
+again costs 1 ms."""
 
 PRIVATE_KEYS_REMEMBERED: Final = 64
-"""By a consumer. Reading one again costs 60 ms: OpenSSL proves that its primes are."""
+"""Private keys cached by a consumer. Loading one again costs 60 ms: OpenSSL tests its primes."""
 
 WRAPPING: Final = OAEP(mgf=MGF1(SHA1()), algorithm=SHA1(), label=None)
 """``RSA/NONE/OAEPWithSHA1AndMGF1Padding`` in Java, ``RSA_PKCS1_OAEP_PADDING`` in OpenSSL."""
@@ -51,14 +53,14 @@ CERTIFICATE: Final = b"BEGIN CERTIFICATE"
 
 @dataclass(frozen=True, slots=True)
 class EncryptionKey:
-    """A key as PEM, and what its owner says about it, which travels with messages."""
+    """A key as PEM, and its owner's metadata, which is sent with messages."""
 
     pem: bytes
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 class KeyReader(Protocol):
-    """Where keys are. May raise anything; the cause is kept."""
+    """Finds keys by name. May raise anything; the cause is kept."""
 
     def public_key(self, name: str, metadata: Mapping[str, str]) -> EncryptionKey: ...
 
@@ -80,7 +82,7 @@ class KeyFiles:
 
 
 class Encryptor:
-    """Encrypts what one producer sends, for everybody who has one of its keys' private halves."""
+    """Encrypts the messages of one producer for all holders of one of the private keys."""
 
     def __init__(
         self,
@@ -103,18 +105,18 @@ class Encryptor:
         return f"<Encryptor for {', '.join(self._names)}, data key used {self._uses} times>"
 
     def rotate(self, now: float) -> None:
-        """To be called now and then: what is encrypted from now on has another data key, if this
-        one has been used for as long as it may be. Keys are read again then, so that readers can
-        be added and taken out by changing them."""
+        """Switch to a new data key if this one has been used for :data:`DATA_KEY_S`; to be called
+        now and then. The public keys are then read again, so that readers can be added and removed
+        by changing them."""
         if self._since is None:
             self._since = now
         elif now - self._since >= DATA_KEY_S:
             self._since, self._cipher = now, None
 
     def encrypt(self, metadata: MessageMetadata, payload: bytes) -> bytes:
-        """``payload`` encrypted; ``metadata`` says how.
+        """Return ``payload`` encrypted, and record in ``metadata`` how.
 
-        Raises :class:`CryptoError`; then ``metadata`` is as it was, and the next one tries again.
+        Raises :class:`CryptoError`; ``metadata`` is then unchanged, and the next call tries again.
         """
         cipher = self._cipher
         if cipher is None or self._uses >= DATA_KEY_USES_MAX:
@@ -145,7 +147,7 @@ class Encryptor:
 
 
 class Decryptor:
-    """Decrypts what one consumer gets. Data keys that it has seen are remembered."""
+    """Decrypts the messages of one consumer. Caches the data keys it has seen."""
 
     def __init__(self, reader: KeyReader) -> None:
         self._reader = reader
@@ -156,9 +158,9 @@ class Decryptor:
         return f"<Decryptor with {len(self._ciphers)} data keys>"
 
     def decrypt(self, metadata: MessageMetadata, payload: bytes) -> bytes:
-        """``payload`` as it was before encryption; as it is, if it was not encrypted.
+        """Return ``payload`` decrypted, or unchanged if it was not encrypted.
 
-        Raises :class:`CryptoError` if none of its keys can be had, or it was changed on the way.
+        Raises :class:`CryptoError` if none of its keys is available, or the payload was changed.
         """
         if not metadata.encryption_keys:
             return payload

@@ -1,1 +1,1 @@
-"""Schemas: values of an application as bytes, and what a topic is told about them."""
+"""Schemas: how values are encoded as bytes, and the definitions that topics keep of them."""

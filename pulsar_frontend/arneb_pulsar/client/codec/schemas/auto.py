@@ -1,7 +1,7 @@
-"""Values of whatever schema the topic has.
+"""Values of any schema that a topic has.
 
-The rule: only for reading. What is read is what its writer meant: text, dicts of records, messages
-of Protocol Buffers, or bytes where the type has no meaning here.
+The rule: only for reading. The writer's schema decides the value: text, a dict for a record, a
+Protocol Buffers message, or bytes for any other type.
 """
 
 import json
@@ -15,16 +15,17 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import Schema as WireSchema
 
 
 class AutoConsumeSchema:
-    """Reads with the definition that each message was written with."""
+    """Decodes each message with its writer's definition."""
 
     info = SchemaInfo(WireSchema.AutoConsume, "AutoConsume")
 
     def encode(self, value: Any) -> bytes:
-        """Raises :class:`SchemaError`: nothing is known of what is to be written."""
+        """Raise :class:`SchemaError`: this schema cannot write."""
         raise SchemaError("expected a schema to write with, got one that only reads")
 
     def decode(self, data: bytes, writer: SchemaInfo | None = None) -> Any:
-        """Raises :class:`SchemaError` if ``data`` is not what its writer's schema says."""
+        """Return the value. Raises :class:`SchemaError` if ``data`` does not match its writer's
+        schema."""
         if writer is None:
             return data
         if writer.type == WireSchema.String:

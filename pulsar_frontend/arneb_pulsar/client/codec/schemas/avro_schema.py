@@ -1,7 +1,7 @@
 """Values in Avro's binary form, without a header: the topic keeps the definition.
 
-The rule: bytes are read with the definition that they were written with, and resolved to the
-reader's; names of records do not have to agree, since Java's and Python's classes have others.
+The rule: bytes are read with the writer's definition and resolved to the reader's; the records'
+names need not agree, since classes in Java and in Python are named differently.
 """
 
 import json
@@ -23,13 +23,13 @@ from arneb_pulsar.client.errors import ConfigurationError, SchemaError
 from arneb_pulsar.wire.proto.pulsar_pb2 import Schema as WireSchema
 
 WRITERS_REMEMBERED: Final = 256
-"""Parsed definitions of writers, of all topics together."""
+"""Parsed writers' definitions that are cached, for all topics together."""
 
 T = TypeVar("T")
 
 
 class AvroSchema(Generic[T]):
-    """Values of a dataclass, or dicts of a record definition, as Avro."""
+    """Values of a dataclass, or dicts for a record definition, as Avro."""
 
     def __init__(self, record: type[T] | Definition) -> None:
         self._cls = record if isinstance(record, type) else None
@@ -41,7 +41,7 @@ class AvroSchema(Generic[T]):
         return f"<AvroSchema {self.info.name}>"
 
     def encode(self, value: T) -> bytes:
-        """Raises :class:`SchemaError` for a value that the definition does not allow."""
+        """Encode a value. Raises :class:`SchemaError` if the definition does not allow it."""
         if self._cls is not None and not isinstance(value, self._cls):
             raise SchemaError(f"expected {self._cls.__name__}, got {type(value).__name__}")
         out = BytesIO()
@@ -54,8 +54,8 @@ class AvroSchema(Generic[T]):
         return out.getvalue()
 
     def decode(self, data: bytes, writer: SchemaInfo | None = None) -> T:
-        """Raises :class:`SchemaError` if ``data`` is damaged, or its writer's definition cannot be
-        resolved to this one."""
+        """Decode a value. Raises :class:`SchemaError` if ``data`` is damaged, or its writer's
+        definition cannot be resolved to this one."""
         written = self._parsed if writer is None else _writer(writer.data, self.info.name)
         found = read_avro(data, written, self._parsed)
         if self._cls is None:
@@ -64,12 +64,13 @@ class AvroSchema(Generic[T]):
 
 
 def read_avro(data: bytes, written: Any, reader: Any = None) -> Any:
-    """A value that was written with one definition, as another has it."""
+    """Read a value written with one definition, resolved to ``reader`` if that is given. Raises
+    :class:`SchemaError`."""
     source = BytesIO(data)
     try:
         found = fastavro.schemaless_reader(source, written, reader)
     except Exception as error:
-        # What damaged bytes do to the library is not one of a few kinds of errors.
+        # Damaged bytes make the library raise errors of many types.
         raise SchemaError(f"expected a value in Avro, got {len(data)} bytes: {error!r}") from error
     if source.read(1):
         raise SchemaError(f"expected the end of a value in Avro before byte {source.tell()}")
@@ -77,7 +78,7 @@ def read_avro(data: bytes, written: Any, reader: Any = None) -> Any:
 
 
 def parse_definition(data: bytes) -> Any:
-    """The definition of a writer, for :func:`read_avro`. Raises :class:`SchemaError`."""
+    """Parse a writer's definition for :func:`read_avro`. Raises :class:`SchemaError`."""
     try:
         return _parsed(data)
     except ConfigurationError as error:

@@ -1,7 +1,7 @@
-"""Values as JSON, with an Avro definition that says what is in them.
+"""Values as JSON, described by an Avro definition.
 
-The rule: a field that the reader does not know is passed over, and one that the writer did not know
-has its default; that is all of JSON's evolution.
+The rule: a field that the reader does not know is ignored, and one that the writer did not know has
+its default; there is no other schema evolution in JSON.
 """
 
 import json
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class JsonSchema(Generic[T]):
-    """Values of a dataclass, or dicts of a record definition, as JSON."""
+    """Values of a dataclass, or dicts for a record definition, as JSON."""
 
     def __init__(self, record: type[T] | Definition) -> None:
         self._cls = record if isinstance(record, type) else None
@@ -33,7 +33,7 @@ class JsonSchema(Generic[T]):
         return f"<JsonSchema {self.info.name}>"
 
     def encode(self, value: T) -> bytes:
-        """Raises :class:`SchemaError` for a value of another kind."""
+        """Encode a value. Raises :class:`SchemaError` for one of another type."""
         if self._cls is not None and not isinstance(value, self._cls):
             raise SchemaError(f"expected {self._cls.__name__}, got {type(value).__name__}")
         try:
@@ -43,7 +43,8 @@ class JsonSchema(Generic[T]):
         return text.encode()
 
     def decode(self, data: bytes, writer: SchemaInfo | None = None) -> T:
-        """Raises :class:`SchemaError` if ``data`` is no JSON, or not of this record."""
+        """Decode a value. Raises :class:`SchemaError` if ``data`` is not JSON, or not of this
+        record."""
         found = _parse(data)
         if self._cls is None:
             return found  # type: ignore[no-any-return]

@@ -1,7 +1,7 @@
-"""Messages of Protocol Buffers in their own form, with the descriptors that explain them.
+"""Protocol Buffers messages in their own encoding, with the descriptors of their types.
 
-The rule: a topic is told the message's file with all that it imports, as Java's client tells it, so
-that readers without the class read what was written. Evolution is Protocol Buffers' own: by field
+The rule: the schema has the message's file descriptor with all its imports, as in Java's client, so
+that readers can decode without the class. Schema evolution is Protocol Buffers' own: by field
 numbers.
 """
 
@@ -23,11 +23,11 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import Schema as WireSchema
 T = TypeVar("T", bound=Message)
 
 CLASSES_MAX: Final = 64
-"""Definitions of others whose classes are kept: a topic has a few versions."""
+"""Writers' definitions whose classes are cached: a topic has a few versions."""
 
 
 class _File(Protocol):
-    """What the descriptors of files of all of the library's implementations have."""
+    """What file descriptors have in all implementations of the library."""
 
     @property
     def name(self) -> str: ...
@@ -60,7 +60,8 @@ class ProtobufNativeSchema(Generic[T]):
         return f"<ProtobufNativeSchema {self._cls.DESCRIPTOR.full_name}>"
 
     def encode(self, value: T) -> bytes:
-        """Raises :class:`SchemaError` for another message, or one that lacks required fields."""
+        """Encode a message. Raises :class:`SchemaError` for one of another type, or without its
+        required fields."""
         if not isinstance(value, self._cls):
             raise SchemaError(f"expected {self._cls.__name__}, got {type(value).__name__}")
         try:
@@ -69,7 +70,7 @@ class ProtobufNativeSchema(Generic[T]):
             raise SchemaError(f"expected a whole {self._cls.__name__}: {error}") from error
 
     def decode(self, data: bytes, writer: SchemaInfo | None = None) -> T:
-        """Raises :class:`SchemaError` if ``data`` is no such message."""
+        """Decode a message. Raises :class:`SchemaError` if ``data`` is not one of this type."""
         try:
             return self._cls.FromString(data)
         except DecodeError as error:
@@ -77,7 +78,7 @@ class ProtobufNativeSchema(Generic[T]):
 
 
 def _collect(file: _File, files: FileDescriptorSet, known: set[str]) -> None:
-    """Add ``file`` and all that it imports, what is imported first."""
+    """Add ``file`` with all its imports, imports first."""
     if file.name in known:
         return
     known.add(file.name)
@@ -89,7 +90,7 @@ def _collect(file: _File, files: FileDescriptorSet, known: set[str]) -> None:
 
 
 def read_protobuf(data: bytes, definition: bytes) -> Message:
-    """What was written with a definition of somebody else. Raises :class:`SchemaError`."""
+    """Read a message with its writer's definition. Raises :class:`SchemaError`."""
     try:
         return _class_of(definition).FromString(data)
     except DecodeError as error:

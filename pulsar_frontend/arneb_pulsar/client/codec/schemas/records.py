@@ -1,8 +1,8 @@
-"""Records: dataclasses as Avro definitions, and their values as plain ones and back.
+"""Records: Avro definitions of dataclasses, and their values as plain dicts and lists.
 
-The rule: a dataclass says everything: its fields are the record's, in their order; ``X | None`` is
-a union with null; a field's default is the definition's, by which older data is read. A definition
-is made once a class.
+The rule: the dataclass determines the definition: the record has its fields in their order;
+``X | None`` is a union with null; a field's default becomes the definition's, which is used when
+older data is read. A definition is made once for each class.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from uuid import UUID
 from arneb_pulsar.client.errors import ConfigurationError, SchemaError
 
 Definition = dict[str, Any]
-"""An Avro record definition, as JSON has it."""
+"""An Avro record definition in its JSON form."""
 
 PRIMITIVES: Final[dict[type, Any]] = {
     bool: "boolean",
@@ -37,8 +37,8 @@ EPOCH_DAY: Final = EPOCH.date()
 
 
 def definition_text(record: type | Definition) -> str:
-    """The definition of a dataclass as text, which brokers keep and compare; a definition that is
-    given is taken as it is. Raises :class:`ConfigurationError` for a type that has none."""
+    """Return the definition of a dataclass, or a given definition, as the text that brokers keep
+    and compare. Raises :class:`ConfigurationError` for a type that has no definition."""
     if isinstance(record, type):
         return _text_of(record)
     return json.dumps(record)
@@ -77,7 +77,7 @@ def _default(field: "dataclasses.Field[Any]", cls: type) -> Any:
 
 def _plain_default(value: Any) -> Any:
     if isinstance(value, bytes):
-        return value.decode("latin-1")  # as Avro says bytes in definitions
+        return value.decode("latin-1")  # Avro's form of bytes in definitions
     return to_json(value)
 
 
@@ -107,7 +107,7 @@ def _type(kind: Any, named: set[type], where: type, default: Any) -> Any:
 
 
 def to_plain(value: Any) -> Any:
-    """A value of a dataclass as dicts and lists, as Avro's writer takes it."""
+    """Return a dataclass's value as dicts and lists, for Avro's writer."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             each.name: to_plain(getattr(value, each.name)) for each in dataclasses.fields(value)
@@ -116,7 +116,7 @@ def to_plain(value: Any) -> Any:
 
 
 def to_json(value: Any) -> Any:
-    """The same as JSON has it: times as numbers, as Java's client writes them."""
+    """Return the same for JSON: times are numbers, as Java's client writes them."""
     if isinstance(value, datetime):
         return round((value - EPOCH) / timedelta(milliseconds=1))
     if isinstance(value, date):
@@ -139,8 +139,8 @@ def _inside(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def from_plain(kind: Any, value: Any) -> Any:
-    """The value of type ``kind`` that :func:`to_plain` or :func:`to_json` made plain. Raises
-    :class:`SchemaError` for another."""
+    """Return the value of type ``kind`` from the output of :func:`to_plain` or :func:`to_json`.
+    Raises :class:`SchemaError` if it is of another type."""
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
         return value

@@ -1,7 +1,7 @@
-"""A schema, and those that need no definition.
+"""The interface of schemas, and the schemas that need no definition.
 
-The rule: what was written with another version of a schema is read with both: the version that it
-was written with, which the caller looks up by the message's schema version, and the reader's own.
+The rule: a value written with another version of a schema is read with two definitions: the
+writer's, which the caller looks up by the message's schema version, and the reader's own.
 """
 
 from collections.abc import Mapping
@@ -17,16 +17,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class SchemaInfo:
-    """What a broker keeps of a schema."""
+    """A schema as brokers keep it."""
 
     type: int
-    """Its number in the protocol."""
+    """The type's number in the protocol."""
     name: str
     data: bytes = b""
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def to_wire(self) -> WireSchema | None:
-        """The field of PRODUCER and SUBSCRIBE; None for plain bytes, which need none."""
+        """Return the field for PRODUCER and SUBSCRIBE; None for plain bytes, which need none."""
         if self.type == WireSchema.Type.Value("None"):
             return None
         pairs = [KeyValue(key=key, value=value) for key, value in self.properties.items()]
@@ -39,13 +39,13 @@ class SchemaInfo:
 
     @classmethod
     def from_wire(cls, schema: WireSchema) -> "SchemaInfo":
-        """The schema in an answer of the broker."""
+        """Return the schema in a broker's response."""
         properties = {pair.key: pair.value for pair in schema.properties}
         return cls(schema.type, schema.name, schema.schema_data, properties)
 
 
 class Schema(Protocol[T]):
-    """How values of one kind travel."""
+    """Encodes and decodes values of one type. ``writer`` is the writer's schema, if known."""
 
     @property
     def info(self) -> SchemaInfo: ...
@@ -61,13 +61,13 @@ class BytesSchema:
     info = SchemaInfo(WireSchema.Type.Value("None"), "BYTES")
 
     def encode(self, value: bytes) -> bytes:
-        """``value`` itself. Raises :class:`SchemaError` if it is not bytes."""
+        """Return ``value`` as bytes. Raises :class:`SchemaError` if it is not bytes."""
         if not isinstance(value, bytes | bytearray | memoryview):
             raise SchemaError(f"expected bytes, got {type(value).__name__}")
         return bytes(value)
 
     def decode(self, data: bytes, writer: SchemaInfo | None = None) -> bytes:
-        """``data`` itself."""
+        """Return ``data``."""
         return data
 
 
@@ -77,7 +77,8 @@ class StringSchema:
     info = SchemaInfo(WireSchema.Type.Value("String"), "String")
 
     def encode(self, value: str) -> bytes:
-        """Raises :class:`SchemaError` if ``value`` is no text, or has half a surrogate pair."""
+        """Encode text. Raises :class:`SchemaError` if ``value`` is not text, or has a lone
+        surrogate."""
         if not isinstance(value, str):
             raise SchemaError(f"expected text, got {type(value).__name__}")
         try:
@@ -86,7 +87,7 @@ class StringSchema:
             raise SchemaError(f"expected text that UTF-8 can say: {error}") from error
 
     def decode(self, data: bytes, writer: SchemaInfo | None = None) -> str:
-        """Raises :class:`SchemaError` if ``data`` is not UTF-8."""
+        """Decode text. Raises :class:`SchemaError` if ``data`` is not UTF-8."""
         try:
             return data.decode()
         except UnicodeDecodeError as error:
