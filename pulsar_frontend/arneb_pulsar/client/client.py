@@ -61,7 +61,7 @@ BYTES: Final = BytesSchema()
 
 @dataclass(frozen=True, slots=True)
 class Pong:
-    """A broker's sign of life."""
+    """A broker's answer to a ping: its address, its version, and the round trip in seconds."""
 
     broker: str
     version: str
@@ -72,7 +72,7 @@ M = TypeVar("M", bound=Closing)
 
 
 class Client:
-    """Makes producers and consumers. Made by :func:`connect`."""
+    """Makes producers, consumers and the rest. Made by :func:`connect`."""
 
     def __init__(self, context: ClientContext, service: ServiceUrl) -> None:
         self._context = context
@@ -84,7 +84,7 @@ class Client:
 
     @property
     def context(self) -> ClientContext:
-        """What all of its producers and consumers share, for programs with a state machine of their
+        """What all its producers and consumers share, for programs with state machines of their
         own."""
         return self._context
 
@@ -118,10 +118,10 @@ class Client:
         interceptors: Sequence[ProducerInterceptor] = (),
         partition_poll_s: float = POLL_S,
     ) -> Producing[Any]:
-        """A producer of a topic; of all its partitions, if it has some: ``router`` chooses then.
+        """Create a producer for a topic, or for all its partitions, among which ``router`` chooses.
 
-        Raises :class:`PulsarError`: what the broker says, at once where another attempt would not
-        help, and else when the operation's time is up."""
+        Raises :class:`PulsarError`: the broker's error at once if another attempt would not help,
+        and otherwise after the operation timeout. If cancelled, no producer stays behind."""
         name = self._name(topic)
         options = options or ProducerOptions()
         builder = Builder(schema, interceptors)
@@ -165,8 +165,8 @@ class Client:
         key_reader: KeyReader | None = None,
         interceptors: Sequence[ConsumerInterceptor] = (),
     ) -> Consuming[Any]:
-        """A consumer of a topic with all its partitions, or of several topics. Raises as
-        :meth:`create_producer`."""
+        """Subscribe to a topic with all its partitions, or to several topics. Raises, and can be
+        cancelled, as :meth:`create_producer`."""
         names = [self._name(each) for each in ([topics] if isinstance(topics, str) else topics)]
         if not names:
             raise ConfigurationError("expected a topic to subscribe to, got none")
@@ -218,9 +218,9 @@ class Client:
         key_reader: KeyReader | None = None,
         interceptors: Sequence[ConsumerInterceptor] = (),
     ) -> Consuming[Any]:
-        """A consumer of all topics of a namespace whose names match, now and later:
-        ``tenant/namespace/<regular expression>`` (RE2). ``domain`` empty = non-persistent ones as
-        well. Raises as :meth:`create_producer`."""
+        """Subscribe to all topics of a namespace, later ones included, whose names match
+        ``tenant/namespace/<regular expression>`` (RE2). An empty ``domain`` means persistent and
+        non-persistent topics. Raises as :meth:`create_producer`."""
         self._check_open()
         # Reattaching must not recreate a deleted topic.
         wanted = replace(options or ConsumerOptions(), create_topic=False)
@@ -253,8 +253,8 @@ class Client:
         schema: Schema[Any] = BYTES,
         key_reader: KeyReader | None = None,
     ) -> Reader[Any]:
-        """A reader from behind ``start`` on, or from it on with ``start_inclusive``; ``EARLIEST``
-        and ``LATEST`` are the ends. Raises as :meth:`create_producer`."""
+        """Create a reader that begins behind ``start``, or at it with ``start_inclusive``;
+        ``EARLIEST`` and ``LATEST`` are the ends. Raises as :meth:`create_producer`."""
         options = options or ConsumerOptions()
         if options.start_rollback_s and start not in (EARLIEST, LATEST):
             raise ConfigurationError(f"expected one place to begin at, got {start} and a time")
@@ -276,8 +276,8 @@ class Client:
     async def create_table_view(
         self, topic: str, *, schema: Schema[Any] = BYTES, key_reader: KeyReader | None = None
     ) -> TableView[Any]:
-        """The last value of each key of a topic; complete when this returns. Raises as
-        :meth:`create_producer`."""
+        """Create a view of the last value of each key of a topic, and wait until it is complete.
+        Raises as :meth:`create_producer`."""
         options = ConsumerOptions(read_compacted=self._name(topic).is_persistent)
         reader = await self.create_reader(
             topic, EARLIEST, options, schema=schema, key_reader=key_reader
@@ -318,8 +318,7 @@ class Client:
         return Pong(connection.machine.where, version, seconds)
 
     async def close(self) -> None:
-        """Close everything that was made, each in its own way; leaving ``async with`` does so
-        too."""
+        """Close everything that the client made, as does leaving its ``async with``."""
         self._closed = True
         async with anyio.create_task_group() as tasks:
             for each in self._made:
@@ -374,8 +373,8 @@ class Client:
 
     @asynccontextmanager
     async def _closed_unless_made(self, part: Closing) -> AsyncIterator[None]:
-        """What is half made when its making fails is not left behind; nobody who is cancelled waits
-        for that."""
+        """Close ``part`` if the block fails; if the block is cancelled, in a task, so that nobody
+        waits."""
         try:
             yield
         except anyio.get_cancelled_exc_class():

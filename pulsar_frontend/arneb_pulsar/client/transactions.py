@@ -1,10 +1,9 @@
-"""Transactions: messages and acknowledgements that count together, or not at all.
+"""Transactions: messages and acknowledgements that take effect together, or not at all.
 
-The rule: a topic is made part of a transaction before the first message to it is sent, and a
-subscription before the first acknowledgement; a commit waits for all that was sent and
-acknowledged.
+The rule: a topic joins a transaction before the first message to it is sent, and a subscription
+before its first acknowledgement; a commit waits for all its sends and acknowledgements.
 
-Arneb coordinates transactions, and Apache Pulsar's brokers where that is on
+Arneb coordinates transactions; Apache Pulsar's brokers do if that is enabled
 (``transactionCoordinatorEnabled``).
 """
 
@@ -47,20 +46,20 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 T = TypeVar("T")
 
 COORDINATORS: Final = TopicName("persistent", "pulsar/system", "transaction_coordinator_assign")
-"""The topic whose partitions say which broker coordinates."""
+"""The topic whose partitions' owners are the coordinators."""
 
 TIMEOUT_S: Final = 60.0
 
 
 class State(Enum):
-    """Where a transaction stands."""
+    """The state of a transaction."""
 
     OPEN = auto()
     FAILED = auto()
-    """Something in it could not be done: it can only be aborted."""
+    """An operation in it failed: it can only be aborted."""
     COMMITTING = auto()
-    """Its commit was asked for. When :meth:`Transaction.commit` did not return it counts, or does
-    not: it may be asked for again."""
+    """Its commit was requested. If :meth:`Transaction.commit` did not return, the transaction may
+    or may not have taken effect; the commit may be requested again."""
     ABORTING = auto()
     COMMITTED = auto()
     ABORTED = auto()
@@ -74,11 +73,11 @@ MOVES: Final = {
     State.COMMITTED: frozenset[State](),
     State.ABORTED: frozenset[State](),
 }
-"""From where to where."""
+"""The legal transitions."""
 
 
 class Coordinators:
-    """The coordinators of a service, and a connection to each that is needed."""
+    """The coordinators of a service, and connections to those in use."""
 
     def __init__(self, context: ClientContext) -> None:
         self.tasks = context.tasks
@@ -91,9 +90,10 @@ class Coordinators:
         return f"<Coordinators {self._count} known, {len(self._greeted)} met>"
 
     async def choose(self) -> int:
-        """One after the other. Raises :class:`TransactionCoordinatorNotFound` if there is none."""
+        """Return the next coordinator in turn. Raises :class:`TransactionCoordinatorNotFound` if
+        there is none."""
         if not self._count:
-            with suppress(TopicNotFound):  # as Arneb says it, which has no such namespace
+            with suppress(TopicNotFound):  # Arneb's answer if it has no coordinators
                 self._count = await self._context.lookup.partitions(COORDINATORS, create=False)
         if not self._count:
             raise TransactionCoordinatorNotFound(
@@ -103,7 +103,8 @@ class Coordinators:
         return self._next
 
     async def ask(self, coordinator: int, command: Any, what: str) -> Any:
-        """The coordinator's answer. Raises what it says, and :class:`TimedOut`."""
+        """Send a command to a coordinator and return its response. Raises the coordinator's error
+        and :class:`TimedOut`."""
         context, backoff = self._context, self._context.backoff()
         end = context.clock.now() + context.operation_timeout_s
         while True:
@@ -112,7 +113,7 @@ class Coordinators:
                 left_s = max(end - context.clock.now(), 0.0)
                 return await connection.request(command, what, left_s)
             except (ConnectError, TransactionCoordinatorNotFound):
-                # It moved to another broker, or is not there yet.
+                # The coordinator moved to another broker, or is not ready yet.
                 self._greeted.pop(coordinator, None)
                 if context.clock.now() >= end:
                     raise
@@ -132,8 +133,8 @@ class Coordinators:
 
 
 class Transaction:
-    """One transaction. Made by ``Client.begin_transaction``; an ``async with`` commits it at its
-    end, and aborts it when the block raises."""
+    """One transaction. Made by ``Client.begin_transaction``; its ``async with`` commits it at the
+    end, or aborts it if the block raises."""
 
     def __init__(self, coordinators: Coordinators, coordinator: int, number: TransactionId) -> None:
         self.id = number
@@ -146,7 +147,7 @@ class Transaction:
         self._under_way = 0
         self._settled = anyio.Condition()
         self._asked: Outcome[None] | None = None
-        """The end, while it is asked for."""
+        """The outcome of the commit or abort under way."""
 
     def __repr__(self) -> str:
         return f"<Transaction {self.id} {self.state.name}, {self._under_way} under way>"
@@ -172,14 +173,14 @@ class Transaction:
             await self._give_up()
 
     async def _give_up(self) -> None:
-        # If it cannot, its time will be up; what the block raised is what matters.
+        # If the abort fails, the transaction times out; the block's own error matters more.
         with anyio.move_on_after(TIMEOUT_S, shield=True), suppress(PulsarError):
             await self.abort()
 
     async def send(
         self, producer: Producing[T], value: T | None, **keywords: Unpack[Keywords]
     ) -> MessageId:
-        """Send a message as a part of it; nobody gets it before the commit. Raises as
+        """Send a message in the transaction; consumers get it only after the commit. Raises as
         :meth:`Producer.send`, and :class:`TransactionEnded`."""
         keywords["transaction"] = self
         return await self._do(lambda: self._send(producer, value, keywords))
@@ -187,19 +188,20 @@ class Transaction:
     async def acknowledge(
         self, consumer: Consuming[T], message: Message[T], *, cumulative: bool = False
     ) -> None:
-        """Acknowledge a message as a part of it; it comes again if it is aborted. Raises what the
-        broker says: :class:`TransactionConflict` if another transaction has it."""
+        """Acknowledge a message in the transaction; it is redelivered if the transaction aborts.
+        Raises :class:`TransactionEnded` and the broker's error: :class:`TransactionConflict` if
+        another transaction has acknowledged the message."""
         await self._do(lambda: self._acknowledge(consumer, message, cumulative))
 
     async def commit(self) -> None:
-        """Have all of it count. Cancelled, it goes its way, and may be asked for again. Raises
-        :class:`TransactionEnded`, and what the coordinator says; timed out, or when an answer was
-        lost and the coordinator then knows the transaction no more
-        (:class:`TransactionNotFound`), it may count or not."""
+        """Make the transaction take effect. If cancelled, the commit goes on, and may be requested
+        again. Raises :class:`TransactionEnded` and the coordinator's error. After
+        :class:`TimedOut`, or after :class:`TransactionNotFound` because an earlier response was
+        lost, the transaction may or may not have taken effect."""
         await self._end(State.COMMITTING, State.COMMITTED, pb.COMMIT)
 
     async def abort(self) -> None:
-        """Have nothing of it count. Raises as :meth:`commit`."""
+        """Drop the transaction's messages and acknowledgements. Raises as :meth:`commit`."""
         await self._end(State.ABORTING, State.ABORTED, pb.ABORT)
 
     async def _end(self, ending: State, ended: State, action: "pb.TxnAction") -> None:
@@ -216,8 +218,8 @@ class Transaction:
     async def _ask_for_end(
         self, asked: "Outcome[None]", ended: State, action: "pb.TxnAction"
     ) -> None:
-        """In a task of its own: whoever waits for the answer may be cancelled and ask again, and a
-        coordinator that is asked twice at a time refuses the second."""
+        """End the transaction, in a task of its own: a cancelled caller may ask again, and a
+        coordinator refuses a second request while the first is under way."""
         command = CommandEndTxn(
             txnid_most_bits=self.id.most_bits,
             txnid_least_bits=self.id.least_bits,
@@ -235,7 +237,7 @@ class Transaction:
             asked.fail(ClientClosed(f"the client of transaction {self.id} was closed"))
 
     async def _do(self, do: Callable[[], Awaitable[T]]) -> T:
-        self._check(State.FAILED)  # as only one that is open can
+        self._check(State.FAILED)  # only an open transaction may become FAILED
         self._under_way += 1
         try:
             return await do()
@@ -250,7 +252,7 @@ class Transaction:
                     self._settled.notify_all()
 
     async def _send(self, producer: Producing[T], value: T | None, keywords: Keywords) -> MessageId:
-        # Of a topic with partitions the one that the message goes to.
+        # Of a partitioned topic, only the message's partition joins.
         one = producer.chosen(keywords)
         async with self._lock:
             if one.topic not in self._topics:
@@ -282,7 +284,7 @@ class Transaction:
         await self._coordinators.ask(self._coordinator, command, what)
 
     def _check(self, wanted: State) -> None:
-        """Raises :class:`TransactionEnded` where that cannot come next."""
+        """Raise :class:`TransactionEnded` if ``wanted`` is not a legal next state."""
         if wanted not in MOVES[self.state]:
             raise TransactionEnded(
                 f"expected transaction {self.id} to be open, it is {self.state.name}"
@@ -294,7 +296,7 @@ class Transaction:
 
 
 async def begin(coordinators: Coordinators, timeout_s: float) -> Transaction:
-    """Another transaction, which its coordinator aborts after ``timeout_s``. Raises
+    """Begin a transaction, which its coordinator aborts after ``timeout_s``. Raises
     :class:`PulsarError`."""
     coordinator = await coordinators.choose()
     command = CommandNewTxn(tc_id=coordinator, txn_ttl_seconds=int(timeout_s * 1_000))

@@ -1,7 +1,7 @@
-"""Waiting: one result that one or several tasks wait for.
+"""Waiting: results and signals for which tasks wait.
 
-The rule: whoever sets it never waits and may be any synchronous code; it is set once, and what
-comes later is left out.
+The rule: setting never waits, and may be done in any synchronous code; a result is set once, and
+later ones are ignored.
 """
 
 from typing import Generic, TypeVar
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Outcome(Generic[T]):
-    """A value, or an error, that comes later."""
+    """A value or an error to come, for one or several tasks."""
 
     __slots__ = ("_error", "_event", "_value")
 
@@ -27,23 +27,23 @@ class Outcome(Generic[T]):
 
     @property
     def is_set(self) -> bool:
-        """It has come."""
+        """Whether the value or the error has come."""
         return self._event.is_set()
 
     def set(self, value: T) -> None:
-        """It is ``value``."""
+        """Set the value, unless something was set before."""
         if not self._event.is_set():
             self._value = value
             self._event.set()
 
     def fail(self, error: BaseException) -> None:
-        """There is none, and this is why."""
+        """Set the error, unless something was set before."""
         if not self._event.is_set():
             self._error = error
             self._event.set()
 
     async def wait(self) -> T:
-        """The value; raises the error. Cancelled, it changes nothing."""
+        """Wait for the value and return it, or raise the error. Cancelling changes nothing."""
         await self._event.wait()
         if self._error is not None:
             raise self._error
@@ -51,7 +51,7 @@ class Outcome(Generic[T]):
 
 
 class Bell:
-    """Rings for everybody who waits at that moment; nobody waits in vain, some wake for nothing."""
+    """Wakes all tasks that wait at that moment. A task may wake without reason, so check again."""
 
     __slots__ = ("_event",)
 
@@ -62,13 +62,13 @@ class Bell:
         return f"<Bell {'awaited' if self._event else 'idle'}>"
 
     def ring(self) -> None:
-        """Wake all who wait."""
+        """Wake all waiting tasks."""
         if self._event is not None:
             self._event.set()
             self._event = None
 
     async def wait(self) -> None:
-        """Until it rings next."""
+        """Wait for the next ring."""
         if self._event is None:
             self._event = anyio.Event()
         await self._event.wait()
