@@ -1,6 +1,6 @@
-"""What a broker answers about its topics, whoever asks.
+"""The fake broker's answers to questions about its topics.
 
-The rule: a question changes nothing but that a topic is made which somebody asks for.
+The rule: a question changes nothing, except that it may create the topic it asks for.
 """
 
 from typing import Any, Protocol
@@ -25,14 +25,14 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 
 
 class Watcher(Protocol):
-    """Whoever is told of new topics."""
+    """An object that is told of new topics."""
 
     def on_made(self, topic: str) -> None:
-        """That one was made."""
+        """A topic was made."""
 
 
 class Broker(Protocol):
-    """What a session asks of its broker."""
+    """The broker, as its sessions see it."""
 
     pattern_characters_max: int
     watchers: list[Watcher]
@@ -58,7 +58,7 @@ class Broker(Protocol):
 
 
 def answer_of(broker: Broker, url: str, command: Any) -> Command | None:
-    """The answer to a question that was asked at ``url``; None if it is another command."""
+    """Answer a question that came to the broker at ``url``; return None for any other command."""
     match command:
         case CommandPing():
             return CommandPong()

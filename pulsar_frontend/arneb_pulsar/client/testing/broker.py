@@ -1,7 +1,8 @@
-"""A Pulsar broker in memory, or a cluster of some.
+"""A Pulsar broker in memory, or a cluster of several.
 
-The rule: everything that happens is decided by the program that uses it and by the seed of its
-:class:`~arneb_pulsar.client.testing.faults.Faults`; on a clock that jumps, hours take no time.
+The rule: only the program that uses it and the seed of its
+:class:`~arneb_pulsar.client.testing.faults.Faults` decide what happens; on a clock that jumps,
+hours take no time.
 """
 
 from zlib import crc32
@@ -27,14 +28,14 @@ EPOCH_MS = 1_700_000_000_000
 
 
 class FakeBroker:
-    """``brokers`` of them share the topics; which has one changes when it is unloaded.
+    """A cluster of ``brokers`` that divide the topics; a topic's owner changes when it is unloaded.
 
-    ``coordinators`` of them coordinate transactions. Not there: authentication, delayed delivery,
-    quotas, compaction.
+    The cluster has ``coordinators`` transaction coordinators. It lacks authentication, delayed
+    delivery, quotas and compaction.
     """
 
     pattern_characters_max = 50
-    """As Apache Pulsar's ``subscriptionPatternMaxLength``: of patterns that are watched."""
+    """The longest watched pattern, as in Apache Pulsar's ``subscriptionPatternMaxLength``."""
 
     def __init__(
         self,
@@ -46,9 +47,9 @@ class FakeBroker:
     ) -> None:
         self.faults = faults or Faults()
         self.watchers: list[Watcher] = []
-        """Who is told of new topics."""
+        """Watchers to tell of new topics."""
         self.is_down = False
-        """Nobody accepts connections."""
+        """No broker accepts connections."""
         self.sessions: list[FakeSession] = []
         """Every connection that was ever made, for tests that count."""
         self._addresses = [Address(f"fake-{number}", 6650) for number in range(1, brokers + 1)]
@@ -57,7 +58,7 @@ class FakeBroker:
         self._partitions: dict[str, int] = {}
         self._streams: list[FakeStream] = []
         self.transactions = FakeTransactions(self._part_of)
-        """Those that are open, and those that counted."""
+        """The open and the committed transactions."""
         if coordinators:
             self._partitions[COORDINATORS] = coordinators
 
@@ -66,16 +67,16 @@ class FakeBroker:
 
     @property
     def url(self) -> str:
-        """The service URL: the first broker, where nobody is who asks for other names."""
+        """The service URL, which is the first broker's."""
         return str(self._addresses[0])
 
     @property
     def open_streams(self) -> list[FakeStream]:
-        """The connections that are there."""
+        """The connections that have not ended."""
         return [each for each in self._streams if not each.is_cut]
 
     async def dial(self, address: Address) -> ByteStream:
-        """Connect to it; give this to ``ClientOptions(dial=...)``. Raises
+        """Connect to a broker; pass this to ``ClientOptions(dial=...)``. Raises
         :class:`ConnectError`."""
         await checkpoint()
         if address not in self._addresses or self.is_down or self.faults.is_refused():
@@ -90,7 +91,7 @@ class FakeBroker:
     # What a program does to it
 
     def create_topic(self, name: str, partitions: int = 0) -> None:
-        """Make a topic; those that are asked for are made by themselves, without partitions."""
+        """Make a topic; topics that clients ask for are made automatically, without partitions."""
         if partitions:
             self._partitions[_full(name)] = partitions
             for number in range(partitions):
@@ -99,11 +100,11 @@ class FakeBroker:
             self.topic(name)
 
     def delete_all(self) -> None:
-        """Every topic is deleted, by force; nobody uses them."""
+        """Delete all topics, which nobody may be using."""
         self._topics.clear()
 
     def topic(self, name: str) -> FakeTopic:
-        """What it keeps of a topic."""
+        """Return a topic, made if it does not exist."""
         name = _full(name)
         if name not in self._topics:
             self._topics[name] = FakeTopic(
@@ -114,21 +115,21 @@ class FakeBroker:
         return self._topics[name]
 
     def backlog(self, topic: str, subscription: str) -> list[EntryId]:
-        """The entries that a subscription has not acknowledged."""
+        """Return the entries that a subscription has not acknowledged."""
         return self.topic(topic).subscriptions[subscription].backlog()
 
     def unload(self, topic: str) -> None:
-        """Have everybody look the topic up again; another broker has it then, if there is one."""
+        """Unload a topic; another broker of the cluster, if any, becomes its owner."""
         self.topic(topic).unload()
 
     def cut(self) -> None:
-        """End every connection, with what is under way."""
+        """Cut every connection; bytes under way are lost."""
         for stream in self.open_streams:
             stream.cut()
 
     def restart(self) -> None:
-        """The same, and new entries are in new ledgers: what a kill does. What had a receipt is
-        there."""
+        """Do what a kill does: cut every connection, and put new entries into new ledgers. Messages
+        with a receipt stay."""
         self.cut()
         for topic in self._topics.values():
             topic.new_ledger()
@@ -136,11 +137,11 @@ class FakeBroker:
     # What sessions ask
 
     def partitions(self, name: str) -> int:
-        """How many a topic has; 0 = it is not partitioned."""
+        """Return how many partitions a topic has; 0 = it is not partitioned."""
         return self._partitions.get(_full(name), 0)
 
     def topics(self, namespace: str, mode: int) -> list[str]:
-        """The topics of ``tenant/namespace``, partitions one by one."""
+        """Return the topics of ``tenant/namespace``, with each partition by itself."""
         wanted: dict[int, tuple[bool, ...]] = {
             CommandGetTopicsOfNamespace.PERSISTENT: (True,),
             CommandGetTopicsOfNamespace.NON_PERSISTENT: (False,),
@@ -153,17 +154,17 @@ class FakeBroker:
         return sorted(name for name in names if str(parse_topic(name).namespace) == namespace)
 
     def owner(self, name: str) -> str:
-        """The URL of the broker that has a topic now."""
+        """Return the URL of the broker that owns a topic now."""
         name = _full(name)
         moves = self._topics[name].moves if name in self._topics else 0
         return str(self._addresses[(crc32(name.encode()) + moves) % len(self._addresses)])
 
     def now_ms(self) -> int:
-        """The time of day."""
+        """Return the time of day, in ms since the epoch."""
         return EPOCH_MS + int(anyio.current_time() * 1000)
 
     def expire(self) -> None:
-        """Abort the transactions whose time is up."""
+        """Abort expired transactions."""
         self.transactions.expire(self.now_ms())
 
     def _part_of(self, topic: str, subscription: str) -> Part:
@@ -171,11 +172,11 @@ class FakeBroker:
         return found.subscriptions[subscription] if subscription else found
 
     def is_doubled(self) -> bool:
-        """The next receipt comes twice."""
+        """Return whether the next receipt is sent twice."""
         return self.faults.is_doubled()
 
     def is_not_ready(self) -> bool:
-        """The next producer or consumer is to try again later."""
+        """Return whether the next producer or consumer is told to try again later."""
         return self.faults.is_not_ready()
 
 

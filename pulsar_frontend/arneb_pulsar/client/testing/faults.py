@@ -1,4 +1,4 @@
-"""Faults: what goes wrong, and when, drawn by lot from a seed."""
+"""Faults: what goes wrong, and when, drawn from a seeded random generator."""
 
 from dataclasses import dataclass, field
 from random import Random
@@ -6,23 +6,24 @@ from random import Random
 
 @dataclass(slots=True)
 class Faults:
-    """How a :class:`~arneb_pulsar.client.testing.broker.FakeBroker` behaves; by default well."""
+    """The faults of a :class:`~arneb_pulsar.client.testing.broker.FakeBroker`; by default none."""
 
     seed: int = 0
     delay_s_max: float = 0.0
-    """What either side writes takes up to so long to arrive; in order, on each connection."""
+    """The longest time that a write of either side takes to arrive; each connection keeps the
+    order."""
     cut_bytes_mean: int = 0
-    """Each connection is cut after about so many bytes in either direction, in the middle of
-    whatever goes over it; 0 = never."""
+    """The mean number of bytes in either direction after which a connection is cut, at any byte;
+    0 = never."""
     silent: float = 0.0
-    """The part of such cuts that nobody is told of: the connection is there, and carries nothing
-    any more."""
+    """The share of such cuts that nobody notices: the connection stays open, but carries
+    nothing."""
     doubled: float = 0.0
-    """The part of receipts that come twice."""
+    """The share of receipts that are sent twice."""
     refused: float = 0.0
-    """The part of connections that nobody accepts."""
+    """The share of connections that are refused."""
     not_ready: float = 0.0
-    """The part of producers and consumers that are told to try again later."""
+    """The share of producers and consumers that are told to try again later."""
     random: Random = field(init=False)
 
     def __post_init__(self) -> None:
@@ -32,32 +33,32 @@ class Faults:
         return f"<Faults of seed {self.seed}>"
 
     def delay_s(self) -> float:
-        """How long the next write is under way."""
+        """Return how long the next write takes to arrive."""
         return self.random.uniform(0, self.delay_s_max) if self.delay_s_max else 0.0
 
     def bytes_until_cut(self) -> int | None:
-        """How many bytes the next connection carries in one direction; None = all."""
+        """Return how many bytes the next connection carries in one direction; None = all."""
         if not self.cut_bytes_mean:
             return None
         return int(self.random.expovariate(1 / self.cut_bytes_mean))
 
     def is_doubled(self) -> bool:
-        """The next receipt comes twice."""
+        """Return whether the next receipt is sent twice."""
         return self.random.random() < self.doubled
 
     def is_silent(self) -> bool:
-        """Nobody is told of the next cut."""
+        """Return whether the next cut goes unnoticed."""
         return self.random.random() < self.silent
 
     def is_not_ready(self) -> bool:
-        """The next producer or consumer is to try again later."""
+        """Return whether the next producer or consumer is told to try again later."""
         return self.random.random() < self.not_ready
 
     def is_refused(self) -> bool:
-        """The next connection is refused."""
+        """Return whether the next connection is refused."""
         return self.random.random() < self.refused
 
     def stop(self) -> None:
-        """Nothing goes wrong from now on, on new connections."""
+        """Stop all faults; connections that are open may still be cut."""
         self.delay_s_max = self.doubled = self.refused = self.not_ready = self.silent = 0.0
         self.cut_bytes_mean = 0

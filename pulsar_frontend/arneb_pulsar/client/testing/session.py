@@ -1,7 +1,7 @@
 """A broker's end of one connection: bytes in, frames out.
 
-The rule: it answers as Pulsar's brokers answer, and closes the connection where they do. What it
-does not know it refuses by name, so that a test never waits for what will not come.
+The rule: it answers as Pulsar's brokers do, and closes the connection where they do. It refuses
+unknown commands by name, so that a test never waits for an answer that will not come.
 """
 
 from collections.abc import Callable
@@ -62,11 +62,11 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 NO_REQUEST: Final = (1 << 64) - 1
 UNSIGNED: Final = 1 << 64
 NO_ENTRY: Final[EntryId] = (-1, -1)
-"""What a receipt says of a message that is there already."""
+"""The entry in the receipt of a duplicate."""
 
 
 class FakeSession:
-    """One connection to the broker at ``url``, which a client has made."""
+    """A client's connection to the broker at ``url``."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class FakeSession:
         self._watchers = FakeWatchers(broker, self._say)
         self._is_closed = False
         self.commands: list[str] = []
-        """The names of all that has come, for tests that count."""
+        """The names of all commands received, for tests that count."""
 
     def __repr__(self) -> str:
         return (
@@ -94,7 +94,7 @@ class FakeSession:
         )
 
     def receive(self, data: bytes) -> None:
-        """Bytes of the client."""
+        """Handle bytes from the client."""
         self._broker.expire()
         commands, bodies = self._reader.receive(data)
         try:
@@ -111,7 +111,7 @@ class FakeSession:
             self._cut()
 
     def closed(self) -> None:
-        """The connection is gone."""
+        """Note the end of the connection."""
         self._is_closed = True
         producers, self._producers = self._producers, {}
         consumers, self._consumers = self._consumers, {}
@@ -216,7 +216,7 @@ class FakeSession:
 
     def _send(self, command: CommandSend, body: bytes) -> None:
         if (found := self._producers.get(command.producer_id)) is None:
-            return  # it was told to come back, and has not heard it yet
+            return  # the producer was closed, and has not noticed yet
         topic, producer = found
         number, highest = command.sequence_id, command.highest_sequence_id
         try:
@@ -265,7 +265,7 @@ class FakeSession:
         subscription = topic.subscribe(command, consumer, self._broker.now_ms())
         self._consumers[number] = topic, subscription, consumer
         if self._is_closed:
-            self.closed()  # its first words were the last that went through
+            self.closed()  # the connection was cut by the first deliveries
         self._say(CommandSuccess(request_id=command.request_id))
 
     def _deliver(

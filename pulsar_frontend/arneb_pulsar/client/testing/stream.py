@@ -1,8 +1,8 @@
 """A stream in memory whose other end is a broker's session.
 
-The rule: bytes arrive in order or not at all. What is under way when a broker is killed is gone; a
-connection that breaks by itself does so at any byte, and what came before has arrived. Whoever
-reads also carries what was written: a stream has no task of its own.
+The rule: bytes arrive in order or not at all. When a broker is killed, bytes under way are lost; a
+connection that breaks by itself does so at any byte, and those before it arrive. The reading task
+also delivers what was written: a stream has no task of its own.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ from arneb_pulsar.client.testing.faults import Faults
 
 
 class Session(Protocol):
-    """The other end."""
+    """The broker's end of a connection."""
 
     def receive(self, data: bytes) -> None: ...
 
@@ -34,7 +34,7 @@ class FakeStream(ByteStream):
         self._going: deque[tuple[float, bytes]] = deque()
         self._news = anyio.Event()
         self.is_cut = False
-        """It is over."""
+        """Whether the connection has ended."""
         self._is_closed = False
         self._is_silent = False
         self._up_left = faults.bytes_until_cut()
@@ -47,7 +47,7 @@ class FakeStream(ByteStream):
     # The client's side
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """What the broker wrote, once it has arrived. Raises as :class:`ByteStream` does."""
+        """Wait for bytes from the broker and return them. Raises as :class:`ByteStream`."""
         await checkpoint()
         while True:
             self._carry(anyio.current_time())
@@ -63,7 +63,7 @@ class FakeStream(ByteStream):
             await self._wait()
 
     async def send(self, item: bytes) -> None:
-        """Have the broker read it. Raises as :class:`ByteStream` does."""
+        """Send bytes to the broker. Raises as :class:`ByteStream`."""
         await checkpoint()
         if self._is_closed:
             raise anyio.ClosedResourceError
@@ -78,11 +78,11 @@ class FakeStream(ByteStream):
         self._news.set()
 
     async def send_eof(self) -> None:
-        """The broker takes it for the end."""
+        """End the connection."""
         self.cut()
 
     async def aclose(self) -> None:
-        """End it; the broker reads what was written before, and notices."""
+        """Close the stream; the broker reads what was written before, and notices."""
         self._is_closed = True
         self._carry(inf)
         self.cut()
@@ -91,7 +91,7 @@ class FakeStream(ByteStream):
     # The broker's side
 
     def write(self, data: bytes) -> None:
-        """Have ``data`` arrive at the client, behind all that was written before."""
+        """Send ``data`` to the client, behind everything written before."""
         if self.is_cut or self._is_closed or self._is_silent or not data:
             return
         is_last, data, self._down_left = _until_cut(data, self._down_left)
@@ -105,14 +105,14 @@ class FakeStream(ByteStream):
         self._news.set()
 
     def cut(self) -> None:
-        """End it for both sides; what is under way does not arrive."""
+        """End the connection for both sides; bytes under way do not arrive."""
         self._coming.clear()
         self._end()
 
     # Helpers
 
     def _break(self) -> None:
-        """It ends by itself: without a word, or so that both sides notice."""
+        """Break the connection: unnoticed, or so that both sides notice."""
         self._going.clear()
         if self._faults.is_silent():
             self._is_silent = True
@@ -129,7 +129,7 @@ class FakeStream(ByteStream):
             self.session.closed()
 
     def _carry(self, now: float) -> None:
-        """What has arrived by now is read by the broker."""
+        """Deliver to the broker what has arrived by ``now``."""
         while self._going and self._going[0][0] <= now:
             self._deliver(self._going.popleft()[1])
 
@@ -143,7 +143,7 @@ class FakeStream(ByteStream):
             self._break()
 
     async def _wait(self) -> None:
-        """Until something is written, or what is under way arrives."""
+        """Wait until something is written, or bytes under way arrive."""
         due = min((each[0][0] for each in (self._coming, self._going) if each), default=inf)
         self._news = anyio.Event()
         with anyio.CancelScope(deadline=due):
@@ -151,7 +151,7 @@ class FakeStream(ByteStream):
 
 
 def _until_cut(data: bytes, left: int | None) -> tuple[bool, bytes, int | None]:
-    """Whether the cut comes in ``data``, what goes through, and how much may follow."""
+    """Return whether the cut is within ``data``, the bytes before it, and how many may follow."""
     if left is None or len(data) <= left:
         return False, data, None if left is None else left - len(data)
     return True, data[:left], 0

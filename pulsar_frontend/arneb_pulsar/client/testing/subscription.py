@@ -1,7 +1,7 @@
-"""A subscription in memory: what is acknowledged, what is out, and who gets the next entry.
+"""A subscription in memory: what is acknowledged, what is in flight, and who gets the next entry.
 
-The rule: an entry goes to one consumer at a time, in order, as long as that has permits; it comes
-again when it is asked for or its consumer is gone, and never once it is acknowledged.
+The rule: an entry goes to one consumer at a time, in order, while that consumer has permits; it is
+redelivered on request or when its consumer is gone, and never once it is acknowledged.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,14 +17,14 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import CommandSubscribe
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a topic keeps of one SEND."""
+    """One SEND as a topic stores it."""
 
     id: EntryId
     body: bytes
     messages: int
     is_batch: bool
     key: bytes
-    """What orders it; empty if nothing does."""
+    """The key that orders it; empty if there is none."""
     publish_time_ms: int
     transaction: TransactionId | None = None
 
@@ -34,17 +34,17 @@ class Log(Protocol):
 
     entries: list[Entry]
     aborted: set[int]
-    """Places of entries that never counted."""
+    """Indexes of the entries of aborted transactions."""
 
     @property
     def end(self) -> int:
-        """Where reading ends: at the first entry of a transaction that is open."""
+        """The index at which reading ends: the first entry of an open transaction."""
 
 
 SHARING: Final = frozenset({CommandSubscribe.Shared, CommandSubscribe.Key_Shared})
 
 Deliver = Callable[[Entry, int, int, int], None]
-"""Told an entry, its unacknowledged messages as bits, how often it was redelivered, and the
+"""Called with an entry, the bit set of its unacknowledged messages, its redelivery count, and the
 consumer's epoch."""
 
 
@@ -56,26 +56,26 @@ class FakeConsumer:
     priority: int
     deliver: Deliver
     active: Callable[[bool], None]
-    """Told whether it is the active one of a Failover subscription."""
+    """Called with whether it is the active consumer of a Failover subscription."""
     ended: Callable[[], None]
-    """Told to subscribe again."""
+    """Called to make it subscribe again."""
     permits: int = 0
     is_active: bool | None = None
     epoch: int = 0
-    """Raised by the client when it asks for everything again."""
+    """Raised by the client when it requests redelivery of everything."""
     pending: dict[int, int] = field(default_factory=dict)
-    """What it has and has not acknowledged: index of the entry, messages that it was sent."""
+    """Its entries in flight: their indexes, with the bit sets of the messages sent."""
 
     def __repr__(self) -> str:
         return f"<FakeConsumer {self.name}, {self.permits} permits, {len(self.pending)} pending>"
 
 
 class FakeSubscription:
-    """One subscription. Entries are named by their place in the topic's list.
+    """One subscription. Entries are named by their index in the topic's list.
 
-    Invariant: what is neither acknowledged, nor pending at a consumer, nor in ``_again`` is read
-    next, from ``_next`` on. ``_claims`` has what transactions that are open acknowledge: nobody
-    gets it meanwhile.
+    Invariant: entries that are neither acknowledged, nor pending at a consumer, nor in ``_again``
+    are yet to be read, from ``_next`` on. ``_claims`` has the acknowledgements of open
+    transactions; nobody gets those messages meanwhile.
     """
 
     def __init__(self, name: str, kind: int, log: Log, start: int) -> None:
@@ -83,7 +83,7 @@ class FakeSubscription:
         self.kind = kind
         self.is_durable = True
         self.is_replicated = False
-        """Clusters that replicate the topic are to know what is acknowledged."""
+        """Acknowledgements are to be replicated to the topic's other clusters."""
         self.consumers: list[FakeConsumer] = []
         self._log = log
         self._entries = log.entries
@@ -103,20 +103,20 @@ class FakeSubscription:
     # Consumers
 
     def attach(self, consumer: FakeConsumer) -> None:
-        """One more; whoever may not come was refused before."""
+        """Add a consumer that was admitted."""
         self.consumers.append(consumer)
         self.consumers.sort(key=lambda each: (each.priority, each.name))
         self._tell_who_is_active()
 
     def detach(self, consumer: FakeConsumer) -> None:
-        """It is gone; others get what it had."""
+        """Remove a consumer; others get its pending entries."""
         self.consumers.remove(consumer)
         self._again.update(consumer.pending)
         self._tell_who_is_active()
         self.dispatch()
 
     def end_all(self) -> None:
-        """All have to subscribe again."""
+        """Make all consumers subscribe again."""
         consumers, self.consumers = self.consumers, []
         for consumer in consumers:
             self._again.update(consumer.pending)
@@ -125,7 +125,7 @@ class FakeSubscription:
     # Acknowledgements
 
     def acknowledge(self, index: int, left: int) -> None:
-        """The messages of an entry that are not in ``left`` are done."""
+        """Acknowledge the messages of an entry that are not in ``left``."""
         if self.is_done(index):
             return
         left &= self._unacknowledged(index)
@@ -139,8 +139,8 @@ class FakeSubscription:
                 self._done_before += 1
 
     def claim(self, transaction: TransactionId, index: int, left: int) -> None:
-        """The messages of an entry that are not in ``left`` are done once the transaction counts.
-        Raises :class:`TransactionConflict` where they are done, or another claims them."""
+        """Acknowledge the messages of an entry that are not in ``left``, in a transaction. Raises
+        :class:`TransactionConflict` if one is acknowledged, or claimed by another transaction."""
         everything = (1 << self._entries[index].messages) - 1
         wanted = everything & ~left
         mine = self._claims.get(transaction, {}).get(index, 0)
@@ -149,14 +149,15 @@ class FakeSubscription:
         self._claims.setdefault(transaction, {})[index] = mine | wanted
 
     def claim_up_to(self, transaction: TransactionId, index: int, left: int) -> None:
-        """The same of every entry before ``index``, and of its messages. Raises as that does."""
+        """Claim everything before ``index``, and its messages not in ``left``. Raises as
+        :meth:`claim`."""
         for each in range(self._done_before, index):
             if self._open(each):
                 self.claim(transaction, each, self._unacknowledged(each) ^ self._open(each))
         self.claim(transaction, index, left | ~self._open(index))
 
     def settle(self, transaction: TransactionId, *, commit: bool) -> None:
-        """What it claimed is done, or comes again."""
+        """Acknowledge what a transaction claimed, or make it available for redelivery."""
         for index, bits in self._claims.pop(transaction, {}).items():
             if commit:
                 self.acknowledge(index, ~bits)
@@ -167,8 +168,8 @@ class FakeSubscription:
         self.dispatch()
 
     def acknowledge_up_to(self, index: int, left: int) -> None:
-        """Every entry before ``index`` is done, and its messages that are not in ``left``; -1:
-        all of them are left. Of a shared one Pulsar leaves that out, and says that it is done."""
+        """Acknowledge every entry before ``index``, and its messages not in ``left`` (-1 = none of
+        them). On a shared subscription Pulsar ignores this, and reports success."""
         if self.kind in SHARING:
             return
         for each in range(self._done_before, index):
@@ -177,21 +178,21 @@ class FakeSubscription:
             self.acknowledge(index, left)
 
     def is_done(self, index: int) -> bool:
-        """All of its messages are acknowledged."""
+        """Return whether all messages of an entry are acknowledged."""
         return index < self._done_before or self._left.get(index) == 0
 
     @property
     def mark_delete(self) -> int:
-        """Everything before it is done."""
+        """The index before which everything is acknowledged."""
         return self._done_before
 
     def backlog(self) -> list[EntryId]:
-        """What is not done."""
+        """Return the ids of the entries that are not acknowledged."""
         indexes = range(self._done_before, len(self._entries))
         return [self._entries[each].id for each in indexes if not self.is_done(each)]
 
     def reset(self, index: int, left: int = -1) -> None:
-        """Begin again at ``index``, with those messages of it that are in ``left``."""
+        """Start over at ``index``, with those of its messages that are in ``left``."""
         self._next = self._done_before = index
         self._again.clear()
         self._left.clear()
@@ -207,12 +208,12 @@ class FakeSubscription:
     # Deliveries
 
     def flow(self, consumer: FakeConsumer, permits: int) -> None:
-        """It has room for more."""
+        """Add permits to a consumer."""
         consumer.permits += permits
         self.dispatch()
 
     def redeliver(self, consumer: FakeConsumer, indexes: Iterable[int] | None) -> None:
-        """It asks for entries again; None = for all that it has not acknowledged."""
+        """Redeliver entries to a consumer that requests it; None = all its pending ones."""
         wanted = list(consumer.pending) if indexes is None or self.kind not in SHARING else indexes
         for index in list(wanted):
             if index in consumer.pending:
@@ -223,7 +224,7 @@ class FakeSubscription:
         self.dispatch()
 
     def dispatch(self) -> None:
-        """Hand out what can be handed out."""
+        """Deliver what can be delivered."""
         for index in sorted(self._again):
             if not self._open(index):
                 continue
@@ -254,7 +255,7 @@ class FakeSubscription:
         consumer.deliver(self._entries[index], left, redelivered, consumer.epoch)
 
     def _whom(self, index: int) -> FakeConsumer | None:
-        """Who gets that entry now, if anybody."""
+        """Return the consumer that gets an entry now, if any."""
         if not self.consumers:
             return None
         if self.kind == CommandSubscribe.Shared:
@@ -276,7 +277,7 @@ class FakeSubscription:
         return chosen if chosen.permits > 0 else None
 
     def _whose_key(self, index: int) -> FakeConsumer:
-        """Who has entries of the same key that are out, else whom the key belongs to."""
+        """Return the consumer with pending entries of the same key, or else the key's owner."""
         key = self._entries[index].key
         for consumer in self.consumers:
             if any(self._entries[each].key == key for each in consumer.pending):
@@ -284,7 +285,7 @@ class FakeSubscription:
         return self.consumers[crc32(key) % len(self.consumers)]
 
     def _open(self, index: int) -> int:
-        """Its messages that are not done, and that no transaction claims."""
+        """Return the bit set of an entry's messages neither acknowledged nor claimed."""
         left = 0 if self.is_done(index) else self._unacknowledged(index)
         for claimed in self._claims.values():
             left &= ~claimed.get(index, 0)

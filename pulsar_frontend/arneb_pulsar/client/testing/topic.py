@@ -1,7 +1,7 @@
-"""A topic in memory: its entries, its producers, its subscriptions.
+"""A topic in memory: its entries, producers and subscriptions.
 
-The rule: entries get their ids in the order in which they come; with deduplication a producer's
-numbers only grow; exclusive producers are let in as Pulsar lets them in.
+The rule: entries get ids in the order of arrival; with deduplication a producer's sequence ids only
+grow; exclusive producers are admitted as by Pulsar.
 """
 
 from collections.abc import Callable
@@ -36,9 +36,9 @@ class FakeProducer:
     name: str
     mode: int
     ended: Callable[[], None]
-    """Told to look its topic up again."""
+    """Called to make it look its topic up again."""
     ready: Callable[[int], None]
-    """Told that it has the topic to itself, with the epoch."""
+    """Called with the epoch when it gets exclusive access."""
     is_ready: bool = True
 
     def __repr__(self) -> str:
@@ -55,13 +55,13 @@ class FakeTopic:
         deduplication: bool,
         is_open: Callable[[TransactionId], bool] = lambda _transaction: False,
     ) -> None:
-        """``is_open`` says whether messages of a transaction are taken."""
+        """``is_open`` tells whether a transaction accepts messages."""
         self.name = name
         self.entries: list[Entry] = []
         self.trimmed = 0
-        """So many of the first entries are kept in this list only: nobody gets them."""
+        """How many of the first entries are trimmed: they stay listed, but nobody gets them."""
         self.aborted: set[int] = set()
-        """Places of entries that never counted."""
+        """Indexes of the entries of aborted transactions."""
         self.subscriptions: dict[str, FakeSubscription] = {}
         self.producers: list[FakeProducer] = []
         self.schemas: list[Schema] = []
@@ -84,13 +84,13 @@ class FakeTopic:
 
     @property
     def is_persistent(self) -> bool:
-        """It keeps what nobody has acknowledged."""
+        """Whether its name is that of a persistent topic."""
         return self.name.startswith("persistent:")
 
     # Producers
 
     def admit(self, producer: FakeProducer, epoch: int | None) -> None:
-        """Let a producer in, or have it wait. Raises :class:`ProducerBusy` and
+        """Admit a producer, or make it wait. Raises :class:`ProducerBusy` and
         :class:`ProducerFenced`."""
         if not producer.name:
             self._names += 1
@@ -118,7 +118,7 @@ class FakeTopic:
         self.producers.append(producer)
 
     def dismiss(self, producer: FakeProducer) -> None:
-        """It is gone; the next that waits may have the topic."""
+        """Remove a producer; the next one waiting may get the topic."""
         if producer in self.producers:
             self.producers.remove(producer)
         if self.producers and not any(each.is_ready for each in self.producers):
@@ -132,7 +132,7 @@ class FakeTopic:
             self.epoch += 1
 
     def last_sequence_id(self, producer: str) -> int:
-        """The last number that is known of a producer; -1 if none is."""
+        """Return the last known sequence id of a producer; -1 if there is none."""
         return self._last_sequence_ids.get(producer, -1) if self._deduplication else -1
 
     # Entries
@@ -140,9 +140,9 @@ class FakeTopic:
     def append(
         self, producer: str, sequence_id: int, highest: int, body: bytes, now_ms: int
     ) -> EntryId | None:
-        """Keep an entry; None if it is here already. Raises what :mod:`arneb_pulsar.wire` raises
-        for bytes that are no message, and :class:`NotAllowed` for those of a transaction that is
-        over."""
+        """Store an entry and return its id; None for a duplicate. Raises the errors of
+        :mod:`arneb_pulsar.wire` for bytes that are not a message, and :class:`NotAllowed` for a
+        message of a transaction that has ended."""
         verify_body(body)
         metadata = parse_metadata(split_body(body)[0])
         last = max(sequence_id, highest)
@@ -175,17 +175,17 @@ class FakeTopic:
 
     @property
     def end(self) -> int:
-        """Where reading ends: at the first entry of a transaction that is open."""
+        """The index at which reading ends: the first entry of an open transaction."""
         return min([each[0] for each in self._unsettled.values()], default=len(self.entries))
 
     @property
     def last(self) -> Entry | None:
-        """The last entry that anybody may get."""
+        """The last entry that consumers may get."""
         indexes = range(self.end - 1, self.trimmed - 1, -1)
         return next((self.entries[each] for each in indexes if each not in self.aborted), None)
 
     def settle(self, transaction: TransactionId, *, commit: bool) -> None:
-        """Have the entries of a transaction count, or not."""
+        """Commit or abort the entries of a transaction."""
         indexes = self._unsettled.pop(transaction, [])
         if not commit:
             self.aborted.update(indexes)
@@ -199,14 +199,14 @@ class FakeTopic:
             subscription.dispatch()
 
     def new_ledger(self) -> None:
-        """Entries from now on are in another ledger."""
+        """Put entries from now on into another ledger."""
         if len(self.entries) > self._first_of_ledger:
             self._ledger += 1
             self._first_of_ledger = len(self.entries)
 
     def trim(self) -> None:
-        """The ledger is closed, as when a broker dies; whole ledgers go that no durable
-        subscription needs, and without one all of them."""
+        """Close the ledger, as when a broker dies, and trim the ledgers that no durable
+        subscription needs; without such a subscription, all of them."""
         self.new_ledger()
         durable = [each for each in self.subscriptions.values() if each.is_durable]
         needed = min((each.mark_delete for each in durable), default=len(self.entries))
@@ -215,14 +215,14 @@ class FakeTopic:
             self.trimmed += 1
 
     def index_of(self, entry: EntryId) -> int:
-        """Where an entry is, or where the first behind it is or would be."""
+        """Return the index of an entry, or of the first behind it; at the end, the next index."""
         for index in range(self.trimmed, len(self.entries)):
             if self.entries[index].id >= entry:
                 return index
         return len(self.entries)
 
     def place_of(self, message: MessageId) -> int:
-        """Where to begin for a message id, ends of the log included."""
+        """Return the index at which to begin for a message id, EARLIEST and LATEST included."""
         if message.entry == EARLIEST.entry:
             return self.trimmed
         is_latest = message.entry == LATEST.entry
@@ -230,12 +230,12 @@ class FakeTopic:
 
     @property
     def before_first(self) -> EntryId:
-        """Where everything stands behind."""
+        """The position before the first entry."""
         kept = self.entries[self.trimmed :]
         return (kept[0].id[0] if kept else self._ledger), -1
 
     def index_at(self, publish_time_ms: int) -> int:
-        """The first entry that was published then or later."""
+        """Return the index of the first entry published at that time or later."""
         for index in range(self.trimmed, len(self.entries)):
             if self.entries[index].publish_time_ms >= publish_time_ms:
                 return index
@@ -246,7 +246,7 @@ class FakeTopic:
     def subscribe(
         self, command: CommandSubscribe, consumer: FakeConsumer, now_ms: int
     ) -> FakeSubscription:
-        """Let a consumer in. Raises :class:`ConsumerBusy`."""
+        """Admit a consumer. Raises :class:`ConsumerBusy`."""
         start = len(self.entries)
         if command.initialPosition == CommandSubscribe.Earliest:
             start = self.trimmed
@@ -272,14 +272,14 @@ class FakeTopic:
         return found
 
     def leave(self, subscription: FakeSubscription, consumer: FakeConsumer) -> None:
-        """It is gone; a subscription that is not durable goes with its last consumer."""
+        """Remove a consumer; a non-durable subscription goes with its last one."""
         if consumer in subscription.consumers:
             subscription.detach(consumer)
         if not subscription.is_durable and not subscription.consumers:
             self.subscriptions.pop(subscription.name, None)
 
     def schema_version(self, schema: Schema) -> bytes:
-        """The version of a schema, which is new if nobody has brought it before."""
+        """Return the version of a schema, registering it if it is new."""
         for number, each in enumerate(self.schemas):
             if each.type == schema.type and each.schema_data == schema.schema_data:
                 return number.to_bytes(8, "big")
@@ -287,7 +287,7 @@ class FakeTopic:
         return (len(self.schemas) - 1).to_bytes(8, "big")
 
     def unload(self) -> None:
-        """Everybody has to look it up again."""
+        """Make all producers and consumers look the topic up again."""
         self.moves += 1
         self.new_ledger()
         producers, self.producers = self.producers, []

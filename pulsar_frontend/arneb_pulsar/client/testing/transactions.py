@@ -1,8 +1,8 @@
-"""Transactions in memory: a coordinator of the fake broker, and what a transaction took part in.
+"""Transactions in memory: the fake broker's coordinators, and the parts of each transaction.
 
-The rule: what is ended is forgotten, as Pulsar's coordinators forget it: whoever asks again, since
-the answer was lost, is told that there is no such transaction. One whose time is up is aborted
-before anybody is served.
+The rule: an ended transaction is forgotten, as by Pulsar's coordinators: a client that asks again,
+because the response was lost, is told that there is no such transaction. Expired transactions are
+aborted before any request is served.
 """
 
 from collections.abc import Callable
@@ -33,19 +33,19 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 )
 
 COORDINATORS: Final = "persistent://pulsar/system/transaction_coordinator_assign"
-"""The topic whose partitions say which broker coordinates."""
+"""The topic whose partitions' owners are the coordinators."""
 
 
 class Part(Protocol):
-    """A topic, or a subscription."""
+    """A topic or a subscription that takes part in a transaction."""
 
     def settle(self, transaction: TransactionId, *, commit: bool) -> None:
-        """Have its part of a transaction count, or not."""
+        """Commit or abort its part of a transaction."""
 
 
 @dataclass(slots=True, eq=False)
 class FakeTransaction:
-    """One that is open."""
+    """An open transaction."""
 
     until_ms: int
     parts: list[Part] = field(default_factory=list)
@@ -59,7 +59,7 @@ class FakeTransactions:
 
     def __init__(self, part_of: Callable[[str, str], Part]) -> None:
         self.committed: set[TransactionId] = set()
-        """For tests: those that count."""
+        """The committed transactions, for tests."""
         self._part_of = part_of
         self._open: dict[TransactionId, FakeTransaction] = {}
         self._numbers = 0
@@ -68,25 +68,25 @@ class FakeTransactions:
         return f"<FakeTransactions {len(self._open)} open, {len(self.committed)} committed>"
 
     def is_open(self, transaction: TransactionId) -> bool:
-        """It may still get messages and acknowledgements."""
+        """Return whether a transaction still accepts messages and acknowledgements."""
         return transaction in self._open
 
     def begin(self, coordinator: int, until_ms: int) -> TransactionId:
-        """Another one."""
+        """Begin a transaction."""
         number = TransactionId(coordinator, self._numbers)
         self._numbers += 1
         self._open[number] = FakeTransaction(until_ms)
         return number
 
     def add(self, transaction: TransactionId, topic: str, subscription: str = "") -> None:
-        """Make a topic, or a subscription, a part of one. Raises :class:`TransactionNotFound`."""
+        """Add a topic or a subscription to a transaction. Raises :class:`TransactionNotFound`."""
         found = self._find(transaction)
         part = self._part_of(topic, subscription)
         if part not in found.parts:
             found.parts.append(part)
 
     def end(self, transaction: TransactionId, *, commit: bool) -> None:
-        """Have it count, or not. Raises :class:`TransactionNotFound`."""
+        """Commit or abort a transaction. Raises :class:`TransactionNotFound`."""
         found = self._find(transaction)
         del self._open[transaction]
         if commit:
@@ -95,7 +95,7 @@ class FakeTransactions:
             part.settle(transaction, commit=commit)
 
     def expire(self, now_ms: int) -> None:
-        """Abort those whose time is up."""
+        """Abort expired transactions."""
         for number in [each for each, found in self._open.items() if now_ms >= found.until_ms]:
             self.end(number, commit=False)
 
@@ -106,7 +106,7 @@ class FakeTransactions:
 
 
 class Coordinating(Protocol):
-    """What the coordinator asks of its broker."""
+    """The broker, as its coordinators see it."""
 
     @property
     def transactions(self) -> FakeTransactions: ...
@@ -119,7 +119,7 @@ class Coordinating(Protocol):
 
 
 def coordinated(broker: Coordinating, url: str, command: Any) -> Command | None:
-    """The answer to a command for a coordinator at ``url``; None if it is another command."""
+    """Answer a command for a coordinator at ``url``; return None for any other command."""
     kind = _ANSWERS.get(type(command))
     if kind is None:
         return None

@@ -1,7 +1,7 @@
-"""Watchers: who on one connection is told which topics of a namespace come.
+"""Watchers: tells one connection's watchers about new topics of a namespace.
 
-The rule: as Apache Pulsar's brokers, a pattern that is too long is refused, and a watcher is told
-only of what its pattern means.
+The rule: as in Apache Pulsar's brokers, a pattern that is too long is refused, and a watcher is
+told only of topics that match its pattern.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 
 
 class FakeWatchers:
-    """Those of one connection, by the numbers that its client gave them."""
+    """The watchers of one connection, by the ids that its client gave them."""
 
     def __init__(self, broker: Broker, say: Callable[[Command], None]) -> None:
         self._broker = broker
@@ -36,7 +36,7 @@ class FakeWatchers:
         return f"<FakeWatchers: {len(self._watchers)}>"
 
     def answer(self, command: Any) -> Command | None:
-        """The answer to a command that begins or ends a watch; None if it is another. Raises
+        """Answer a command that begins or ends a watch; return None for any other. Raises
         :class:`NotAllowed`."""
         match command:
             case CommandWatchTopicList():
@@ -47,7 +47,7 @@ class FakeWatchers:
         return None
 
     def end_all(self) -> None:
-        """The connection is gone."""
+        """End all watches, when the connection has ended."""
         for number in tuple(self._watchers):
             self._end(number)
 
@@ -78,7 +78,7 @@ class FakeWatchers:
 
 
 class FakeWatcher:
-    """What one WATCH_TOPIC_LIST has made."""
+    """The watcher that one WATCH_TOPIC_LIST began."""
 
     def __init__(self, namespace: str, pattern: TopicPattern, tell: Callable[[str], None]) -> None:
         self._namespace = namespace
