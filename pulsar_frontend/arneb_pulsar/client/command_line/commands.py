@@ -1,8 +1,8 @@
 """The command line: sends, consumes and reads, at Arneb and Apache Pulsar alike.
 
-The rule: standard output is for messages and nothing else; what is said of them goes to standard
-error. Ctrl-C ends a command as its end of input does: what was accepted is stored first. It is
-``arneb client`` where there is a broker, and ``arneb-client`` where there is none.
+The rule: only messages go to standard output; everything else goes to standard error. Ctrl-C ends a
+command as the end of its input does: accepted messages are stored first. The program is
+``arneb client`` in the distribution with a broker, and ``arneb-client`` in the one without.
 """
 
 import os
@@ -58,13 +58,13 @@ INTERRUPTED_STATUS: Final = 128 + signal.SIGINT
 
 
 class Refused(click.ClickException):
-    """What was asked for cannot be done; the message is one line for the user."""
+    """The command cannot be carried out; the message is one line for the user."""
 
     exit_code = USAGE_STATUS
 
 
 class Service:
-    """How to reach a service, as the options of all commands say it."""
+    """How to reach a service: the options that all commands share."""
 
     def __init__(self, url: str, options: ClientOptions) -> None:
         self.url = url
@@ -85,12 +85,12 @@ class Service:
         except PulsarError as error:
             raise Refused(str(error)) from error
         except BrokenPipeError:
-            # Whoever read has had enough.
+            # The reader of standard output has closed it.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 class Examples(click.Group):
-    """Says in its help how the program is called that it is a part of."""
+    """A command whose help names the program that it is part of."""
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """See :class:`click.Command`."""
@@ -208,7 +208,7 @@ def produce(
                 count += 1
                 progress.show(count)
         finally:
-            # Whoever interrupts it, or sends what is no message, has sent what was before.
+            # After an interrupt or an invalid message, the messages before it are still sent.
             with anyio.CancelScope(shield=True):
                 await producer.close()
             progress.end()
@@ -223,7 +223,7 @@ def produce(
 
 
 def _format(_context: click.Context, _option: click.Parameter, text: str) -> Format:
-    """Whether it is one is known before any broker is asked."""
+    """Parse the format before any broker is asked, so that an invalid one is refused first."""
     try:
         return Format(text)
     except PulsarError as error:
@@ -231,7 +231,7 @@ def _format(_context: click.Context, _option: click.Parameter, text: str) -> For
 
 
 def _outputs(command: Any) -> Any:
-    """The options of those that print messages."""
+    """Add the options of commands that print messages."""
     for option in (
         click.option("-o", "start", help="beginning, end, @time, 15m (ago) or what %o prints."),
         click.option("-c", "count", type=click.IntRange(min=1), help="End after so many."),
@@ -282,7 +282,7 @@ def consume(
     async def run(made: Client) -> None:
         start = _start(output["start"])
         position = InitialPosition.LATEST if start == LATEST else InitialPosition.EARLIEST
-        # So that -c may end within a batch.
+        # Without it, -c could not end within a batch.
         options = ConsumerOptions(
             SubscriptionType[kind.upper()],
             initial_position=position,
@@ -314,7 +314,7 @@ def read(service: Service, /, topic: str, **output: Any) -> None:
 
     async def run(made: Client) -> None:
         start = _start(output["start"] or "beginning")
-        # Others are there only while somebody uses them.
+        # A non-persistent topic exists only while somebody uses it.
         is_kept = not topic.startswith(f"{NON_PERSISTENT}://")
         options = ConsumerOptions(start_inclusive=True, create_topic=not is_kept)
         begin = start if isinstance(start, MessageId) else EARLIEST
@@ -351,7 +351,7 @@ def ping(service: Service, count: int, interval_s: float) -> None:
 
 
 async def _inputs(files: tuple[Path, ...], line_by_line: bool) -> AsyncIterator[bytes]:
-    """What is to be sent: whole files, or lines without their ends."""
+    """Yield what to send: whole files, or lines without their ends."""
     if files and not line_by_line:
         for path in files:
             yield await anyio.Path(path).read_bytes()
@@ -367,7 +367,7 @@ def _start(text: str | None) -> MessageId | int | None:
 
 
 async def _until_interrupted(command: Callable[[], Awaitable[None]]) -> None:
-    """Run it; Ctrl-C and SIGTERM end it, with the status of an interrupt."""
+    """Run the command; Ctrl-C and SIGTERM end it, with the status of an interrupt."""
     raised: BaseException | None = None
     interrupted = False
     async with anyio.create_task_group() as tasks:
@@ -384,7 +384,7 @@ async def _until_interrupted(command: Callable[[], Awaitable[None]]) -> None:
         try:
             await command()
         except (Exception, SystemExit) as error:
-            # Out of the group, so that it is not put into one.
+            # Raised outside the task group, which would wrap it in an exception group.
             raised = error
         tasks.cancel_scope.cancel()
     if raised is not None:

@@ -1,7 +1,7 @@
 """Lines from standard input and from files.
 
-The rule: whoever waits for a line can be cancelled, as a terminal's user wants it. No thread reads,
-which could not be.
+The rule: waiting for a line can be cancelled, as users of a terminal expect. No thread reads, since
+a thread could not be cancelled.
 """
 
 import os
@@ -14,13 +14,13 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 READ_BYTES: Final = 64 * 1024
-"""What a pipe of Linux holds."""
+"""Bytes per read: the capacity of a Linux pipe."""
 
 END: Final = re.compile(rb"\r*\n")
 
 
 async def lines_of(descriptor: int) -> AsyncIterator[bytes]:
-    """The lines, without their ends, as soon as each is there; the last one may have none."""
+    """Yield each line without its end as soon as it is complete; the last one may lack an end."""
     parts: list[bytes] = []
     while data := await _read(descriptor):
         if b"\n" not in data:
@@ -35,17 +35,17 @@ async def lines_of(descriptor: int) -> AsyncIterator[bytes]:
 
 
 async def lines_of_file(path: Path) -> AsyncIterator[bytes]:
-    """The same of a file."""
+    """Yield the lines of a file."""
     with path.open("rb", buffering=0) as file:
         async for line in lines_of(file.fileno()):
             yield line
 
 
 async def _read(descriptor: int) -> bytes:
-    """What is there; empty at the end."""
+    """Wait for bytes and return them; empty at the end."""
     try:
         await anyio.wait_readable(descriptor)
     except OSError:
-        # A file on disk is always ready, and nobody watches it.
+        # A file on disk is always ready, and cannot be polled.
         await checkpoint()
     return os.read(descriptor, READ_BYTES)

@@ -1,6 +1,6 @@
-"""Messages on their way to standard output, and what a terminal is told meanwhile.
+"""Printing messages to standard output, and progress to the terminal.
 
-The rule: nothing but messages goes to standard output; whoever reads no more ends the command.
+The rule: only messages go to standard output; when its reader closes it, the command ends.
 """
 
 import select
@@ -16,13 +16,13 @@ from arneb_pulsar.client.errors import TimedOut
 from arneb_pulsar.client.formats import Format, json_of
 
 IDLE_S: Final = 0.5
-"""So long without a message, and a topic is looked at for its end."""
+"""The time without a message after which to check for the end of the topic."""
 
 UNWRITTEN_MAX: Final = 100
-"""Messages that are printed before they are written, and acknowledged."""
+"""Messages printed into the buffer before it is flushed and they are acknowledged."""
 
 PROGRESS_S: Final = 0.5
-"""How often a terminal is told how far a command is."""
+"""How often the progress line is updated."""
 
 
 async def print_messages(
@@ -37,11 +37,11 @@ async def print_messages(
     is_json: bool,
     quiet: bool,
 ) -> None:
-    """Messages to standard output, until there are enough; each is ``done`` once it is written, so
-    that whoever reads no more loses none."""
+    """Print messages until there are ``count``, or with ``ends`` until the topic has no more. Each
+    is passed to ``done`` only once it is written, so that none is lost if the output is closed."""
     written = json_of if is_json else form.of
     out = sys.stdout.buffer
-    # Where messages are seen themselves, there is no need to count them.
+    # If the messages themselves go to a terminal, no progress is needed.
     printed, progress = 0, Progress(quiet or sys.stdout.isatty())
     unwritten: list[Message[bytes]] = []
 
@@ -77,8 +77,8 @@ async def print_messages(
 
 
 class Progress:
-    """A line on the terminal that says how far a command is; nothing where standard error is no
-    terminal."""
+    """A line on the terminal with the count and rate of messages; nothing if standard error is not
+    a terminal."""
 
     def __init__(self, quiet: bool) -> None:
         self._is_shown = not quiet and sys.stderr.isatty()
@@ -90,7 +90,7 @@ class Progress:
         return f"<Progress {'shown' if self._is_shown else 'not shown'}>"
 
     def show(self, count: int) -> None:
-        """So many messages by now."""
+        """Show the count so far, if an update is due."""
         if not self._is_shown or (now := time.monotonic()) < self._next:
             return
         self._next, self._has_line = now + PROGRESS_S, True
@@ -98,15 +98,15 @@ class Progress:
         click.echo(f"\r{counted(count)}, {rate:,.0f}/s\x1b[K", nl=False, err=True)
 
     def end(self) -> None:
-        """Make way for what is said at the end."""
+        """Clear the line."""
         if self._has_line:
             click.echo("\r\x1b[K", nl=False, err=True)
             self._has_line = False
 
 
 def _refuse_closed(out: BinaryIO) -> None:
-    """Raise :class:`BrokenPipeError` if nobody reads any more: while no message comes, no write
-    would tell."""
+    """Raise :class:`BrokenPipeError` if the reader has closed ``out``: while no message comes, no
+    write would show it."""
     watched = select.poll()
     watched.register(out.fileno(), 0)
     if any(event & (select.POLLERR | select.POLLNVAL) for _, event in watched.poll(0)):
@@ -114,10 +114,10 @@ def _refuse_closed(out: BinaryIO) -> None:
 
 
 def counted(messages: int) -> str:
-    """So many, in words."""
+    """Return the count of messages as text."""
     return f"{messages:,} message{'' if messages == 1 else 's'}"
 
 
 def say(text: str) -> None:
-    """To whoever runs the command, beside the messages."""
+    """Print to standard error, apart from the messages."""
     click.echo(text, err=True)
