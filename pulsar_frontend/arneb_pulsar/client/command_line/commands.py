@@ -309,7 +309,7 @@ def consume(
 def read(service: Service, /, topic: str, **output: Any) -> None:
     """Print the messages of TOPIC, without a subscription; from its beginning unless -o says.
 
-    A topic that is not there is not made. -f is explained by consume --help.
+    A topic that does not exist is not created. -f is explained by consume --help.
     """
 
     async def run(made: Client) -> None:
