@@ -49,5 +49,5 @@ def guarded(call: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
     """Call an application's own code, whatever it raises."""
     try:
         call(*args, **kwargs)
-    except Exception:  # an application's own code: what it does wrong is not to reach others
+    except Exception:  # application code: its errors must not affect others
         LOG.exception("%r raised", call)

@@ -146,7 +146,7 @@ class ConnectionMachine:
         self.connected: CommandConnected | None = None
         """The broker's answer to CONNECT."""
         self.challenges: list[CommandAuthChallenge] = []
-        """The broker's challenges; whoever takes one calls :meth:`send` with the response."""
+        """The broker's challenges, to be answered by :meth:`send` with an AUTH_RESPONSE."""
         self.message_bytes_max = MESSAGE_BYTES_MAX
         self.failure: PulsarError | None = None
         """Why the connection is closed; None while it is not."""

@@ -1,1 +1,1 @@
-"""Consumers: a pure machine for what comes and what is acknowledged, and the shell around it."""
+"""Consumers: a pure machine for deliveries and acknowledgements, and the shell that runs it."""

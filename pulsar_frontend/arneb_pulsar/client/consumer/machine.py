@@ -73,8 +73,8 @@ class ConsumerMachine(Generic[T]):
         self.last_given: MessageId | None = None
         """The last message that the application got since :attr:`start`; readers only."""
         self.given_up: list[Message[T]] = []
-        """Messages delivered more often than the dead-letter policy allows; whoever moves one calls
-        :meth:`settled`."""
+        """Messages delivered more often than the dead-letter policy allows; call :meth:`settled`
+        once one is stored elsewhere."""
         self.last_version = b""
         """The schema version of the messages that came last."""
         self._options = options
