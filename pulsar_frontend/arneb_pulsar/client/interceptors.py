@@ -32,8 +32,8 @@ class ProducerInterceptor:
 
 
 class ConsumerInterceptor:
-    """Sees what a consumer's application gets: each a ``Message``, or for what is acknowledged
-    perhaps a ``MessageId``. Each method does nothing unless it is overridden."""
+    """Sees the messages that an application receives and acknowledges, the latter perhaps only as a
+    ``MessageId``. Each method does nothing unless it is overridden."""
 
     def before_receive(self, topic: str, message: Any) -> None:
         """Called before the application receives a message."""

@@ -37,12 +37,12 @@ class Reader(Closing, Generic[T]):
 
     @property
     def is_connected(self) -> bool:
-        """It is attached to its brokers now."""
+        """Whether it is attached to its brokers."""
         return self._consumer.is_connected
 
     @property
     def is_closed(self) -> bool:
-        """It can no longer be used."""
+        """Whether it can no longer be used."""
         return self._consumer.is_closed
 
     @property
@@ -64,9 +64,9 @@ class Reader(Closing, Generic[T]):
         return message
 
     def listen(self, arrived: Callable[[], None]) -> None:
-        """Have ``arrived`` called in the very turn in which messages come, or the end does: whoever
-        takes them there, by :meth:`read_nowait`, needs no task to be woken. Not of a topic with
-        partitions: raises :class:`ConfigurationError`."""
+        """Have ``arrived`` called in the same turn in which messages come or the reader ends, so
+        that :meth:`read_nowait` can take them without waking a task. Raises
+        :class:`ConfigurationError` for a topic with partitions."""
         if not isinstance(self._consumer, ConsumerLink):
             raise ConfigurationError(f"expected a topic without partitions, got {self._topic}")
         self._consumer.on_arrival = arrived

@@ -59,7 +59,7 @@ class Unpacked(Generic[T]):
     """For a batch: the bit set of its messages that the broker counts as unacknowledged."""
     batch_size: int = 0
     is_piece: bool = False
-    """It is a chunk of a message."""
+    """Whether it is a chunk of a message."""
     fault: "CommandAck.ValidationError | None" = None
     """What is wrong with it, to be reported with its acknowledgement."""
     text: str = ""

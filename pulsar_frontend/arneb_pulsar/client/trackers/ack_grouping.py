@@ -180,7 +180,7 @@ class AckGroupingTracker:
             if left:
                 self._remember(entry, left)
                 if not self._batch_index_acks:
-                    # (ledger, -1) where there is no entry before: the end of the ledger before.
+                    # (ledger, -1), before a ledger's first entry, means the end of the last ledger.
                     entry, left = (entry[0], entry[1] - 1), 0
         is_later = entry > self._cumulative
         if is_later or (entry == self._cumulative and left < self._cumulative_left):
