@@ -213,7 +213,7 @@ def _address_in(hint: str) -> Address | None:
     try:
         return parse_address(hint)
     except InvalidUrl as error:
-        LOG.warning("a broker named another that is none: %s", error)
+        LOG.warning("a broker named another with an invalid address: %s", error)
         return None
 
 

@@ -125,7 +125,7 @@ class DeadLetters(Generic[T]):
                 try:
                     await self._send_dead(message, self._properties(message))
                 except PulsarError as error:
-                    LOG.error("%r could not be put with the dead letters: %s", message, error)
+                    LOG.error("%r could not be sent to the dead-letter topic: %s", message, error)
                     failed, machine.given_up = machine.given_up, []
                     machine.not_settled(failed, self._context.clock.now())
                 else:

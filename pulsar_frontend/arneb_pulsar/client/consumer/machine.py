@@ -221,7 +221,7 @@ class ConsumerMachine(Generic[T]):
             LOG.error("%s cannot be decrypted, and will come again: %s", where, found.text)
             self.acks.hand_out(found.entry, -1, 0, now)
         elif self.attached:
-            LOG.error("%s is of no use, and is acknowledged: %s", where, found.text)
+            LOG.error("%s cannot be unpacked, and is acknowledged: %s", where, found.text)
             ids = [MessageIdData(ledgerId=found.entry[0], entryId=found.entry[1])]
             self.acks.output.append(
                 CommandAck(
@@ -245,7 +245,7 @@ class ConsumerMachine(Generic[T]):
                 continue
             if each.reason is not Reason.REPEATED and not is_passed:
                 count, why = len(each.entries), each.reason.value
-                LOG.warning("%d pieces in %s are acknowledged, for %s", count, self.topic, why)
+                LOG.warning("%d chunks in %s are acknowledged: %s", count, self.topic, why)
             self.acks.give_up(each.entries, now)
 
     def _skip(self, permits: int) -> None:
