@@ -7,6 +7,7 @@ tier without what it needs (the extra ``lake``), and it is said so.
 import gc
 import logging
 import os
+import socket
 import sys
 import warnings
 from collections.abc import Iterator
@@ -73,6 +74,21 @@ def no_guest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pyspark_arneb.batch.guest", lambda _niceness: nullcontext(lambda: None))
 
 
+@pytest.fixture(scope="package", autouse=True)
+def nothing_stays_open() -> Iterator[None]:
+    """Close what PySpark leaves open: the sockets by which results come are closed only when the
+    garbage collector comes by, and the test that runs then would be warned of them."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+        for each in gc.get_objects():
+            if issubclass(type(each), socket.socket) and each.family == socket.AF_INET:
+                fileno = each.detach()
+                if fileno >= 0:
+                    os.close(fileno)
+
+
 @pytest.fixture(scope="package")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """One local session; starting it costs more than all queries of these tests."""
@@ -113,7 +129,3 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     gateway.proc.stdin.close()
     gateway.proc.wait(timeout=60)
     SparkContext._gateway = SparkContext._jvm = None
-    # The tests after these are not to be warned of sockets that Spark has left in cycles.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
