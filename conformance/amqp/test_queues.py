@@ -3,6 +3,9 @@
 import pytest
 from conformance.amqp.conftest import Connect, Named
 from conformance.amqp.helpers import Inbox, bodies_in, publish, refused, settle, wait_until
+from conformance.amqp.wire import WireClient
+from conformance.conftest import Target
+from pamqp import body, commands, header
 from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ChannelClosedByBroker
 
@@ -59,6 +62,34 @@ def test_an_auto_delete_queue_goes_with_its_last_consumer(connect: Connect, name
     channel.basic_cancel(tags[1])
     with refused(404, f"NOT_FOUND - no queue '{queue}' in vhost '/'"):
         channel.queue_declare(queue, passive=True)
+
+
+def test_who_cancels_the_last_consumer_of_an_auto_delete_queue_gets_its_answer_only(
+    broker: Target, name: Named
+) -> None:
+    """Whether or not it still owes answers, the queue goes and nobody has to be told."""
+    queue = name("auto")
+    with WireClient(broker) as raw:
+        raw.start(capabilities={"consumer_cancel_notify": True})
+        raw.send(commands.Connection.TuneOk(2047, 131_072, 0))
+        raw.send(commands.Connection.Open("/"))
+        assert isinstance(raw.read(), commands.Connection.OpenOk)
+        raw.open_channel()
+        raw.send(commands.Queue.Declare(queue=queue, auto_delete=True), 1)
+        assert isinstance(raw.read(), commands.Queue.DeclareOk)
+        raw.send(commands.Basic.Publish(routing_key=queue), 1)
+        raw.send(header.ContentHeader(0, 1, commands.Basic.Properties()), 1)
+        raw.send(body.ContentBody(b"x"), 1)
+        raw.send(commands.Basic.Consume(queue=queue, consumer_tag="c"), 1)
+        came = [type(raw.read()) for _ in range(4)]
+        assert came[1] is commands.Basic.Deliver
+        raw.send(commands.Basic.Cancel(consumer_tag="c"), 1)
+        assert isinstance(raw.read(), commands.Basic.CancelOk)
+        raw.send(commands.Basic.Ack(1), 1)
+        raw.send(commands.Queue.Declare(queue=queue, passive=True), 1)
+        gone = raw.read()
+        assert isinstance(gone, commands.Channel.Close)
+        assert gone.reply_code == 404
 
 
 def test_declare_answers_ready_messages_and_consumers(channel: BlockingChannel, queue: str) -> None:

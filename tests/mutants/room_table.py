@@ -73,6 +73,13 @@ ROOM_MUTANTS: Final = (
         CHANNELS_TESTS,
     ),
     Mutant(
+        "who cancels the last consumer of an auto-delete queue is told that it goes",
+        "amqp_frontend/arneb_amqp/session/channel/channel.py",
+        "if self._context.cancel_notify and not leaving:",
+        "if self._context.cancel_notify:",
+        ("tests/amqp_frontend/session/consume/test_deliverer.py",),
+    ),
+    Mutant(
         "the disk alarm does not see what the store can use again",
         BROKER + "settings/watermarks.py",
         "disk.f_bavail * disk.f_frsize + room_inside()",

@@ -23,6 +23,7 @@ from arneb_amqp.errors import (
 from arneb_amqp.routing.reply_to import ReplyTo
 from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.session.channel.declarer import Declarer
+from arneb_amqp.session.consume.consumer import ConsumerState
 from arneb_amqp.session.consume.deliverer import Deliverer
 from arneb_amqp.session.consume.stream_reader import StreamReader
 from arneb_amqp.session.context import ChannelContext, Pause, VhostContext
@@ -264,6 +265,7 @@ class Channel:
         if consumer is None:
             cancelled(None)
         else:
+            consumer.state = ConsumerState.LEAVING
             self._context.ask(Cancel(consumer.id), cancelled)
 
     def _get(self, method: Basic.Get) -> None:
@@ -364,8 +366,9 @@ class Channel:
         """Remove a consumer whose queue is gone, and tell the client if it asked for that."""
         for consumer in list(self.deliverer.consumers.values()):
             if consumer.id == id_:
+                leaving = consumer.state is ConsumerState.LEAVING  # and its queue with it
                 self.deliverer.remove(consumer)
-                if self._context.cancel_notify:
+                if self._context.cancel_notify and not leaving:
                     self._declaring().consumer_closed(consumer.tag)
 
 

@@ -22,6 +22,8 @@ class ConsumerState(Enum):
     ATTACHING = "attaching"
     """``basic.consume`` is not answered yet; deliveries wait."""
     ACTIVE = "active"
+    LEAVING = "leaving"
+    """``basic.cancel`` is not answered yet; what is on its way is still sent."""
     CANCELLED = "cancelled"
     """It gets no more deliveries; those it has got can still be answered."""
 
@@ -52,7 +54,7 @@ class ChannelConsumer:
 
     def deliver(self, owner: ConsumerId, run: Deliveries) -> None:
         """Send the run to the client. ``owner`` is the attachment that received it."""
-        if self.state is ConsumerState.ACTIVE:
+        if self.state is ConsumerState.ACTIVE or self.state is ConsumerState.LEAVING:
             self.send(self, owner, run)
         elif self.state is ConsumerState.ATTACHING:
             self.early.append((owner, run))

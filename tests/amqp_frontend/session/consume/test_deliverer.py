@@ -271,6 +271,15 @@ def test_the_client_is_told_when_a_queue_goes() -> None:
         consuming(play)
 
 
+def test_who_cancels_the_last_consumer_of_an_auto_delete_queue_is_not_told_that_it_goes() -> None:
+    with delivered(consuming(), 1) as play:
+        play >> client(Basic.Cancel, consumer_tag="c") << Cancel(FIRST)
+        delivered(play, 1, first=1)  # was on its way
+        play >> ConsumerClosed(FIRST)
+        play >> RequestDone() << sent(Basic.CancelOk, consumer_tag="c")
+        play >> client(Basic.Ack, delivery_tag=1) << acknowledged(1, 0)
+
+
 def test_what_a_queue_delivered_before_it_went_fills_the_prefetch_until_it_is_answered() -> None:
     with delivered(consuming(), 3) as play:
         play >> client(Basic.Consume, queue="r", consumer_tag="d")
