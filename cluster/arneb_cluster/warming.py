@@ -12,7 +12,7 @@ from typing import Final
 import trio
 
 from arneb_cluster.replica import Replica
-from arneb_core.engine.open_counts import OpenCounts
+from arneb_core.engine.catalog.open_counts import OpenCounts
 
 LOGGER: Final = logging.getLogger(__name__)
 

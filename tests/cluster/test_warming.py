@@ -10,8 +10,8 @@ from tests.cluster.test_replica import steps_of
 
 from arneb_cluster.replica import Replica
 from arneb_cluster.warming import Warming
+from arneb_core.engine.catalog.open_counts import OpenCounts
 from arneb_core.engine.engine import open_engine
-from arneb_core.engine.open_counts import OpenCounts
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes
 from arneb_core.testing.engine_kit import publish

@@ -135,7 +135,7 @@ AMQP_MUTANTS: Final = (
     ),
     Mutant(
         "a transient queue gets a dead letter again with every try",
-        "core/arneb_core/engine/units.py",
+        "core/arneb_core/engine/group_commit/units.py",
         "            afterwards.append(partial(topic.append_now, entries, messages))\n",
         "            append(topic, entries, messages)\n",
         LIMITS_TESTS,

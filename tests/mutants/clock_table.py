@@ -5,7 +5,7 @@ from typing import Final
 from tests.mutants.table import Mutant
 
 CORE: Final = "core/arneb_core/"
-MODEL_TESTS: Final = ("tests/core/engine/test_delayed_model.py",)
+MODEL_TESTS: Final = ("tests/core/engine/subscriptions/test_delayed_model.py",)
 STAMP_TESTS: Final = ("tests/core/log/test_stamps.py",)
 CLOCK_TESTS: Final = ("tests/core/api/test_clock.py",)
 
@@ -26,21 +26,21 @@ CLOCK_MUTANTS: Final = (
     ),
     Mutant(
         "a clock that was set forward is noticed half a minute later",
-        CORE + "engine/maintenance.py",
+        CORE + "engine/scheduling/maintenance.py",
         "ALARM_WAIT_S_MAX: Final = 1.0\n",
         "ALARM_WAIT_S_MAX: Final = 30.0\n",
         MODEL_TESTS,
     ),
     Mutant(
         "stamps go backwards in a log",
-        CORE + "engine/request.py",
+        CORE + "engine/group_commit/request.py",
         "        if entries and unpack(entries[0], STAMP_OFFSET)[0] < topic.log.stamped_ms:\n",
         "        if not entries:\n",
         STAMP_TESTS,
     ),
     Mutant(
         "a log that was opened knows nothing of its last stamp",
-        CORE + "engine/catalog.py",
+        CORE + "engine/catalog/catalog.py",
         "            topic.log.stamped_ms = stored.stamped_ms\n",
         "",
         STAMP_TESTS,

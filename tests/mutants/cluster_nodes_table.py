@@ -13,8 +13,8 @@ APPLYING_TESTS: Final = ("tests/cluster/test_applying.py",)
 FOLLOWING_TESTS: Final = ("tests/cluster/test_following.py",)
 WRITING_TESTS: Final = ("tests/pulsar_frontend/client/connection/test_connection.py",)
 LOG_TESTS: Final = ("tests/cluster/test_commit_log.py",)
-COUNTS_TESTS: Final = ("tests/core/engine/test_open_counts.py",)
-LEASE_TESTS: Final = ("tests/core/engine/test_lease.py",)
+COUNTS_TESTS: Final = ("tests/core/engine/catalog/test_open_counts.py",)
+LEASE_TESTS: Final = ("tests/core/engine/subscriptions/test_lease.py",)
 MEMBER_TESTS: Final = ("tests/cluster/test_member.py",)
 CLUSTERED: Final = "broker/arneb/clustered/"
 
@@ -56,28 +56,28 @@ CLUSTER_NODE_MUTANTS: Final = (
     ),
     Mutant(
         "what was counted beforehand is counted again when the engine opens",
-        "core/arneb_core/engine/open_counts.py",
+        "core/arneb_core/engine/catalog/open_counts.py",
         "        counted = self._counted.get((topic_id, ledger), NOTHING)\n",
         "        counted = NOTHING\n",
         COUNTS_TESTS,
     ),
     Mutant(
         "what was counted beforehand counts twice",
-        "core/arneb_core/engine/open_counts.py",
+        "core/arneb_core/engine/catalog/open_counts.py",
         "        first, last = position(ledger, entries), Position(position(ledger + 1, 0) - 1)\n",
         "        first, last = position(ledger, 0), Position(position(ledger + 1, 0) - 1)\n",
         COUNTS_TESTS,
     ),
     Mutant(
         "who is to lead waits until all is counted",
-        "core/arneb_core/engine/open_counts.py",
+        "core/arneb_core/engine/catalog/open_counts.py",
         "                if not blocks % ASKED_BLOCKS and not wanted():\n",
         "                if False:\n",
         COUNTS_TESTS,
     ),
     Mutant(
         "what was closed or deleted is remembered for ever",
-        "core/arneb_core/engine/open_counts.py",
+        "core/arneb_core/engine/catalog/open_counts.py",
         "            del self._counted[gone]\n",
         "            pass\n",
         COUNTS_TESTS,
@@ -161,28 +161,28 @@ CLUSTER_NODE_MUTANTS: Final = (
     ),
     Mutant(
         "a leader delivers without its lease",
-        "core/arneb_core/engine/steps.py",
+        "core/arneb_core/engine/scheduling/steps.py",
         "not (self._ready and lease.holds):",
         "not self._ready:",
         LEASE_TESTS,
     ),
     Mutant(
         "a leader answers a get without its lease",
-        "core/arneb_core/engine/consumer.py",
+        "core/arneb_core/engine/subscriptions/consumer.py",
         "        if not lease.holds and not await lease.held():\n",
         "        if not lease.holds and lease.holds:\n",
         LEASE_TESTS,
     ),
     Mutant(
         "a leader without its lease makes somebody the active consumer",
-        "core/arneb_core/engine/steps.py",
+        "core/arneb_core/engine/scheduling/steps.py",
         "        if self.lease.holds and not self._held_up:\n",
         "        if not self._held_up:\n",
         LEASE_TESTS,
     ),
     Mutant(
         "who waits for deliveries waits while there is no lease",
-        "core/arneb_core/engine/steps.py",
+        "core/arneb_core/engine/scheduling/steps.py",
         "            had, more = self._turns_total, self._ready and lease.holds\n",
         "            had, more = self._turns_total, self._ready\n",
         LEASE_TESTS,

@@ -19,17 +19,17 @@ ENTRIES_TESTS: Final = (TESTS + "test_entries.py",)
 CLUSTER_MUTANTS: Final = (
     Mutant(
         "little is begun beside what is under way, whatever the log wants",
-        "core/arneb_core/engine/gathering.py",
+        "core/arneb_core/engine/group_commit/gathering.py",
         " < log.beside_bytes_min\n",
         " < 0\n",
-        ("tests/core/engine/test_planned_commit.py",),
+        ("tests/core/engine/group_commit/test_planned_commit.py",),
     ),
     Mutant(
         "what is under way is taken for what waits",
-        "core/arneb_core/engine/gathering.py",
+        "core/arneb_core/engine/group_commit/gathering.py",
         "waiting_bytes - sum(each.size for each in under_way) <",
         "waiting_bytes <",
-        ("tests/core/engine/test_planned_commit.py",),
+        ("tests/core/engine/group_commit/test_planned_commit.py",),
     ),
     Mutant(
         "what has a receipt is told of before it was read",

@@ -13,9 +13,9 @@ LEFTOVERS: Final = ("tests/broker/data/test_leftovers.py",)
 WRITING: Final = ("tests/broker/data/test_writing.py", "tests/broker/data/test_machine.py")
 CURSORS: Final = ("tests/broker/data/test_cursors.py",)
 ROOM: Final = ("tests/broker/data/test_room.py",)
-RUNS: Final = ("tests/core/engine/test_counted_runs.py",)
-ROLLING: Final = ("tests/core/engine/test_rolling.py",)
-AHEAD: Final = ("tests/core/engine/test_written_ahead.py",)
+RUNS: Final = ("tests/core/engine/group_commit/test_counted_runs.py",)
+ROLLING: Final = ("tests/core/engine/trimming/test_rolling.py",)
+AHEAD: Final = ("tests/core/engine/group_commit/test_written_ahead.py",)
 
 DATA_MUTANTS: Final = (
     Mutant(
@@ -70,7 +70,7 @@ DATA_MUTANTS: Final = (
     ),
     Mutant(
         "the store is not told what is written ahead",
-        CORE + "engine/write_ahead.py",
+        CORE + "engine/group_commit/write_ahead.py",
         "                        puts=[(Table.META, META_AHEAD, pack_trims(where))],\n",
         "                        puts=[(Table.META, META_AHEAD, None)],\n",
         AHEAD,
@@ -84,7 +84,7 @@ DATA_MUTANTS: Final = (
     ),
     Mutant(
         "the start forgets where blocks of a crashed unit are left",
-        CORE + "engine/recovery.py",
+        CORE + "engine/catalog/recovery.py",
         "    for key in (META_TRIMS, META_AHEAD):\n",
         "    for key in ():\n",
         AHEAD,
@@ -98,7 +98,7 @@ DATA_MUTANTS: Final = (
     ),
     Mutant(
         "a large unit is written in one go",
-        CORE + "engine/write_ahead.py",
+        CORE + "engine/group_commit/write_ahead.py",
         "            if size >= SLICE_BYTES or index == len(run.entries):\n",
         "            if index == len(run.entries):\n",
         AHEAD,
@@ -112,14 +112,14 @@ DATA_MUTANTS: Final = (
     ),
     Mutant(
         "who stops waiting for its commit has it removed",
-        CORE + "engine/planned_commit.py",
+        CORE + "engine/group_commit/planned_commit.py",
         "        if ahead.state is AheadState.STORED or",
         "        if",
         AHEAD,
     ),
     Mutant(
         "what could not be removed at once stays",
-        CORE + "engine/write_ahead.py",
+        CORE + "engine/group_commit/write_ahead.py",
         "                        trims=self._left,\n",
         "",
         AHEAD,
@@ -184,7 +184,7 @@ DATA_MUTANTS: Final = (
     ),
     Mutant(
         "runs that failed leave their places planned",
-        CORE + "engine/planned_commit.py",
+        CORE + "engine/group_commit/planned_commit.py",
         "chain((each for each, _ in self.counted), reversed(self.runs))",
         "chain((), reversed(self.runs))",
         RUNS,
@@ -198,7 +198,7 @@ DATA_MUTANTS: Final = (
     ),
     Mutant(
         "ledgers go though a cursor has not passed them",
-        CORE + "engine/trimming.py",
+        CORE + "engine/trimming/trimming.py",
         "        through = droppable_through(ledgers, slowest, retention=NOTHING_KEPT",
         "        through = droppable_through(ledgers, None, retention=NOTHING_KEPT",
         ROLLING,

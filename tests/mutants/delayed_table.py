@@ -4,18 +4,21 @@ from typing import Final
 
 from tests.mutants.table import CORE, Mutant
 
-DELAYED_TESTS: Final = ("tests/core/engine/test_delayed.py", "tests/core/engine/test_due_next.py")
+DELAYED_TESTS: Final = (
+    "tests/core/engine/subscriptions/test_delayed.py",
+    "tests/core/engine/topics/test_due_next.py",
+)
 BUCKET_TESTS: Final = ("tests/core/delayed/test_buckets.py",)
 
 DUE_TESTS: Final = ("tests/core/subscription/sources/test_due.py",)
 
 INDEX_TESTS: Final = ("tests/core/delayed/test_index.py",)
-MODEL_TESTS: Final = ("tests/core/engine/test_delayed_model.py",)
+MODEL_TESTS: Final = ("tests/core/engine/subscriptions/test_delayed_model.py",)
 
 AMQP_FORMS: Final = "amqp_frontend/arneb_amqp/session/publish/delay_forms.py"
-BY_TIME_TESTS: Final = ("tests/core/engine/test_due_by_time.py",)
+BY_TIME_TESTS: Final = ("tests/core/engine/subscriptions/test_due_by_time.py",)
 UNIT_TESTS: Final = (
-    "tests/core/engine/test_engine_units.py",
+    "tests/core/engine/group_commit/test_units.py",
     "tests/core/engine/test_engine_model.py",
 )
 HELD_BACK_TESTS: Final = ("tests/core/subscription/test_held_back.py",)
@@ -269,7 +272,7 @@ DELAYED_MUTANTS: Final = (
     ),
     Mutant(
         "a subscription that is being made gets what is delayed at once",
-        CORE + "engine/topic.py",
+        CORE + "engine/topics/topic.py",
         "        subscription.expect_delays()\n        subscription.machine.log_trimmed()\n",
         "        subscription.machine.log_trimmed()\n",
         DELAYED_TESTS,
@@ -297,7 +300,7 @@ DELAYED_MUTANTS: Final = (
     ),
     Mutant(
         "delayed entries are lost with the process",
-        CORE + "engine/delayed_indexes.py",
+        CORE + "engine/catalog/delayed_indexes.py",
         "            unsealed += [key for key in keys if place_of(key) not in known]\n",
         "            pass\n",
         DELAYED_TESTS,
@@ -458,9 +461,9 @@ DELAYED_MUTANTS: Final = (
     ),
     Mutant(
         "what waits behind the commit that notes delays relies on it",
-        CORE + "engine/catalog.py",
+        CORE + "engine/catalog/catalog.py",
         "        untold.add(topic)\n",
         "",
-        ("tests/core/engine/test_delayed.py",),
+        ("tests/core/engine/subscriptions/test_delayed.py",),
     ),
 )

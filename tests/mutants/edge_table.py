@@ -14,7 +14,7 @@ RETURNS: Final = ("tests/amqp_frontend/session/publish/test_returns.py",)
 TRANSACTION_BYTES: Final = ("tests/amqp_frontend/session/test_transaction.py",)
 HANDSHAKES: Final = ("tests/broker/listening/test_handshakes.py",)
 PROXY_HEADERS: Final = ("tests/core/api/test_proxy_protocol.py",)
-AFTER_DISPATCH: Final = ("tests/core/engine/test_after_dispatch.py",)
+AFTER_DISPATCH: Final = ("tests/core/engine/scheduling/test_after_dispatch.py",)
 
 EDGE_MUTANTS: Final = (
     Mutant(
@@ -26,14 +26,14 @@ EDGE_MUTANTS: Final = (
     ),
     Mutant(
         "who waits for deliveries is never called",
-        "core/arneb_core/engine/steps.py",
+        "core/arneb_core/engine/scheduling/steps.py",
         "                del self._after_dispatch[back]\n                call(back)\n",
         "                del self._after_dispatch[back]\n",
         AFTER_DISPATCH,
     ),
     Mutant(
         "who waits for deliveries waits although nothing is ready",
-        "core/arneb_core/engine/steps.py",
+        "core/arneb_core/engine/scheduling/steps.py",
         "        if self._ready and self.lease.holds:\n"
         "            self._after_dispatch.setdefault(",
         "        if True:\n            self._after_dispatch.setdefault(",

@@ -9,15 +9,15 @@ JOURNAL_TESTS: Final = (STORE + "commit/test_journal.py",)
 RECORD_TESTS: Final = (STORE + "journal/test_record.py",)
 DAMAGE_TESTS: Final = (STORE + "commit/test_journal_damage.py",)
 OUTCOME_TESTS: Final = (STORE + "commit/test_attempt.py",)
-LOST_TESTS: Final = ("tests/core/engine/test_lost_entries.py",)
+LOST_TESTS: Final = ("tests/core/engine/catalog/test_lost_entries.py",)
 INLINE_TESTS: Final = ("tests/core/store/commit/test_inline.py",)
 BESIDE_TESTS: Final = (STORE + "commit/test_beside.py",)
 REPLICA_TESTS: Final = ("tests/cluster/test_replica.py",)
 OVERLAY_TESTS: Final = (STORE + "journal/test_overlay.py",)
 FILE_TESTS: Final = (STORE + "journal/test_file.py",)
-FLOOD_TESTS: Final = ("tests/core/engine/test_beside_a_flood.py",)
-OVERTAKING_TESTS: Final = ("tests/core/engine/test_overtaking.py",)
-PLANNING_TESTS: Final = ("tests/core/engine/test_planned_commit.py",)
+FLOOD_TESTS: Final = ("tests/core/engine/group_commit/test_beside_a_flood.py",)
+OVERTAKING_TESTS: Final = ("tests/core/engine/group_commit/test_overtaking.py",)
+PLANNING_TESTS: Final = ("tests/core/engine/group_commit/test_planned_commit.py",)
 
 JOURNAL_MUTANTS: Final = (
     Mutant(
@@ -109,7 +109,7 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "positions behind lost entries are counted from the front",
-        CORE + "engine/open_counts.py",
+        CORE + "engine/catalog/open_counts.py",
         "                entries = entry_of(place) + len(run)\n",
         "                entries += len(run)\n",
         LOST_TESTS,
@@ -343,119 +343,119 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "a slow disk holds the loop up with every write beside a commit",
-        CORE + "engine/overtaking.py",
+        CORE + "engine/group_commit/overtaking.py",
         "        if self._rest.lasts:\n            return None\n",
         "",
         FLOOD_TESTS,
     ),
     Mutant(
         "a run overtakes its own topic",
-        CORE + "engine/overtaking.py",
+        CORE + "engine/group_commit/overtaking.py",
         "                if not any(topic in taken or topic.fenced for topic in own):\n",
         "                if not any(topic.fenced for topic in own):\n",
         OVERTAKING_TESTS,
     ),
     Mutant(
         "a run overtakes what waits for its topic",
-        CORE + "engine/overtaking.py",
+        CORE + "engine/group_commit/overtaking.py",
         "            taken.update([topic for topic, _, _ in request.appends])\n",
         "",
         OVERTAKING_TESTS,
     ),
     Mutant(
         "a run overtakes the deletion of its topic",
-        CORE + "engine/overtaking.py",
+        CORE + "engine/group_commit/overtaking.py",
         "            if has_rows and not request.is_entries_and_rows:\n",
         "            if False:\n",
         OVERTAKING_TESTS,
     ),
     Mutant(
         "all that waits is looked at whenever anything comes",
-        CORE + "engine/overtaking.py",
+        CORE + "engine/group_commit/overtaking.py",
         "            self._seen += 1\n",
         "",
         OVERTAKING_TESTS,
     ),
     Mutant(
         "a run that could not be stored beside others has its place taken all the same",
-        CORE + "engine/overtaking.py",
+        CORE + "engine/group_commit/overtaking.py",
         "            commit.take_back()\n",
         "",
         PLANNING_TESTS,
     ),
     Mutant(
         "a run that could not be stored beside others is forgotten",
-        CORE + "engine/overtaking.py",
+        CORE + "engine/group_commit/overtaking.py",
         "            waiting.extendleft(reversed(chosen))\n",
         "",
         PLANNING_TESTS,
     ),
     Mutant(
         "nobody overtakes",
-        CORE + "engine/committer.py",
+        CORE + "engine/group_commit/committer.py",
         "                    self._overtake()\n",
         "                    pass\n",
         FLOOD_TESTS,
     ),
     Mutant(
         "a small run waits for a pass in which others have long turns",
-        CORE + "engine/steps.py",
+        CORE + "engine/scheduling/steps.py",
         "            self._committer.start(commits=False)\n",
         "",
         FLOOD_TESTS,
     ),
     Mutant(
         "the end of a small turn begins a large commit",
-        CORE + "engine/committer.py",
+        CORE + "engine/group_commit/committer.py",
         "                if not commits:\n                    break\n",
         "",
-        ("tests/core/engine/test_turns_alone.py",),
+        ("tests/core/engine/scheduling/test_turns_alone.py",),
     ),
     Mutant(
         "who has a small turn is given the deliveries of all others to make",
-        CORE + "engine/steps.py",
+        CORE + "engine/scheduling/steps.py",
         "stored and others <= TURN_END_OTHERS_MAX:\n",
         "stored:\n",
         FLOOD_TESTS,
     ),
     Mutant(
         "what a small run brings to its consumers waits for a pass",
-        CORE + "engine/steps.py",
+        CORE + "engine/scheduling/steps.py",
         "                self._dispatch(TURN_END_ENTRIES_MAX)\n        return False\n",
         "                pass\n        return False\n",
         FLOOD_TESTS,
     ),
     Mutant(
         "a small run is told of in a turn that must not be called back",
-        CORE + "engine/steps.py",
+        CORE + "engine/scheduling/steps.py",
         "        if may_be_called:\n            # Where",
         "        if True:\n            # Where",
         FLOOD_TESTS,
     ),
     Mutant(
         "a small run between two large commits is one more commit of LMDB",
-        CORE + "engine/overtaking.py",
+        CORE + "engine/group_commit/overtaking.py",
         "        return self._was_large and waiting_bytes <= LITTLE_BYTES_MAX\n",
         "        return False\n",
         FLOOD_TESTS,
     ),
     Mutant(
         "the small rest of a flood is written twice",
-        CORE + "engine/overtaking.py",
+        CORE + "engine/group_commit/overtaking.py",
         "        return self._was_large and waiting_bytes <= LITTLE_BYTES_MAX\n",
         "        return self._was_large\n",
         FLOOD_TESTS,
     ),
     Mutant(
         "each of many who send more than a little in a pass has a write of its own",
-        CORE + "engine/overtaking.py",
+        CORE + "engine/group_commit/overtaking.py",
         "(in_step or waiting[-1].size <= LITTLE_BYTES_MAX)",
         "waiting",
         FLOOD_TESTS,
     ),
     Mutant(
         "small runs go beside a flood that is over",
-        CORE + "engine/overtaking.py",
+        CORE + "engine/group_commit/overtaking.py",
         "        self._was_large = size > SMALL_BYTES_MAX\n",
         "        self._was_large |= size > SMALL_BYTES_MAX\n",
         FLOOD_TESTS,
@@ -469,14 +469,14 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "what was known of those who waited is believed when a commit could not be planned",
-        CORE + "engine/committer.py",
+        CORE + "engine/group_commit/committer.py",
         "        self._overtaking.invalidate()\n        self._must_trim = False  # the",
         "        self._must_trim = False  # the",
         PLANNING_TESTS,
     ),
     Mutant(
         "who waits for the end is not woken when nothing but runs that overtook was left",
-        CORE + "engine/committer.py",
+        CORE + "engine/group_commit/committer.py",
         "        if self._room or self._idle:\n            self._wake_waiters()\n",
         "",
         PLANNING_TESTS,
@@ -553,7 +553,7 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "acks that nobody waits for are written twice",
-        CORE + "engine/committer.py",
+        CORE + "engine/group_commit/committer.py",
         "settle = is_lazy or self._settle_due\n",
         "settle = self._settle_due\n",
         INLINE_TESTS,

@@ -8,14 +8,14 @@ from typing import Final
 from tests.mutants.table import CORE, Mutant
 
 KEY_SHARED: Final = CORE + "dispatch/key_shared.py"
-KEY_SHARED_TESTS: Final = ("tests/core/engine/test_key_shared.py",)
+KEY_SHARED_TESTS: Final = ("tests/core/engine/subscriptions/test_key_shared.py",)
 KEYED_GROUP_TESTS: Final = (
     "tests/core/dispatch/test_key_shared.py",
-    "tests/core/engine/test_key_shared_groups.py",
+    "tests/core/engine/subscriptions/test_key_shared_groups.py",
 )
-UNACKED_TESTS: Final = ("tests/core/engine/test_unacked.py",)
-GROUP_TESTS: Final = ("tests/core/engine/test_groups.py",)
-RANGED_TESTS: Final = ("tests/core/engine/test_ranged.py",)
+UNACKED_TESTS: Final = ("tests/core/engine/subscriptions/test_unacked.py",)
+GROUP_TESTS: Final = ("tests/core/engine/subscriptions/test_groups.py",)
+RANGED_TESTS: Final = ("tests/core/engine/subscriptions/test_ranged.py",)
 SELECTOR_TESTS: Final = ("tests/core/dispatch/test_selector.py",)
 
 LOOK_AHEAD_TESTS: Final = ("tests/pulsar_frontend/server/test_key_shared.py",)
@@ -277,21 +277,21 @@ KEYS_MUTANTS: Final = (
     ),
     Mutant(
         "an exclusive consumer of some keys gets all",
-        CORE + "engine/consumer.py",
+        CORE + "engine/subscriptions/consumer.py",
         "spec.sharing.ranges if spec.type.traits.one_consumer else ()",
         "()",
         RANGED_TESTS,
     ),
     Mutant(
         "what is passed over costs an exclusive consumer its permits",
-        CORE + "engine/ranged_sink.py",
+        CORE + "engine/subscriptions/ranged_sink.py",
         "            self._flow(sum(compress(run.sizes(), [not each for each in wanted])))\n",
         "",
         RANGED_TESTS,
     ),
     Mutant(
         "what is passed over of a batch costs one permit",
-        CORE + "engine/ranged_sink.py",
+        CORE + "engine/subscriptions/ranged_sink.py",
         "sum(compress(run.sizes(), [not each for each in wanted]))",
         "wanted.count(False)",
         RANGED_TESTS,

@@ -60,7 +60,7 @@ MACHINE_MUTANTS: Final = (
         CORE + "subscription/effects.py",
         "        if not call(then, found):\n",
         "        if not call(then, found) and False:\n",
-        ("tests/core/engine/test_commit_path.py",),
+        ("tests/core/engine/group_commit/test_commit_path.py",),
     ),
     Mutant(
         "what lives no time is gone before a consumer that waits for it can have it read",

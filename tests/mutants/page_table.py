@@ -202,7 +202,7 @@ PAGE_MUTANTS: Final = (
         "core/arneb_core/delayed/buckets.py",
         "        return self._read(place, NEVER_MS - 1, limit, told)\n",
         "        return self.read(place, NEVER_MS - 1, limit, told)\n",
-        ("tests/core/engine/test_due_next.py",),
+        ("tests/core/engine/topics/test_due_next.py",),
     ),
     Mutant(
         "everybody looks into topics of no virtual host",

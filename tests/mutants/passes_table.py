@@ -10,60 +10,60 @@ from tests.mutants.table import Mutant
 CORE: Final = "core/arneb_core/"
 LOOKING: Final = "amqp_frontend/arneb_amqp/server/transport/looking.py"
 
-ALONE_TESTS: Final = ("tests/core/engine/test_turns_alone.py",)
+ALONE_TESTS: Final = ("tests/core/engine/scheduling/test_turns_alone.py",)
 LOOKING_TESTS: Final = ("tests/amqp_frontend/server/transport/test_looking.py",)
-READER_TESTS: Final = ("tests/core/engine/test_reader.py",)
+READER_TESTS: Final = ("tests/core/engine/threads/test_reader.py",)
 READING_TESTS: Final = ("tests/amqp_frontend/server/transport/test_reading.py",)
-BACK_TESTS: Final = ("tests/core/engine/test_standing_back.py",)
-MAINTENANCE_TESTS: Final = ("tests/core/engine/test_maintenance.py",)
-OVERTAKING_TESTS: Final = ("tests/core/engine/test_overtaking.py",)
+BACK_TESTS: Final = ("tests/core/engine/group_commit/test_standing_back.py",)
+MAINTENANCE_TESTS: Final = ("tests/core/engine/scheduling/test_maintenance.py",)
+OVERTAKING_TESTS: Final = ("tests/core/engine/group_commit/test_overtaking.py",)
 
 PASSES_MUTANTS: Final = (
     Mutant(
         "the loop makes the entries of all reads that are asked for, however many",
-        CORE + "engine/reader.py",
+        CORE + "engine/threads/reader.py",
         "make is not None and self.requests_open > 1:\n",
         "make is not None and self.requests_open > 1 << 30:\n",
         READER_TESTS,
     ),
     Mutant(
         "what stands before a damaged block cannot be had",
-        CORE + "engine/reader.py",
+        CORE + "engine/threads/reader.py",
         "            if not runs:\n                raise\n            break\n",
         "            raise\n",
         READER_TESTS,
     ),
     Mutant(
         "what ends a topic's last ledger is overtaken by what goes into that",
-        CORE + "engine/overtaking.py",
+        CORE + "engine/group_commit/overtaking.py",
         "            self._taken.update([topic for topic, _ in commit.trims])\n",
         "",
         OVERTAKING_TESTS,
     ),
     Mutant(
         "a cursor that is written holds up the publishers of its topic",
-        CORE + "engine/overtaking.py",
+        CORE + "engine/group_commit/overtaking.py",
         "            self._taken.update([topic for topic, _ in commit.trims])\n",
         "            self._taken.update(commit.trim_due)\n",
         OVERTAKING_TESTS,
     ),
     Mutant(
         "what stays for the large commit behind it is passed by what stands behind it",
-        CORE + "engine/overtaking.py",
+        CORE + "engine/group_commit/overtaking.py",
         "        elif request.puts:\n            break\n",
         "",
         OVERTAKING_TESTS,
     ),
     Mutant(
         "the journal is taken over twice, by the flush of cursors and behind it",
-        CORE + "engine/maintenance.py",
+        CORE + "engine/scheduling/maintenance.py",
         "                self._flushed_at = trio.current_time()\n",
         "",
         MAINTENANCE_TESTS,
     ),
     Mutant(
         "what came behind a flush of cursors waits for another",
-        CORE + "engine/maintenance.py",
+        CORE + "engine/scheduling/maintenance.py",
         "                since = self._flushed_at\n"
         "                await trio.sleep_until(since + SETTLE_S)\n",
         "                since = trio.current_time()\n"
@@ -72,14 +72,14 @@ PASSES_MUTANTS: Final = (
     ),
     Mutant(
         "the end of a turn serves as many as a step of the pump",
-        CORE + "engine/steps.py",
+        CORE + "engine/scheduling/steps.py",
         "                    is_left = self._step(TURN_END_ENTRIES_MAX)\n",
         "                    is_left = self._step()\n",
         ALONE_TESTS,
     ),
     Mutant(
         "a connection whose commit is under way is said to have its answers",
-        CORE + "engine/steps.py",
+        CORE + "engine/scheduling/steps.py",
         "not (is_left or are_served)",
         "not are_served",
         ALONE_TESTS,
@@ -163,28 +163,28 @@ PASSES_MUTANTS: Final = (
     ),
     Mutant(
         "a publisher waits for the takeover of the journal that it does not need",
-        CORE + "engine/committer.py",
+        CORE + "engine/group_commit/committer.py",
         "                if settle and self._stand_back():\n",
         "                if False:\n",
         BACK_TESTS,
     ),
     Mutant(
         "a takeover of the journal waits as long as publishers bring something",
-        CORE + "engine/committer.py",
+        CORE + "engine/group_commit/committer.py",
         "        goes_now = self._stood_back or self._receipts",
         "        goes_now = self._receipts",
         BACK_TESTS,
     ),
     Mutant(
         "what is large goes before the cursors and is a commit of its own",
-        CORE + "engine/gathering.py",
+        CORE + "engine/group_commit/gathering.py",
         " and is_for_one_write(entries, size)\n",
         "\n",
         BACK_TESTS,
     ),
     Mutant(
         "what is for too many topics goes before the cursors, by two flushes of its own",
-        CORE + "engine/gathering.py",
+        CORE + "engine/group_commit/gathering.py",
         "    return len(topics) <= SMALL_RUNS_MAX and ",
         "    return ",
         BACK_TESTS,
@@ -198,45 +198,45 @@ PASSES_MUTANTS: Final = (
     ),
     Mutant(
         "who sends one message after the other waits for a pass with every second one",
-        CORE + "engine/overtaking.py",
+        CORE + "engine/group_commit/overtaking.py",
         "max(self._until + write_s, self._seconds() - CREDIT_S)",
         "max(self._until + write_s, self._seconds())",
         OVERTAKING_TESTS,
     ),
     Mutant(
         "writes beside a commit have more than a part of the time",
-        CORE + "engine/overtaking.py",
+        CORE + "engine/group_commit/overtaking.py",
         "max(self._until + write_s, self._seconds() - CREDIT_S)",
         "(self._seconds() - CREDIT_S)",
         OVERTAKING_TESTS,
     ),
     Mutant(
         "a loop that has been idle may write beside commits for as long",
-        CORE + "engine/overtaking.py",
+        CORE + "engine/group_commit/overtaking.py",
         "max(self._until + write_s, self._seconds() - CREDIT_S)",
         "self._until + write_s",
         OVERTAKING_TESTS,
     ),
     Mutant(
         "who has made deliveries to another is looked at, and the other waits",
-        "core/arneb_core/engine/steps.py",
+        "core/arneb_core/engine/scheduling/steps.py",
         "not (is_left or are_served)",
         "not is_left",
-        ("tests/core/engine/test_turns_alone.py",),
+        ("tests/core/engine/scheduling/test_turns_alone.py",),
     ),
     Mutant(
         "what was stored between two turns of one waits while that is looked at",
-        "core/arneb_core/engine/steps.py",
+        "core/arneb_core/engine/scheduling/steps.py",
         "            self._is_only_its_own = stands == self._stood and self._committer.is_idle\n",
         "            self._is_only_its_own = self._committer.is_idle\n",
-        ("tests/core/engine/test_turns_alone.py",),
+        ("tests/core/engine/scheduling/test_turns_alone.py",),
     ),
     Mutant(
         "what is committed for another at the end of a turn waits while that one is looked at",
-        "core/arneb_core/engine/steps.py",
+        "core/arneb_core/engine/scheduling/steps.py",
         "            self._is_only_its_own = stands == self._stood and self._committer.is_idle\n",
         "            self._is_only_its_own = stands == self._stood\n",
-        ("tests/core/engine/test_turns_alone.py",),
+        ("tests/core/engine/scheduling/test_turns_alone.py",),
     ),
     Mutant(
         "what a turn has delivered to few leaves in the next pass",
@@ -282,18 +282,18 @@ PASSES_MUTANTS: Final = (
     ),
     Mutant(
         "who has sent little waits for the end of a large commit to be told",
-        "core/arneb_core/engine/loop_calls.py",
+        "core/arneb_core/engine/threads/loop_calls.py",
         "            if self.waits_for_others():\n"
         "                await trio.lowlevel.checkpoint()\n",
         "            self.waits_for_others()\n",
-        ("tests/core/engine/test_reader.py",),
+        ("tests/core/engine/threads/test_reader.py",),
     ),
     Mutant(
         "others have come once and for all",
-        "core/arneb_core/engine/steps.py",
+        "core/arneb_core/engine/scheduling/steps.py",
         "        came, self._others_came = self._others_came, False\n",
         "        came = self._others_came\n",
-        ("tests/core/engine/test_turns_alone.py",),
+        ("tests/core/engine/scheduling/test_turns_alone.py",),
     ),
     Mutant(
         "one message goes through any number of full queues in one commit",

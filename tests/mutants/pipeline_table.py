@@ -14,7 +14,7 @@ CHECKS: Final = PIPELINE + "checks/"
 REPLAY_PLAN_TESTS: Final = ("tests/spark_connector/pipeline/test_replay_plan.py",)
 REPLAY_SOURCE_TESTS: Final = ("tests/spark_connector/pipeline/test_replay_source.py",)
 REPLAY_TESTS: Final = ("tests/spark_connector/pipeline/test_replay.py",)
-RECORDING_TESTS: Final = ("tests/core/engine/test_recording.py",)
+RECORDING_TESTS: Final = ("tests/core/engine/group_commit/test_recording.py",)
 
 OWN_CODE_TESTS: Final = ("tests/spark_connector/pipeline/test_own_code.py",)
 SESSION_TESTS: Final = ("tests/spark_connector/pipeline/test_session.py",)
@@ -23,7 +23,7 @@ PROGRESS_TESTS: Final = ("tests/spark_connector/pipeline/test_progress.py",)
 PIPELINE_MUTANTS: Final = (
     Mutant(
         "a history is written behind all that waits, later than the cursor that it is about",
-        CORE + "engine/committer.py",
+        CORE + "engine/group_commit/committer.py",
         "                self._waiting.appendleft(request)\n",
         "                self._waiting.append(request)\n",
         RECORDING_TESTS,
@@ -51,7 +51,7 @@ PIPELINE_MUTANTS: Final = (
     ),
     Mutant(
         "a history whose commit failed forgets what was in it",
-        CORE + "engine/recording.py",
+        CORE + "engine/group_commit/recording.py",
         "            self.history.untake(batches)\n",
         "            pass\n",
         RECORDING_TESTS,

@@ -12,7 +12,7 @@ TOPOLOGY_TESTS: Final = "tests/amqp_frontend/topology/"
 MODEL_TESTS: Final = (TOPOLOGY_TESTS + "policies/test_policies.py",)
 GOVERNING_TESTS: Final = (TOPOLOGY_TESTS + "test_governing.py",)
 TTL_TESTS: Final = (TOPOLOGY_TESTS + "queues/test_time_to_live.py",)
-DYING_TESTS: Final = ("tests/core/engine/test_dead_lettering.py",)
+DYING_TESTS: Final = ("tests/core/engine/subscriptions/test_dead_lettering.py",)
 
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 BODIES_TESTS: Final = ("tests/pulsar_frontend/admin/test_policy_bodies.py",)

@@ -12,21 +12,21 @@ from tests.mutants.table import CORE, Mutant
 
 AMQP_TOPOLOGY: Final = "amqp_frontend/arneb_amqp/topology/"
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
-GOING_TESTS: Final = ("tests/core/engine/test_topics_that_go.py",)
+GOING_TESTS: Final = ("tests/core/engine/catalog/test_topics_that_go.py",)
 PULSAR_GOING_TESTS: Final = ("tests/pulsar_frontend/services/test_topic_lifecycle.py",)
 QUEUE_GOING_TESTS: Final = ("tests/amqp_frontend/topology/queues/test_queues_that_go.py",)
 
 PROMISES_MUTANTS: Final = (
     Mutant(
         "what is published to a topic that goes in the same commit is confirmed",
-        CORE + "engine/planned_commit.py",
+        CORE + "engine/group_commit/planned_commit.py",
         "            if not (takes_along and request.passes_over_gone):\n",
         "            if False:\n",
         GOING_TESTS,
     ),
     Mutant(
         "what is noted of a topic that goes brings it back",
-        CORE + "engine/planned_commit.py",
+        CORE + "engine/group_commit/planned_commit.py",
         "        if of_topic is None or not (of_topic.gone or of_topic in self.going):\n",
         "        if of_topic is None or not of_topic.gone:\n",
         GOING_TESTS,
@@ -72,7 +72,7 @@ PROMISES_MUTANTS: Final = (
         "            if receiver is None or receiver.room > 0:\n",
         "            if True:\n",
         (
-            "tests/core/engine/test_groups.py::test_a_group_that_waits_does_not_keep_a_queue_with_priorities_busy",
+            "tests/core/engine/subscriptions/test_groups.py::test_a_group_that_waits_does_not_keep_a_queue_with_priorities_busy",
         ),
     ),
     Mutant(
@@ -115,7 +115,7 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "what was on its way to a topic that somebody else deletes is confirmed",
-        CORE + "engine/topic.py",
+        CORE + "engine/topics/topic.py",
         "        return not (passes_over_gone and self.takes_along)\n",
         "        return not passes_over_gone\n",
         (*GOING_TESTS, *QUEUE_GOING_TESTS),
@@ -154,21 +154,21 @@ PROMISES_MUTANTS: Final = (
         CORE + "subscription/grouped.py",
         "        if taken is None and not held_up:\n",
         "        if taken is None and replay:\n",
-        ("tests/core/engine/test_groups.py",),
+        ("tests/core/engine/subscriptions/test_groups.py",),
     ),
     Mutant(
         "what waits for its group does not expire",
         CORE + "subscription/grouped.py",
         "        if soonest_ms < self._expires_ms:\n",
         "        if False:\n",
-        ("tests/core/engine/test_groups.py",),
+        ("tests/core/engine/subscriptions/test_groups.py",),
     ),
     Mutant(
         "a replay that the log has no more takes lower ones along",
         CORE + "subscription/sources/replay.py",
         "            self._places.remove_range(place, end + 1)\n",
         "            self._places.remove_range(0, end + 1)\n",
-        ("tests/core/engine/test_groups.py",),
+        ("tests/core/engine/subscriptions/test_groups.py",),
     ),
     Mutant(
         "what a client held is kept from all when giving it back takes long",

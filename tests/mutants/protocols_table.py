@@ -286,7 +286,7 @@ PROTOCOL_MUTANTS: Final = (
     ),
     Mutant(
         "what is suspect after a crash is not after the next stop",
-        "core/arneb_core/engine/catalog.py",
+        "core/arneb_core/engine/catalog/catalog.py",
         "label=label, is_stored=suspect <= stored\n",
         "label=label, is_stored=True\n",
         STOP_TESTS,

@@ -96,7 +96,7 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "what waits behind a run that failed is stored before it",
-        "core/arneb_core/engine/request.py",
+        "core/arneb_core/engine/group_commit/request.py",
         "        (behind if fails else others).append(request)\n",
         "        others.append(request)\n",
         LISTENER_TESTS,
@@ -279,7 +279,7 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "a watcher hears of topics that are not on disk yet",
-        "core/arneb_core/engine/catalog.py",
+        "core/arneb_core/engine/catalog/catalog.py",
         "            topic = self._make_topic(topic_id, name, settings, LedgerIndex())\n",
         "            topic = self._make_topic(topic_id, name, settings, LedgerIndex())\n"
         "            self._topic_came(topic)\n",

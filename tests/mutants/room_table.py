@@ -6,15 +6,15 @@ from tests.mutants.table import CORE, Mutant
 
 BROKER: Final = "broker/arneb/"
 CHANNELS_TESTS: Final = ("tests/amqp_frontend/session/connection/test_channels.py",)
-LAST_LEDGER_TESTS: Final = ("tests/core/engine/test_last_ledger.py",)
+LAST_LEDGER_TESTS: Final = ("tests/core/engine/trimming/test_last_ledger.py",)
 
 ROOM_MUTANTS: Final = (
     Mutant(
         "a large commit overtakes itself",
-        "core/arneb_core/engine/overtaking.py",
+        "core/arneb_core/engine/group_commit/overtaking.py",
         "                        if not under_way:\n",
         "                        if False:\n",
-        ("tests/core/engine/test_overtaking.py",),
+        ("tests/core/engine/group_commit/test_overtaking.py",),
     ),
     Mutant(
         "few large entries are written twice as long as many small ones are",
@@ -25,28 +25,28 @@ ROOM_MUTANTS: Final = (
     ),
     Mutant(
         "a drained topic's last ledger stays until somebody publishes",
-        CORE + "engine/trimming.py",
+        CORE + "engine/trimming/trimming.py",
         "        ends = not log.planned and self.last_ledger_ends(",
         "        ends = False and self.last_ledger_ends(",
         LAST_LEDGER_TESTS,
     ),
     Mutant(
         "positions begin again behind a last ledger that went",
-        CORE + "engine/trimming.py",
+        CORE + "engine/trimming/trimming.py",
         "            changes.puts.extend(log.plan_successor(ended_ms))\n",
         "            changes.puts.extend(log.plan_successor(ended_ms)[:1])\n",
         LAST_LEDGER_TESTS,
     ),
     Mutant(
         "a ledger ends under the entries of its own commit",
-        CORE + "engine/trimming.py",
+        CORE + "engine/trimming/trimming.py",
         "        ends = not log.planned and self",
         "        ends = self",
         LAST_LEDGER_TESTS,
     ),
     Mutant(
         "a reader that keeps up loses the last ledger",
-        CORE + "engine/trimming.py",
+        CORE + "engine/trimming/trimming.py",
         "        slowest = min(each.mark_delete for each in self._subscriptions.values())\n",
         "        slowest = self._slowest\n",
         LAST_LEDGER_TESTS,

@@ -22,7 +22,7 @@ SEMANTICS_MUTANTS: Final = (
         CORE + "dispatch/__init__.py",
         "    SubscriptionType.KEY_SHARED: _key_shared,\n",
         "    SubscriptionType.KEY_SHARED: _shared,\n",
-        ("tests/core/engine/test_key_shared.py",),
+        ("tests/core/engine/subscriptions/test_key_shared.py",),
     ),
     Mutant(
         "a seek keeps what was acknowledged alone",
@@ -104,7 +104,7 @@ SEMANTICS_MUTANTS: Final = (
     ),
     Mutant(
         "a subscription goes with its last consumer",
-        CORE + "engine/subscription.py",
+        CORE + "engine/subscriptions/subscription.py",
         "        if not (self.permanent or self.is_fenced):\n",
         "        if not self.is_fenced:\n",
         ENGINE_TESTS,

@@ -171,17 +171,17 @@ STREAM_MUTANTS: Final = (
     ),
     Mutant(
         "a broker does not say what its open ledgers hold",
-        "core/arneb_core/engine/stored_reading.py",
+        "core/arneb_core/engine/topics/stored_reading.py",
         "            counted += map(self._counted, piece)\n",
         "            counted += piece\n",
         ("tests/broker/data/test_reading.py",),
     ),
     Mutant(
         "the open ledgers of ten thousand topics are counted in one turn",
-        "core/arneb_core/engine/stored_reading.py",
+        "core/arneb_core/engine/topics/stored_reading.py",
         "                await trio.lowlevel.checkpoint()\n",
         "                pass\n",
-        ("tests/core/engine/test_stored_blocks.py",),
+        ("tests/core/engine/topics/test_stored_blocks.py",),
     ),
     Mutant(
         "a stream that begins in the future reads what comes before",

@@ -7,7 +7,7 @@ from tests.mutants.table import Mutant
 CORE: Final = "core/arneb_core/"
 TOPOLOGY: Final = "amqp_frontend/arneb_amqp/topology/"
 SUPERVISION_TESTS: Final = ("tests/core/api/test_supervision.py",)
-STARTING_OVER_TESTS: Final = ("tests/core/engine/test_starting_over.py",)
+STARTING_OVER_TESTS: Final = ("tests/core/engine/scheduling/test_starting_over.py",)
 TOGETHER_TESTS: Final = ("tests/amqp_frontend/topology/test_together.py",)
 TOPOLOGY_TESTS: Final = ("tests/amqp_frontend/topology/test_failures.py",)
 

@@ -9,18 +9,21 @@ from dataclasses import dataclass
 from typing import Final
 
 CORE: Final = "core/arneb_core/"
-LEADERSHIP_TESTS: Final = ("tests/core/engine/test_leadership.py",)
-LOADING_TESTS: Final = ("tests/core/engine/test_loading.py",)
-PLANNING_TESTS: Final = ("tests/core/engine/test_planned_commit.py",)
+LEADERSHIP_TESTS: Final = ("tests/core/engine/group_commit/test_leadership.py",)
+LOADING_TESTS: Final = ("tests/core/engine/catalog/test_loading.py",)
+PLANNING_TESTS: Final = ("tests/core/engine/group_commit/test_planned_commit.py",)
 ENGINE_TESTS: Final = ("tests/core/engine/test_engine.py",)
 MODEL_TESTS: Final = ("tests/core/engine/test_engine_model.py",)
-BATCH_TESTS: Final = ("tests/core/engine/test_engine_batches.py",)
+BATCH_TESTS: Final = ("tests/core/engine/subscriptions/test_batches.py",)
 START_TESTS: Final = ("tests/core/engine/test_engine_starts.py",)
-DEPARTURE_TESTS: Final = ("tests/core/engine/test_dead_lettering.py",)
-FAILOVER_TESTS: Final = ("tests/core/engine/test_failover.py",)
-PARTS_TESTS: Final = ("tests/core/engine/test_dead_lettering_batches.py",)
-PRIORITY_TESTS: Final = ("tests/core/engine/test_priorities.py",)
-BODY_TESTS: Final = ("tests/core/store/format/test_bodies.py", "tests/core/engine/test_fan_out.py")
+DEPARTURE_TESTS: Final = ("tests/core/engine/subscriptions/test_dead_lettering.py",)
+FAILOVER_TESTS: Final = ("tests/core/engine/subscriptions/test_failover.py",)
+PARTS_TESTS: Final = ("tests/core/engine/subscriptions/test_dead_lettering_batches.py",)
+PRIORITY_TESTS: Final = ("tests/core/engine/subscriptions/test_priorities.py",)
+BODY_TESTS: Final = (
+    "tests/core/store/format/test_bodies.py",
+    "tests/core/engine/group_commit/test_fan_out.py",
+)
 DISPATCH_TESTS: Final = ("tests/core/dispatch/test_shared.py",)
 
 
@@ -69,7 +72,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a failed commit is confirmed",
-        CORE + "engine/planned_commit.py",
+        CORE + "engine/group_commit/planned_commit.py",
         "                request.fail(error)\n",
         "                request.succeed([Position(1 << 32)])\n",
         ENGINE_TESTS,
@@ -83,7 +86,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what stood behind a refused commit counts as stored",
-        CORE + "engine/committer.py",
+        CORE + "engine/group_commit/committer.py",
         "        for commit in reversed(commits[1:]):\n",
         "        for commit in commits[1:]:\n"
         "            commit.stored()\n"
@@ -92,28 +95,28 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the ending of a commit is told to the newest under way",
-        CORE + "engine/committer.py",
+        CORE + "engine/group_commit/committer.py",
         "        commit = self._under_way.popleft()\n",
         "        commit = self._under_way.pop()\n",
         PLANNING_TESTS,
     ),
     Mutant(
         "what a refused commit planned stays planned",
-        CORE + "engine/planned_commit.py",
+        CORE + "engine/group_commit/planned_commit.py",
         "            topic.log.planned.pop()\n",
         "            pass\n",
         PLANNING_TESTS,
     ),
     Mutant(
         "what stood behind a refused commit comes back in the wrong order",
-        CORE + "engine/committer.py",
+        CORE + "engine/group_commit/committer.py",
         "        for commit in reversed(commits[1:]):\n",
         "        for commit in commits[1:]:\n",
         PLANNING_TESTS,
     ),
     Mutant(
         "who wait when leadership is lost are told nothing",
-        CORE + "engine/committer.py",
+        CORE + "engine/group_commit/committer.py",
         "        for request in waiting:\n            self.waiting_bytes -= request.size\n",
         "        for request in ():\n            self.waiting_bytes -= request.size\n",
         PLANNING_TESTS,
@@ -134,28 +137,28 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a start reads the catalog in the event loop",
-        CORE + "engine/catalog.py",
+        CORE + "engine/catalog/catalog.py",
         "await trio.to_thread.run_sync(_recovered, store, counts)",
         "_recovered(store, counts)",
         LOADING_TESTS,
     ),
     Mutant(
         "a start makes all its topics in one turn",
-        CORE + "engine/catalog.py",
+        CORE + "engine/catalog/catalog.py",
         "        if self._made % LOADED_MAX == LOADED_MAX - 1:\n",
         "        if self._made < 0:\n",
         LOADING_TESTS,
     ),
     Mutant(
         "a delayed index is made anew in the event loop",
-        CORE + "engine/delayed_indexes.py",
+        CORE + "engine/catalog/delayed_indexes.py",
         "await in_thread(_behind, store, topic.id, after, end, known, settings.seal_entries)",
         "_behind(store, topic.id, after, end, known, settings.seal_entries)",
         LOADING_TESTS,
     ),
     Mutant(
         "dispatch before the commit is on disk",
-        CORE + "engine/committer.py",
+        CORE + "engine/group_commit/committer.py",
         "        self._under_way.append(commit)\n",
         "        self._under_way.append(commit)\n"
         "        for topic, run in commit.runs.items():\n"
@@ -165,7 +168,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "receipt before the ack is durable",
-        CORE + "engine/steps.py",
+        CORE + "engine/scheduling/steps.py",
         "            self._committer.cursor_changed(subscription, done)\n",
         "            self._committer.cursor_changed(subscription, None)\n"
         "            if done is not None:\n"
@@ -227,7 +230,7 @@ MUTANTS: Final = (
         CORE + "subscription/in_flight.py",
         "                    sharers[self] = None\n",
         "                    window.sharers = {self: None, **sharers}\n",
-        ("tests/core/engine/test_engine_units.py",),
+        ("tests/core/engine/group_commit/test_units.py",),
     ),
     Mutant(
         "a consumer without acks takes from a channel that has its fill",
@@ -281,7 +284,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a crash forgets what may have been delivered",
-        CORE + "engine/catalog.py",
+        CORE + "engine/catalog/catalog.py",
         " if clean else topic.last or BEFORE_ALL\n",
         " if clean else BEFORE_ALL\n",
         ENGINE_TESTS,
@@ -302,14 +305,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "latest is earliest",
-        CORE + "engine/topic.py",
+        CORE + "engine/topics/topic.py",
         "        found = ledgers.first if initial is InitialPosition.EARLIEST else None\n",
         "        found = ledgers.first\n",
         START_TESTS,
     ),
     Mutant(
         "reader starts behind its start",
-        CORE + "engine/topic.py",
+        CORE + "engine/topics/topic.py",
         "            found = ledgers.after(before(start))\n",
         "            found = ledgers.after(start)\n",
         ENGINE_TESTS,
@@ -330,7 +333,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "ledgers go before the slowest cursor is past them",
-        CORE + "engine/trimming.py",
+        CORE + "engine/trimming/trimming.py",
         "        return min(\n            (each.mark_delete ",
         "        return max(\n            (each.mark_delete ",
         START_TESTS,
@@ -460,14 +463,14 @@ MUTANTS: Final = (
         CORE + "subscription/byte_counter.py",
         "                self._ready += size\n",
         "                pass\n",
-        ("tests/core/engine/test_byte_counter.py",),
+        ("tests/core/engine/subscriptions/test_byte_counter.py",),
     ),
     Mutant(
         "two consumers of one channel get their messages out of order",
         CORE + "subscription/delivery.py",
         "        if len({receiver.line for receiver in gathered}) < len(gathered):\n",
         "        if False:\n",
-        ("tests/core/engine/test_line.py",),
+        ("tests/core/engine/subscriptions/test_line.py",),
     ),
     Mutant(
         "who was full keeps his turn",

@@ -198,7 +198,7 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "retention is forgotten by a restart",
-        "core/arneb_core/engine/catalog.py",
+        "core/arneb_core/engine/catalog/catalog.py",
         "            puts = [_record_of(topic, settings)] if topic.durable else []\n",
         "            puts = [_record_of(topic)] if topic.durable else []\n",
         ENFORCER_TESTS,
@@ -377,14 +377,14 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "what was superseded after somebody had it comes again",
-        "core/arneb_core/engine/admin.py",
+        "core/arneb_core/engine/subscriptions/admin.py",
         "                self.machine.acknowledgements.acknowledge(done, None, elsewhere=True)\n",
         "                cursor.settle(done)\n",
         ("tests/core/engine/test_admin.py",),
     ),
     Mutant(
         "of batches everything stays",
-        "core/arneb_core/engine/admin.py",
+        "core/arneb_core/engine/subscriptions/admin.py",
         "            if place > self.mark_delete and (size",
         "            if False and (size",
         COMPACTION_TESTS,

@@ -5,9 +5,9 @@ from typing import Final
 
 from tests.mutants.table import CORE, Mutant
 
-WORK_TESTS: Final = ("tests/core/engine/test_work_of_a_commit.py",)
-SLOWEST_TESTS: Final = ("tests/core/engine/test_slowest.py",)
-LAST_LEDGER: Final = ("tests/core/engine/test_last_ledger.py",)
+WORK_TESTS: Final = ("tests/core/engine/group_commit/test_work_of_a_commit.py",)
+SLOWEST_TESTS: Final = ("tests/core/engine/trimming/test_slowest.py",)
+LAST_LEDGER: Final = ("tests/core/engine/trimming/test_last_ledger.py",)
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 HTTP: Final = "broker/arneb/http/"
 
@@ -141,7 +141,7 @@ TRAFFIC_MUTANTS: Final = (
     ),
     Mutant(
         "what was delivered of a deleted subscription never was, and a topic's rate is negative",
-        "core/arneb_core/engine/topic.py",
+        "core/arneb_core/engine/topics/topic.py",
         "            self.departed_messages_total += subscription.delivered_messages_total\n",
         "",
         ("tests/broker/metrics/test_pulsar.py",),
@@ -183,114 +183,114 @@ TRAFFIC_MUTANTS: Final = (
     ),
     Mutant(
         "a consumer of one of many subscriptions is not told of what is appended",
-        CORE + "engine/subscription.py",
+        CORE + "engine/subscriptions/subscription.py",
         "        self.topic.listening.begins(self)\n        self.unused = False\n",
         "        self.unused = False\n",
         WORK_TESTS,
     ),
     Mutant(
         "every subscription costs each append something, whoever uses it",
-        CORE + "engine/listening.py",
+        CORE + "engine/subscriptions/listening.py",
         "        if self._log.has_expiring:\n",
         "        if True:\n",
         WORK_TESTS,
     ),
     Mutant(
         "who has left is asked once more whether an append concerns it",
-        CORE + "engine/subscription.py",
+        CORE + "engine/subscriptions/subscription.py",
         "        self.topic.listening.may_end(self)\n",
         "",
         WORK_TESTS,
     ),
     Mutant(
         "who has left is not told of appends, though something has to depart",
-        CORE + "engine/listening.py",
+        CORE + "engine/subscriptions/listening.py",
         "        if not subscription.machine.state.listens:\n",
         "        if True:\n",
         WORK_TESTS,
     ),
     Mutant(
         "every subscription is looked at for each commit of a cursor",
-        CORE + "engine/slowest.py",
+        CORE + "engine/trimming/slowest.py",
         "            if len(self._subscriptions) > ASKED_ALL_MAX:\n",
         "            if False:\n",
         WORK_TESTS,
     ),
     Mutant(
         "all subscriptions are looked at before it is known that something may go",
-        CORE + "engine/trimming.py",
+        CORE + "engine/trimming/trimming.py",
         "        if through is not None:  # only now are all subscriptions worth asking\n",
         "        if True:\n",
         WORK_TESTS,
     ),
     Mutant(
         "a subscription that has moved on is still taken for the slowest",
-        CORE + "engine/slowest.py",
+        CORE + "engine/trimming/slowest.py",
         "            elif (mark := first.mark_delete) > before:\n",
         "            elif (mark := before) > before:\n",
         SLOWEST_TESTS,
     ),
     Mutant(
         "what comes behind the first few is not among the slowest",
-        CORE + "engine/slowest.py",
+        CORE + "engine/trimming/slowest.py",
         "            heappush(self._heap, self._entry(subscription))\n",
         "            pass\n",
         SLOWEST_TESTS,
     ),
     Mutant(
         "a subscription that has gone is the slowest for ever",
-        CORE + "engine/slowest.py",
+        CORE + "engine/trimming/slowest.py",
         "            if self._subscriptions.get(first.name) is not first:\n",
         "            if False:\n",
         SLOWEST_TESTS,
     ),
     Mutant(
         "all subscriptions that ever came are remembered",
-        CORE + "engine/slowest.py",
+        CORE + "engine/trimming/slowest.py",
         "            self._put_in_order()\n\n    @property\n",
         "            pass\n\n    @property\n",
         SLOWEST_TESTS,
     ),
     Mutant(
         "a topic does not say that a subscription has gone",
-        CORE + "engine/topic.py",
+        CORE + "engine/topics/topic.py",
         "            self.trimming.goes()\n",
         "            pass\n",
         WORK_TESTS,
     ),
     Mutant(
         "ledgers go though a subscription was moved back into them",
-        CORE + "engine/trimming.py",
+        CORE + "engine/trimming/trimming.py",
         "            through = self._through(self._slowest, retention, now_ms, ends=ends)\n",
         "            pass\n",
         LAST_LEDGER,
     ),
     Mutant(
         "the last ledger ends though a subscription was moved back into it",
-        CORE + "engine/trimming.py",
+        CORE + "engine/trimming/trimming.py",
         "        return self._ends(slowest, retention, now_ms, at_once)\n",
         "        return True\n",
         LAST_LEDGER,
     ),
     Mutant(
         "the last ledger is held by who has acknowledged all of it",
-        CORE + "engine/trimming.py",
+        CORE + "engine/trimming/trimming.py",
         "        return bool(first.entries) and mark is not None and mark < first.last\n",
         "        return bool(first.entries) and mark is not None and mark <= first.last\n",
         LAST_LEDGER,
     ),
     Mutant(
         "a row of a frontend's overtakes one that was put before it",
-        CORE + "engine/overtaking.py",
+        CORE + "engine/group_commit/overtaking.py",
         "            if has_rows:  # a request behind it may have the same rows\n",
         "            if False:\n",
-        ("tests/core/engine/test_overtaking.py",),
+        ("tests/core/engine/group_commit/test_overtaking.py",),
     ),
     Mutant(
         "a unit that acknowledges overtakes others",
-        CORE + "engine/request.py",
+        CORE + "engine/group_commit/request.py",
         "        others = self.acks or self.prefixes",
         "        others = self.prefixes",
-        ("tests/core/engine/test_beside_a_flood.py",),
+        ("tests/core/engine/group_commit/test_beside_a_flood.py",),
     ),
 )

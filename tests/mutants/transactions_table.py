@@ -8,7 +8,7 @@ from typing import Final
 from tests.mutants.table import CORE, Mutant
 
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
-WITHHOLDING_TESTS: Final = ("tests/core/engine/test_withholding.py",)
+WITHHOLDING_TESTS: Final = ("tests/core/engine/subscriptions/test_withholding.py",)
 TRANSACTION_TESTS: Final = ("tests/pulsar_frontend/server/test_transactions.py",)
 BOUND_TESTS: Final = ("tests/pulsar_frontend/server/test_transaction_bounds.py",)
 

@@ -22,7 +22,7 @@ from arneb_amqp.topology.topology import Topology
 from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.supervision import supervise
 from arneb_core.engine.engine import Engine
-from arneb_core.engine.stored_reading import StoredReading
+from arneb_core.engine.topics.stored_reading import StoredReading
 from arneb_pulsar.services.context import BrokerContext
 
 

@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 import trio
 
 from arneb_core.api.statistics import Histogram
-from arneb_core.engine.figures import NS_PER_S, Distribution
+from arneb_core.engine.measurements import NS_PER_S, Distribution
 
 LOOK_S: Final = 0.25
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from arneb.http.api.documents import Document, topic_document
 from arneb_core.api.statistics import SubscriptionStatistics, TopicStatistics
-from arneb_core.engine.recovery import StoredCursor, StoredTopic, recover
+from arneb_core.engine.catalog.recovery import StoredCursor, StoredTopic, recover
 from arneb_core.store.reading.apart import Say, read_apart, speak
 from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 

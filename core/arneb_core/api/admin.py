@@ -1,8 +1,8 @@
 """Inspection: what administrators may look at and move, beyond what clients do.
 
 The rule: nothing here is on the path of a message. The protocols are parts of
-:class:`arneb_core.api.topics.Topic` and ``Subscription``; :mod:`arneb_core.engine.admin` implements
-them.
+:class:`arneb_core.api.topics.Topic` and ``Subscription``; :mod:`arneb_core.engine.topics.admin` and
+:mod:`arneb_core.engine.subscriptions.admin` implement them.
 """
 
 from collections.abc import Mapping, Sequence

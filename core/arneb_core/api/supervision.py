@@ -3,7 +3,7 @@
 The rule: an error ends one run of one background task and nothing else. It is logged, and the task
 begins anew after a pause that grows with repeated failures; so a task keeps its pending work where
 the next run finds it. The one exception is the commit path, where an error may leave memory behind
-the disk: :mod:`arneb_core.engine.breakage`.
+the disk: :mod:`arneb_core.engine.group_commit.breakage`.
 """
 
 import logging

@@ -38,18 +38,18 @@ from arneb_core.api.statistics import READER_LIMIT_S, EngineStatistics
 from arneb_core.api.supervision import shielded_nursery, supervise
 from arneb_core.api.topics import Topic
 from arneb_core.api.waiting import durable
-from arneb_core.engine.catalog import Catalog
-from arneb_core.engine.committer import Committer
+from arneb_core.engine.catalog.catalog import Catalog
+from arneb_core.engine.catalog.open_counts import OpenCounts
+from arneb_core.engine.group_commit.committer import Committer
+from arneb_core.engine.group_commit.recording import keep_history
+from arneb_core.engine.group_commit.request import Finish, Request
+from arneb_core.engine.group_commit.units import is_refused, metadata_puts, request_of
 from arneb_core.engine.lease import WITHOUT_END
-from arneb_core.engine.loop_calls import LoopCalls
 from arneb_core.engine.observing import statistics_of
-from arneb_core.engine.open_counts import OpenCounts
-from arneb_core.engine.reader import Reader
-from arneb_core.engine.recording import keep_history
-from arneb_core.engine.request import Finish, Request
-from arneb_core.engine.steps import Steps
-from arneb_core.engine.topic import LogTopic
-from arneb_core.engine.units import is_refused, metadata_puts, request_of
+from arneb_core.engine.scheduling.steps import Steps
+from arneb_core.engine.threads.loop_calls import LoopCalls
+from arneb_core.engine.threads.reader import Reader
+from arneb_core.engine.topics.topic import LogTopic
 from arneb_core.log.memory_log import MemoryLog
 from arneb_core.log.tail_cache import CacheBudget
 from arneb_core.store.commit.commit_log import CommitLog
@@ -285,8 +285,8 @@ class Engine(Steps):
         self._committer.add(request)
 
     async def broken(self) -> None:
-        """Wait until the engine cannot go on; see :mod:`.breakage`. It is then about to be closed
-        by an :class:`EngineBroken` out of :func:`open_engine`."""
+        """Wait until the engine cannot go on; see :mod:`.group_commit.breakage`. It is then about
+        to be closed by an :class:`EngineBroken` out of :func:`open_engine`."""
         await self._committer.breakage.wait()
 
     async def _begin(self, store: Store, counts: OpenCounts) -> StoreUnusable | None:

@@ -4,10 +4,10 @@ The rule: read from the parts at this instant; nothing is counted here.
 """
 
 from arneb_core.api.statistics import EngineStatistics
-from arneb_core.engine.committer import Committer
-from arneb_core.engine.figures import NS_PER_S
-from arneb_core.engine.maintenance import Maintenance
-from arneb_core.engine.reader import Reader
+from arneb_core.engine.group_commit.committer import Committer
+from arneb_core.engine.measurements import NS_PER_S
+from arneb_core.engine.scheduling.maintenance import Maintenance
+from arneb_core.engine.threads.reader import Reader
 from arneb_core.log.tail_cache import CacheBudget
 from arneb_core.store.environment import Store
 
@@ -21,7 +21,7 @@ def statistics_of(
     budget: CacheBudget,
 ) -> EngineStatistics:
     """Return the statistics of the engine that has these parts."""
-    figures = committer.figures
+    measured = committer.measurements
     return EngineStatistics(
         topics=topics,
         commits_total=committer.commits_total,
@@ -37,6 +37,6 @@ def statistics_of(
         cache_reads_total=budget.cache_reads_total,
         reads_total=reader.reads_total,
         read_entries_total=reader.entries_total,
-        commit_s=figures.latencies.frozen(NS_PER_S),
-        commit_entries=figures.entries.frozen(),
+        commit_s=measured.latencies.frozen(NS_PER_S),
+        commit_entries=measured.entries.frozen(),
     )

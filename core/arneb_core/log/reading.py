@@ -21,7 +21,7 @@ SCAN_BYTES: Final = 1024 * 1024
 
 
 class TopicReading:
-    """The reading half of :class:`arneb_core.engine.topic.LogTopic`."""
+    """The reading half of :class:`arneb_core.engine.topics.topic.LogTopic`."""
 
     log: Log
     gone: bool

@@ -2,7 +2,8 @@
 
 The rule: a subscription decides and does nothing. Everything that reaches beyond its own memory (a
 consumer's client, the disk, a clock, its topic) is put here as a value, per run and not per
-message; :mod:`arneb_core.engine.subscription` carries it out, and a test only looks at it.
+message; :mod:`arneb_core.engine.subscriptions.subscription` carries it out, and a test only looks
+at it.
 """
 
 from collections.abc import Callable

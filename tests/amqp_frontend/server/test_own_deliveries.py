@@ -16,8 +16,8 @@ from arneb_amqp.server.transport.link import Link
 from arneb_amqp.wire.constants import FRAME_METHOD
 from arneb_amqp.wire.frames import ChannelId, cut_frame
 from arneb_amqp.wire.methods import decode_method, encode_method
-from arneb_core.engine import maintenance
-from arneb_core.engine.steps import Steps
+from arneb_core.engine.scheduling import maintenance
+from arneb_core.engine.scheduling.steps import Steps
 
 TIMES = 40
 """Whichever task the event loop happens to serve first."""

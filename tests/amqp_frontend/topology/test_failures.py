@@ -27,7 +27,7 @@ from arneb_core.api.limits import Limits
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.supervision import supervise
 from arneb_core.engine.engine import open_engine
-from arneb_core.engine.maintenance import READ_RETRY_S
+from arneb_core.engine.scheduling.maintenance import READ_RETRY_S
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import append, attach, pass_time, quiet, until
 from arneb_core.testing.faults import FaultyStore

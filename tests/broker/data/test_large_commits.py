@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from tests.broker.data.kit import body_of, served, values
 
-from arneb_core.engine.write_ahead import SLICE_BYTES, UNIT_BYTES_MIN
+from arneb_core.engine.group_commit.write_ahead import SLICE_BYTES, UNIT_BYTES_MIN
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes, CommitReport
 

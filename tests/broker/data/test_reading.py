@@ -15,7 +15,7 @@ from arneb_core.api.core import Unit
 from arneb_core.api.position import AFTER_ALL, Position, position, render
 from arneb_core.api.settings import TopicSettings
 from arneb_core.engine.engine import Engine
-from arneb_core.engine.stored_reading import StoredReading
+from arneb_core.engine.topics.stored_reading import StoredReading
 from arneb_core.store.format.bodies import SHARED_BYTES_MIN
 from arneb_core.store.reading.extents import find_extents
 from arneb_core.store.reading.handing_out import HandedOut

@@ -162,8 +162,10 @@ def test_a_place_names_our_own_code_and_where_it_is() -> None:
     def called_by_ours() -> FrameType:
         return sys._getframe()
 
-    ours = eval("lambda f: f()", {"__name__": "arneb_core.engine.topic"})
-    assert place_of(ours(called_by_ours)).startswith("arneb_core.engine.topic:1 <lambda> in ")
+    ours = eval("lambda f: f()", {"__name__": "arneb_core.engine.topics.topic"})
+    assert place_of(ours(called_by_ours)).startswith(
+        "arneb_core.engine.topics.topic:1 <lambda> in "
+    )
 
 
 def test_a_histogram_tells_what_a_share_stays_below() -> None:

@@ -20,7 +20,7 @@ from arneb_core.api import supervision
 from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.supervision import BackOff
-from arneb_core.engine import maintenance
+from arneb_core.engine.scheduling import maintenance
 from arneb_core.testing.awaits import FaultyAwaits
 from arneb_core.testing.engine_kit import append
 from arneb_pulsar.services import policy_enforcer

@@ -12,9 +12,9 @@ from typing import Final
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.position import BEFORE_ALL, LedgerId, Position, ledger_of
 from arneb_core.api.windows import Window
-from arneb_core.engine.consumer import LogConsumer
-from arneb_core.engine.subscription import LogSubscription
-from arneb_core.engine.topic import LogTopic
+from arneb_core.engine.subscriptions.consumer import LogConsumer
+from arneb_core.engine.subscriptions.subscription import LogSubscription
+from arneb_core.engine.topics.topic import LogTopic
 from arneb_core.testing.engine_kit import make_entry
 from arneb_core.testing.invariants import check_ack_state, check_ledgers
 

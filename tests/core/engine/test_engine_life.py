@@ -19,8 +19,8 @@ from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.windows import Window
-from arneb_core.engine import maintenance
 from arneb_core.engine.engine import Engine, open_engine
+from arneb_core.engine.scheduling import maintenance
 from arneb_core.store.environment import Store
 from arneb_core.store.format.schema import META_CLEAN, Table
 from arneb_core.testing.engine_kit import (
@@ -466,7 +466,7 @@ async def test_after_a_clean_stop_a_batch_that_was_out_in_part_counts_as_redeliv
 async def test_ledgers_roll_by_size_and_by_age(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("arneb_core.engine.catalog.LEDGER_BYTES_MAX", 1_000)
+    monkeypatch.setattr("arneb_core.engine.catalog.catalog.LEDGER_BYTES_MAX", 1_000)
     now = 1_000
     async with open_engine(data_dir, now_ms=lambda: now) as engine:
         await make_queue(engine)

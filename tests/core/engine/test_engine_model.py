@@ -35,7 +35,7 @@ from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.windows import Window
 from arneb_core.engine.engine import Engine, open_engine
-from arneb_core.engine.subscription import LogSubscription
+from arneb_core.engine.subscriptions.subscription import LogSubscription
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import Outcome, make_entry, quiet
@@ -450,5 +450,5 @@ def play(programs: list[tuple[bool, list[tuple]]], *, ended_bytes_min: int) -> N
     with TemporaryDirectory() as directory, ExitStack() as small:
         small.enter_context(patch("arneb_core.log.planning.LEDGER_ENTRIES_MAX", 12))
         small.enter_context(patch("arneb_core.log.retention.ENDED_BYTES_MIN", ended_bytes_min))
-        small.enter_context(patch("arneb_core.engine.trimming.SWEEP_RUNS_MIN", 2))
+        small.enter_context(patch("arneb_core.engine.trimming.trimming.SWEEP_RUNS_MIN", 2))
         trio.run(run_program, Path(directory, "data"), programs)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tests.core.engine.test_key_shared_groups import begin
+from tests.core.engine.subscriptions.test_key_shared_groups import begin
 
 from arneb_core.api.entry import HINT, HINT_OFFSET
 from arneb_core.dispatch.groups import groups_of

@@ -1,0 +1,70 @@
+"""WakeUps: the earliest one counts, and what is gone is not held."""
+
+from typing import cast
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from arneb_core.engine.scheduling.wakeups import STALE_MAX, WakeUps
+from arneb_core.engine.subscriptions.subscription import LogSubscription
+
+NAMES = st.sampled_from("abc")
+
+
+def named(name: str) -> LogSubscription:
+    return cast(LogSubscription, name)  # all that counts is who it is
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("set"), NAMES, st.integers(0, 50)),
+            st.tuples(st.just("forget"), NAMES, st.just(0)),
+            st.tuples(st.just("ring"), st.just(""), st.integers(0, 50)),
+        )
+    )
+)
+def test_alarms_are_as_a_dictionary_says(ops: list[tuple[str, str, int]]) -> None:
+    alarms, model = WakeUps(), dict[str, int]()
+    for op, name, at_ms in ops:
+        if op == "set":
+            before_ms = alarms.soonest_ms
+            told = alarms.set(named(name), at_ms)
+            assert (
+                told
+                or at_ms >= (before_ms if before_ms is not None else 1_000)
+                or (model[name] <= at_ms)
+            )
+            model[name] = min(at_ms, model.get(name, at_ms))
+        elif op == "forget":
+            alarms.forget(named(name))
+            model.pop(name, None)
+        else:
+            due = [each for each, when_ms in model.items() if when_ms <= at_ms]
+            rung = alarms.ring(at_ms, 3)
+            assert sorted(map(str, rung)) == sorted(due)
+            assert [model[str(each)] for each in rung] == sorted(model[each] for each in due)
+            for each in due:
+                del model[each]
+        assert len(alarms) == len(model)
+        soonest_ms = alarms.soonest_ms
+        if model:
+            assert soonest_ms is not None and soonest_ms <= min(model.values())
+
+
+def test_queues_that_come_and_go_leave_nothing() -> None:
+    alarms = WakeUps()
+    for number in range(10_000):
+        alarms.set(named(str(number)), 1 << 40)
+        alarms.forget(named(str(number)))
+    assert len(alarms) == 0
+    assert len(alarms._heap) <= STALE_MAX + 1
+
+
+def test_of_many_that_are_due_some_ring_at_a_time_the_earliest_first() -> None:
+    alarms = WakeUps()
+    for number in range(1_000):
+        alarms.set(named(str(number)), 1_000 - number)
+    rung = [alarms.ring(1_000, 400) for _ in range(4)]
+    assert [len(each) for each in rung] == [400, 400, 200, 0]
+    assert [str(each) for some in rung for each in some] == [str(n) for n in range(999, -1, -1)]

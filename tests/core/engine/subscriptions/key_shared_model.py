@@ -1,0 +1,151 @@
+"""The model of a Key_Shared subscription: who holds which entry, and what each key is at.
+
+The rule: it knows no queue and no heap, only the entries, their slots and groups and their holders;
+what is right to deliver is looked up in all of them.
+"""
+
+from dataclasses import dataclass, field
+
+from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.key_sharing import KeySharing
+from arneb_core.api.position import Position
+from arneb_core.dispatch import SELECTORS, Receiver
+from arneb_core.dispatch.groups import groups_of
+from arneb_core.dispatch.selector import Selector, key_hashes
+from arneb_core.engine.subscriptions.consumer import LogConsumer
+
+
+@dataclass
+class Model:
+    """Entries by place, with their slots and the messages that are not acknowledged."""
+
+    sharing: KeySharing
+    slots: dict[Position, int] = field(default_factory=dict)
+    groups: dict[Position, int] = field(default_factory=dict)
+    """Of the entries that have one."""
+    unacked: dict[Position, int] = field(default_factory=dict)
+    held: dict[int, set[Position]] = field(default_factory=dict)
+    """By the number of the consumer."""
+    consumers: dict[int, LogConsumer] = field(default_factory=dict)
+    stand_ins: dict[int, Receiver] = field(default_factory=dict)
+    """For the consumers, in a selector of our own."""
+    wrong: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.selector: Selector = SELECTORS[self.sharing.mode]()
+
+    def published(self, first: Position, entries: list[bytes], sizes: list[int]) -> None:
+        places = [Position(first + index) for index in range(len(entries))]
+        slots = self.selector.slots(key_hashes(places, entries))
+        self.slots.update(zip(places, slots, strict=True))
+        self.groups.update(zip(places, groups_of(entries, slots) or [], strict=False))
+        self.unacked.update((each, (1 << n) - 1) for each, n in zip(places, sizes, strict=True))
+
+    def came(self, number: int, spec: ConsumerSpec) -> None:
+        self.held[number] = set()
+        self.stand_ins[number] = Receiver(spec)
+        self.selector.add(self.stand_ins[number])
+
+    def left(self, number: int) -> None:
+        self.consumers.pop(number, None)
+        self.held.pop(number, None)
+        stand_in = self.stand_ins.pop(number, None)
+        if stand_in is not None:
+            self.selector.remove(stand_in)
+
+    @property
+    def ready(self) -> list[Position]:
+        out = {place for places in self.held.values() for place in places}
+        return sorted(place for place in self.unacked if place not in out)
+
+    def stray_of(self, place: Position) -> int | None:
+        """Who holds others of the entry's group, if that is not the owner of its slot."""
+        group = self.groups.get(place)
+        for number, places in self.held.items():
+            if group and any(self.groups.get(each) == group for each in places):
+                return None if number == self.owner(place) else number
+        return None
+
+    def line(self, place: Position) -> int:
+        """What keeps its order with the entry: its slot, or its group if that strays."""
+        return self.slots[place] if self.stray_of(place) is None else self.groups[place]
+
+    def owner(self, place: Position) -> int | None:
+        chosen = self.selector.select(self.slots[place])
+        return next((n for n, each in self.stand_ins.items() if each is chosen), None)
+
+    def holders(self, slot: int) -> set[int]:
+        """Who holds something of the slot."""
+        return {
+            number
+            for number, places in self.held.items()
+            if any(self.slots[place] == slot for place in places)
+        }
+
+    def settle(self, place: Position, mask: int = -1) -> None:
+        left = self.unacked.get(place, 0) & ~mask
+        if left:
+            self.unacked[place] = left
+            return
+        self.unacked.pop(place, None)
+        for places in self.held.values():
+            places.discard(place)
+
+    def took(self, number: int, run: Deliveries) -> None:
+        """A consumer was given a run: every entry of it must be the next of its line, be this
+        consumer's, and nobody else may have the key; but that a stray group has its holder."""
+        for place in run.positions:
+            if place not in self.unacked:
+                self.wrong.append(f"{place} was acknowledged")
+                continue
+            ready = self.ready
+            line, stray = self.line(place), self.stray_of(place)
+            if place not in ready:
+                self.wrong.append(f"{place} is out already")
+            elif place != next(each for each in ready if self.line(each) == line):
+                self.wrong.append(f"{place} overtakes another of its key")
+            if (self.owner(place) if stray is None else stray) != number:
+                self.wrong.append(f"{place} went to {number}, who has neither key nor group")
+            others = self.holders(self.slots[place]) - {number}
+            if self.sharing.in_order and others:
+                self.wrong.append(f"the key of {place} is at {others} and {number}")
+            mask = (run.masks or {}).get(place)
+            if mask is not None and mask != self.unacked[place]:
+                self.wrong.append(f"{place} shows {mask:#x} of {self.unacked[place]:#x}")
+            self.held[number].add(place)
+
+    def stuck(self, place: Position) -> bool:
+        """Nothing keeps this ready entry, the first of its line, from being delivered."""
+        stray = self.stray_of(place)
+        owner = self.owner(place) if stray is None else stray
+        if owner is None or self.consumers[owner].receiver.room <= 0:
+            return False
+        return not self.sharing.in_order or not self.holders(self.slots[place]) - {owner}
+
+    def first_of_lines(self) -> list[Position]:
+        """Of each line the first ready entry."""
+        first: dict[int, Position] = {}
+        for place in self.ready:
+            first.setdefault(self.line(place), place)
+        return sorted(first.values())
+
+
+class ModelSink:
+    """Tells the model."""
+
+    def __init__(self, model: Model, number: int) -> None:
+        self.model = model
+        self.number = number
+
+    def deliver(self, run: Deliveries) -> None:
+        if self.number not in self.model.held:
+            self.model.wrong.append(f"{run.positions} was delivered to one who left")
+            return
+        self.model.took(self.number, run)
+
+    def active_changed(self, active: bool) -> None:
+        self.model.wrong.append("somebody is active")
+
+    def closed_by_core(self, reason: str) -> None:
+        self.model.left(self.number)
