@@ -32,7 +32,7 @@ from arneb.settings.http_limits import DEFAULT_LIMITS
 from arneb_amqp.config import AmqpConfig
 from arneb_core.store.directory.directory import CONTROL_NAME
 from arneb_pulsar.config import PulsarConfig
-from arneb_pulsar.services.open_transaction import HELD_BYTES_MAX
+from arneb_pulsar.services.transactions.open_transaction import HELD_BYTES_MAX
 
 MIB: Final = 1024 * 1024
 

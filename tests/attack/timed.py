@@ -20,7 +20,7 @@ from tests.pulsar_frontend.raw_client import body_of
 from tests.pulsar_frontend.session.playbook import received
 
 from arneb_amqp.server.transport.looking import LOOK_S
-from arneb_pulsar.services.deduplication import BATCHES_PER_TURN
+from arneb_pulsar.services.topics.deduplication import BATCHES_PER_TURN
 from arneb_pulsar.wire.frame import FrameReader
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 

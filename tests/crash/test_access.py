@@ -15,7 +15,7 @@ from arneb_core.access.seed import Seed
 from arneb_core.engine.engine import open_engine
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.namespaces.policies import Policies
-from arneb_pulsar.services.namespaces import NamespaceRegistry
+from arneb_pulsar.services.namespaces.registry import NamespaceRegistry
 
 NAMESPACE = "public/default"
 KILLS = 12
@@ -54,7 +54,7 @@ from dataclasses import replace
 from arneb_core.engine.engine import open_engine
 from arneb_pulsar.admin.permissions import granted, revoked
 from arneb_pulsar.config import PulsarConfig
-from arneb_pulsar.services.namespaces import NamespaceRegistry
+from arneb_pulsar.services.namespaces.registry import NamespaceRegistry
 
 TOPICS = [f"persistent://public/default/{name}" for name in "abc"]
 

@@ -19,19 +19,19 @@ BODIES_TESTS: Final = ("tests/pulsar_frontend/admin/test_policy_bodies.py",)
 
 CREATION_TESTS: Final = ("tests/pulsar_frontend/admin/test_creation.py",)
 
-ENFORCER_TESTS: Final = ("tests/pulsar_frontend/services/test_policy_enforcer.py",)
+ENFORCER_TESTS: Final = ("tests/pulsar_frontend/services/operations/test_policy_enforcer.py",)
 
 POLICY_MUTANTS: Final = (
     Mutant(
         "messages that are to live shorter are looked for when the next check comes",
-        PULSAR + "services/topic_policies.py",
+        PULSAR + "services/topics/topic_policies.py",
         "            if before_s is None or ttl_s < before_s:\n",
         "            if False:\n",
         ENFORCER_TESTS,
     ),
     Mutant(
         "what expires at a consumer does not count",
-        PULSAR + "services/policy_enforcer.py",
+        PULSAR + "services/operations/policy_enforcer.py",
         "max(0, now_ms - ttl_s * 1000), Departure.EXPIRED)\n",
         "max(0, now_ms - ttl_s * 1000))\n",
         ENFORCER_TESTS,
@@ -83,7 +83,7 @@ POLICY_MUTANTS: Final = (
         PULSAR + "admin/schemas.py",
         "        raise AdminError(MALFORMED, str(error)) from error\n",
         "        raise AdminError(INVALID, str(error)) from error\n",
-        ("tests/pulsar_frontend/services/test_schemas.py",),
+        ("tests/pulsar_frontend/services/topics/test_schemas.py",),
     ),
     Mutant(
         "a value of another kind is one that cannot be",
@@ -150,10 +150,10 @@ POLICY_MUTANTS: Final = (
     ),
     Mutant(
         "how often subscriptions were held back is remembered when they are gone",
-        PULSAR + "services/dispatch_throttles.py",
+        PULSAR + "services/limits/dispatch_throttles.py",
         "            if each in topic.subscriptions\n",
         "            if True\n",
-        ("tests/pulsar_frontend/services/test_dispatch_throttles.py",),
+        ("tests/pulsar_frontend/services/limits/test_dispatch_throttles.py",),
     ),
     Mutant(
         "the number of a strategy is that of another",
@@ -167,7 +167,7 @@ POLICY_MUTANTS: Final = (
         PULSAR + "server/publishing.py",
         "elif run.delayed and limits.delay_ms_max > 0 and",
         "elif run.delayed and limits.delay_ms_max and",
-        ("tests/pulsar_frontend/services/test_topic_limits.py",),
+        ("tests/pulsar_frontend/services/limits/test_topic_limits.py",),
     ),
     Mutant(
         "a tool that reads what cannot be set is refused",

@@ -13,7 +13,7 @@ from tests.mutants.table import CORE, Mutant
 AMQP_TOPOLOGY: Final = "amqp_frontend/arneb_amqp/topology/"
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 GOING_TESTS: Final = ("tests/core/engine/catalog/test_topics_that_go.py",)
-PULSAR_GOING_TESTS: Final = ("tests/pulsar_frontend/services/test_topic_lifecycle.py",)
+PULSAR_GOING_TESTS: Final = ("tests/pulsar_frontend/services/operations/test_topic_lifecycle.py",)
 QUEUE_GOING_TESTS: Final = ("tests/amqp_frontend/topology/queues/test_queues_that_go.py",)
 
 PROMISES_MUTANTS: Final = (
@@ -40,7 +40,7 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "an idle topic goes though a producer came meanwhile",
-        PULSAR + "services/policy_enforcer.py",
+        PULSAR + "services/operations/policy_enforcer.py",
         "                    await drop(self._context, name, only_if=idle)\n",
         "                    await drop(self._context, name)\n",
         PULSAR_GOING_TESTS,
@@ -87,10 +87,10 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "an exclusive queue is anybody's",
-        PULSAR + "services/topic_access.py",
+        PULSAR + "services/operations/topic_access.py",
         "    if owner is not None:\n",
         "    if False:\n",
-        ("tests/pulsar_frontend/services/test_topic_access.py",),
+        ("tests/pulsar_frontend/services/operations/test_topic_access.py",),
     ),
     Mutant(
         "a proof that was to end by a clock that was set does not",
@@ -101,7 +101,7 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "a partition comes back while its topic goes",
-        PULSAR + "services/topics.py",
+        PULSAR + "services/topics/topics.py",
         "        if not create or topic.base in self._leaving:\n",
         "        if not create:\n",
         PULSAR_GOING_TESTS,
@@ -143,11 +143,11 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "a queue goes because it is idle",
-        PULSAR + "services/policy_enforcer.py",
+        PULSAR + "services/operations/policy_enforcer.py",
         "        if self._context.producers.of(topic)"
         " or AMQP_SUBSCRIPTION in topic.subscriptions:\n",
         "        if self._context.producers.of(topic):\n",
-        ("tests/pulsar_frontend/services/test_policy_enforcer.py",),
+        ("tests/pulsar_frontend/services/operations/test_policy_enforcer.py",),
     ),
     Mutant(
         "what is new waits behind a group that waits",

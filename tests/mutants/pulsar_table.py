@@ -8,24 +8,24 @@ from typing import Final
 from tests.mutants.table import Mutant
 
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
-DEDUPLICATION_TESTS: Final = ("tests/pulsar_frontend/services/test_deduplication.py",)
-ACCESS_TESTS: Final = ("tests/pulsar_frontend/services/test_producers.py",)
+DEDUPLICATION_TESTS: Final = ("tests/pulsar_frontend/services/topics/test_deduplication.py",)
+ACCESS_TESTS: Final = ("tests/pulsar_frontend/services/clients/test_producers.py",)
 SCHEMA_TESTS: Final = (
-    "tests/pulsar_frontend/services/test_schemas.py",
+    "tests/pulsar_frontend/services/topics/test_schemas.py",
     "tests/pulsar_frontend/schemas/test_compatibility.py",
 )
 IDENTITY_TESTS: Final = (
     "tests/pulsar_frontend/authentication/test_tokens.py",
     "tests/pulsar_frontend/session/test_authentication.py",
-    "tests/pulsar_frontend/services/test_authenticator.py",
+    "tests/pulsar_frontend/services/clients/test_authenticator.py",
 )
 WATCHING_TESTS: Final = (
     "tests/pulsar_frontend/session/test_watchers.py",
-    "tests/pulsar_frontend/services/test_watchers.py",
+    "tests/pulsar_frontend/services/clients/test_watchers.py",
 )
 
 CLIENT_TESTS: Final = ("tests/pulsar_frontend/session/test_client.py",)
-THROTTLE_TESTS: Final = "tests/pulsar_frontend/services/test_throttles.py"
+THROTTLE_TESTS: Final = "tests/pulsar_frontend/services/limits/test_throttles.py"
 
 LISTENER_TESTS: Final = ("tests/pulsar_frontend/server/test_listener.py",)
 
@@ -79,7 +79,7 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "what waits behind a batch that failed is stored, and the batch then taken for a duplicate",
-        PULSAR + "services/deduplication.py",
+        PULSAR + "services/topics/deduplication.py",
         "        for held, offset in batch.runs:\n"
         "            held.owner.appended(held.run, error, Position(first + offset))\n"
         "            if held.expected is not None:\n"
@@ -103,7 +103,7 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "an epoch is told before it is on disk",
-        PULSAR + "services/producers.py",
+        PULSAR + "services/clients/producers.py",
         "        self._core.commit(unit, partial(self._epoch_stored, claim, epoch))\n",
         "        self._core.commit(unit, lambda error: None)\n"
         "        self._epoch_stored(claim, epoch, None)\n",
@@ -132,49 +132,49 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "how far a producer got is forgotten by a restart",
-        PULSAR + "services/deduplication.py",
+        PULSAR + "services/topics/deduplication.py",
         "batch.entries, done, batch.messages, metadata)\n",
         "batch.entries, done, batch.messages)\n",
         DEDUPLICATION_TESTS,
     ),
     Mutant(
         "what follows does not wait for what may fail",
-        PULSAR + "services/deduplication.py",
+        PULSAR + "services/topics/deduplication.py",
         "            if self._flying or not self._held:\n",
         "            if not self._held:\n",
         DEDUPLICATION_TESTS,
     ),
     Mutant(
         "all that waited for a batch is sorted in one turn",
-        PULSAR + "services/deduplication.py",
+        PULSAR + "services/topics/deduplication.py",
         "            if batch.sorted >= ENTRIES_PER_TURN:\n",
         "            if False:\n",
         DEDUPLICATION_TESTS,
     ),
     Mutant(
         "thousands of messages that were there are told in one turn, batch by batch",
-        PULSAR + "services/deduplication.py",
+        PULSAR + "services/topics/deduplication.py",
         "            if left <= 0:\n",
         "            if False:\n",
         DEDUPLICATION_TESTS,
     ),
     Mutant(
         "thousands of batches of duplicates are told in one turn",
-        PULSAR + "services/deduplication.py",
+        PULSAR + "services/topics/deduplication.py",
         "        for _ in range(BATCHES_PER_TURN):\n",
         "        while True:\n",
         DEDUPLICATION_TESTS,
     ),
     Mutant(
         "each batch of duplicates is told inside of the one before",
-        PULSAR + "services/deduplication.py",
+        PULSAR + "services/topics/deduplication.py",
         "        self._flying = False\n        settled,",
         "        self._flying = False\n        self._fly()\n        settled,",
         DEDUPLICATION_TESTS,
     ),
     Mutant(
         "a failed message is taken for a duplicate",
-        PULSAR + "services/deduplication.py",
+        PULSAR + "services/topics/deduplication.py",
         "        if error is None and not self.ended:\n            for name, reach in reaches:\n",
         "        if not self.ended:\n            for name, reach in reaches:\n",
         DEDUPLICATION_TESTS,
@@ -188,7 +188,7 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "the second chunk of a message is a duplicate of the first",
-        PULSAR + "services/deduplication.py",
+        PULSAR + "services/topics/deduplication.py",
         "        if index not in sent.chunks or _is_last_chunk(entry):\n",
         "        if True or _is_last_chunk(entry):\n",
         DEDUPLICATION_TESTS,
@@ -265,7 +265,7 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "administrators need no proof",
-        PULSAR + "services/authenticator.py",
+        PULSAR + "services/clients/authenticator.py",
         "            return None\n        # A proxy",
         "            return NOBODY\n        # A proxy",
         IDENTITY_TESTS,
@@ -308,14 +308,14 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "what was known before a start outlives deduplication being turned off",
-        PULSAR + "services/deduplication.py",
+        PULSAR + "services/topics/deduplication.py",
         "        kept = self._kept.pop(topic.id, None)\n",
         "        kept = None\n",
         DEDUPLICATION_TESTS,
     ),
     Mutant(
         "what is sent when deduplication is turned off overtakes what waits",
-        PULSAR + "services/deduplication.py",
+        PULSAR + "services/topics/deduplication.py",
         "            if present.idle:\n",
         "            if True:\n",
         DEDUPLICATION_TESTS,
@@ -343,10 +343,10 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "the end of a topic is told to consumers of another subscription of the name",
-        PULSAR + "services/consumers.py",
+        PULSAR + "services/clients/consumers.py",
         "            if each.subscription is subscription:\n",
         "            if each.subscription.name == subscription.name:\n",
-        ("tests/pulsar_frontend/services/test_consumers.py",),
+        ("tests/pulsar_frontend/services/clients/test_consumers.py",),
     ),
     Mutant(
         "a request that failed is counted for ever",
@@ -358,7 +358,7 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "a holder of state has no repr",
-        PULSAR + "services/throttles.py",
+        PULSAR + "services/limits/throttles.py",
         "    def __repr__(self) -> str:\n",
         "    def describe(self) -> str:\n",
         ("tests/pulsar_frontend/test_reprs.py",),

@@ -229,14 +229,14 @@ ROUTING_MUTANTS: Final = (
     ),
     Mutant(
         "clients are not told where their topic went",
-        "pulsar_frontend/arneb_pulsar/services/ownership.py",
+        "pulsar_frontend/arneb_pulsar/services/namespaces/ownership.py",
         "            return assigned_to(placement.addresses)\n",
         "            return NOWHERE\n",
         PULSAR_TESTS,
     ),
     Mutant(
         "a broker keeps producers of what it does not serve any more",
-        "pulsar_frontend/arneb_pulsar/services/ownership.py",
+        "pulsar_frontend/arneb_pulsar/services/namespaces/ownership.py",
         "                claim.holder.owner.disconnect(claim.holder.key, assigned)\n",
         "                pass\n",
         PULSAR_TESTS,

@@ -55,10 +55,10 @@ SEMANTICS_MUTANTS: Final = (
     ),
     Mutant(
         "what was stored is stored again",
-        PULSAR + "services/deduplication.py",
+        PULSAR + "services/topics/deduplication.py",
         "        if sequence <= highest:\n",
         "        if False:\n",
-        ("tests/pulsar_frontend/services/test_deduplication.py",),
+        ("tests/pulsar_frontend/services/topics/test_deduplication.py",),
     ),
     Mutant(
         "individual acks are ignored",
@@ -79,7 +79,7 @@ SEMANTICS_MUTANTS: Final = (
         PULSAR + "server/attachments.py",
         "                if effect.compacted:\n",
         "                if False:\n",
-        ("tests/pulsar_frontend/services/test_compactor.py",),
+        ("tests/pulsar_frontend/services/topics/test_compactor.py",),
     ),
     Mutant(
         "every producer shares its topic",
@@ -90,7 +90,7 @@ SEMANTICS_MUTANTS: Final = (
     ),
     Mutant(
         "the last message id is off by one",
-        PULSAR + "services/topic_access.py",
+        PULSAR + "services/operations/topic_access.py",
         "(None, -1) if found is None else (found[0], ",
         "(None, -1) if found is None else (Position(found[0] - 1), ",
         SERVING_TESTS,

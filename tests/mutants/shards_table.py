@@ -291,7 +291,7 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "a transaction is to have topics of two shards, and is not refused",
-        "pulsar_frontend/arneb_pulsar/services/ownership.py",
+        "pulsar_frontend/arneb_pulsar/services/namespaces/ownership.py",
         "            if why := self._misplaced(each.namespace):\n",
         '            if why := "":\n',
         SHARDS_TESTS,

@@ -9,39 +9,39 @@ TESTS: Final = "tests/pulsar_frontend/"
 ADMIN_TESTS: Final = (TESTS + "admin/test_admin.py",)
 CALLS_TESTS: Final = (TESTS + "admin/test_calls.py",)
 ENFORCER_TESTS: Final = (
-    TESTS + "services/test_policy_enforcer.py",
-    TESTS + "services/test_topic_policies.py",
-    TESTS + "services/test_quotas.py",
-    TESTS + "services/test_termination.py",
+    TESTS + "services/operations/test_policy_enforcer.py",
+    TESTS + "services/topics/test_topic_policies.py",
+    TESTS + "services/limits/test_quotas.py",
+    TESTS + "services/topics/test_termination.py",
 )
-COMPACTION_TESTS: Final = (TESTS + "services/test_compactor.py",)
+COMPACTION_TESTS: Final = (TESTS + "services/topics/test_compactor.py",)
 NON_PERSISTENT_TESTS: Final = (TESTS + "server/test_non_persistent.py",)
 POLICY_TESTS: Final = ("tests/pulsar_frontend/namespaces/test_policies.py",)
 EXPIRY_TESTS: Final = (TESTS + "admin/test_expiry.py",)
-SYSTEM_TESTS: Final = (TESTS + "services/test_system_topics.py",)
+SYSTEM_TESTS: Final = (TESTS + "services/topics/test_system_topics.py",)
 DEFAULTS_TESTS: Final = (
     TESTS + "namespaces/test_defaults.py",
-    TESTS + "services/test_default_policies.py",
+    TESTS + "services/namespaces/test_default_policies.py",
 )
 
 TOPIC_MUTANTS: Final = (
     Mutant(
         "a partition beyond the last is made",
-        PULSAR + "services/topics.py",
+        PULSAR + "services/topics/topics.py",
         "        elif topic.partition >= partitions:\n",
         "        elif topic.partition > partitions + 9:\n",
         ADMIN_TESTS,
     ),
     Mutant(
         "new partitions lack the subscriptions of the first",
-        PULSAR + "services/topics.py",
+        PULSAR + "services/topics/topics.py",
         "            for index in range(present.partitions, partitions)\n",
         "            for index in range(0)\n",
         ADMIN_TESTS,
     ),
     Mutant(
         "partitioned topics are forgotten by a restart",
-        PULSAR + "services/namespaces.py",
+        PULSAR + "services/namespaces/registry.py",
         "        self._partitioned = {\n"
         '            name: Partitioned(each["partitions"], each.get("properties", {}))\n',
         "        self._partitioned = {\n"
@@ -50,7 +50,7 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "what cannot be made durable is there all the same",
-        PULSAR + "services/namespaces.py",
+        PULSAR + "services/namespaces/registry.py",
         "            await self._put(\n                PARTITIONED + str(topic),\n",
         "            self._partitioned[str(topic)] = made\n"
         "            await self._put(\n                PARTITIONED + str(topic),\n",
@@ -191,7 +191,7 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "messages of AMQP queues expire by Pulsar's policies",
-        PULSAR + "services/topic_policies.py",
+        PULSAR + "services/topics/topic_policies.py",
         "            if each.name not in RESERVED_SUBSCRIPTIONS:\n                each.limit(",
         "            if True:\n                each.limit(",
         ENFORCER_TESTS,
@@ -205,7 +205,7 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "evictions take from AMQP queues",
-        PULSAR + "services/quotas.py",
+        PULSAR + "services/limits/quotas.py",
         " and each.mark_delete < place and not is_ours:\n",
         " and each.mark_delete < place:\n",
         ENFORCER_TESTS,
@@ -240,7 +240,7 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "subscriptions on new partitions have no properties",
-        PULSAR + "services/topics.py",
+        PULSAR + "services/topics/topics.py",
         "partial(part.subscribe, each.name, properties=each.properties)\n",
         "partial(part.subscribe, each.name)\n",
         (TESTS + "admin/test_admin.py",),
@@ -261,14 +261,14 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "what consumers hold for longer than it lives stays in the log",
-        PULSAR + "services/policy_enforcer.py",
+        PULSAR + "services/operations/policy_enforcer.py",
         "await forget_older(topic, max(0, now_ms - ttl_s * 1000), Departure.EXPIRED)\n",
         "pass\n",
         ENFORCER_TESTS,
     ),
     Mutant(
         "what consumers hold is forgotten before its time",
-        PULSAR + "services/policy_enforcer.py",
+        PULSAR + "services/operations/policy_enforcer.py",
         "await forget_older(topic, max(0, now_ms - ttl_s * 1000), Departure.EXPIRED)\n",
         "await forget_older(topic, now_ms, Departure.EXPIRED)\n",
         ENFORCER_TESTS,
@@ -282,21 +282,21 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "idle topics of other frontends go",
-        PULSAR + "services/policy_enforcer.py",
+        PULSAR + "services/operations/policy_enforcer.py",
         " or topic.properties.get(MADE_BY) != PULSAR:\n",
         ":\n",
         ENFORCER_TESTS,
     ),
     Mutant(
         "idle topics go with what they should keep",
-        PULSAR + "services/policy_enforcer.py",
+        PULSAR + "services/operations/policy_enforcer.py",
         "            if now - since >= max(rule.seconds, kept_s(topic.retention)):\n",
         "            if now - since >= rule.seconds:\n",
         ENFORCER_TESTS,
     ),
     Mutant(
         "a terminated topic begins again after a restart",
-        PULSAR + "services/namespaces.py",
+        PULSAR + "services/namespaces/registry.py",
         "        self.ended = {each.terminated for each in self._topics.values()"
         " if each.terminated}\n",
         "        self.ended: set[int] = set()\n",
@@ -304,7 +304,7 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "the end of a topic is told before everything is acknowledged",
-        PULSAR + "services/topic_lifecycle.py",
+        PULSAR + "services/operations/topic_lifecycle.py",
         "    if topic.id in context.namespaces.ended and not subscription.statistics()"
         ".backlog_entries:\n",
         "    if topic.id in context.namespaces.ended:\n",
@@ -361,7 +361,7 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "what took a key away is marked before what it took away",
-        PULSAR + "services/compactor.py",
+        PULSAR + "services/topics/compactor.py",
         "            await _mark(consumer, found, found.superseded)\n"
         "            await _mark(consumer, found, found.spent)\n",
         "            await _mark(consumer, found, found.spent)\n"
@@ -391,7 +391,7 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "nobody compacts what is asked for",
-        PULSAR + "services/policy_enforcer.py",
+        PULSAR + "services/operations/policy_enforcer.py",
         '            nursery.start_soon(supervise, "compaction", self._context.compactor.run)\n',
         "            pass\n",
         COMPACTION_TESTS,
@@ -433,7 +433,7 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "a namespace lifts what its broker demands",
-        PULSAR + "services/namespaces.py",
+        PULSAR + "services/namespaces/registry.py",
         "own, _under_broker(own, self.defaults)",
         "own, own.under(self.defaults)",
         DEFAULTS_TESTS,
@@ -457,7 +457,7 @@ TOPIC_MUTANTS: Final = (
         PULSAR + "server/attachments.py",
         "            await schemas.attach(name, schema, may_add=may_add)\n",
         "            await schemas.attach(name, schema)\n",
-        [TESTS + "services/test_schemas.py"],
+        [TESTS + "services/topics/test_schemas.py"],
     ),
     Mutant(
         "a topic lifts what its broker demands",
@@ -482,35 +482,35 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "listings have what Pulsar keeps for itself",
-        PULSAR + "services/topics.py",
+        PULSAR + "services/topics/topics.py",
         "if not is_system_name(name)]",
         "if name]",
         SYSTEM_TESTS,
     ),
     Mutant(
         "watchers are told of what Pulsar keeps for itself",
-        PULSAR + "services/watchers.py",
+        PULSAR + "services/clients/watchers.py",
         "        if domain == PERSISTENT and not is_system_name(topic):\n",
         "        if domain == PERSISTENT:\n",
         SYSTEM_TESTS,
     ),
     Mutant(
         "clients use what belongs to transactions",
-        PULSAR + "services/topics.py",
+        PULSAR + "services/topics/topics.py",
         "        if topic.is_internal:\n",
         "        if False:\n",
         SYSTEM_TESTS,
     ),
     Mutant(
         "whoever an unload sent away has come too often",
-        PULSAR + "services/topic_lifecycle.py",
+        PULSAR + "services/operations/topic_lifecycle.py",
         "    context.subscribe_rates.forget(topic)\n",
         "",
-        (TESTS + "services/test_topic_limits.py",),
+        (TESTS + "services/limits/test_topic_limits.py",),
     ),
     Mutant(
         "topics keep what the broker said when they were made",
-        PULSAR + "services/policy_enforcer.py",
+        PULSAR + "services/operations/policy_enforcer.py",
         "            if topic.properties.get(MADE_BY) == PULSAR:\n"
         "                await topic.retain",
         "            if False:\n                await topic.retain",
@@ -518,7 +518,7 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "queues keep what Pulsar's topics do",
-        PULSAR + "services/policy_enforcer.py",
+        PULSAR + "services/operations/policy_enforcer.py",
         "            if topic.properties.get(MADE_BY) == PULSAR:\n"
         "                await topic.retain",
         "            if True:\n                await topic.retain",
@@ -533,7 +533,7 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "a namespace allows Key_Shared where the broker does not",
-        PULSAR + "services/topic_limits.py",
+        PULSAR + "services/limits/topic_limits.py",
         "        if kind is SubscriptionType.KEY_SHARED and on_broker and kind",
         "        if False and on_broker and kind",
         DEFAULTS_TESTS,

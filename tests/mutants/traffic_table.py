@@ -148,10 +148,10 @@ TRAFFIC_MUTANTS: Final = (
     ),
     Mutant(
         "what was sent of a deleted subscription is forgotten with it",
-        "pulsar_frontend/arneb_pulsar/services/consumers.py",
+        "pulsar_frontend/arneb_pulsar/services/clients/consumers.py",
         "            self._departed_bytes[topic.id] = departed + left.pop(name).bytes\n",
         "            self._departed_bytes[topic.id] = departed + 0 * left.pop(name).bytes\n",
-        ("tests/pulsar_frontend/services/test_rates.py",),
+        ("tests/pulsar_frontend/services/limits/test_rates.py",),
     ),
     Mutant(
         "what falls is told of as a counter",

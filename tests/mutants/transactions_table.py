@@ -16,8 +16,8 @@ ADMIN_TESTS: Final = ("tests/pulsar_frontend/admin/test_transactions.py",)
 
 TURN_TESTS: Final = ("tests/pulsar_frontend/server/test_transaction_turns.py",)
 WRITER_TESTS: Final = ("tests/pulsar_frontend/server/test_writer.py",)
-BEGINNING: Final = PULSAR + "services/beginning.py"
-RECOVERED: Final = PULSAR + "services/recovered_transactions.py"
+BEGINNING: Final = PULSAR + "services/transactions/beginning.py"
+RECOVERED: Final = PULSAR + "services/transactions/recovered.py"
 
 RESERVATIONS: Final = PULSAR + "transactions/reservations.py"
 BEGINNING_TESTS: Final = ("tests/pulsar_frontend/server/test_transaction_beginnings.py",)
@@ -28,7 +28,7 @@ MODEL_TESTS: Final = ("tests/pulsar_frontend/server/test_transactions_model.py",
 TRANSACTION_MUTANTS: Final = (
     Mutant(
         "the log of open transactions is in a tenant without a name",
-        PULSAR + "services/namespaces.py",
+        PULSAR + "services/namespaces/registry.py",
         "for name in self._core.topics if name.startswith(prefixes))\n        used",
         "for name in self._core.topics)\n        used",
         ADMIN_TESTS,
@@ -49,14 +49,14 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "a run that waits to be told from duplicates is not waited for by its transaction's end",
-        PULSAR + "services/deduplication.py",
+        PULSAR + "services/topics/deduplication.py",
         "_Held(owner, run, self._expected(owner, run))",
         "_Held(owner, run, None)",
         TRANSACTION_TESTS,
     ),
     Mutant(
         "what was sent behind a transaction's end is stored with what waited before it",
-        PULSAR + "services/deduplication.py",
+        PULSAR + "services/topics/deduplication.py",
         "        mine = wanted, held.owner.caller, held.expected\n",
         "        mine = wanted, held.owner.caller, batch.expected\n",
         TRANSACTION_TESTS,
@@ -112,28 +112,28 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "the outcome of a commit is not part of it",
-        PULSAR + "services/ending.py",
+        PULSAR + "services/transactions/ending.py",
         "        unit = Unit(metadata=[end.row], passes_over_gone=True)\n",
         "        unit = Unit(passes_over_gone=True)\n",
         TRANSACTION_TESTS,
     ),
     Mutant(
         "acknowledgements are no part of the commit",
-        PULSAR + "services/ending.py",
+        PULSAR + "services/transactions/ending.py",
         "                unit.parts.append((acks.holder, acks.masks))\n",
         "                unit.acks.clear()\n",
         TRANSACTION_TESTS,
     ),
     Mutant(
         "what was acknowledged in an aborted transaction never comes again",
-        PULSAR + "services/transactions.py",
+        PULSAR + "services/transactions/coordinator.py",
         "                if not commit:\n                    self._ending.give_back(found)\n",
         "",
         TRANSACTION_TESTS,
     ),
     Mutant(
         "an open transaction is forgotten by a restart",
-        PULSAR + "services/transactions.py",
+        PULSAR + "services/transactions/coordinator.py",
         "                self._open.update(found)\n",
         "                pass\n",
         TRANSACTION_TESTS,
@@ -147,70 +147,70 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "a commit that could not be stored is never tried again",
-        PULSAR + "services/transactions.py",
+        PULSAR + "services/transactions/coordinator.py",
         "                found.move(TransactionState.OPEN)\n",
         "                pass\n",
         TRANSACTION_TESTS,
     ),
     Mutant(
         "a commit after the time was up counts",
-        PULSAR + "services/transactions.py",
+        PULSAR + "services/transactions/coordinator.py",
         "            if each.opened.until_ms <= now_ms and each.state is TransactionState.OPEN:\n",
         "            if each.opened.until_ms < 0 and each.state is TransactionState.OPEN:\n",
         TRANSACTION_TESTS,
     ),
     Mutant(
         "a message sent to a transaction of somebody else's is taken",
-        PULSAR + "services/transactions.py",
+        PULSAR + "services/transactions/coordinator.py",
         "        if caller is not None and found.opened.owner != (caller.role, caller.original):\n",
         "        if False:\n",
         ("tests/pulsar_frontend/server/test_rules.py",),
     ),
     Mutant(
         "a large transaction is kept in memory",
-        PULSAR + "services/open_transaction.py",
+        PULSAR + "services/transactions/open_transaction.py",
         "            self.keep_nothing()\n",
         "            sends.kept += entries\n",
         TRANSACTION_TESTS,
     ),
     Mutant(
         "small transactions that are left open hold gigabytes of entries",
-        PULSAR + "services/open_transaction.py",
+        PULSAR + "services/transactions/open_transaction.py",
         "        is_small = self.sent_bytes <= KEPT_BYTES and self._held.has_room(size)\n",
         "        is_small = self.sent_bytes <= KEPT_BYTES\n",
         BOUND_TESTS,
     ),
     Mutant(
         "names of topics in open transactions are not counted",
-        PULSAR + "services/open_transaction.py",
+        PULSAR + "services/transactions/open_transaction.py",
         "        self._held.expect_room(size)\n        self._hold(size)\n",
         "",
         BOUND_TESTS,
     ),
     Mutant(
         "an aborted transaction counts as committed",
-        PULSAR + "services/transactions.py",
+        PULSAR + "services/transactions/coordinator.py",
         "        found.forget(committed=end.committed)\n",
         "        found.forget(committed=not end.committed)\n",
         ("tests/pulsar_frontend/admin/test_transactions.py",),
     ),
     Mutant(
         "what an ended transaction held is never given back",
-        PULSAR + "services/transactions.py",
+        PULSAR + "services/transactions/coordinator.py",
         "        found.forget(committed=end.committed)\n",
         "        pass\n",
         BOUND_TESTS,
     ),
     Mutant(
         "those who open transactions at the same moment have more than the bound",
-        PULSAR + "services/transactions.py",
+        PULSAR + "services/transactions/coordinator.py",
         "        if len(self._open) + self._beginning.under_way >= most:\n",
         "        if len(self._open) >= most:\n",
         BOUND_TESTS,
     ),
     Mutant(
         "a transaction whose time is up after the end of all numbers can never be ended",
-        PULSAR + "services/transactions.py",
+        PULSAR + "services/transactions/coordinator.py",
         "        if timeout_ms > TIMEOUT_MS_MAX:\n",
         "        if False:\n",
         BOUND_TESTS,
@@ -273,14 +273,14 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "a commit passes what is on its way to disk",
-        PULSAR + "services/transactions.py",
+        PULSAR + "services/transactions/coordinator.py",
         "            while found.under_way:\n",
         "            while False:\n",
         MODEL_TESTS,
     ),
     Mutant(
         "an acknowledgement that could not be stored is never delivered again",
-        PULSAR + "services/transactions.py",
+        PULSAR + "services/transactions/coordinator.py",
         "                    subscription.give_back(whole, masks)\n",
         "                    pass\n",
         MODEL_TESTS,
@@ -301,7 +301,7 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "each topic of a resource group has its rate for itself",
-        PULSAR + "services/throttles.py",
+        PULSAR + "services/limits/throttles.py",
         "        present.limits, present.shared = limits, shared\n",
         "        present.limits = limits\n",
         ("tests/pulsar_frontend/admin/test_resource_groups.py",),
@@ -315,7 +315,7 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "a commit that needs no task passes what is on its way to disk",
-        PULSAR + "services/open_transaction.py",
+        PULSAR + "services/transactions/open_transaction.py",
         "        return self.has_kept and not self.under_way\n",
         "        return self.has_kept\n",
         MODEL_TESTS,
@@ -329,7 +329,7 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "transactions of many messages end as many in a turn as small ones",
-        PULSAR + "services/open_transaction.py",
+        PULSAR + "services/transactions/open_transaction.py",
         "        return (len(self.records) + self.acked) // PER_UNIT\n",
         "        return 0\n",
         TURN_TESTS,
@@ -343,7 +343,7 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "records of transactions that have ended stay for as long as others are open",
-        PULSAR + "services/held_records.py",
+        PULSAR + "services/transactions/held_records.py",
         "        if ENDED_TOGETHER <= len(self._ended) <= ENDED_PER_TURN:\n",
         "        if False:\n",
         TURN_TESTS,
@@ -378,7 +378,7 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "a topic that goes while it is committed to ends the transaction's attempt",
-        PULSAR + "services/ending.py",
+        PULSAR + "services/transactions/ending.py",
         "            if isinstance(error, TopicFenced) and tries < TRIES_MAX:\n",
         "            if isinstance(error, TopicFenced) and tries < 1:\n",
         TURN_TESTS,

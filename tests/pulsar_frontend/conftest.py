@@ -18,7 +18,7 @@ from arneb_pulsar.authorization.authorizer import NO_USERS, Users
 from arneb_pulsar.config import NO_AUTHORIZATION, AuthorizationConfig, PulsarConfig
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.services.context import BrokerContext, make_context
-from arneb_pulsar.services.policy_enforcer import PolicyEnforcer
+from arneb_pulsar.services.operations.policy_enforcer import PolicyEnforcer
 
 
 @dataclass

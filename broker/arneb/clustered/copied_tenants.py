@@ -16,9 +16,9 @@ import trio
 
 from arneb.clustered.copied_users import FirstShard
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.dynamic_settings import SETTINGS
-from arneb_pulsar.services.namespaces import CLUSTERS, TENANTS
-from arneb_pulsar.services.resource_groups import KEYS as GROUPS
+from arneb_pulsar.services.limits.resource_groups import KEYS as GROUPS
+from arneb_pulsar.services.namespaces.dynamic_settings import SETTINGS
+from arneb_pulsar.services.namespaces.registry import CLUSTERS, TENANTS
 
 LOGGER: Final = logging.getLogger(__name__)
 

@@ -24,7 +24,7 @@ from arneb.metrics.text import CONTENT_TYPE
 from arneb.servers.handed_over import HandedOver
 from arneb_core.access.authority import Authority
 from arneb_pulsar.authorization.callers import Caller
-from arneb_pulsar.services.authenticator import Authenticator
+from arneb_pulsar.services.clients.authenticator import Authenticator
 
 PULSAR_HEALTH: Final = ("/admin/v2/brokers/health", "/admin/v2/brokers/ready")
 

@@ -70,7 +70,7 @@ from arneb_core.api.supervision import supervise
 from arneb_pulsar.authentication.files import read_proofs
 from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.server.arrivals import Handle, Secure, arrive
-from arneb_pulsar.services.authenticator import Authenticator
+from arneb_pulsar.services.clients.authenticator import Authenticator
 
 INTERNAL: Final = "internal"
 """The listener for the other nodes."""

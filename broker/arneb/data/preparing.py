@@ -13,7 +13,7 @@ from arneb.data.prepared import Destination, Prepared
 from arneb.data.rows import Rows
 from arneb_amqp.topology.making import EntryMaker, Kind, RowRefused
 from arneb_core.api.codec import Message
-from arneb_pulsar.services.making import PRODUCER, make_entries, make_entry, partition_of
+from arneb_pulsar.rows import PRODUCER, make_entries, make_entry, partition_of
 
 NO_ROWS: Final[tuple[Message, ...]] = ()
 

@@ -29,7 +29,7 @@ from arneb_core.api.core import Core
 from arneb_core.api.topics import Topic
 from arneb_pulsar.names import InvalidTopicName, TopicName, parse_topic
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.topic_access import check_common, open_topic
+from arneb_pulsar.services.operations.topic_access import check_common, open_topic
 
 NOWHERE: Final = Place(())
 

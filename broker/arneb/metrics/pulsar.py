@@ -21,7 +21,7 @@ from arneb_core.api.topics import Topic
 from arneb_pulsar.names import DOMAINS, topic_name_of
 from arneb_pulsar.namespaces.rules import NO_QUOTA, QuotaType
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.rates import expired_of
+from arneb_pulsar.services.limits.rates import expired_of
 
 PREFIX: Final = "pulsar_"
 

@@ -12,7 +12,7 @@ from arneb_core.api.codec import codecs
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import HEADER_BYTES, Origin, read_header
 from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position
-from arneb_pulsar.services.onlooking import Client
+from arneb_pulsar.services.clients.onlooking import Client
 from arneb_pulsar.wire.batch import split_batch
 from arneb_pulsar.wire.checksum import split_body
 from arneb_pulsar.wire.metadata import parse_metadata, properties_of
@@ -26,7 +26,7 @@ Seen = tuple[int, Mapping[str, str], int]
 
 
 class PulsarTraces:
-    """Makes spans of messages (:class:`arneb_pulsar.services.onlooking.Onlooker`)."""
+    """Makes spans of messages (:class:`arneb_pulsar.services.clients.onlooking.Onlooker`)."""
 
     def __init__(self, spans: Spans) -> None:
         self._spans = spans

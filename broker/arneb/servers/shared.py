@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from arneb_pulsar.authentication.files import Proofs
     from arneb_pulsar.authorization.authorizer import Authorizer
     from arneb_pulsar.server import PulsarServer
-    from arneb_pulsar.services.authenticator import Authenticator
+    from arneb_pulsar.services.clients.authenticator import Authenticator
     from arneb_pulsar.services.context import BrokerContext
 
 PULSARS: Final = ("pulsar", "pulsar-tls", "http-pulsar", "http-pulsar-tls")
@@ -193,7 +193,7 @@ class Shared:
     @cached_property
     def authenticator(self) -> "Authenticator":
         """Authenticates Pulsar roles on the HTTP port."""
-        from arneb_pulsar.services.authenticator import Authenticator
+        from arneb_pulsar.services.clients.authenticator import Authenticator
 
         anonymous = self.config.access.authorization.anonymous_role
         return Authenticator(self.proofs, anonymous=anonymous)

@@ -14,7 +14,7 @@ from arneb_core.store.reading.apart import Say, speak
 from arneb_core.store.reading.kept import metadata_rows, unacknowledged
 from arneb_core.store.reading.snapshot import Snapshot
 from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
-from arneb_pulsar.services.held_records import NAME, SUBSCRIPTION
+from arneb_pulsar.services.transactions.held_records import NAME, SUBSCRIPTION
 from arneb_pulsar.transactions.checking import Problem, check_records, check_rows
 
 TRANSACTIONS: Final = "pulsar/transaction/"

@@ -22,7 +22,7 @@ from arneb_pulsar.admin.rules import SUPER_USER, anybody
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.namespaces.defaults import DefaultPolicies
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.dynamic_settings import CHANGES
+from arneb_pulsar.services.namespaces.dynamic_settings import CHANGES
 
 
 async def list_brokers(context: BrokerContext, request: AdminRequest) -> AdminReply:

@@ -22,7 +22,7 @@ from arneb_pulsar.authorization.operations import NamespaceOperation, TopicOpera
 from arneb_pulsar.names import NON_PERSISTENT, RESERVED_SUBSCRIPTIONS, topic_name_of
 from arneb_pulsar.namespaces import bundles
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.topic_lifecycle import disconnect
+from arneb_pulsar.services.operations.topic_lifecycle import disconnect
 
 ALGORITHMS: Final = ("range_equally_divide",)
 """Splitting in halves, the only algorithm that does not depend on load."""

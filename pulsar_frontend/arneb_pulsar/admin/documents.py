@@ -14,9 +14,9 @@ from arneb_pulsar.admin.subscription_documents import Document, subscription_doc
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.namespaces.rules import QuotaType
 from arneb_pulsar.producers.access import AccessMode
+from arneb_pulsar.services.clients.producers import ProducerClaim
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.producers import ProducerClaim
-from arneb_pulsar.services.rates import bytes_in
+from arneb_pulsar.services.limits.rates import bytes_in
 
 ACCESS_MODES: Final = {
     AccessMode.SHARED: "Shared",

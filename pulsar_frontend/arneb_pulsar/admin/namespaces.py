@@ -24,7 +24,7 @@ from arneb_pulsar.namespaces.bundles import (
 )
 from arneb_pulsar.namespaces.rules import SubscriptionAuthMode
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.topic_lifecycle import drop, drop_partitioned
+from arneb_pulsar.services.operations.topic_lifecycle import drop, drop_partitioned
 
 MODES: Final = {
     "PERSISTENT": (PERSISTENT,),

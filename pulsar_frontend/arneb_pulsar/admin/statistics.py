@@ -17,7 +17,7 @@ from arneb_pulsar.admin.topics import plain, routes_of_topics, topic_of, whole_t
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.quotas import oldest_ms
+from arneb_pulsar.services.limits.quotas import oldest_ms
 
 
 async def stats(context: BrokerContext, request: AdminRequest) -> AdminReply:

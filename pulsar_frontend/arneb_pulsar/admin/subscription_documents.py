@@ -11,10 +11,10 @@ from arneb_core.api.key_sharing import KeyShare, KeySharingMode
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
+from arneb_pulsar.services.clients.consumers import AttachedConsumer
 from arneb_pulsar.services.clock import iso_of
-from arneb_pulsar.services.consumers import AttachedConsumer
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.rates import expired_of
+from arneb_pulsar.services.limits.rates import expired_of
 
 Document = dict[str, Any]
 

@@ -27,7 +27,7 @@ from arneb_pulsar.namespaces.backlog import bytes_from
 from arneb_pulsar.namespaces.fields import read_flag, read_int, read_number, read_table
 from arneb_pulsar.packing.places import ENTRIES, LEDGERS
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.topic_access import subscribe
+from arneb_pulsar.services.operations.topic_access import subscribe
 from arneb_pulsar.session.errors import RESET_UNDER_WAY
 
 COUNTED_AT_ONCE: Final = 10_000

@@ -17,10 +17,10 @@ from arneb_pulsar.namespaces.bundles import bundle_of, named
 from arneb_pulsar.namespaces.coercion import is_nothing, whole_number
 from arneb_pulsar.namespaces.fields import read_properties
 from arneb_pulsar.namespaces.rules import PARTITIONS_MAX
-from arneb_pulsar.services import topic_lifecycle as lifecycle
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.namespaces import Partitioned
-from arneb_pulsar.services.topic_access import last_message
+from arneb_pulsar.services.namespaces.registry import Partitioned
+from arneb_pulsar.services.operations import topic_lifecycle as lifecycle
+from arneb_pulsar.services.operations.topic_access import last_message
 
 BUSY: Final = "Topic has active producers/subscriptions"
 ONE_BY_ONE: Final = ", please try do it on specific topic partition"

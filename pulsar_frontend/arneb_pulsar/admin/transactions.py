@@ -23,7 +23,7 @@ from arneb_pulsar.admin.topics import topic_of
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.namespaces.coercion import whole_number
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.open_transaction import Acks, OpenTransaction
+from arneb_pulsar.services.transactions.open_transaction import Acks, OpenTransaction
 from arneb_pulsar.session.errors import RequestRefused
 from arneb_pulsar.transactions.states import (
     COORDINATOR,

@@ -1,9 +1,10 @@
 """Sequences: how far each producer of one topic has got, so that nothing is stored twice.
 
 The rule: a producer's numbers ascend, so a message not above its highest number is a duplicate. The
-numbers change in the same commit as the messages; see :mod:`arneb_pulsar.services.deduplication`.
-How long a producer has been away is measured by the event loop's clock, from the broker's start at
-the earliest: setting the time of day must not turn duplicates into new messages.
+numbers change in the same commit as the messages, see
+:mod:`arneb_pulsar.services.topics.deduplication`. How long a producer has been away is measured by
+the event loop's clock, from the broker's start at the earliest: setting the time of day must not
+turn duplicates into new messages.
 """
 
 from collections.abc import Container, Iterator

@@ -1,4 +1,5 @@
 """Schemas: their definitions, whether one is valid, and whether it is compatible with others.
 
-The rule: pure functions without I/O; :mod:`arneb_pulsar.services.schemas` stores attached schemas.
+The rule: pure functions without I/O; :mod:`arneb_pulsar.services.topics.schemas` stores attached
+schemas.
 """

@@ -29,12 +29,12 @@ from arneb_pulsar.schemas.schema import Schema, SchemaType
 from arneb_pulsar.server.consumers import ConnectionConsumers, ConnectionSink
 from arneb_pulsar.server.numbering import NumberedSink, Start
 from arneb_pulsar.server.watched import WatchedSink
-from arneb_pulsar.services.connections import ClientConnection, close_dead
-from arneb_pulsar.services.consumers import AttachedConsumer
+from arneb_pulsar.services.clients.connections import ClientConnection, close_dead
+from arneb_pulsar.services.clients.consumers import AttachedConsumer
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.topic_access import open_topic, skip_superseded, subscribe
-from arneb_pulsar.services.topic_lifecycle import is_used, tell_if_ended
-from arneb_pulsar.services.topic_limits import unacked_limits
+from arneb_pulsar.services.limits.topic_limits import unacked_limits
+from arneb_pulsar.services.operations.topic_access import open_topic, skip_superseded, subscribe
+from arneb_pulsar.services.operations.topic_lifecycle import is_used, tell_if_ended
 from arneb_pulsar.session import effects, events
 from arneb_pulsar.session.errors import RequestRefused, refusal_of
 from arneb_pulsar.session.rules import TO_SUBSCRIBE

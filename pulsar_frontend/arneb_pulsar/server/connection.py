@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class Connection:
-    """One connected client (:class:`arneb_pulsar.services.connections.ClientConnection`)."""
+    """A connected client (:class:`arneb_pulsar.services.clients.connections.ClientConnection`)."""
 
     def __init__(self, context: BrokerContext, stream: trio.abc.Stream, endpoint: Endpoint) -> None:
         config, clock = context.config, context.clock

@@ -11,10 +11,10 @@ from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import CommitFailed, CoreError
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS
 from arneb_pulsar.server.numbering import NumberedSink
-from arneb_pulsar.services.connections import ClientConnection
-from arneb_pulsar.services.consumers import AttachedConsumer
+from arneb_pulsar.services.clients.connections import ClientConnection
+from arneb_pulsar.services.clients.consumers import AttachedConsumer
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.topic_lifecycle import tell_if_ended
+from arneb_pulsar.services.operations.topic_lifecycle import tell_if_ended
 from arneb_pulsar.session.assigned import NOWHERE, Assigned
 from arneb_pulsar.session.effects import (
     Acknowledge,
@@ -34,7 +34,7 @@ Receipt = Callable[[Failure | None], None]
 
 class ConnectionConsumers:
     """Carries out what a connection's consumers ask for
-    (:class:`arneb_pulsar.services.consumers.ConsumerOwner`)."""
+    (:class:`arneb_pulsar.services.clients.consumers.ConsumerOwner`)."""
 
     def __init__(self, context: BrokerContext, connection: ClientConnection) -> None:
         self._context = context

@@ -16,7 +16,7 @@ from arneb_pulsar.server.publishing import Publishing
 from arneb_pulsar.server.request_tasks import RequestTasks
 from arneb_pulsar.server.requests import Endpoint, Requests
 from arneb_pulsar.server.transactions import ConnectionTransactions
-from arneb_pulsar.services.connections import ClientConnection
+from arneb_pulsar.services.clients.connections import ClientConnection
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.session import effects
 from arneb_pulsar.session.connection import ConnectionSession

@@ -15,7 +15,7 @@ from arneb_pulsar.server.arrivals import Arrival, Listeners, Secure, arrive
 from arneb_pulsar.server.connection import Connection
 from arneb_pulsar.server.requests import Endpoint
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.policy_enforcer import PolicyEnforcer
+from arneb_pulsar.services.operations.policy_enforcer import PolicyEnforcer
 
 logger = logging.getLogger(__name__)
 

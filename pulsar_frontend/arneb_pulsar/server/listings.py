@@ -12,7 +12,7 @@ import trio
 
 from arneb_pulsar.names import DOMAINS, NON_PERSISTENT, PERSISTENT
 from arneb_pulsar.patterns import TopicPattern
-from arneb_pulsar.services.connections import ClientConnection
+from arneb_pulsar.services.clients.connections import ClientConnection
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.session import effects, events
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace

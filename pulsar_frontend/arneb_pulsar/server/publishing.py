@@ -20,9 +20,9 @@ from arneb_pulsar.namespaces.rates import NO_LIMITS, PublishLimits, Throttle
 from arneb_pulsar.packing.entries import deliver_at_ms, without_delay
 from arneb_pulsar.producers.sequences import NEVER
 from arneb_pulsar.server.watched import client_of
-from arneb_pulsar.services.connections import ClientConnection
+from arneb_pulsar.services.clients.connections import ClientConnection
+from arneb_pulsar.services.clients.producers import ProducerClaim
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.producers import ProducerClaim
 from arneb_pulsar.session import effects, events
 from arneb_pulsar.session.assigned import NOWHERE, Assigned
 from arneb_pulsar.session.damaged import sort_refused
@@ -44,7 +44,7 @@ NOT_ALLOWED: Final = Failure(pb.AuthorizationError, TO_PRODUCE)
 
 class Publishing:
     """Carries out what a connection's producers ask for, and tells them what becomes of it
-    (:class:`arneb_pulsar.services.producers.ProducerOwner`)."""
+    (:class:`arneb_pulsar.services.clients.producers.ProducerOwner`)."""
 
     def __init__(self, context: BrokerContext, connection: ClientConnection) -> None:
         self._context = context

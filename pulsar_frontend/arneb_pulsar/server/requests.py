@@ -29,12 +29,17 @@ from arneb_pulsar.producers.access import Claim, ClaimRefused
 from arneb_pulsar.schemas.compatibility import IncompatibleSchema
 from arneb_pulsar.schemas.schema import Schema
 from arneb_pulsar.server.consumers import ConnectionConsumers
-from arneb_pulsar.services.connections import ClientConnection, close_dead
+from arneb_pulsar.services.clients.connections import ClientConnection, close_dead
+from arneb_pulsar.services.clients.producers import (
+    CODES,
+    ConnectedProducer,
+    ProducerClaim,
+    ProducerOwner,
+)
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.ownership import assigned_to
-from arneb_pulsar.services.producers import CODES, ConnectedProducer, ProducerClaim, ProducerOwner
-from arneb_pulsar.services.quotas import exceeded_quota
-from arneb_pulsar.services.topic_access import last_message, open_topic, subscribe
+from arneb_pulsar.services.limits.quotas import exceeded_quota
+from arneb_pulsar.services.namespaces.ownership import assigned_to
+from arneb_pulsar.services.operations.topic_access import last_message, open_topic, subscribe
 from arneb_pulsar.session import effects, events
 from arneb_pulsar.session.errors import (
     RESET_UNDER_WAY,

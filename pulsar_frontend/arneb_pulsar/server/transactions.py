@@ -13,11 +13,11 @@ from arneb_core.api.position import Position, render
 from arneb_core.api.subscriptions import Subscription
 from arneb_pulsar.names import InvalidTopicName, parse_topic
 from arneb_pulsar.server.request_tasks import RequestTasks
-from arneb_pulsar.services.connections import ClientConnection
-from arneb_pulsar.services.consumers import AttachedConsumer
+from arneb_pulsar.services.clients.connections import ClientConnection
+from arneb_pulsar.services.clients.consumers import AttachedConsumer
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.open_transaction import ACKS_MAX, OpenTransaction
-from arneb_pulsar.services.topic_lifecycle import tell_if_ended
+from arneb_pulsar.services.operations.topic_lifecycle import tell_if_ended
+from arneb_pulsar.services.transactions.open_transaction import ACKS_MAX, OpenTransaction
 from arneb_pulsar.session.effects import (
     AcknowledgeInTransaction,
     BeginTransaction,

@@ -6,8 +6,8 @@ through it are not changed.
 
 from arneb_core.api.consumers import Sink
 from arneb_core.api.deliveries import Deliveries
-from arneb_pulsar.services.connections import ClientConnection
-from arneb_pulsar.services.onlooking import Client, Onlooker
+from arneb_pulsar.services.clients.connections import ClientConnection
+from arneb_pulsar.services.clients.onlooking import Client, Onlooker
 
 
 class WatchedSink:

@@ -3,4 +3,14 @@
 The rule: a registry knows the core and the registries below it; the context is data and knows the
 registries; services take the context as an argument. Connections are known here by protocols only,
 so everything that happens to topics, producers and consumers can be tested without a socket.
+
+Its folders are layers; each imports only what stands above it in this list:
+
+* ``clock``: the time;
+* ``clients``: who is connected, what they have attached, and by which right;
+* ``namespaces``: which there are, their policies, and who serves them; ``transactions``;
+* ``limits``: rates, quotas, and how many may come;
+* ``topics``: which there are, their schemas, and what is stored or superseded;
+* ``context``: all of these as one value;
+* ``operations``: what is done to topics with it.
 """

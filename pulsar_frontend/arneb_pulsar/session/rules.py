@@ -2,8 +2,8 @@
 
 The rule: a command without a row is not handled, and a row without a need says why. Rights are
 checked before the command is carried out; for what takes a while, again when it is done, and for
-what lasts, whenever rights change (:mod:`arneb_pulsar.services.rights`). Without authorization no
-rule is looked at.
+what lasts, whenever rights change (:mod:`arneb_pulsar.services.clients.rights`). Without
+authorization no rule is looked at.
 """
 
 from collections.abc import Callable, Mapping

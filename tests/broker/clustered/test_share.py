@@ -26,7 +26,7 @@ from arneb_core.store.environment import Store
 from arneb_pulsar.namespaces.rates import UNLIMITED
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.resource_groups import ResourceGroups
+from arneb_pulsar.services.limits.resource_groups import ResourceGroups
 
 DIVISION = Division("main", {"public/audit": "audit"}, {"books": "audit"})
 SEED = Seed(("/", "books/a"), (SeedUser("guest", "old"), SeedUser("gone", "x")))

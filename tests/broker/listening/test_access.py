@@ -25,7 +25,7 @@ from arneb_core.access.authority import Authority
 from arneb_core.access.principals import Credentials, Principal, Verdicts
 from arneb_core.engine.engine import open_engine
 from arneb_pulsar.authentication.files import Proofs
-from arneb_pulsar.services.authenticator import Authenticator
+from arneb_pulsar.services.clients.authenticator import Authenticator
 
 SECRET = "x" * 40
 READY = re.compile(r"([a-z-]+) ready on (\S+)")

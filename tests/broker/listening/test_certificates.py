@@ -26,7 +26,7 @@ from arneb.settings.config import Config
 from arneb.settings.tls import TlsConfig, TlsVersion, expires_at, read_tls
 from arneb_pulsar.authentication.files import Proofs
 from arneb_pulsar.authorization.callers import Caller
-from arneb_pulsar.services.authenticator import Authenticator
+from arneb_pulsar.services.clients.authenticator import Authenticator
 
 pytestmark = pytest.mark.real_time
 

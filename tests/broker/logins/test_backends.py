@@ -38,7 +38,7 @@ from arneb_core.access.rights import Right
 from arneb_core.access.tables import Tables
 from arneb_core.engine.engine import open_engine
 from arneb_pulsar.authentication.files import Proofs
-from arneb_pulsar.services.authenticator import Authenticator
+from arneb_pulsar.services.clients.authenticator import Authenticator
 
 QUEUE = Question(Right.READ, Kind.QUEUE, "q")
 TOPIC = Question(Right.WRITE, Kind.TOPIC, "x", "k.1")

@@ -22,8 +22,8 @@ from arneb_core.api.entry import HEADER_BYTES, EntryHeader, Origin
 from arneb_core.api.position import Position, position
 from arneb_core.engine.engine import open_engine
 from arneb_pulsar.config import PulsarConfig
+from arneb_pulsar.services.clients.onlooking import Client
 from arneb_pulsar.services.context import make_context
-from arneb_pulsar.services.onlooking import Client
 from arneb_pulsar.wire.batch import join_batch
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 

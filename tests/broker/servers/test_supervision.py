@@ -23,7 +23,7 @@ from arneb_core.api.supervision import BackOff
 from arneb_core.engine.scheduling import maintenance
 from arneb_core.testing.awaits import FaultyAwaits
 from arneb_core.testing.engine_kit import append
-from arneb_pulsar.services import policy_enforcer
+from arneb_pulsar.services.operations import policy_enforcer
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandConnect, CommandConnected
 
 TASKS = {

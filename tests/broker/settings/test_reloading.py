@@ -22,7 +22,7 @@ from arneb.settings.config import Config, ConfigInvalid, load_config
 from arneb.settings.process import LogLevel
 from arneb.settings.reloading import Reloading, changed
 from arneb_pulsar.authentication.files import Proofs
-from arneb_pulsar.services.authenticator import Authenticator
+from arneb_pulsar.services.clients.authenticator import Authenticator
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from arneb_core.api.position import Position
 from arneb_core.api.waiting import durable
 from arneb_core.engine.engine import open_engine
 from arneb_core.store.offline import OfflineMetadata
-from arneb_pulsar.services.held_records import HeldRecords
+from arneb_pulsar.services.transactions.held_records import HeldRecords
 from arneb_pulsar.transactions.outcomes import ONE, Outcomes
 from arneb_pulsar.transactions.records import Opened, pack
 

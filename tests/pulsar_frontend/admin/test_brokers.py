@@ -8,7 +8,7 @@ from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import connected
 
 from arneb_pulsar.namespaces.defaults import DefaultPolicies
-from arneb_pulsar.services.dynamic_settings import CHANGES
+from arneb_pulsar.services.namespaces.dynamic_settings import CHANGES
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 pytestmark = pytest.mark.real_time

@@ -19,9 +19,9 @@ from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.testing.engine_kit import quiet
 from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.config import PulsarConfig
-from arneb_pulsar.services.beginning import ERA_LEFT_MIN, ERA_NUMBERS, IDLE_S
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.services.context import BrokerContext, make_context
+from arneb_pulsar.services.transactions.beginning import ERA_LEFT_MIN, ERA_NUMBERS, IDLE_S
 from arneb_pulsar.session.errors import RequestRefused
 from arneb_pulsar.transactions.outcomes import KEPT_MS
 from arneb_pulsar.transactions.reservations import COUNT_MIN, GIVEN_MS, RESERVED
@@ -202,7 +202,7 @@ async def test_thousands_that_are_idle_are_recorded_some_a_turn_and_each_once(
             keep(entries, *args)
 
         monkeypatch.setattr(beginning._held, "append", kept)
-        monkeypatch.setattr("arneb_pulsar.services.beginning.RECORDED_TOGETHER", 2)
+        monkeypatch.setattr("arneb_pulsar.services.transactions.beginning.RECORDED_TOGETHER", 2)
         for _ in range(9):
             await begin(client)
         running.store.hold()

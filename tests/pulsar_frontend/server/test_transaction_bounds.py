@@ -22,7 +22,7 @@ from tests.pulsar_frontend.server.transacting import (
 
 from arneb_core.api.position import Position
 from arneb_core.api.topics import Topic
-from arneb_pulsar.services.open_transaction import (
+from arneb_pulsar.services.transactions.open_transaction import (
     KEPT_BYTES,
     NAME_BYTES,
     TIMEOUT_MS_MAX,

@@ -23,8 +23,8 @@ from arneb_core.api.core import Unit
 from arneb_core.api.errors import CommitFailed, TopicFenced
 from arneb_core.store.format.changes import Changes, CommitReport
 from arneb_pulsar.server.connection import SMALL_UNITS
-from arneb_pulsar.services.held_records import ENDED_TOGETHER
-from arneb_pulsar.services.open_transaction import PER_UNIT
+from arneb_pulsar.services.transactions.held_records import ENDED_TOGETHER
+from arneb_pulsar.services.transactions.open_transaction import PER_UNIT
 from arneb_pulsar.transactions.states import TransactionId
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 

@@ -8,7 +8,7 @@ from tests.pulsar_frontend.conftest import OpenBroker, Running
 from tests.pulsar_frontend.raw_client import RawClient, connected
 from tests.pulsar_frontend.server.transacting import begin, end, send
 
-from arneb_pulsar.services.held_records import NAME
+from arneb_pulsar.services.transactions.held_records import NAME
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from pyspark_arneb import DefaultSource
 from pyspark_arneb.batch import BatchReader

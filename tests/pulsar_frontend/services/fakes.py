@@ -6,7 +6,7 @@ from typing import Any
 import trio
 
 from arneb_pulsar.authorization.callers import NOBODY, Caller
-from arneb_pulsar.services.consumers import AttachedConsumer
+from arneb_pulsar.services.clients.consumers import AttachedConsumer
 from arneb_pulsar.session.assigned import NOWHERE, Assigned
 from arneb_pulsar.session.effects import ConsumerKey
 from arneb_pulsar.session.events import Event

@@ -41,7 +41,7 @@ STEPS = st.lists(
 
 @dataclass
 class Disk:
-    """A coordinator that does as :mod:`arneb_pulsar.services.beginning` does, and its disk."""
+    """A coordinator like :mod:`arneb_pulsar.services.transactions.beginning`, and its disk."""
 
     rows: dict[str, bytes] = field(default_factory=dict)
     reservations: Reservations = field(default_factory=lambda: Reservations({}))

@@ -19,7 +19,7 @@ from arneb_core.access.authority import Authority
 from arneb_core.access.principals import Credentials, LoginRefused
 from arneb_core.api.ends import address_of
 from arneb_pulsar.authorization.callers import NOBODY, Caller
-from arneb_pulsar.services.authenticator import Authenticator
+from arneb_pulsar.services.clients.authenticator import Authenticator
 
 HEALTH: Final = "/healthz"
 READY: Final = "/readyz"

@@ -32,8 +32,8 @@ from arneb_pulsar.authorization.authorizer import NO_USERS, Authorizer
 from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.config import AuthorizationConfig, PulsarConfig
 from arneb_pulsar.namespaces.policies import Policies
-from arneb_pulsar.services.authenticator import Authenticator
-from arneb_pulsar.services.namespaces import NamespaceRegistry
+from arneb_pulsar.services.clients.authenticator import Authenticator
+from arneb_pulsar.services.namespaces.registry import NamespaceRegistry
 
 pytestmark = pytest.mark.real_time
 

@@ -20,7 +20,7 @@ from arneb_amqp.server.connection import Connection
 from arneb_amqp.server.roster import ConnectionStatistics, Known
 
 if TYPE_CHECKING:
-    from arneb_pulsar.services.connections import OpenConnection
+    from arneb_pulsar.services.clients.connections import OpenConnection
 
 NOISY_SHARE: Final = 0.5
 """A noisy client moves more than this share of all bytes."""

@@ -20,10 +20,10 @@ from arneb.http.management.router import Route
 from arneb.http.management.site import Site
 
 if TYPE_CHECKING:
-    from arneb_pulsar.services.connections import OpenConnection
-    from arneb_pulsar.services.consumers import AttachedConsumer
+    from arneb_pulsar.services.clients.connections import OpenConnection
+    from arneb_pulsar.services.clients.consumers import AttachedConsumer
+    from arneb_pulsar.services.clients.producers import ProducerClaim
     from arneb_pulsar.services.context import BrokerContext
-    from arneb_pulsar.services.producers import ProducerClaim
 
 PARTS_MAX: Final = 200
 """Producers, and consumers, in one answer, which also has their total number."""

@@ -21,7 +21,7 @@ from arneb.http.management.router import Route
 from arneb.http.management.site import Site
 
 if TYPE_CHECKING:
-    from arneb_pulsar.services.open_transaction import OpenTransaction
+    from arneb_pulsar.services.transactions.open_transaction import OpenTransaction
 
 SHOWN_MAX: Final = 200
 """Transactions of each protocol in one answer, which also has their total number."""
