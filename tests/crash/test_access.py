@@ -52,7 +52,7 @@ OF_ROLES = """
 import sys, trio
 from dataclasses import replace
 from arneb_core.engine.engine import open_engine
-from arneb_pulsar.admin.permissions import granted, revoked
+from arneb_pulsar.admin.policies.permissions import granted, revoked
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.services.namespaces.registry import NamespaceRegistry
 

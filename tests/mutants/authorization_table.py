@@ -33,7 +33,7 @@ AUTHORIZATION_MUTANTS: Final = (
     ),
     Mutant(
         "who has no right on a tenant hears whether there is one",
-        PULSAR + "admin/rules.py",
+        PULSAR + "admin/calls/rules.py",
         "    if rule.scope in INSIDE and rule.name not in TENANT_ITSELF:\n",
         "    if rule.scope in INSIDE:\n",
         ROUTES,
@@ -155,7 +155,7 @@ AUTHORIZATION_MUTANTS: Final = (
     ),
     Mutant(
         "permissions over several topics are anybody's to grant",
-        PULSAR + "admin/permissions.py",
+        PULSAR + "admin/policies/permissions.py",
         '    check_admin(context, request, namespaces.pop().partition("/")[0])\n',
         "",
         ROUTES,

@@ -15,9 +15,9 @@ TTL_TESTS: Final = (TOPOLOGY_TESTS + "queues/test_time_to_live.py",)
 DYING_TESTS: Final = ("tests/core/engine/subscriptions/test_dead_lettering.py",)
 
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
-BODIES_TESTS: Final = ("tests/pulsar_frontend/admin/test_policy_bodies.py",)
+BODIES_TESTS: Final = ("tests/pulsar_frontend/admin/policies/test_policy_bodies.py",)
 
-CREATION_TESTS: Final = ("tests/pulsar_frontend/admin/test_creation.py",)
+CREATION_TESTS: Final = ("tests/pulsar_frontend/admin/namespaces/test_creation.py",)
 
 ENFORCER_TESTS: Final = ("tests/pulsar_frontend/services/operations/test_policy_enforcer.py",)
 
@@ -38,35 +38,35 @@ POLICY_MUTANTS: Final = (
     ),
     Mutant(
         "a tenant of another cluster has namespaces here",
-        PULSAR + "admin/creation.py",
+        PULSAR + "admin/namespaces/creation.py",
         " or {local}\n",
         " or set(allowed)\n",
         CREATION_TESTS,
     ),
     Mutant(
         "what is expired by hand does not count",
-        PULSAR + "admin/expiry.py",
+        PULSAR + "admin/subscriptions/expiry.py",
         "skip_through(through, Departure.EXPIRED)\n",
         "skip_through(through)\n",
-        ("tests/pulsar_frontend/admin/test_expiry.py",),
+        ("tests/pulsar_frontend/admin/subscriptions/test_expiry.py",),
     ),
     Mutant(
         "a namespace forgets the values that it is made with",
-        PULSAR + "admin/creation.py",
+        PULSAR + "admin/namespaces/creation.py",
         "        if not is_nothing(value := table.get(name)):\n",
         "        if value := None:\n",
         CREATION_TESTS,
     ),
     Mutant(
         "what cannot be set is lost when it is given at the beginning",
-        PULSAR + "admin/creation.py",
+        PULSAR + "admin/namespaces/creation.py",
         "        if table.get(name) not in (None, {}):\n",
         "        if False:\n",
         CREATION_TESTS,
     ),
     Mutant(
         "a value that cannot be is malformed when it is given at the beginning",
-        PULSAR + "admin/creation.py",
+        PULSAR + "admin/namespaces/creation.py",
         "        raise AdminError(kind.invalid, str(error)) from error\n",
         "        raise AdminError(MALFORMED, str(error)) from error\n",
         CREATION_TESTS,
@@ -76,60 +76,60 @@ POLICY_MUTANTS: Final = (
         PULSAR + "namespaces/resource_groups.py",
         "            if not is_nothing(table.get(name))\n",
         "            if table.get(name) is not None\n",
-        ("tests/pulsar_frontend/admin/test_resource_groups.py",),
+        ("tests/pulsar_frontend/admin/policies/test_resource_groups.py",),
     ),
     Mutant(
         "a schema of another kind is one that cannot be",
-        PULSAR + "admin/schemas.py",
+        PULSAR + "admin/topics/schemas.py",
         "        raise AdminError(MALFORMED, str(error)) from error\n",
         "        raise AdminError(INVALID, str(error)) from error\n",
         ("tests/pulsar_frontend/services/topics/test_schemas.py",),
     ),
     Mutant(
         "a value of another kind is one that cannot be",
-        PULSAR + "admin/policies.py",
+        PULSAR + "admin/policies/policies.py",
         "        except WrongKind as error:\n            raise AdminError(400,",
         "        except WrongKind as error:\n            raise AdminError(kind.invalid,",
         BODIES_TESTS,
     ),
     Mutant(
         "null is no document, and refused",
-        PULSAR + "admin/policies.py",
+        PULSAR + "admin/policies/policies.py",
         "        if kind.boxed and (wanted is None or (kind.is_value and is_nothing(wanted))):\n",
         "        if False:\n",
         BODIES_TESTS,
     ),
     Mutant(
         "empty text is a value",
-        PULSAR + "admin/policies.py",
+        PULSAR + "admin/policies/policies.py",
         "(wanted is None or (kind.is_value and is_nothing(wanted)))",
         "(wanted is None)",
         BODIES_TESTS,
     ),
     Mutant(
         "null is no quota of a topic, and refused",
-        PULSAR + "admin/policies.py",
+        PULSAR + "admin/policies/policies.py",
         "    if wanted is None and target.topic is not None:\n",
         "    if False:\n",
         BODIES_TESTS,
     ),
     Mutant(
         "an address of a cluster is any text",
-        PULSAR + "admin/clusters.py",
+        PULSAR + "admin/brokers/clusters.py",
         ' and not address.startswith(tuple(f"{each}//" for each in schemes)):',
         " and False:",
-        ("tests/pulsar_frontend/admin/test_clusters.py",),
+        ("tests/pulsar_frontend/admin/brokers/test_clusters.py",),
     ),
     Mutant(
         "a body that was forgotten sets a number to 0",
-        PULSAR + "admin/policies.py",
+        PULSAR + "admin/policies/policies.py",
         "        elif not kind.boxed and kind.empty is None:\n",
         "        elif False:\n",
         BODIES_TESTS,
     ),
     Mutant(
         "a partition has policies of its own",
-        PULSAR + "admin/policies.py",
+        PULSAR + "admin/policies/policies.py",
         "    if topic.partition >= 0:\n",
         "    if False:\n",
         BODIES_TESTS,
@@ -160,7 +160,7 @@ POLICY_MUTANTS: Final = (
         PULSAR + "namespaces/coercion.py",
         "    return names[number] if 0 <= number < len(names) else None\n",
         "    return names[number - 1] if 0 <= number < len(names) else None\n",
-        ("tests/pulsar_frontend/admin/test_policy_bodies.py",),
+        ("tests/pulsar_frontend/admin/policies/test_policy_bodies.py",),
     ),
     Mutant(
         "a delay without a bound is bounded by what is less than nothing",
@@ -174,7 +174,7 @@ POLICY_MUTANTS: Final = (
         PULSAR + "admin/api.py",
         "        *unset.ROUTES,\n",
         "",
-        ("tests/pulsar_frontend/admin/test_brokers.py",),
+        ("tests/pulsar_frontend/admin/brokers/test_brokers.py",),
     ),
     Mutant(
         "the policy of the lowest priority holds",

@@ -7,7 +7,7 @@ from tests.mutants.table import Mutant
 PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 TESTS: Final = "tests/pulsar_frontend/"
 ADMIN_TESTS: Final = (TESTS + "admin/test_admin.py",)
-CALLS_TESTS: Final = (TESTS + "admin/test_calls.py",)
+CALLS_TESTS: Final = (TESTS + "admin/calls/test_calls.py",)
 ENFORCER_TESTS: Final = (
     TESTS + "services/operations/test_policy_enforcer.py",
     TESTS + "services/topics/test_topic_policies.py",
@@ -17,7 +17,7 @@ ENFORCER_TESTS: Final = (
 COMPACTION_TESTS: Final = (TESTS + "services/topics/test_compactor.py",)
 NON_PERSISTENT_TESTS: Final = (TESTS + "server/test_non_persistent.py",)
 POLICY_TESTS: Final = ("tests/pulsar_frontend/namespaces/test_policies.py",)
-EXPIRY_TESTS: Final = (TESTS + "admin/test_expiry.py",)
+EXPIRY_TESTS: Final = (TESTS + "admin/subscriptions/test_expiry.py",)
 SYSTEM_TESTS: Final = (TESTS + "services/topics/test_system_topics.py",)
 DEFAULTS_TESTS: Final = (
     TESTS + "namespaces/test_defaults.py",
@@ -58,59 +58,59 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "a topic in use is deleted without force",
-        PULSAR + "admin/topics.py",
+        PULSAR + "admin/topics/topics.py",
         '    return None if request.flag("force") else is_unused\n',
         "    return None\n",
         ADMIN_TESTS,
     ),
     Mutant(
         "a partitioned topic that is asked for one log is said not to be there",
-        PULSAR + "admin/topics.py",
+        PULSAR + "admin/topics/topics.py",
         "    if context.namespaces.partitions(name):\n        raise AdminError(405, refusal)\n",
         "",
-        ("tests/pulsar_frontend/admin/test_one_log.py",),
+        ("tests/pulsar_frontend/admin/topics/test_one_log.py",),
     ),
     Mutant(
         "a cursor is called as its subscription is",
-        PULSAR + "admin/internal_documents.py",
+        PULSAR + "admin/documents/internal_documents.py",
         '    return quote_plus(subscription, safe="*").replace("~", "%7E")\n',
         "    return subscription\n",
-        (TESTS + "admin/test_one_log.py",),
+        (TESTS + "admin/topics/test_one_log.py",),
     ),
     Mutant(
         "a message without a value is shown as an empty one",
-        PULSAR + "admin/messages.py",
+        PULSAR + "admin/documents/messages.py",
         '"partition_key", "null_value",\n',
         '"partition_key",\n',
-        (TESTS + "admin/test_messages.py",),
+        (TESTS + "admin/documents/test_messages.py",),
     ),
     Mutant(
         "a batch that is shown has the number of its first message",
-        PULSAR + "admin/messages.py",
+        PULSAR + "admin/documents/messages.py",
         "    number = offset + messages_in(entry) - 1\n",
         "    number = offset\n",
-        (TESTS + "admin/test_messages.py",),
+        (TESTS + "admin/documents/test_messages.py",),
     ),
     Mutant(
         "what looks like a partition is made with partitions",
-        PULSAR + "admin/topics.py",
+        PULSAR + "admin/topics/topics.py",
         '    if name.partition >= 0 or (made and "-partition-" in name.local):\n',
         "    if name.partition >= 0:\n",
         (TESTS + "admin/test_admin.py",),
     ),
     Mutant(
         "a subscription does not bring back partitions that have gone",
-        PULSAR + "admin/subscriptions.py",
+        PULSAR + "admin/subscriptions/subscriptions.py",
         "    await context.topics.make_missing(name)  # unused partitions may have been removed\n",
         "",
         (TESTS + "admin/test_admin.py",),
     ),
     Mutant(
         "a tenant may be in no cluster",
-        PULSAR + "admin/clusters.py",
+        PULSAR + "admin/brokers/clusters.py",
         "    if not clusters or not all(each.strip() for each in clusters):\n",
         "    if not all(each.strip() for each in clusters):\n",
-        (TESTS + "admin/test_creation.py",),
+        (TESTS + "admin/namespaces/test_creation.py",),
     ),
     Mutant(
         "topics may be idle for a minute, however often they are looked for",
@@ -121,17 +121,17 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "numbers of 64 bits are written as Java cannot read them",
-        PULSAR + "admin/messages.py",
+        PULSAR + "admin/documents/messages.py",
         "    if isinstance(value, int) and value >> 63 == 1:\n",
         "    if False:\n",
-        (TESTS + "admin/test_messages.py",),
+        (TESTS + "admin/documents/test_messages.py",),
     ),
     Mutant(
         "a topic that keeps nothing is asked for its log",
-        PULSAR + "admin/topics.py",
+        PULSAR + "admin/topics/topics.py",
         '    if not name.is_persistent:\n        raise AdminError(405, f"{what} a non-persistent',
         '    if False:\n        raise AdminError(405, f"{what} a non-persistent',
-        ("tests/pulsar_frontend/admin/test_one_log.py",),
+        ("tests/pulsar_frontend/admin/topics/test_one_log.py",),
     ),
     Mutant(
         "skipping leaves what is in flight",
@@ -142,28 +142,28 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "a percent-encoded slash parts a name",
-        PULSAR + "admin/router.py",
+        PULSAR + "admin/calls/router.py",
         '    before, *parts = raw_path.removesuffix("/").split("/")\n',
         '    before, *parts = unquote(raw_path).removesuffix("/").split("/")\n',
-        ("tests/pulsar_frontend/admin/test_router.py",),
+        ("tests/pulsar_frontend/admin/calls/test_router.py",),
     ),
     Mutant(
         "a path with an empty part is the one above it",
-        PULSAR + "admin/router.py",
+        PULSAR + "admin/calls/router.py",
         '    before, *parts = raw_path.removesuffix("/").split("/")\n',
         '    before, parts = "", raw_path.strip("/").split("/")\n',
-        ("tests/pulsar_frontend/admin/test_router.py",),
+        ("tests/pulsar_frontend/admin/calls/test_router.py",),
     ),
     Mutant(
         "a plus in a topic's name is a plus, as Java's client does not send it",
-        PULSAR + "admin/router.py",
+        PULSAR + "admin/calls/router.py",
         '    free = FREE if "topic" in names else ()\n',
         "    free: frozenset[str] = frozenset()\n",
         CALLS_TESTS,
     ),
     Mutant(
         "a flag without a value is false, whatever holds without it",
-        PULSAR + "admin/exchange.py",
+        PULSAR + "admin/calls/requests.py",
         '        return value.lower() == "true" if value else default\n',
         '        return default if value is None else value.lower() == "true"\n',
         CALLS_TESTS,
@@ -212,31 +212,31 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "a subscription is moved to a batch in place of its message",
-        PULSAR + "admin/subscriptions.py",
+        PULSAR + "admin/subscriptions/subscriptions.py",
         "    return index + is_excluded\n",
         "    return is_excluded\n",
-        (TESTS + "admin/test_moving.py",),
+        (TESTS + "admin/subscriptions/test_moving.py",),
     ),
     Mutant(
         "a subscription is moved to the message that it was to be moved behind",
-        PULSAR + "admin/subscriptions.py",
+        PULSAR + "admin/subscriptions/subscriptions.py",
         'read_flag(table.get("excluded"))\n',
         "False\n",
-        (TESTS + "admin/test_moving.py",),
+        (TESTS + "admin/subscriptions/test_moving.py",),
     ),
     Mutant(
         "who comes while a subscription is reset is told what the core calls it",
         PULSAR + "session/errors.py",
         '    core.SubscriptionFenced: "Subscription is fenced",\n',
         "",
-        (TESTS + "admin/test_moving.py",),
+        (TESTS + "admin/subscriptions/test_moving.py",),
     ),
     Mutant(
         "a reset while another is under way is a conflict",
-        PULSAR + "admin/subscriptions.py",
+        PULSAR + "admin/subscriptions/subscriptions.py",
         '        raise AdminError(412, f"Failed for',
         '        raise AdminError(409, f"Failed for',
-        (TESTS + "admin/test_moving.py",),
+        (TESTS + "admin/subscriptions/test_moving.py",),
     ),
     Mutant(
         "subscriptions on new partitions have no properties",
@@ -247,17 +247,17 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "what a reader has before it is a backlog of its topic",
-        PULSAR + "admin/documents.py",
+        PULSAR + "admin/documents/topic_documents.py",
         ' for each in shown if each["isDurable"])',
         " for each in shown)",
         (TESTS + "admin/test_admin.py",),
     ),
     Mutant(
         "how another cluster is reached by a proxy is forgotten",
-        PULSAR + "admin/clusters.py",
+        PULSAR + "admin/brokers/clusters.py",
         '            found["proxyProtocol"] = protocol\n',
         "            pass\n",
-        (TESTS + "admin/test_clusters.py",),
+        (TESTS + "admin/brokers/test_clusters.py",),
     ),
     Mutant(
         "what consumers hold for longer than it lives stays in the log",
@@ -398,28 +398,28 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "whoever has nothing to expire is not told",
-        PULSAR + "admin/expiry.py",
+        PULSAR + "admin/subscriptions/expiry.py",
         "    if not waiting:\n        return False\n",
         "    if not waiting:\n        return True\n",
         EXPIRY_TESTS,
     ),
     Mutant(
         "what a consumer is about to read is expired",
-        PULSAR + "admin/expiry.py",
+        PULSAR + "admin/subscriptions/expiry.py",
         "    if subscription.consumers and len(waiting) < ALMOST_CAUGHT_UP:\n",
         "    if False:\n",
         EXPIRY_TESTS,
     ),
     Mutant(
         "one conflict keeps the others from expiring",
-        PULSAR + "admin/expiry.py",
+        PULSAR + "admin/subscriptions/expiry.py",
         '                conflicts.append(_conflict("timestamp", name, subscription))\n',
         '                raise _conflict("timestamp", name, subscription)\n',
         EXPIRY_TESTS,
     ),
     Mutant(
         "to live for 0 seconds is to be gone",
-        PULSAR + "admin/expiry.py",
+        PULSAR + "admin/subscriptions/expiry.py",
         "    if not seconds:\n        return True",
         "    if False:\n        return True",
         EXPIRY_TESTS,
@@ -526,7 +526,7 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "a namespace shows quotas that nobody has set",
-        PULSAR + "admin/policies.py",
+        PULSAR + "admin/policies/policies.py",
         '    if target.topic is not None and request.flag("applied"):\n',
         '    if target.topic is None or request.flag("applied"):\n',
         DEFAULTS_TESTS,

@@ -217,7 +217,7 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "who peeks takes what is not committed for committed",
-        PULSAR + "admin/peeking.py",
+        PULSAR + "admin/subscriptions/peeking.py",
         '        UNCOMMITTED: "true",\n',
         '        UNCOMMITTED: "false",\n',
         ADMIN_TESTS,
@@ -304,7 +304,7 @@ TRANSACTION_MUTANTS: Final = (
         PULSAR + "services/limits/throttles.py",
         "        present.limits, present.shared = limits, shared\n",
         "        present.limits = limits\n",
-        ("tests/pulsar_frontend/admin/test_resource_groups.py",),
+        ("tests/pulsar_frontend/admin/policies/test_resource_groups.py",),
     ),
     Mutant(
         "what a transaction acknowledged of a batch it acknowledges once more",

@@ -28,7 +28,7 @@ from arneb_core.api.position import Position, before, render
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.topics import Topic
 from arneb_core.engine.topics.stored_reading import StoredReading
-from arneb_pulsar.admin.exchange import no_need
+from arneb_pulsar.admin.calls.requests import no_need
 from arneb_pulsar.names import topic_name_of
 
 ROOT: Final = "/data/v1"

@@ -21,29 +21,10 @@ from arneb_core.api.errors import (
     TopicFenced,
     TopicNotFound,
 )
-from arneb_pulsar.admin import (
-    backlogs,
-    broker_statistics,
-    brokers,
-    bundles,
-    clusters,
-    elsewhere,
-    expiry,
-    lookup,
-    namespaces,
-    peeking,
-    permissions,
-    policies,
-    properties,
-    resource_groups,
-    schemas,
-    statistics,
-    subscriptions,
-    topics,
-    transactions,
-    unset,
-)
-from arneb_pulsar.admin.exchange import (
+from arneb_pulsar.admin import transactions
+from arneb_pulsar.admin.brokers import broker_statistics, brokers, clusters
+from arneb_pulsar.admin.calls import elsewhere
+from arneb_pulsar.admin.calls.requests import (
     AdminError,
     AdminReply,
     AdminRequest,
@@ -51,8 +32,12 @@ from arneb_pulsar.admin.exchange import (
     refusal,
     text,
 )
-from arneb_pulsar.admin.router import NoSuchMethod, Route, Router
-from arneb_pulsar.admin.rules import check
+from arneb_pulsar.admin.calls.router import NoSuchMethod, Route, Router
+from arneb_pulsar.admin.calls.rules import check
+from arneb_pulsar.admin.namespaces import bundles, namespaces
+from arneb_pulsar.admin.policies import permissions, policies, properties, resource_groups, unset
+from arneb_pulsar.admin.subscriptions import backlogs, expiry, peeking, subscriptions
+from arneb_pulsar.admin.topics import lookup, schemas, statistics, topics
 from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.services.context import BrokerContext
 

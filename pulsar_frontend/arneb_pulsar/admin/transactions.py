@@ -13,13 +13,13 @@ import trio
 from arneb_core.api.position import Position, render
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
-from arneb_pulsar.admin.exchange import DONE, AdminError, AdminReply, AdminRequest, document
-from arneb_pulsar.admin.internal_documents import internal_document
-from arneb_pulsar.admin.lookup import as_reached
-from arneb_pulsar.admin.router import Route
-from arneb_pulsar.admin.rules import SUPER_USER, on_topic
-from arneb_pulsar.admin.subscriptions import subscription_of
-from arneb_pulsar.admin.topics import topic_of
+from arneb_pulsar.admin.calls.requests import DONE, AdminError, AdminReply, AdminRequest, document
+from arneb_pulsar.admin.calls.router import Route
+from arneb_pulsar.admin.calls.rules import SUPER_USER, on_topic
+from arneb_pulsar.admin.documents.internal_documents import internal_document
+from arneb_pulsar.admin.subscriptions.subscriptions import subscription_of
+from arneb_pulsar.admin.topics.lookup import as_reached
+from arneb_pulsar.admin.topics.topics import topic_of
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.namespaces.coercion import whole_number
 from arneb_pulsar.services.context import BrokerContext

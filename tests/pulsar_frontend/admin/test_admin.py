@@ -17,8 +17,8 @@ from arneb_core.api.position import position
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.testing.engine_kit import attach
-from arneb_pulsar.admin.lookup import as_reached
-from arneb_pulsar.admin.messages import message_of
+from arneb_pulsar.admin.documents.messages import message_of
+from arneb_pulsar.admin.topics.lookup import as_reached
 from arneb_pulsar.wire.checksum import join_body
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (

@@ -15,7 +15,7 @@ from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import Closed, RawClient
 from tests.pulsar_frontend.server.transacting import begin, named, send
 
-from arneb_pulsar.admin.permissions import granted, revoked
+from arneb_pulsar.admin.policies.permissions import granted, revoked
 from arneb_pulsar.authorization.authorizer import Users
 from arneb_pulsar.config import AuthenticationConfig, AuthorizationConfig
 from arneb_pulsar.namespaces.policies import Policies

@@ -26,7 +26,7 @@ from arneb.metrics.text import CONTENT_TYPE
 from arneb.monitoring.alarms import Alarms
 from arneb.monitoring.observed import ObservedCore
 from arneb_pulsar.admin.api import answer
-from arneb_pulsar.admin.exchange import AdminError, no_need, refusal
+from arneb_pulsar.admin.calls.requests import AdminError, no_need, refusal
 from arneb_pulsar.services.context import BrokerContext
 
 METRICS_PATHS: Final = METRICS, METRICS + "/"

@@ -17,8 +17,8 @@ from arneb.http.api.pulsar_admin import pulsar_admin_app
 from arneb.http.server.server import serve_http
 from arneb_core.engine.engine import open_engine
 from arneb_pulsar.admin.api import ROUTER
-from arneb_pulsar.admin.router import Route
-from arneb_pulsar.admin.rules import INSIDE, TENANT_ITSELF, Rule, Scope
+from arneb_pulsar.admin.calls.router import Route
+from arneb_pulsar.admin.calls.rules import INSIDE, TENANT_ITSELF, Rule, Scope
 from arneb_pulsar.authorization.operations import ACTIONS
 from arneb_pulsar.config import AuthenticationConfig, AuthorizationConfig, PulsarConfig
 from arneb_pulsar.names import parse_topic

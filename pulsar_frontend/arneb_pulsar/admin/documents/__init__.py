@@ -1,0 +1,7 @@
+"""Documents: what the admin API shows of topics, subscriptions and messages, in Pulsar's fields.
+
+The rule: they are made of what the core and the services know, and change nothing.
+
+Read in this order: ``topic_documents``, ``subscription_documents``, ``internal_documents`` (ledgers
+and cursors), ``messages``.
+"""

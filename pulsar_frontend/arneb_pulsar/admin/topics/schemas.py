@@ -1,0 +1,186 @@
+"""Schemas of topics: read, attached, compared and deleted.
+
+The rule: they work as for the topics' own clients, with the same checks; only deletion is for
+administrators alone.
+"""
+
+import json
+from typing import Any, Final
+
+from arneb_core.api.json_text import parse_json
+from arneb_pulsar.admin.calls.requests import (
+    NOTHING_SET,
+    AdminError,
+    AdminReply,
+    AdminRequest,
+    document,
+)
+from arneb_pulsar.admin.calls.router import Route
+from arneb_pulsar.admin.calls.rules import ADMIN, on_topic
+from arneb_pulsar.admin.topics.topics import topic_of
+from arneb_pulsar.authorization.operations import TopicOperation
+from arneb_pulsar.names import TopicName
+from arneb_pulsar.namespaces.coercion import WrongKind
+from arneb_pulsar.namespaces.fields import read_properties, read_table, read_text
+from arneb_pulsar.schemas.compatibility import IncompatibleSchema, check_valid, split_key_value
+from arneb_pulsar.schemas.schema import Schema, SchemaType, Version
+from arneb_pulsar.services.context import BrokerContext
+
+INCOMPATIBLE: Final = 409
+MALFORMED: Final = 400
+INVALID: Final = 422
+ACCEPTED: Final = 202
+
+NO_VERSION: Final = -1
+
+BYTES: Final = "BYTES"
+"""The API's name for the schema of messages without one; it is stored as NONE."""
+
+
+async def find(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """Return the latest schema, or one version."""
+    number = request.number("version") if "version" in request.names else None
+    version = context.schemas.find(topic_of(context, request), number)
+    if version is None:
+        raise AdminError(404, "Schema not found")
+    return document(_described(version))
+
+
+async def find_all(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """Return every version."""
+    versions = context.schemas.versions(topic_of(context, request))
+    return document({"getSchemaResponses": [_described(each) for each in versions]})
+
+
+async def metadata(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """Return where versions are stored. They are in the store's own tables, so a version's number
+    stands for its position."""
+    versions = context.schemas.versions(topic_of(context, request))
+    if not versions:
+        return NOTHING_SET
+    index = [{"version": each.number, "ledgerId": 0, "entryId": each.number} for each in versions]
+    return document({"info": index[-1], "index": index})
+
+
+async def attach(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """Attach a schema and return its version."""
+    topic, schema = topic_of(context, request), _read_valid(request)
+    try:
+        version = await context.schemas.attach(topic, schema)
+    except IncompatibleSchema as error:
+        raise AdminError(INCOMPATIBLE, str(error)) from error
+    return document({"version": {"version": version.number}})
+
+
+async def delete(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """Delete the schema; with ``force`` version numbers start over."""
+    topic = topic_of(context, request)
+    if request.flag("force"):
+        await context.schemas.forget(topic)
+        return document({"version": NO_VERSION})
+    return document({"version": (await context.schemas.delete(topic)).number})
+
+
+async def compare(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """Return whether a schema could be attached."""
+    topic, schema = topic_of(context, request), _read_valid(request)
+    fits = True
+    try:
+        await context.schemas.check(topic, schema)
+    except IncompatibleSchema:
+        fits = False
+    strategy = context.schemas.strategy(topic).value
+    answer = {"schemaCompatibilityStrategy": strategy, "compatibility": fits}
+    return document(answer, ACCEPTED)
+
+
+async def find_version(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    """Return a schema's version; -1 if it is not attached, as no invalid schema is."""
+    topic: TopicName = topic_of(context, request)
+    schema = _read(request)
+    try:
+        check_valid(schema)
+    except IncompatibleSchema:
+        return document({"version": NO_VERSION})
+    version = await context.schemas.version_of(topic, schema)
+    return document({"version": NO_VERSION if version is None else version.number})
+
+
+def _described(version: Version) -> dict[str, Any]:
+    schema = version.schema
+    assert schema is not None, "deletions are not shown"
+    return {
+        "version": version.number,
+        "type": schema.type.name,
+        "timestamp": version.timestamp_ms,
+        "data": _shown(schema),
+        "properties": dict(schema.properties),
+    }
+
+
+def _shown(schema: Schema) -> str:
+    if schema.type is not SchemaType.KEY_VALUE:
+        return schema.data.decode("utf-8", "replace")
+    parts = ["" if part is None else _shown(part) for part in split_key_value(schema)]
+    return json.dumps(dict(zip(("key", "value"), parts, strict=True)))
+
+
+def _read_valid(request: AdminRequest) -> Schema:
+    """Return the schema in a call's body, which must be valid."""
+    schema = _read(request)
+    try:
+        check_valid(schema)
+    except IncompatibleSchema as error:
+        raise AdminError(INVALID, str(error)) from error
+    return schema
+
+
+def _read(request: AdminRequest) -> Schema:
+    """Return the schema in a call's body."""
+    try:
+        body = read_table(request.json())
+        name, data = (_text(body.get(field)) for field in ("type", "schema"))
+        given = body.get("properties")
+        properties = {} if given is None else read_properties(given)
+    except WrongKind as error:
+        raise AdminError(MALFORMED, str(error)) from error
+    if name != BYTES and name not in SchemaType.__members__:
+        known = ", ".join(SchemaType.__members__)
+        raise AdminError(INVALID, f"type: expected one of {known}, got {name!r:.40}")
+    kind = SchemaType.NONE if name == BYTES else SchemaType[name]
+    schema = Schema(kind, data.encode(), properties)
+    if kind is SchemaType.KEY_VALUE:
+        schema = Schema(kind, _joined(data), properties)
+    return schema
+
+
+def _text(value: Any) -> str:
+    """Return the text of a required field."""
+    if value is None:
+        raise AdminError(INVALID, "expected type and schema")
+    return read_text(value)
+
+
+def _joined(data: str) -> bytes:
+    """Return the definition of a key-value schema, whose parts callers give as a document."""
+    try:
+        parts = parse_json(data)
+        pieces = [parts[which] for which in ("key", "value")]
+        texts = [piece if isinstance(piece, str) else json.dumps(piece) for piece in pieces]
+    except (ValueError, KeyError, TypeError) as error:
+        raise AdminError(INVALID, "expected the definitions of key and value") from error
+    return b"".join(len(text.encode()).to_bytes(4, "big") + text.encode() for text in texts)
+
+
+_ROOT: Final = "/admin/v2/schemas/{tenant}/{namespace}/{topic}"
+
+ROUTES: Final[list[Route]] = [
+    Route("GET", f"{_ROOT}/schema", on_topic(TopicOperation.GET_METADATA), find),
+    Route("GET", f"{_ROOT}/schema/{{version}}", on_topic(TopicOperation.GET_METADATA), find),
+    Route("GET", f"{_ROOT}/metadata", on_topic(TopicOperation.GET_METADATA), metadata),
+    Route("GET", f"{_ROOT}/schemas", on_topic(TopicOperation.GET_METADATA), find_all),
+    Route("POST", f"{_ROOT}/schema", on_topic(TopicOperation.PRODUCE), attach),
+    Route("DELETE", f"{_ROOT}/schema", ADMIN, delete),
+    Route("POST", f"{_ROOT}/compatibility", ADMIN, compare),
+    Route("POST", f"{_ROOT}/version", on_topic(TopicOperation.GET_METADATA), find_version),
+]
