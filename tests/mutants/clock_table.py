@@ -61,9 +61,9 @@ CLOCK_MUTANTS: Final = (
     ),
     Mutant(
         "a process that stood still takes its Pulsar clients for silent",
-        "pulsar_frontend/arneb_pulsar/session/keep_alive.py",
+        "pulsar_frontend/arneb_pulsar/session/connection/keep_alive.py",
         "        if now - self.deadline > LATE_S:\n",
         "        if now - self.deadline > 1e9:\n",
-        ("tests/pulsar_frontend/session/test_keep_alive.py",),
+        ("tests/pulsar_frontend/session/connection/test_keep_alive.py",),
     ),
 )

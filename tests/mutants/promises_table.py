@@ -94,10 +94,10 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "a proof that was to end by a clock that was set does not",
-        "pulsar_frontend/arneb_pulsar/session/authentication.py",
+        "pulsar_frontend/arneb_pulsar/session/connection/authentication.py",
         "            self.deadline = self._output.now + min(left_s, LOOK_S)\n",
         "            self.deadline = self._output.now + left_s\n",
-        ("tests/pulsar_frontend/session/test_authentication.py",),
+        ("tests/pulsar_frontend/session/connection/test_authentication.py",),
     ),
     Mutant(
         "a partition comes back while its topic goes",

@@ -16,11 +16,11 @@ SCHEMA_TESTS: Final = (
 )
 IDENTITY_TESTS: Final = (
     "tests/pulsar_frontend/authentication/test_tokens.py",
-    "tests/pulsar_frontend/session/test_authentication.py",
+    "tests/pulsar_frontend/session/connection/test_authentication.py",
     "tests/pulsar_frontend/services/clients/test_authenticator.py",
 )
 WATCHING_TESTS: Final = (
-    "tests/pulsar_frontend/session/test_watchers.py",
+    "tests/pulsar_frontend/session/topics/test_watchers.py",
     "tests/pulsar_frontend/services/clients/test_watchers.py",
 )
 
@@ -30,21 +30,21 @@ THROTTLE_TESTS: Final = "tests/pulsar_frontend/services/limits/test_throttles.py
 LISTENER_TESTS: Final = ("tests/pulsar_frontend/server/test_listener.py",)
 
 ACTIVE_TESTS: Final = (
-    "tests/pulsar_frontend/session/test_active_consumers.py",
+    "tests/pulsar_frontend/session/consume/test_active_consumers.py",
     "tests/pulsar_frontend/server/test_active_consumers.py",
 )
 
 PULSAR_MUTANTS: Final = (
     Mutant(
         "who is active is told right behind SUCCESS, when Go's client does not know its consumer",
-        PULSAR + "session/consumers.py",
+        PULSAR + "session/consume/consumers.py",
         "            self._untold[event.key] = self._output.now + ACTIVE_AFTER_S\n",
         "            self._tell_active(consumer)\n",
         ACTIVE_TESTS,
     ),
     Mutant(
         "who asks for messages hears whether it is active when the second is over",
-        PULSAR + "session/consumers.py",
+        PULSAR + "session/consume/consumers.py",
         "            if self._untold.pop(consumer.key, None) is not None:\n",
         "            if False:\n",
         ACTIVE_TESTS,
@@ -58,17 +58,17 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "who has left is told that it is active",
-        PULSAR + "session/consumers.py",
+        PULSAR + "session/consume/consumers.py",
         "            self._untold.pop(consumer.key, None)\n            if self._by_id",
         "            if self._by_id",
         ACTIVE_TESTS,
     ),
     Mutant(
         "each message that is a run of its own is parsed",
-        PULSAR + "session/producers.py",
+        PULSAR + "session/produce/producers.py",
         "                    producer.name_field = name_field_of(run.bodies[0])\n",
         "                    pass\n",
-        ("tests/pulsar_frontend/session/test_producers.py",),
+        ("tests/pulsar_frontend/session/produce/test_producers.py",),
     ),
     Mutant(
         "a producer whose message failed may send on",
@@ -111,10 +111,10 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "a producer that was fenced out never hears what became of what it had sent",
-        PULSAR + "session/producers.py",
+        PULSAR + "session/produce/producers.py",
         "            self._fenced_out[producer.key] = producer\n",
         "            pass\n",
-        ("tests/pulsar_frontend/session/test_producers.py",),
+        ("tests/pulsar_frontend/session/produce/test_producers.py",),
     ),
     Mutant(
         "a producer that was fenced out may come back",
@@ -181,10 +181,10 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "of the chunks of several messages that come together one is a chunk",
-        "pulsar_frontend/arneb_pulsar/session/producers.py",
+        "pulsar_frontend/arneb_pulsar/session/produce/producers.py",
         "            sent.chunks.update(range(at, at + len(bodies)))\n",
         "            sent.chunks.add(at)\n",
-        ("tests/pulsar_frontend/session/test_producers.py",),
+        ("tests/pulsar_frontend/session/produce/test_producers.py",),
     ),
     Mutant(
         "the second chunk of a message is a duplicate of the first",
@@ -272,7 +272,7 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "a watcher does not hear of what goes",
-        PULSAR + "session/watched_names.py",
+        PULSAR + "session/topics/watched_names.py",
         "        if came is (at < len(names) and names[at] == name):\n",
         "        if not came or (at < len(names) and names[at] == name):\n",
         WATCHING_TESTS,

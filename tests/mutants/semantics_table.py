@@ -111,11 +111,11 @@ SEMANTICS_MUTANTS: Final = (
     ),
     Mutant(
         "every message of a shared subscription comes twice",
-        PULSAR + "session/consumers.py",
+        PULSAR + "session/consume/consumers.py",
         "            self._output.deliver(consumer.messages(event.run, checked=checked))\n",
         "            for _ in range(2 if consumer.shares else 1):\n"
         "                self._output.deliver(consumer.messages(event.run, checked=checked))\n",
-        ("tests/pulsar_frontend/session/test_consumers.py",),
+        ("tests/pulsar_frontend/session/consume/test_consumers.py",),
     ),
     Mutant(
         "what is left of a half-acknowledged batch is not said",

@@ -35,17 +35,17 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "what a producer sends in two transactions by turns is sorted by them",
-        PULSAR + "session/producers.py",
+        PULSAR + "session/produce/producers.py",
         "        if run is None or run.number < producer.latest_run:\n",
         "        if run is None:\n",
-        (*TRANSACTION_TESTS, "tests/pulsar_frontend/session/test_producers.py"),
+        (*TRANSACTION_TESTS, "tests/pulsar_frontend/session/produce/test_producers.py"),
     ),
     Mutant(
         "producers that send in transactions of their own share no run",
-        PULSAR + "session/producers.py",
+        PULSAR + "session/produce/producers.py",
         "        if run is None or run.number < producer.latest_run:\n",
         "        if run is None or run.number < self._last_run:\n",
-        ("tests/pulsar_frontend/session/test_producers.py",),
+        ("tests/pulsar_frontend/session/produce/test_producers.py",),
     ),
     Mutant(
         "a run that waits to be told from duplicates is not waited for by its transaction's end",
@@ -336,7 +336,7 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "each request of a read has a commit of its own",
-        PULSAR + "session/connection.py",
+        PULSAR + "session/connection/connection.py",
         "                self.was_small = command.type in SMALL\n",
         "                self.was_small = False\n",
         TURN_TESTS,
@@ -371,7 +371,7 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "the end of a transaction passes what came before it in the same read",
-        PULSAR + "session/connection.py",
+        PULSAR + "session/connection/connection.py",
         "            if command.type == BaseCommand.END_TXN:\n",
         "            if command.type == BaseCommand.ADD_PARTITION_TO_TXN:\n",
         TURN_TESTS,
@@ -498,9 +498,9 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "all that a read brings of a producer that changes between transactions is one turn",
-        "pulsar_frontend/arneb_pulsar/session/connection.py",
+        "pulsar_frontend/arneb_pulsar/session/connection/connection.py",
         "        while at < end and left:\n",
         "        while at < end:\n",
-        ("tests/pulsar_frontend/session/test_producers.py",),
+        ("tests/pulsar_frontend/session/produce/test_producers.py",),
     ),
 )

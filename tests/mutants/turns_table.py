@@ -96,24 +96,24 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "half a million acknowledgements are one turn",
-        "pulsar_frontend/arneb_pulsar/session/acknowledgements.py",
+        "pulsar_frontend/arneb_pulsar/session/consume/acknowledgements.py",
         "len(command.message_id) > IDS_PER_TURN",
         "len(command.message_id) < 0",
-        ("tests/pulsar_frontend/session/test_pieces.py",),
+        ("tests/pulsar_frontend/session/consume/test_pieces.py",),
     ),
     Mutant(
         "what stands behind a request in pieces overtakes it",
-        "pulsar_frontend/arneb_pulsar/session/connection.py",
+        "pulsar_frontend/arneb_pulsar/session/connection/connection.py",
         "            if self._output.pieces is not None:\n                break\n",
         "",
-        ("tests/pulsar_frontend/session/test_pieces.py",),
+        ("tests/pulsar_frontend/session/consume/test_pieces.py",),
     ),
     Mutant(
         "each piece of an acknowledgement is answered",
-        "pulsar_frontend/arneb_pulsar/session/acknowledgements.py",
+        "pulsar_frontend/arneb_pulsar/session/consume/acknowledgements.py",
         "request_id if behind >= len(ids) else None",
         "request_id",
-        ("tests/pulsar_frontend/session/test_pieces.py",),
+        ("tests/pulsar_frontend/session/consume/test_pieces.py",),
     ),
     Mutant(
         "all messages of a large batch are made when it is opened",
@@ -371,10 +371,10 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "all names of a watcher are joined anew with every change",
-        "pulsar_frontend/arneb_pulsar/session/watched_names.py",
+        "pulsar_frontend/arneb_pulsar/session/topics/watched_names.py",
         "            blocks[number].join()\n        elif",
         "            for each in blocks:\n                each.join()\n        elif",
-        ("tests/pulsar_frontend/session/test_watched_names.py",),
+        ("tests/pulsar_frontend/session/topics/test_watched_names.py",),
     ),
     Mutant(
         "all subscriptions that are due are woken in one turn",

@@ -35,9 +35,9 @@ from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.limits.topic_limits import unacked_limits
 from arneb_pulsar.services.operations.topic_access import open_topic, skip_superseded, subscribe
 from arneb_pulsar.services.operations.topic_lifecycle import is_used, tell_if_ended
-from arneb_pulsar.session import effects, events
+from arneb_pulsar.session.connection.rules import TO_SUBSCRIBE
 from arneb_pulsar.session.errors import RequestRefused, refusal_of
-from arneb_pulsar.session.rules import TO_SUBSCRIBE
+from arneb_pulsar.session.interface import effects, events
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 PER_TURN_ENTRIES_MAX: Final = 20

@@ -17,9 +17,9 @@ from arneb_pulsar.server.effects import EffectRunner
 from arneb_pulsar.server.requests import Endpoint
 from arneb_pulsar.server.writer import Writer
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.session import events
-from arneb_pulsar.session.connection import ConnectionSession
-from arneb_pulsar.session.effects import Effect
+from arneb_pulsar.session.connection.connection import ConnectionSession
+from arneb_pulsar.session.interface import events
+from arneb_pulsar.session.interface.effects import Effect
 
 UNREAD_BYTES_MAX: Final = 16 * 1024 * 1024
 """Unasked bytes, such as the news that a consumer has become active, are sent however full the

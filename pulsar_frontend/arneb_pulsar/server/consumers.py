@@ -15,8 +15,9 @@ from arneb_pulsar.services.clients.connections import ClientConnection
 from arneb_pulsar.services.clients.consumers import AttachedConsumer
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.operations.topic_lifecycle import tell_if_ended
-from arneb_pulsar.session.assigned import NOWHERE, Assigned
-from arneb_pulsar.session.effects import (
+from arneb_pulsar.session.errors import Failure, failure_of
+from arneb_pulsar.session.interface.assigned import NOWHERE, Assigned
+from arneb_pulsar.session.interface.effects import (
     Acknowledge,
     AcknowledgeUntil,
     AddPermits,
@@ -24,8 +25,12 @@ from arneb_pulsar.session.effects import (
     DetachConsumer,
     Redeliver,
 )
-from arneb_pulsar.session.errors import Failure, failure_of
-from arneb_pulsar.session.events import Acknowledged, ActiveChanged, ConsumerClosed, Delivered
+from arneb_pulsar.session.interface.events import (
+    Acknowledged,
+    ActiveChanged,
+    ConsumerClosed,
+    Delivered,
+)
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 Receipt = Callable[[Failure | None], None]

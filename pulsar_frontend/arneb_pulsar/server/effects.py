@@ -18,10 +18,10 @@ from arneb_pulsar.server.requests import Endpoint, Requests
 from arneb_pulsar.server.transactions import ConnectionTransactions
 from arneb_pulsar.services.clients.connections import ClientConnection
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.session import effects
-from arneb_pulsar.session.connection import ConnectionSession
-from arneb_pulsar.session.effects import Effect
-from arneb_pulsar.session.events import Authenticated
+from arneb_pulsar.session.connection.connection import ConnectionSession
+from arneb_pulsar.session.interface import effects
+from arneb_pulsar.session.interface.effects import Effect
+from arneb_pulsar.session.interface.events import Authenticated
 
 RELEASED_PER_TURN: Final = 50
 """Consumers, or producers, released in one turn when their connection ends: some 2 ms."""

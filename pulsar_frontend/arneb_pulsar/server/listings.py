@@ -14,7 +14,7 @@ from arneb_pulsar.names import DOMAINS, NON_PERSISTENT, PERSISTENT
 from arneb_pulsar.patterns import TopicPattern
 from arneb_pulsar.services.clients.connections import ClientConnection
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.session import effects, events
+from arneb_pulsar.session.interface import effects, events
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
 
 DOMAINS_OF: Final = {

@@ -23,12 +23,12 @@ from arneb_pulsar.server.watched import client_of
 from arneb_pulsar.services.clients.connections import ClientConnection
 from arneb_pulsar.services.clients.producers import ProducerClaim
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.session import effects, events
-from arneb_pulsar.session.assigned import NOWHERE, Assigned
-from arneb_pulsar.session.damaged import sort_refused
-from arneb_pulsar.session.effects import ProducerKey
+from arneb_pulsar.session.connection.rules import TO_PRODUCE
 from arneb_pulsar.session.errors import Failure, TopicTerminated, TransactionNotOpen
-from arneb_pulsar.session.rules import TO_PRODUCE
+from arneb_pulsar.session.interface import effects, events
+from arneb_pulsar.session.interface.assigned import NOWHERE, Assigned
+from arneb_pulsar.session.interface.effects import ProducerKey
+from arneb_pulsar.session.produce.damaged import sort_refused
 from arneb_pulsar.transactions.states import PROVISIONAL
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 

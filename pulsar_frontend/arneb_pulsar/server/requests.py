@@ -40,7 +40,7 @@ from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.limits.quotas import exceeded_quota
 from arneb_pulsar.services.namespaces.ownership import assigned_to
 from arneb_pulsar.services.operations.topic_access import last_message, open_topic, subscribe
-from arneb_pulsar.session import effects, events
+from arneb_pulsar.session.connection.rules import TO_PRODUCE
 from arneb_pulsar.session.errors import (
     RESET_UNDER_WAY,
     Failure,
@@ -49,7 +49,7 @@ from arneb_pulsar.session.errors import (
     failure_of,
     refusal_of_writer,
 )
-from arneb_pulsar.session.rules import TO_PRODUCE
+from arneb_pulsar.session.interface import effects, events
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 QUOTA_CODES: Final = {

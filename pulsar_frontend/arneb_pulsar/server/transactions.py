@@ -18,14 +18,18 @@ from arneb_pulsar.services.clients.consumers import AttachedConsumer
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.operations.topic_lifecycle import tell_if_ended
 from arneb_pulsar.services.transactions.open_transaction import ACKS_MAX, OpenTransaction
-from arneb_pulsar.session.effects import (
+from arneb_pulsar.session.errors import Failure, RequestRefused, refusal_of
+from arneb_pulsar.session.interface.effects import (
     AcknowledgeInTransaction,
     BeginTransaction,
     EndTransaction,
     JoinTransaction,
 )
-from arneb_pulsar.session.errors import Failure, RequestRefused, refusal_of
-from arneb_pulsar.session.events import Acknowledged, TransactionAnswered, TransactionRequest
+from arneb_pulsar.session.interface.events import (
+    Acknowledged,
+    TransactionAnswered,
+    TransactionRequest,
+)
 from arneb_pulsar.transactions.states import TransactionId
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 

@@ -1,5 +1,15 @@
 """What a connection does, as pure state: bytes and events in, bytes and effects out.
 
-Nothing here does I/O, reads a clock or touches the core. :mod:`.connection` is the entry;
-:mod:`.effects` is what it asks of the server and :mod:`.events` what the server reports.
+Nothing here does I/O, reads a clock or touches the core.
+
+Its folders are layers; each imports only what stands above it in this list:
+
+* ``errors``, and which code of the protocol each has;
+* ``interface``: what a session asks of the server (``effects``), and what is reported (``events``);
+* ``client``, ``transitions`` and ``translation``: what the client understands, what may happen in
+  which state, and entries of other origins;
+* ``fields`` and ``output``: what comes in with a command, and what goes out;
+* ``schemas``;
+* ``consume``, ``produce``, ``topics`` and ``transactions``: what a client does;
+* ``connection``: all of it, and the entry.
 """

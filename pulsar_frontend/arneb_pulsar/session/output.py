@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from arneb_pulsar.session.client import Client
-from arneb_pulsar.session.effects import Effect
+from arneb_pulsar.session.interface.effects import Effect
 from arneb_pulsar.session.translation import TranslatedRun
 
 TRANSLATED_UNITS: Final = 4_000

@@ -1,10 +1,10 @@
 """Schemas, as a client asks for them: GET_SCHEMA and GET_OR_CREATE_SCHEMA."""
 
 from arneb_pulsar.schemas.schema import Schema, SchemaType, from_wire, to_wire, version_number
-from arneb_pulsar.session.effects import AttachSchema, FindSchema
 from arneb_pulsar.session.errors import RequestRefused
-from arneb_pulsar.session.events import SchemaAttached, SchemaFound
 from arneb_pulsar.session.fields import properties_of, topic_of
+from arneb_pulsar.session.interface.effects import AttachSchema, FindSchema
+from arneb_pulsar.session.interface.events import SchemaAttached, SchemaFound
 from arneb_pulsar.session.output import Output
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb

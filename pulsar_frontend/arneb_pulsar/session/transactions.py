@@ -7,9 +7,9 @@ transaction ends in one place.
 
 from typing import Any, Final
 
-from arneb_pulsar.session.effects import BeginTransaction, EndTransaction, JoinTransaction
 from arneb_pulsar.session.errors import Failure
-from arneb_pulsar.session.events import TransactionAnswered, TransactionRequest
+from arneb_pulsar.session.interface.effects import BeginTransaction, EndTransaction, JoinTransaction
+from arneb_pulsar.session.interface.events import TransactionAnswered, TransactionRequest
 from arneb_pulsar.session.output import Output
 from arneb_pulsar.transactions.states import COORDINATOR, TransactionId
 from arneb_pulsar.wire import commands

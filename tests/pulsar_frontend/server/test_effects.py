@@ -3,7 +3,7 @@
 from dataclasses import is_dataclass
 from typing import get_args
 
-from arneb_pulsar.session import effects, events
+from arneb_pulsar.session.interface import effects, events
 
 
 def test_the_unions_leave_nothing_out() -> None:

@@ -21,7 +21,7 @@ from arneb_pulsar.server.connection import Connection
 from arneb_pulsar.server.effects import RELEASED_PER_TURN, EffectRunner
 from arneb_pulsar.server.publishing import Publishing
 from arneb_pulsar.server.writer import Writer
-from arneb_pulsar.session.connection import ConnectionSession
+from arneb_pulsar.session.connection.connection import ConnectionSession
 
 pytestmark = pytest.mark.real_time
 

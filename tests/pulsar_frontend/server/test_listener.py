@@ -15,7 +15,7 @@ from arneb_core.api.position import position
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.server.connection import Connection
 from arneb_pulsar.server.listener import PulsarServer
-from arneb_pulsar.session.consumer import Consumer
+from arneb_pulsar.session.consume.consumer import Consumer
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandAck, CommandSubscribe, MessageIdData
 

@@ -208,6 +208,6 @@ async def test_who_leaves_unread_what_he_did_not_ask_for_is_gone_in_the_end() ->
 
 
 def events_nobody_hears() -> object:
-    from arneb_pulsar.session.events import TopicChanged
+    from arneb_pulsar.session.interface.events import TopicChanged
 
     return TopicChanged("other/space", "persistent://other/space/t", came=True)

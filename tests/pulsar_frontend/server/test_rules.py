@@ -22,7 +22,7 @@ from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rules import SubscriptionAuthMode
 from arneb_pulsar.server.listener import PulsarServer
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.session.rules import (
+from arneb_pulsar.session.connection.rules import (
     BETWEEN_BROKERS,
     OF_CONSUMER,
     OF_OWNER,

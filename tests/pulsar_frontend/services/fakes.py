@@ -7,9 +7,9 @@ import trio
 
 from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.services.clients.consumers import AttachedConsumer
-from arneb_pulsar.session.assigned import NOWHERE, Assigned
-from arneb_pulsar.session.effects import ConsumerKey
-from arneb_pulsar.session.events import Event
+from arneb_pulsar.session.interface.assigned import NOWHERE, Assigned
+from arneb_pulsar.session.interface.effects import ConsumerKey
+from arneb_pulsar.session.interface.events import Event
 
 
 @dataclass(eq=False)

@@ -17,9 +17,9 @@ from typing import Any
 from google.protobuf.message import Message
 
 from arneb_pulsar.config import PulsarConfig
-from arneb_pulsar.session.connection import ConnectionSession
-from arneb_pulsar.session.effects import Effect
-from arneb_pulsar.session.events import Event
+from arneb_pulsar.session.connection.connection import ConnectionSession
+from arneb_pulsar.session.interface.effects import Effect
+from arneb_pulsar.session.interface.events import Event
 from arneb_pulsar.wire.commands import FIELD_OF
 from arneb_pulsar.wire.frame import FrameReader, payload_frame, simple_frame
 from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand, CommandConnect

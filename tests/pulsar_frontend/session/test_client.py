@@ -1,13 +1,18 @@
 """What clients of each version and kind are told, and what they are spared."""
 
 import pytest
+from tests.pulsar_frontend.session.consume.test_consumers import message, pulsar_entry, subscribe
 from tests.pulsar_frontend.session.playbook import Playbook, received, said
-from tests.pulsar_frontend.session.test_consumers import message, pulsar_entry, subscribe
 
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.position import position
-from arneb_pulsar.session.effects import AddPermits, AttachConsumer
-from arneb_pulsar.session.events import ActiveChanged, ConsumerAttached, Delivered, EndReached
+from arneb_pulsar.session.interface.effects import AddPermits, AttachConsumer
+from arneb_pulsar.session.interface.events import (
+    ActiveChanged,
+    ConsumerAttached,
+    Delivered,
+    EndReached,
+)
 from arneb_pulsar.wire.checksum import join_body
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandConnect, CommandFlow, CommandSubscribe

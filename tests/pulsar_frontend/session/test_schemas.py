@@ -5,9 +5,14 @@ from tests.pulsar_frontend.session.playbook import Playbook, received, said
 
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.schemas.schema import Schema, SchemaType, Version
-from arneb_pulsar.session.effects import AttachConsumer, AttachSchema, FindSchema, OpenProducer
 from arneb_pulsar.session.errors import Failure
-from arneb_pulsar.session.events import ProducerOpened, SchemaAttached, SchemaFound
+from arneb_pulsar.session.interface.effects import (
+    AttachConsumer,
+    AttachSchema,
+    FindSchema,
+    OpenProducer,
+)
+from arneb_pulsar.session.interface.events import ProducerOpened, SchemaAttached, SchemaFound
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 TOPIC = parse_topic("t-partition-3")

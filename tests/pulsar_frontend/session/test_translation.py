@@ -4,8 +4,8 @@ from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.pulsar_frontend.session.consume.test_consumers import attach, pulsar_entry
 from tests.pulsar_frontend.session.playbook import Playbook, received
-from tests.pulsar_frontend.session.test_consumers import attach, pulsar_entry
 
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.content import compose
@@ -16,7 +16,7 @@ from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import EntryHeader, Origin
 from arneb_core.api.position import position
 from arneb_pulsar.codec import CODEC
-from arneb_pulsar.session.events import Delivered
+from arneb_pulsar.session.interface.events import Delivered
 from arneb_pulsar.session.output import TRANSLATED_UNITS
 from arneb_pulsar.session.translation import MESSAGE_UNITS, METADATA_BYTES_A_UNIT
 from arneb_pulsar.wire.frame import FrameReader

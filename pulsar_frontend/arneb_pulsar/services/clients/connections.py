@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from arneb_pulsar.authorization.callers import Caller
-from arneb_pulsar.session.events import Event
+from arneb_pulsar.session.interface.events import Event
 
 
 class ClientConnection(Protocol):

@@ -14,9 +14,9 @@ from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
 from arneb_pulsar.packing.counts import ConsumerCounts
 from arneb_pulsar.services.clients.connections import ClientConnection
-from arneb_pulsar.session.assigned import NOWHERE, Assigned
-from arneb_pulsar.session.effects import ConsumerKey
-from arneb_pulsar.session.events import EndReached
+from arneb_pulsar.session.interface.assigned import NOWHERE, Assigned
+from arneb_pulsar.session.interface.effects import ConsumerKey
+from arneb_pulsar.session.interface.events import EndReached
 
 
 class ConsumerOwner(Protocol):

@@ -17,9 +17,9 @@ from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.packing.counts import ProducerCounts
 from arneb_pulsar.producers.access import NO_EPOCH, Access, AccessMode, Claim, ClaimRefused, Refusal
 from arneb_pulsar.services.clients.connections import ClientConnection
-from arneb_pulsar.session.assigned import NOWHERE, Assigned
-from arneb_pulsar.session.effects import AppendRun, ProducerKey
 from arneb_pulsar.session.errors import Failure, failure_of
+from arneb_pulsar.session.interface.assigned import NOWHERE, Assigned
+from arneb_pulsar.session.interface.effects import AppendRun, ProducerKey
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 TOPICS: Final = "pulsar/topic/"

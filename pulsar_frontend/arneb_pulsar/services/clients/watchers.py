@@ -3,7 +3,7 @@
 from arneb_core.api.core import Core
 from arneb_pulsar.names import PERSISTENT, is_system_name
 from arneb_pulsar.services.clients.connections import ClientConnection
-from arneb_pulsar.session.events import TopicChanged
+from arneb_pulsar.session.interface.events import TopicChanged
 
 
 class Watchers:

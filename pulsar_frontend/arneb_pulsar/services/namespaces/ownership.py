@@ -14,8 +14,8 @@ from arneb_core.api.placement import Elsewhere, Here, NodeAddresses, Placement, 
 from arneb_pulsar.names import TopicName, parse_topic
 from arneb_pulsar.services.clients.consumers import ConsumerRegistry
 from arneb_pulsar.services.clients.producers import ProducerRegistry
-from arneb_pulsar.session.assigned import NOWHERE, Assigned
 from arneb_pulsar.session.errors import RequestRefused
+from arneb_pulsar.session.interface.assigned import NOWHERE, Assigned
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 NOT_OWNED: Final = (

@@ -30,9 +30,9 @@ from arneb_pulsar.services.clients.producers import (
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.services.transactions.coordinator import Transactions
 from arneb_pulsar.services.transactions.open_transaction import OpenTransaction
-from arneb_pulsar.session.effects import AppendRun, ProducerKey
 from arneb_pulsar.session.errors import Failure, RequestRefused
-from arneb_pulsar.session.pending_sends import PendingSends
+from arneb_pulsar.session.interface.effects import AppendRun, ProducerKey
+from arneb_pulsar.session.interface.pending_sends import PendingSends
 from arneb_pulsar.transactions.states import TransactionId
 from arneb_pulsar.wire.checksum import split_body
 from arneb_pulsar.wire.metadata import parse_metadata

@@ -12,7 +12,7 @@ from tests.pulsar_frontend.services.fakes import (
 )
 
 from arneb_pulsar.services.clients.consumers import AttachedConsumer, ConsumerRegistry
-from arneb_pulsar.session.events import EndReached
+from arneb_pulsar.session.interface.events import EndReached
 
 TOPICS: list[Any] = [FakeTopic("a"), FakeTopic("a", 2), FakeTopic("b", 3)]
 """Two of one name: one was deleted and made anew."""

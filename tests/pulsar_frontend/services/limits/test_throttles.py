@@ -12,8 +12,8 @@ from tests.pulsar_frontend.session.playbook import received
 
 from arneb_core.api.long_turns import FIRST_READ_BYTES, LONG_TURNS_MAX
 from arneb_pulsar.server.publishing import RECEIVE_BYTES, THROTTLED_RECEIVE_BYTES, Publishing
-from arneb_pulsar.session.connection import ConnectionSession
-from arneb_pulsar.session.effects import Effect
+from arneb_pulsar.session.connection.connection import ConnectionSession
+from arneb_pulsar.session.interface.effects import Effect
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandPing,
     CommandPong,

@@ -4,10 +4,10 @@ import pytest
 from tests.pulsar_frontend.session.playbook import Playbook, received, said
 
 from arneb_pulsar.names import parse_topic
-from arneb_pulsar.session.effects import FindTopic, ListTopics
 from arneb_pulsar.session.errors import Failure
-from arneb_pulsar.session.events import TopicFound, TopicsListed
-from arneb_pulsar.session.lookup import hash_of_topics
+from arneb_pulsar.session.interface.effects import FindTopic, ListTopics
+from arneb_pulsar.session.interface.events import TopicFound, TopicsListed
+from arneb_pulsar.session.topics.lookup import hash_of_topics
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandGetTopicsOfNamespace,

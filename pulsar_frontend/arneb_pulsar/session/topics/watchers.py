@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from arneb_pulsar.patterns import InvalidPattern, TopicPattern
-from arneb_pulsar.session.effects import UnwatchTopics, WatchTopics
 from arneb_pulsar.session.errors import RequestRefused
-from arneb_pulsar.session.events import TopicChanged, TopicsWatched
 from arneb_pulsar.session.fields import namespace_of, text_of
+from arneb_pulsar.session.interface.effects import UnwatchTopics, WatchTopics
+from arneb_pulsar.session.interface.events import TopicChanged, TopicsWatched
 from arneb_pulsar.session.output import Output
-from arneb_pulsar.session.watched_names import WatchedNames
+from arneb_pulsar.session.topics.watched_names import WatchedNames
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from arneb_core.api.entry import messages_in
 from arneb_pulsar.packing.entries import is_delayed, make_entry
-from arneb_pulsar.session.effects import AppendRun
 from arneb_pulsar.session.errors import Failure
-from arneb_pulsar.session.pending_sends import PendingSends
+from arneb_pulsar.session.interface.effects import AppendRun
+from arneb_pulsar.session.interface.pending_sends import PendingSends
 from arneb_pulsar.wire.errors import ChecksumMismatch, PayloadError
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 

@@ -8,9 +8,9 @@ from tests.pulsar_frontend.wire.strategies import cuts, encode, frames, mutated
 
 from arneb_core.api import errors as core
 from arneb_pulsar.config import PulsarConfig
-from arneb_pulsar.session.connection import ConnectionSession
-from arneb_pulsar.session.effects import Close
+from arneb_pulsar.session.connection.connection import ConnectionSession
 from arneb_pulsar.session.errors import SERVER_ERRORS, TEXTS, failure_of
+from arneb_pulsar.session.interface.effects import Close
 from arneb_pulsar.session.transitions import ACCEPTED, ConnectionState
 from arneb_pulsar.wire.commands import FIELD_OF, NO_REQUEST
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb

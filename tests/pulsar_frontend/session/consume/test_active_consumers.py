@@ -3,12 +3,17 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.pulsar_frontend.session.consume.test_consumers import subscribe
 from tests.pulsar_frontend.session.playbook import Playbook, received, said
-from tests.pulsar_frontend.session.test_consumers import subscribe
 
-from arneb_pulsar.session.consumers import ACTIVE_AFTER_S
-from arneb_pulsar.session.effects import AddPermits, AttachConsumer, ConsumerKey, DetachConsumer
-from arneb_pulsar.session.events import ActiveChanged, ConsumerAttached, ConsumerClosed
+from arneb_pulsar.session.consume.consumers import ACTIVE_AFTER_S
+from arneb_pulsar.session.interface.effects import (
+    AddPermits,
+    AttachConsumer,
+    ConsumerKey,
+    DetachConsumer,
+)
+from arneb_pulsar.session.interface.events import ActiveChanged, ConsumerAttached, ConsumerClosed
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 FLOW = pb.CommandFlow(consumer_id=1, messagePermits=9)

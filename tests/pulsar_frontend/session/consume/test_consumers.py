@@ -13,8 +13,9 @@ from arneb_core.api.subscriptions import InitialPosition
 from arneb_pulsar.codec import CODEC
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.packing.counts import ConsumerCounts
-from arneb_pulsar.session.consumer import Consumer
-from arneb_pulsar.session.effects import (
+from arneb_pulsar.session.consume.consumer import Consumer
+from arneb_pulsar.session.errors import Failure
+from arneb_pulsar.session.interface.effects import (
     Acknowledge,
     AcknowledgeInTransaction,
     AcknowledgeUntil,
@@ -27,8 +28,7 @@ from arneb_pulsar.session.effects import (
     Seek,
     Unsubscribe,
 )
-from arneb_pulsar.session.errors import Failure
-from arneb_pulsar.session.events import (
+from arneb_pulsar.session.interface.events import (
     Acknowledged,
     ConsumerAttached,
     ConsumerClosed,

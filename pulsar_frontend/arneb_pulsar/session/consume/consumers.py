@@ -1,6 +1,6 @@
 """The consumers of one connection: from SUBSCRIBE to CLOSE_CONSUMER.
 
-The table of :mod:`.transitions` says what a consumer may do in which state. Commands for a consumer
+The table of ``transitions`` says what a consumer may do in which state. Commands for a consumer
 that is not there are dropped if the protocol has no answer to them: clients send them before they
 know that the broker closed it.
 """
@@ -11,9 +11,11 @@ from typing import Final
 
 from arneb_core.api.position import Position
 from arneb_pulsar.packing.places import IDS_PER_TURN, message_id_of, place_of, position_of
-from arneb_pulsar.session.acknowledgements import acknowledge, answer_ack
-from arneb_pulsar.session.consumer import Consumer
-from arneb_pulsar.session.effects import (
+from arneb_pulsar.session.consume.acknowledgements import acknowledge, answer_ack
+from arneb_pulsar.session.consume.consumer import Consumer
+from arneb_pulsar.session.consume.subscribe import attachment
+from arneb_pulsar.session.errors import Failure, RequestRefused
+from arneb_pulsar.session.interface.effects import (
     AddPermits,
     ConsumerKey,
     DescribeConsumer,
@@ -23,8 +25,7 @@ from arneb_pulsar.session.effects import (
     Seek,
     Unsubscribe,
 )
-from arneb_pulsar.session.errors import Failure, RequestRefused
-from arneb_pulsar.session.events import (
+from arneb_pulsar.session.interface.events import (
     Acknowledged,
     ActiveChanged,
     ConsumerAttached,
@@ -39,7 +40,6 @@ from arneb_pulsar.session.events import (
     Unsubscribed,
 )
 from arneb_pulsar.session.output import Output
-from arneb_pulsar.session.subscribe import attachment
 from arneb_pulsar.session.transitions import ConsumerInput, ConsumerState
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.ack_sets import mask_of

@@ -2,7 +2,7 @@
 
 import math
 
-from arneb_pulsar.session.keep_alive import GRACE_S, LATE_S, KeepAlive, Tick
+from arneb_pulsar.session.connection.keep_alive import GRACE_S, LATE_S, KeepAlive, Tick
 
 HANDSHAKE_S = 10.0
 INTERVAL_S = 30.0

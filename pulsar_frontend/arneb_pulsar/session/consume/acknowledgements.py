@@ -8,13 +8,13 @@ from collections.abc import Iterator
 
 from arneb_core.api.position import Position
 from arneb_pulsar.packing.places import IDS_PER_TURN, position_of, split_acks
-from arneb_pulsar.session.consumer import Consumer
-from arneb_pulsar.session.effects import (
+from arneb_pulsar.session.consume.consumer import Consumer
+from arneb_pulsar.session.errors import Failure
+from arneb_pulsar.session.interface.effects import (
     Acknowledge,
     AcknowledgeInTransaction,
     AcknowledgeUntil,
 )
-from arneb_pulsar.session.errors import Failure
 from arneb_pulsar.session.output import Output
 from arneb_pulsar.transactions.states import TransactionId
 from arneb_pulsar.wire import commands

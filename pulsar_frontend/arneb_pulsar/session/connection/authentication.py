@@ -11,9 +11,9 @@ from typing import Final
 
 from arneb_pulsar.authorization.authorizer import Authorizer
 from arneb_pulsar.authorization.callers import Caller
-from arneb_pulsar.session.effects import Authenticate, Close
-from arneb_pulsar.session.events import Authenticated
 from arneb_pulsar.session.fields import text_of
+from arneb_pulsar.session.interface.effects import Authenticate, Close
+from arneb_pulsar.session.interface.events import Authenticated
 from arneb_pulsar.session.output import Output
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb

@@ -1,7 +1,7 @@
 """Effects: what a session asks the server to do with the core and the socket.
 
-The counterpart of :mod:`arneb_pulsar.session.events`. ``key`` names one producer or consumer for
-as long as the connection lives; clients reuse the protocol's own ids, but keys are never reused.
+The counterpart of :mod:`.events`. ``key`` names one producer or consumer for as long as the
+connection lives; clients reuse the protocol's own ids, but keys are never reused.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from arneb_pulsar.packing.counts import ConsumerCounts
 from arneb_pulsar.patterns import TopicPattern
 from arneb_pulsar.producers.access import AccessMode
 from arneb_pulsar.schemas.schema import Schema
-from arneb_pulsar.session.pending_sends import PendingSends
+from arneb_pulsar.session.interface.pending_sends import PendingSends
 from arneb_pulsar.transactions.states import TransactionId
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandGetTopicsOfNamespace
 

@@ -8,9 +8,14 @@ from tests.pulsar_frontend.session.playbook import received
 from arneb_core.api.position import Position, position
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.packing.places import IDS_PER_TURN
-from arneb_pulsar.session.connection import ConnectionSession
-from arneb_pulsar.session.effects import Acknowledge, AddPermits, AttachConsumer, Redeliver
-from arneb_pulsar.session.events import ConsumerAttached
+from arneb_pulsar.session.connection.connection import ConnectionSession
+from arneb_pulsar.session.interface.effects import (
+    Acknowledge,
+    AddPermits,
+    AttachConsumer,
+    Redeliver,
+)
+from arneb_pulsar.session.interface.events import ConsumerAttached
 from arneb_pulsar.wire.ack_sets import ALL_MESSAGES
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 

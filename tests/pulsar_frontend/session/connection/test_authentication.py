@@ -6,9 +6,9 @@ from pathlib import Path
 from tests.pulsar_frontend.session.playbook import Playbook, received, said
 
 from arneb_pulsar.config import AuthenticationConfig, PulsarConfig
-from arneb_pulsar.session.authentication import ANSWER_WITHIN_S, LOOK_S
-from arneb_pulsar.session.effects import Authenticate, Close
-from arneb_pulsar.session.events import Authenticated, NotAuthenticated
+from arneb_pulsar.session.connection.authentication import ANSWER_WITHIN_S, LOOK_S
+from arneb_pulsar.session.interface.effects import Authenticate, Close
+from arneb_pulsar.session.interface.events import Authenticated, NotAuthenticated
 from arneb_pulsar.session.transitions import ConnectionState
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 

@@ -3,10 +3,10 @@
 import pytest
 from tests.pulsar_frontend.session.playbook import Playbook, received, said
 
-from arneb_pulsar.session import watchers as watchers_module
-from arneb_pulsar.session.effects import ListTopics, UnwatchTopics, WatchTopics
-from arneb_pulsar.session.events import TopicChanged, TopicsListed, TopicsWatched
-from arneb_pulsar.session.lookup import hash_of_topics
+from arneb_pulsar.session.interface.effects import ListTopics, UnwatchTopics, WatchTopics
+from arneb_pulsar.session.interface.events import TopicChanged, TopicsListed, TopicsWatched
+from arneb_pulsar.session.topics import watchers as watchers_module
+from arneb_pulsar.session.topics.lookup import hash_of_topics
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 SPACE = "public/default"

@@ -11,9 +11,9 @@ from arneb_core.api.position import position
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.packing import entries
 from arneb_pulsar.producers.access import AccessMode
-from arneb_pulsar.session.effects import AppendRun, Close, LeaveProducer, OpenProducer
 from arneb_pulsar.session.errors import Failure
-from arneb_pulsar.session.events import (
+from arneb_pulsar.session.interface.effects import AppendRun, Close, LeaveProducer, OpenProducer
+from arneb_pulsar.session.interface.events import (
     Appended,
     ProducerDisconnected,
     ProducerLost,
@@ -21,7 +21,7 @@ from arneb_pulsar.session.events import (
     ProducerQueued,
     ProducerRefused,
 )
-from arneb_pulsar.session.producers import Producer
+from arneb_pulsar.session.produce.producers import Producer
 from arneb_pulsar.session.transitions import PRODUCER_MOVES, ProducerInput, ProducerState
 from arneb_pulsar.wire.checksum import join_body
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb

@@ -10,10 +10,10 @@ from contextlib import suppress
 
 from arneb_core.api.checksum import crc32c
 from arneb_pulsar.patterns import InvalidPattern, TopicPattern
-from arneb_pulsar.session.effects import FindTopic, ListTopics
 from arneb_pulsar.session.errors import Failure, RequestRefused
-from arneb_pulsar.session.events import TopicFound, TopicsListed
 from arneb_pulsar.session.fields import namespace_of, text_of, topic_of
+from arneb_pulsar.session.interface.effects import FindTopic, ListTopics
+from arneb_pulsar.session.interface.events import TopicFound, TopicsListed
 from arneb_pulsar.session.output import Output
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb

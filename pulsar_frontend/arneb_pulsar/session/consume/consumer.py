@@ -5,7 +5,7 @@ from arneb_core.api.subscription_types import SubscriptionType
 from arneb_pulsar.packing.broker_metadata import with_broker_metadata
 from arneb_pulsar.packing.counts import ConsumerCounts
 from arneb_pulsar.packing.deliveries import MessageFrames
-from arneb_pulsar.session.effects import ConsumerKey
+from arneb_pulsar.session.interface.effects import ConsumerKey
 from arneb_pulsar.session.transitions import CONSUMER_MOVES, ConsumerInput, ConsumerState
 from arneb_pulsar.session.translation import TranslatedRun, is_foreign, without_checksums
 

@@ -15,23 +15,23 @@ from typing import Any, Final, assert_never
 from arneb_pulsar.authorization.authorizer import EVERYBODY_MAY, Authorizer
 from arneb_pulsar.authorization.callers import NOBODY
 from arneb_pulsar.config import PulsarConfig
-from arneb_pulsar.session import events
-from arneb_pulsar.session.authentication import Authentication, not_allowed, refused
 from arneb_pulsar.session.client import Client
-from arneb_pulsar.session.consumers import Consumers
-from arneb_pulsar.session.effects import Close, Effect
+from arneb_pulsar.session.connection.authentication import Authentication, not_allowed, refused
+from arneb_pulsar.session.connection.keep_alive import KeepAlive, Tick
+from arneb_pulsar.session.connection.rules import RULES
+from arneb_pulsar.session.consume.consumers import Consumers
 from arneb_pulsar.session.errors import RemoteProtocolError, RequestRefused
 from arneb_pulsar.session.fields import text_of
-from arneb_pulsar.session.keep_alive import KeepAlive, Tick
-from arneb_pulsar.session.lookup import Lookup
+from arneb_pulsar.session.interface import events
+from arneb_pulsar.session.interface.effects import Close, Effect
+from arneb_pulsar.session.interface.pending_sends import STRETCHES_PER_TURN
 from arneb_pulsar.session.output import Output
-from arneb_pulsar.session.pending_sends import STRETCHES_PER_TURN
-from arneb_pulsar.session.producers import Producers
-from arneb_pulsar.session.rules import RULES
+from arneb_pulsar.session.produce.producers import Producers
 from arneb_pulsar.session.schemas import SchemaRequests
+from arneb_pulsar.session.topics.lookup import Lookup
+from arneb_pulsar.session.topics.watchers import TopicWatchers
 from arneb_pulsar.session.transactions import SMALL, Transactions
 from arneb_pulsar.session.transitions import ACCEPTED, ConnectionState
-from arneb_pulsar.session.watchers import TopicWatchers
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.commands import FIELD_OF, parse_command
 from arneb_pulsar.wire.errors import WireError
@@ -69,7 +69,7 @@ class ConnectionSession:
         self.request_bytes = 0
         """Size of the request that the last call handled."""
         self.was_small = False
-        """That request was one of :data:`.transactions.SMALL`."""
+        """That request was one of ``transactions.SMALL``."""
         self._keep_alive = KeepAlive(now, config.handshake_timeout_s, config.keep_alive_s)
         self._producers = Producers(output)
         self._consumers = Consumers(output)
@@ -122,7 +122,7 @@ class ConnectionSession:
         return self._output.take_effects()
 
     def handle(self, event: events.Event, now: float) -> list[Effect]:
-        """Handle an event from the core; see :mod:`arneb_pulsar.session.events`."""
+        """Handle an event from the core; see :mod:`arneb_pulsar.session.interface.events`."""
         if self.state is ConnectionState.CLOSED:
             return []
         self._output.now = now

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.counting import calls_of
 
-from arneb_pulsar.session import watched_names as module
-from arneb_pulsar.session.lookup import hash_of_topics
-from arneb_pulsar.session.watched_names import BLOCK_NAMES, WatchedNames
+from arneb_pulsar.session.topics import watched_names as module
+from arneb_pulsar.session.topics.lookup import hash_of_topics
+from arneb_pulsar.session.topics.watched_names import BLOCK_NAMES, WatchedNames
 
 NAMES = st.text("ab,é", max_size=4)
 

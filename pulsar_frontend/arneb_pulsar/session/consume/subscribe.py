@@ -8,9 +8,9 @@ from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_pulsar.packing.places import place_of
 from arneb_pulsar.session.client import Client
-from arneb_pulsar.session.effects import AttachConsumer, ConsumerKey
 from arneb_pulsar.session.errors import RemoteProtocolError, RequestRefused
 from arneb_pulsar.session.fields import properties_of, subscription_of, text_of, topic_of
+from arneb_pulsar.session.interface.effects import AttachConsumer, ConsumerKey
 from arneb_pulsar.session.schemas import schema_of
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandSubscribe, KeySharedMeta

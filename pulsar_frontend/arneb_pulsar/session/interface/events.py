@@ -1,7 +1,6 @@
 """Events: what the server reports to a session.
 
-The counterpart of :mod:`arneb_pulsar.session.effects`; each answers one of those, unless it says
-"Unasked".
+The counterpart of :mod:`.effects`; each answers one of those, unless it says "Unasked".
 """
 
 from collections.abc import Sequence
@@ -15,10 +14,10 @@ from arneb_core.api.statistics import SubscriptionStatistics
 from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.schemas.schema import Version
-from arneb_pulsar.session.assigned import NOWHERE, Assigned
-from arneb_pulsar.session.effects import AppendRun, ConsumerKey, ProducerKey
 from arneb_pulsar.session.errors import Failure
-from arneb_pulsar.session.pending_sends import PendingSends
+from arneb_pulsar.session.interface.assigned import NOWHERE, Assigned
+from arneb_pulsar.session.interface.effects import AppendRun, ConsumerKey, ProducerKey
+from arneb_pulsar.session.interface.pending_sends import PendingSends
 from arneb_pulsar.transactions.states import TransactionId
 from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand
 

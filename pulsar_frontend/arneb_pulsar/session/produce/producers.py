@@ -12,20 +12,20 @@ from arneb_core.api.position import Position
 from arneb_pulsar.names import NAME_BYTES_MAX, TopicName
 from arneb_pulsar.packing.entries import make_entries, name_field_of
 from arneb_pulsar.producers.access import AccessMode
-from arneb_pulsar.session.damaged import sort_damaged
-from arneb_pulsar.session.effects import (
-    AppendRun,
-    LeaveProducer,
-    OpenProducer,
-    ProducerKey,
-)
 from arneb_pulsar.session.errors import (
     Failure,
     RemoteProtocolError,
     RequestRefused,
     failure_of,
 )
-from arneb_pulsar.session.events import (
+from arneb_pulsar.session.fields import properties_of, text_of, topic_of
+from arneb_pulsar.session.interface.effects import (
+    AppendRun,
+    LeaveProducer,
+    OpenProducer,
+    ProducerKey,
+)
+from arneb_pulsar.session.interface.events import (
     Appended,
     ProducerDisconnected,
     ProducerLost,
@@ -34,9 +34,9 @@ from arneb_pulsar.session.events import (
     ProducerRefused,
     SendsSorted,
 )
-from arneb_pulsar.session.fields import properties_of, text_of, topic_of
+from arneb_pulsar.session.interface.pending_sends import PendingSends
 from arneb_pulsar.session.output import Output
-from arneb_pulsar.session.pending_sends import PendingSends
+from arneb_pulsar.session.produce.damaged import sort_damaged
 from arneb_pulsar.session.schemas import schema_of
 from arneb_pulsar.session.transitions import PRODUCER_MOVES, ProducerInput, ProducerState
 from arneb_pulsar.transactions.states import TransactionId
