@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 from arneb_pulsar.client.connecting import MEMORY_BYTES_MAX, ClientOptions
 from arneb_pulsar.client.consumer.options import ConsumerOptions
 from arneb_pulsar.client.producer.options import Batching
-from arneb_pulsar.client.room import ROOMY, SHORT
+from arneb_pulsar.client.tasks.room import ROOMY, SHORT
 from arneb_pulsar.client.trackers.ack_grouping import OPEN_BATCHES_MAX
 from arneb_pulsar.client.trackers.chunks import NOTED_MAX
 from arneb_pulsar.client.trackers.negative_acks import ENTRIES_MAX

@@ -97,10 +97,10 @@ CLIENT_MACHINE_MUTANTS: Final = (
     ),
     Mutant(
         "brokers that send a lookup round in a circle are asked for ever",
-        CLIENT + "search.py",
+        CLIENT + "lookup/search.py",
         "            if self._redirects == REDIRECTS_MAX:\n",
         "            if self._redirects == 10 * REDIRECTS_MAX:\n",
-        ("tests/pulsar_frontend/client/test_search.py",),
+        ("tests/pulsar_frontend/client/lookup/test_search.py",),
     ),
     Mutant(
         "seeks overtake each other",
@@ -160,7 +160,7 @@ CLIENT_MACHINE_MUTANTS: Final = (
     ),
     Mutant(
         "a client whose tasks ask at the same time goes round past the broker that is there",
-        CLIENT + "rotation.py",
+        CLIENT + "connection/rotation.py",
         "            which = (first + offset) % len(self._places)\n",
         "            which = self._first = (self._first + 1) % len(self._places)\n",
         POOL_TESTS,
@@ -301,7 +301,7 @@ CLIENT_MACHINE_MUTANTS: Final = (
     ),
     Mutant(
         "a client makes as many producers as a broker says",
-        CLIENT + "lookup.py",
+        CLIENT + "lookup/lookup.py",
         "    if isinstance(partitions, int) and 0 <= partitions <= PARTITIONS_MAX:\n",
         "    if isinstance(partitions, int) and 0 <= partitions < 70_000:\n",
         HOSTILE_TESTS,
@@ -505,7 +505,7 @@ CLIENT_MACHINE_MUTANTS: Final = (
     ),
     Mutant(
         "producers stand still for what consumers have not taken",
-        CLIENT + "room.py",
+        CLIENT + "tasks/room.py",
         " <= self.limit or not self.used\n",
         " <= self.limit or not self.used + self.held\n",
         BOUNDS_TESTS,
@@ -519,7 +519,7 @@ CLIENT_MACHINE_MUTANTS: Final = (
     ),
     Mutant(
         "nobody fetches less when memory gets short",
-        CLIENT + "room.py",
+        CLIENT + "tasks/room.py",
         "            for each in tuple(self.on_short):\n                each()\n",
         "            pass\n",
         BOUNDS_TESTS,

@@ -10,13 +10,7 @@ import pyarrow as pa
 import pytest
 from conformance.brokers.arneb import Arneb
 
-from arneb_pulsar.client import (
-    Client,
-    ConsumerOptions,
-    InitialPosition,
-    ProducerOptions,
-    connect,
-)
+from arneb_pulsar.client import Client, ConsumerOptions, InitialPosition, ProducerOptions, connect
 from arneb_pulsar.client.errors import TimedOut
 from pyspark_arneb import DefaultSource
 from pyspark_arneb.batch import BatchReader

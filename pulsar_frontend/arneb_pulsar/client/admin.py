@@ -16,9 +16,9 @@ from arneb_pulsar.client.codec.schemas.schema import SchemaInfo
 from arneb_pulsar.client.connection.authentication import Authentication, NoAuthentication
 from arneb_pulsar.client.connection.dialling import TlsOptions
 from arneb_pulsar.client.errors import AdminError, ConnectError, InvalidTopic, TimedOut
-from arneb_pulsar.client.http_calls import call
 from arneb_pulsar.client.ids import MessageId
-from arneb_pulsar.client.lookup import path_of, quoted, schema_in
+from arneb_pulsar.client.lookup.http_calls import call
+from arneb_pulsar.client.lookup.lookup import path_of, quoted, schema_in
 from arneb_pulsar.names import InvalidTopicName, TopicName, parse_topic
 
 TIMEOUT_S: Final = 30.0

@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar, overload
 import anyio
 
 from arneb_pulsar.client.attachment import patiently
-from arneb_pulsar.client.closing import Closing
 from arneb_pulsar.client.codec.compression import Compression
 from arneb_pulsar.client.codec.encryption import KeyReader
 from arneb_pulsar.client.codec.schemas.schema import BytesSchema, Schema
@@ -38,8 +37,9 @@ from arneb_pulsar.client.producer.partitioned import PartitionedProducer
 from arneb_pulsar.client.producer.producer import Producer
 from arneb_pulsar.client.producer.producing import Producing
 from arneb_pulsar.client.reader import SUBSCRIPTION_PREFIX, Reader
-from arneb_pulsar.client.statistics_log import Measured
 from arneb_pulsar.client.table_view import TableView
+from arneb_pulsar.client.tasks.closing import Closing
+from arneb_pulsar.client.tasks.statistics_log import Measured
 from arneb_pulsar.client.trackers.routing import RoundRobin, Router
 from arneb_pulsar.client.transactions import TIMEOUT_S as TRANSACTION_TIMEOUT_S
 from arneb_pulsar.client.transactions import Coordinators, Transaction, begin

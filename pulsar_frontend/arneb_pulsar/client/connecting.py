@@ -17,16 +17,16 @@ import anyio
 import httpx
 
 from arneb_pulsar.client.client import Client
-from arneb_pulsar.client.clock import Clock
 from arneb_pulsar.client.connection.authentication import Authentication, NoAuthentication
 from arneb_pulsar.client.connection.backoff import CAP_S, INITIAL_S
 from arneb_pulsar.client.connection.dialling import Dial, TlsOptions, dialler, parse_service_url
 from arneb_pulsar.client.connection.pool import Pool
 from arneb_pulsar.client.context import ClientContext
 from arneb_pulsar.client.errors import ConfigurationError
-from arneb_pulsar.client.lookup import BinaryLookup, HttpLookup, Lookup
-from arneb_pulsar.client.room import Room
-from arneb_pulsar.client.statistics_log import INTERVAL_S, StatisticsLog
+from arneb_pulsar.client.lookup.lookup import BinaryLookup, HttpLookup, Lookup
+from arneb_pulsar.client.tasks.clock import Clock
+from arneb_pulsar.client.tasks.room import Room
+from arneb_pulsar.client.tasks.statistics_log import INTERVAL_S, StatisticsLog
 
 OPERATION_TIMEOUT_S: Final = 30.0
 CONNECT_TIMEOUT_S: Final = 10.0

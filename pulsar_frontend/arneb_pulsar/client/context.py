@@ -7,11 +7,11 @@ from random import Random
 
 from anyio.abc import TaskGroup
 
-from arneb_pulsar.client.clock import Clock
 from arneb_pulsar.client.connection.backoff import Backoff
 from arneb_pulsar.client.connection.pool import Pool
-from arneb_pulsar.client.lookup import Lookup
-from arneb_pulsar.client.room import Room
+from arneb_pulsar.client.lookup.lookup import Lookup
+from arneb_pulsar.client.tasks.clock import Clock
+from arneb_pulsar.client.tasks.room import Room
 
 
 @dataclass(slots=True)

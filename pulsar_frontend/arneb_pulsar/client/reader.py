@@ -7,12 +7,12 @@ the broker knows its progress.
 from collections.abc import Callable
 from typing import Final, Generic, Self, TypeVar
 
-from arneb_pulsar.client.closing import Closing
 from arneb_pulsar.client.consumer.consuming import Consuming, SeekTo
 from arneb_pulsar.client.consumer.link import ConsumerLink
 from arneb_pulsar.client.consumer.message import Message
 from arneb_pulsar.client.errors import ClientClosed, ConfigurationError
 from arneb_pulsar.client.statistics import ConsumerStatistics
+from arneb_pulsar.client.tasks.closing import Closing
 
 T = TypeVar("T")
 

@@ -10,13 +10,13 @@ from typing import Final, Generic, TypeVar
 
 import anyio
 
-from arneb_pulsar.client.closing import Closing
 from arneb_pulsar.client.consumer.message import Message
 from arneb_pulsar.client.errors import ClientClosed, PulsarError, SchemaError
 from arneb_pulsar.client.ids import MessageId
 from arneb_pulsar.client.interceptors import guarded
 from arneb_pulsar.client.reader import Reader
-from arneb_pulsar.client.waiting import Bell
+from arneb_pulsar.client.tasks.closing import Closing
+from arneb_pulsar.client.tasks.waiting import Bell
 
 LOG = logging.getLogger("arneb_pulsar.client")
 

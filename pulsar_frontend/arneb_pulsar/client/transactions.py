@@ -31,7 +31,7 @@ from arneb_pulsar.client.ids import MessageId
 from arneb_pulsar.client.messages import TransactionId
 from arneb_pulsar.client.producer.building import Keywords
 from arneb_pulsar.client.producer.producing import Producing
-from arneb_pulsar.client.waiting import Outcome
+from arneb_pulsar.client.tasks.waiting import Outcome
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (

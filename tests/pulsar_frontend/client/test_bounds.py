@@ -10,7 +10,7 @@ from arneb_pulsar.client.consumer.consumer import Consumer
 from arneb_pulsar.client.consumer.consuming import Consuming
 from arneb_pulsar.client.errors import QueueFull, TimedOut
 from arneb_pulsar.client.messages import MESSAGE_OVERHEAD_BYTES
-from arneb_pulsar.client.room import Room
+from arneb_pulsar.client.tasks.room import Room
 from arneb_pulsar.client.testing import FakeBroker
 from arneb_pulsar.client.trackers.receiver_queue import ReceiverQueue
 

@@ -5,13 +5,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 from tests.pulsar_frontend.client.in_memory import billing, client_of, early, produce
 
-from arneb_pulsar.client import (
-    AccessMode,
-    Batching,
-    MessageId,
-    ProducerOptions,
-    SubscriptionType,
-)
+from arneb_pulsar.client import AccessMode, Batching, MessageId, ProducerOptions, SubscriptionType
 from arneb_pulsar.client.errors import ClientClosed, Withdrawn
 from arneb_pulsar.client.testing import FakeBroker, Faults
 

@@ -8,11 +8,7 @@ import anyio
 import pytest
 from tests.pulsar_frontend.client.in_memory import client_of, early, produce, said
 
-from arneb_pulsar.client import (
-    LATEST,
-    ConsumerOptions,
-    DeadLetterPolicy,
-)
+from arneb_pulsar.client import LATEST, ConsumerOptions, DeadLetterPolicy
 from arneb_pulsar.client.codec.schemas.schema import StringSchema
 from arneb_pulsar.client.errors import SchemaError, ServiceNotReady, TopicTerminated
 from arneb_pulsar.client.producer.producing import Producing

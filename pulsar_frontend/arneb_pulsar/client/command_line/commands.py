@@ -31,6 +31,14 @@ from arneb_pulsar.client import (
     TlsOptions,
     connect,
 )
+from arneb_pulsar.client.command_line.formats import (
+    DEFAULT,
+    Format,
+    Line,
+    line_of,
+    line_of_json,
+    parse_start,
+)
 from arneb_pulsar.client.command_line.input import lines_of, lines_of_file
 from arneb_pulsar.client.command_line.output import Progress, counted, print_messages, say
 from arneb_pulsar.client.connecting import wall_ms
@@ -41,14 +49,6 @@ from arneb_pulsar.client.connection.authentication import (
     TokenAuthentication,
 )
 from arneb_pulsar.client.errors import PulsarError, QueueFull
-from arneb_pulsar.client.formats import (
-    DEFAULT,
-    Format,
-    Line,
-    line_of,
-    line_of_json,
-    parse_start,
-)
 from arneb_pulsar.names import NON_PERSISTENT
 
 URL: Final = "pulsar://127.0.0.1:6650"

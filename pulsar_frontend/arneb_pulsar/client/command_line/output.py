@@ -12,8 +12,8 @@ from typing import BinaryIO, Final
 import click
 
 from arneb_pulsar.client import Message
+from arneb_pulsar.client.command_line.formats import Format, json_of
 from arneb_pulsar.client.errors import TimedOut
-from arneb_pulsar.client.formats import Format, json_of
 
 IDLE_S: Final = 0.5
 """The time without a message after which to check for the end of the topic."""

@@ -12,7 +12,6 @@ from typing import Any, Final
 import anyio
 from anyio.abc import ByteStream, SocketAttribute, SocketStream, TaskGroup
 
-from arneb_pulsar.client.clock import Clock
 from arneb_pulsar.client.connection.authentication import Authentication, proof
 from arneb_pulsar.client.connection.dialling import Address, Dial
 from arneb_pulsar.client.connection.machine import ConnectionMachine, State
@@ -23,7 +22,8 @@ from arneb_pulsar.client.errors import (
     PulsarError,
     TimedOut,
 )
-from arneb_pulsar.client.waiting import Bell, Outcome
+from arneb_pulsar.client.tasks.clock import Clock
+from arneb_pulsar.client.tasks.waiting import Bell, Outcome
 from arneb_pulsar.wire.commands import PROTOCOL_VERSION
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     AuthData,

@@ -12,12 +12,12 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from arneb_pulsar.client.clock import Clock
 from arneb_pulsar.client.connection.authentication import Authentication
 from arneb_pulsar.client.connection.connection import Connection, open_connection
 from arneb_pulsar.client.connection.dialling import Address, Dial
+from arneb_pulsar.client.connection.rotation import NOBODY_THERE, Rotation
 from arneb_pulsar.client.errors import ClientClosed
-from arneb_pulsar.client.rotation import NOBODY_THERE, Rotation
+from arneb_pulsar.client.tasks.clock import Clock
 
 IDLE_MAX: Final = 16
 """Unused connections that are kept open."""

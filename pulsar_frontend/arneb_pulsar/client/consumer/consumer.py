@@ -25,7 +25,7 @@ from arneb_pulsar.client.ids import LATEST, MessageId
 from arneb_pulsar.client.interceptors import guarded
 from arneb_pulsar.client.producer.building import InTransaction
 from arneb_pulsar.client.statistics import ConsumerStatistics
-from arneb_pulsar.client.waiting import Outcome
+from arneb_pulsar.client.tasks.waiting import Outcome
 from arneb_pulsar.wire.ack_sets import words_of
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (

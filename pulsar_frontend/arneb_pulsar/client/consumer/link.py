@@ -27,7 +27,7 @@ from arneb_pulsar.client.errors import (
 from arneb_pulsar.client.ids import LATEST, MessageId
 from arneb_pulsar.client.interceptors import ConsumerInterceptor, guarded
 from arneb_pulsar.client.producer.packing import pairs_of
-from arneb_pulsar.client.waiting import Bell
+from arneb_pulsar.client.tasks.waiting import Bell
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (

@@ -18,7 +18,7 @@ from arneb_pulsar.client.errors import ClientClosed, ConfigurationError, PulsarE
 from arneb_pulsar.client.ids import MessageId
 from arneb_pulsar.client.producer.building import InTransaction
 from arneb_pulsar.client.statistics import ConsumerStatistics, together
-from arneb_pulsar.client.waiting import Bell
+from arneb_pulsar.client.tasks.waiting import Bell
 from arneb_pulsar.names import TopicName
 
 T = TypeVar("T")

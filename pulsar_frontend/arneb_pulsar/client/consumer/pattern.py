@@ -20,7 +20,7 @@ from arneb_pulsar.client.errors import (
     PulsarError,
     TopicNotFound,
 )
-from arneb_pulsar.client.waiting import Bell
+from arneb_pulsar.client.tasks.waiting import Bell
 from arneb_pulsar.names import (
     NON_PERSISTENT,
     PERSISTENT,

@@ -13,9 +13,9 @@ from typing import Any, Final, Generic, Self, TypeVar
 import anyio
 from anyio.lowlevel import checkpoint
 
-from arneb_pulsar.client.closing import Closing
 from arneb_pulsar.client.consumer.message import Message
 from arneb_pulsar.client.errors import ClientClosed, TimedOut
+from arneb_pulsar.client.tasks.closing import Closing
 
 LOG = logging.getLogger("arneb_pulsar.client")
 

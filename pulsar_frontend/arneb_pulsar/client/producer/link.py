@@ -21,8 +21,8 @@ from arneb_pulsar.client.producer.building import Builder
 from arneb_pulsar.client.producer.machine import ProducerMachine
 from arneb_pulsar.client.producer.options import AccessMode, ProducerOptions
 from arneb_pulsar.client.producer.packing import pairs_of
-from arneb_pulsar.client.room import Room
-from arneb_pulsar.client.waiting import Bell
+from arneb_pulsar.client.tasks.room import Room
+from arneb_pulsar.client.tasks.waiting import Bell
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandCloseProducer,

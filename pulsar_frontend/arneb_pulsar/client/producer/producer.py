@@ -28,7 +28,7 @@ from arneb_pulsar.client.producer.building import Keywords
 from arneb_pulsar.client.producer.link import ProducerLink
 from arneb_pulsar.client.producer.producing import Producing
 from arneb_pulsar.client.statistics import ProducerStatistics
-from arneb_pulsar.client.waiting import Outcome
+from arneb_pulsar.client.tasks.waiting import Outcome
 
 T = TypeVar("T")
 

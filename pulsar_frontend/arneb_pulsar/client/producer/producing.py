@@ -7,11 +7,11 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Generic, TypeVar, Unpack
 
-from arneb_pulsar.client.closing import Closing
 from arneb_pulsar.client.ids import MessageId
 from arneb_pulsar.client.messages import OutgoingMessage
 from arneb_pulsar.client.producer.building import Keywords
 from arneb_pulsar.client.statistics import ProducerStatistics
+from arneb_pulsar.client.tasks.closing import Closing
 
 T = TypeVar("T")
 

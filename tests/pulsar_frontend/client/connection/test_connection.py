@@ -10,10 +10,10 @@ import trio
 import trio.testing
 from anyio.abc import SocketStream
 
-from arneb_pulsar.client.clock import Clock
 from arneb_pulsar.client.connection.authentication import NoAuthentication
 from arneb_pulsar.client.connection.connection import Connection
 from arneb_pulsar.client.connection.machine import ConnectionMachine
+from arneb_pulsar.client.tasks.clock import Clock
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandConnect
 
 

@@ -25,7 +25,7 @@ from arneb_pulsar.client.errors import (
     TimedOut,
     UnexpectedAnswer,
 )
-from arneb_pulsar.client.lookup import PARTITIONS_MAX
+from arneb_pulsar.client.lookup.lookup import PARTITIONS_MAX
 from arneb_pulsar.wire.checksum import join_body
 from arneb_pulsar.wire.frame import payload_frame
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb

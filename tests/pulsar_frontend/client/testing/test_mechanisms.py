@@ -9,11 +9,7 @@ import anyio
 import pytest
 from tests.pulsar_frontend.client.in_memory import billing, client_of, early, produce, said
 
-from arneb_pulsar.client import (
-    Batching,
-    ProducerOptions,
-    SubscriptionType,
-)
+from arneb_pulsar.client import Batching, ProducerOptions, SubscriptionType
 from arneb_pulsar.client.errors import ConfigurationError
 from arneb_pulsar.client.testing import FakeBroker
 

@@ -14,6 +14,7 @@ import httpx
 from arneb_pulsar.client.connection.authentication import Authentication
 from arneb_pulsar.client.connection.dialling import Address, ServiceUrl, parse_address
 from arneb_pulsar.client.connection.pool import Pool
+from arneb_pulsar.client.connection.rotation import NO_ANSWER, Rotation
 from arneb_pulsar.client.errors import (
     AuthenticationFailed,
     InvalidUrl,
@@ -23,9 +24,8 @@ from arneb_pulsar.client.errors import (
     UnexpectedAnswer,
     UnknownServerError,
 )
-from arneb_pulsar.client.http_calls import call
-from arneb_pulsar.client.rotation import NO_ANSWER, Rotation
-from arneb_pulsar.client.search import Place, Search, State
+from arneb_pulsar.client.lookup.http_calls import call
+from arneb_pulsar.client.lookup.search import Place, Search, State
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandGetSchema,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from arneb_pulsar.client.connection.dialling import Address
 from arneb_pulsar.client.errors import PulsarError, ServiceNotReady, UnexpectedAnswer
-from arneb_pulsar.client.search import MOVES, REDIRECTS_MAX, Place, Search, State
+from arneb_pulsar.client.lookup.search import MOVES, REDIRECTS_MAX, Place, Search, State
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandLookupTopicResponse
 
