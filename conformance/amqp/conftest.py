@@ -20,7 +20,7 @@ Named = Callable[[str], str]
 
 @pytest.fixture
 def connect(broker: Target) -> Iterator[Connect]:
-    """Opens connections; what is still open is closed at the end."""
+    """Open connections; those still open at the end are closed."""
     opened: list[pika.BlockingConnection] = []
 
     def open_connection(**parameters: Any) -> pika.BlockingConnection:
@@ -37,7 +37,8 @@ def connect(broker: Target) -> Iterator[Connect]:
     yield open_connection
     for connection in opened:
         if connection.is_open:
-            # pika gives back what it has not passed on yet, and a stream takes nothing back.
+            # On closing, pika requeues deliveries that it has not passed on yet. A stream refuses a
+            # requeue.
             with contextlib.suppress(AMQPError):
                 connection.close()
 
@@ -50,7 +51,8 @@ def channel(connect: Connect) -> BlockingChannel:
 
 @pytest.fixture
 def name(connect: Connect) -> Iterator[Named]:
-    """Makes names that no other scenario uses; queues and exchanges of them go at the end."""
+    """Make names that no other scenario uses. Queues and exchanges with them are deleted at the
+    end."""
     made: list[str] = []
 
     def make(kind: str) -> str:
@@ -60,7 +62,7 @@ def name(connect: Connect) -> Iterator[Named]:
     yield make
     channel = connect().channel()
     for made_name in made:
-        # Deleting what is not there is no error in either case.
+        # Deleting what does not exist is not an error, neither for exchanges nor for queues.
         channel.exchange_delete(made_name)
         try:
             channel.queue_delete(made_name)

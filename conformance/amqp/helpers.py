@@ -1,4 +1,4 @@
-"""Short ways to say what the scenarios say often."""
+"""Helpers for steps that many scenarios share."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -12,18 +12,20 @@ from pika.exceptions import AMQPConnectionError, AMQPError, ChannelClosedByBroke
 
 PERSISTENT = pika.BasicProperties(delivery_mode=2)
 WITHIN_S = 30.0
-"""For what must come; on an idle machine it comes at once."""
+"""How long to wait for something that must happen, in seconds. On an idle machine it happens at
+once."""
 
 
 def publish(channel: BlockingChannel, queue: str, *bodies: bytes) -> None:
-    """Persistent messages through the default exchange, confirmed."""
+    """Publish persistent messages through the default exchange, and wait for their confirms."""
     channel.confirm_delivery()
     for body in bodies:
         channel.basic_publish("", queue, body, PERSISTENT)
 
 
 def take(channel: BlockingChannel, queue: str, count: int) -> list[tuple[Any, Any, bytes]]:
-    """``count`` messages by basic.get, unacknowledged; waits for them."""
+    """Get ``count`` messages with basic.get without acknowledging them, waiting for them if
+    necessary. Raises AssertionError if they do not come within ``WITHIN_S``."""
     found: list[tuple[Any, Any, bytes]] = []
     end = time.monotonic() + WITHIN_S
     while len(found) < count:
@@ -36,7 +38,7 @@ def take(channel: BlockingChannel, queue: str, count: int) -> list[tuple[Any, An
 
 
 def bodies_in(channel: BlockingChannel, queue: str) -> list[bytes]:
-    """Everything that is ready, acknowledged."""
+    """Get and acknowledge every ready message; the result is their bodies."""
     found = []
     while True:
         method, _, body = channel.basic_get(queue, auto_ack=True)
@@ -46,7 +48,7 @@ def bodies_in(channel: BlockingChannel, queue: str) -> list[bytes]:
 
 
 def wait_until(connection: pika.BlockingConnection, happened: Callable[[], Any]) -> None:
-    """Serve the connection until ``happened``; fails after half a minute."""
+    """Process the connection's events until ``happened()`` is true; fails after ``WITHIN_S``."""
     end = time.monotonic() + WITHIN_S
     while not happened():
         assert time.monotonic() < end, f"expected this within {WITHIN_S} s"
@@ -54,13 +56,15 @@ def wait_until(connection: pika.BlockingConnection, happened: Callable[[], Any])
 
 
 def settle(connection: pika.BlockingConnection, seconds: float = 0.15) -> None:
-    """Serve the connection for a moment, to see that nothing more comes."""
+    """Process the connection's events for a moment, so that anything unexpected has time to
+    arrive."""
     connection.sleep(seconds)
 
 
 @contextmanager
 def refused(code: int, text: str, *, connection: bool = False) -> Iterator[None]:
-    """The broker closes the channel (or the connection) with this code and text."""
+    """Expect the broker to close the channel (or the connection) with exactly this code and
+    text."""
     expected: type[AMQPError] = AMQPConnectionError if connection else ChannelClosedByBroker
     with pytest.raises(expected) as caught:
         yield
@@ -69,7 +73,7 @@ def refused(code: int, text: str, *, connection: bool = False) -> Iterator[None]
 
 
 class Inbox:
-    """A consumer that keeps what it gets."""
+    """A consumer that keeps its deliveries: method, properties and body of each."""
 
     def __init__(self, channel: BlockingChannel, queue: str, **arguments: Any) -> None:
         self.channel = channel
@@ -85,7 +89,7 @@ class Inbox:
         return [method.delivery_tag for method, _, _ in self.got]
 
     def wait(self, count: int) -> list[bytes]:
-        """The bodies so far, as soon as there are ``count``."""
+        """Wait until there are ``count`` deliveries; the result is all bodies so far."""
         wait_until(self.channel.connection, lambda: len(self.got) >= count)
         return self.bodies
 

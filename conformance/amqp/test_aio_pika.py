@@ -1,4 +1,4 @@
-"""Everyday work with aio-pika: many things at once on one loop."""
+"""Everyday work with aio-pika: many things at once on one event loop."""
 
 import asyncio
 from collections.abc import Coroutine

@@ -1,6 +1,6 @@
-"""Alarms: who publishes is blocked and told so, who consumes goes on, and nothing is lost.
+"""Alarms: publishers are blocked and notified, consumers go on, and nothing is lost.
 
-Counterparts of the Java client's ``BlockedConnection`` and ``MemoryAlarms`` among them.
+Some are counterparts of the Java client's ``BlockedConnection`` and ``MemoryAlarms``.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ Alarm = Callable[[str, bool], None]
 
 @pytest.fixture
 def alarm(broker: Target) -> Iterator[Alarm]:
-    """Raises and clears alarms; at the end there is none."""
+    """Raises and clears alarms; at the end every alarm is cleared."""
     process = broker.process
     if process is None:
         pytest.skip("somebody else runs this broker")
@@ -35,7 +35,7 @@ def alarm(broker: Target) -> Iterator[Alarm]:
 
 
 class Ear:
-    """A connection that keeps what it is told of being blocked."""
+    """A connection that records its blocked and unblocked notifications."""
 
     def __init__(self, connection: pika.BlockingConnection) -> None:
         self.connection = connection
@@ -55,7 +55,7 @@ class Ear:
 
 
 def send(channel: BlockingChannel, queue: str, *bodies: bytes) -> None:
-    """Without waiting for anything."""
+    """Publish without waiting for confirms."""
     for body in bodies:
         channel.basic_publish("", queue, body, PERSISTENT)
     channel.connection.process_data_events(0)

@@ -1,4 +1,4 @@
-"""The command-line tools of librabbitmq, as shell scripts use them."""
+"""The command-line tools of librabbitmq, used as in shell scripts."""
 
 import shutil
 import subprocess
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def tool(broker: Target, command: str, *arguments: str, standard_input: str = "") -> str:
-    """What the command prints."""
+    """Run a tool against the broker; the result is what it prints."""
     server = ["--server", broker.address.host, "--port", str(broker.address.port)]
     done = subprocess.run(
         [command, *server, *arguments],

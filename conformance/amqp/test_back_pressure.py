@@ -1,4 +1,4 @@
-"""Back-pressure: one client that is too fast or too slow is nobody else's trouble."""
+"""Back-pressure: a client that is too fast or too slow does not affect the others."""
 
 import socket
 
@@ -8,12 +8,12 @@ from conformance.amqp.helpers import PERSISTENT, Inbox
 
 BODY = bytes(40_000)
 BACKLOG = 500
-"""Twenty megabytes: more than all buffers between a broker and a client take."""
+"""Twenty megabytes, more than all buffers between a broker and a client hold."""
 
 
 @pytest.fixture
 def small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sockets that take little before their owner reads."""
+    """Sockets with small buffers, which fill up soon if their owner does not read."""
     connect = socket.socket.connect
 
     def connect_small(sock: socket.socket, address: object) -> None:

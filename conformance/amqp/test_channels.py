@@ -31,7 +31,8 @@ def test_a_hundred_channels_work_side_by_side(connect: Connect, queue: str) -> N
     channels = [connection.channel() for _ in range(100)]
     for number, channel in enumerate(channels):
         channel.basic_publish("", queue, b"%d" % number)
-    # What was published on one channel may be overtaken on another until each has answered.
+    # A message published on one channel may be overtaken by one on another channel, so each channel
+    # waits for an answer first.
     for channel in channels:
         channel.basic_qos(prefetch_count=1)
     got = {channels[0].basic_get(queue, auto_ack=True)[2] for _ in range(100)}

@@ -15,7 +15,7 @@ COUNT = 600
 def hashing(
     channel: BlockingChannel, name: Named, weights: tuple[int, ...], **arguments: Any
 ) -> tuple[str, list[str]]:
-    """An exchange with queues of these weights."""
+    """An exchange with a queue for each weight; the result is its name and the queues'."""
     exchange = name("hash")
     channel.exchange_declare(exchange, "x-consistent-hash", arguments=arguments)
     queues = []

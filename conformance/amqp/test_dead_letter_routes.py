@@ -1,4 +1,4 @@
-"""Where dead letters go, and what they say when they have come a longer way."""
+"""The routes of dead letters, and the headers they carry after passing through several queues."""
 
 from typing import Any
 
@@ -107,7 +107,7 @@ def test_an_exchange_that_comes_later_counts(channel: BlockingChannel, name: Nam
     declare(channel, queue, dead_letter_exchange=dlx)
     publish(channel, queue, b"too early", b"a", b"too late")
     reject(channel, queue)
-    assert ready(channel, queue) == 2  # who answers has seen the reject
+    assert ready(channel, queue) == 2  # this answer comes after the reject has taken effect
     exchange(channel, dlx, "fanout")
     grave = bound(channel, name("grave"), dlx, "")
     reject(channel, queue)
@@ -143,7 +143,7 @@ def test_everything_else_about_the_message_stays(channel: BlockingChannel, name:
 
 
 def test_a_retry_queue_goes_round_for_ever(channel: BlockingChannel, name: Named) -> None:
-    """Work is rejected, waits in a queue whose times to live return it, and comes again."""
+    """Rejected messages wait in a second queue, whose TTL returns them to the first."""
     work, wait = name("work"), name("wait")
     declare(channel, work, dead_letter_exchange="", dead_letter_routing_key=wait)
     declare(channel, wait, dead_letter_exchange="", dead_letter_routing_key=work, message_ttl=20)

@@ -1,4 +1,5 @@
-"""Dead letters, times to live and length limits: what leaves a queue, when, and as what."""
+"""Dead letters, TTLs and length limits: which messages leave a queue, when, and with which
+headers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +16,7 @@ SHORT_MS = 60
 
 @pytest.fixture
 def grave(channel: BlockingChannel, name: Named) -> tuple[str, str]:
-    """An exchange and the queue behind it."""
+    """A dead letter exchange and the queue bound to it."""
     exchange, queue = name("dlx"), name("grave")
     channel.exchange_declare(exchange, "fanout", durable=True)
     channel.queue_declare(queue, durable=True)
@@ -24,7 +25,8 @@ def grave(channel: BlockingChannel, name: Named) -> tuple[str, str]:
 
 
 def declare(channel: BlockingChannel, queue: str, **arguments: Any) -> str:
-    """A durable queue; underscores stand for dashes and ``x-`` goes before."""
+    """Declare a durable queue; the keywords are its ``x-`` arguments, with underscores for dashes
+    and without the prefix."""
     named = {f"x-{key.replace('_', '-')}": value for key, value in arguments.items()}
     channel.queue_declare(queue, durable=True, arguments=named)
     return queue
@@ -36,7 +38,7 @@ def ready(channel: BlockingChannel, queue: str) -> int:
 
 
 def until_empty(channel: BlockingChannel, *queues: str) -> None:
-    """Wait until nothing is in any of them, and see that nothing comes."""
+    """Wait until all of the queues are empty, and check that nothing more arrives."""
     for _ in range(2):
         wait_until(channel.connection, lambda: not any(ready(channel, each) for each in queues))
         settle(channel.connection, 3 * SHORT_MS / 1000)
@@ -44,7 +46,7 @@ def until_empty(channel: BlockingChannel, *queues: str) -> None:
 
 
 def deaths(properties: pika.BasicProperties) -> list[Mapping[str, Any]]:
-    """What ``x-death`` says, without the time."""
+    """The entries of ``x-death``, without the time."""
     headers = properties.headers or {}
     return [{k: v for k, v in each.items() if k != "time"} for each in headers["x-death"]]
 
@@ -172,7 +174,7 @@ def test_a_requeued_message_keeps_its_expiry(
     publish(channel, queue, b"a")
     method, _, _ = take(channel, queue, 1)[0]
     settle(channel.connection, 2.5)
-    assert ready(channel, grave[1]) == 0  # what is out does not expire
+    assert ready(channel, grave[1]) == 0  # unacknowledged messages do not expire
     channel.basic_nack(method.delivery_tag, requeue=True)
     assert [body for _, _, body in take(channel, grave[1], 1)] == [b"a"]
 
@@ -309,13 +311,13 @@ def test_an_unused_queue_expires(connect: Connect, name: Named) -> None:
     queue = declare(channel, name("queue"), expires=2000)
     Inbox(channel, queue)
     settle(channel.connection, 2.5)
-    ready(channel, queue)  # a consumer keeps it
+    ready(channel, queue)  # a consumer keeps the queue from expiring
     channel.connection.close()
     channel = connect().channel()
     with pytest.raises(ChannelClosedByBroker) as caught:
         for _ in range(10):
             settle(channel.connection, 2.5)
-            ready(channel, queue)  # asking for it is a use
+            ready(channel, queue)  # a passive declare counts as use
     assert caught.value.reply_code == 404
 
 

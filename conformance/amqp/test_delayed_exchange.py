@@ -1,7 +1,7 @@
 """The exchange type x-delayed-message of RabbitMQ's plugin.
 
-Debian's RabbitMQ does not have that plugin, so these run against it only where somebody has
-enabled it; what they expect is taken from the plugin's README and its own suite.
+Debian's RabbitMQ does not include that plugin, so these tests run against RabbitMQ only where
+somebody has enabled it. Their expectations are taken from the plugin's README and its test suite.
 """
 
 import time
@@ -18,13 +18,13 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import ConnectionClosed
 
 LATE_S = 10.0
-"""On a busy machine, where the scenario itself is late."""
+"""How late a message may be, in seconds, on a busy machine, where the test itself is late too."""
 
 
 @pytest.fixture
 def delaying(channel: BlockingChannel, connect: Connect, name: Named, broker: Target) -> str:
-    """A direct exchange that delays. Only RabbitMQ may lack the type, and then it has to say that
-    it does not know it; any other refusal, and any refusal of Arneb's, is a failure."""
+    """A direct exchange that delays messages. Only RabbitMQ may lack the type, and then it must
+    answer that the type is unknown. Any other refusal, and every refusal by Arneb, is a failure."""
     exchange = name("delaying")
     try:
         connect().channel().exchange_declare(
@@ -55,7 +55,7 @@ def publish(
 
 
 def next_message(channel: BlockingChannel, queue: str, within_s: float = WITHIN_S) -> Any:
-    """Method, properties and body of the next message."""
+    """Wait for the next message; the result is its method, properties and body."""
     for found in channel.consume(queue, auto_ack=True, inactivity_timeout=within_s):
         channel.cancel()
         return found
@@ -69,8 +69,9 @@ def count(channel: BlockingChannel, queue: str) -> int:
 def test_messages_come_in_the_order_of_their_delays(
     channel: BlockingChannel, connect: Connect, name: Named, delaying: str
 ) -> None:
-    """delay_order of the plugin's suite."""
-    hurried = connect().channel()  # a confirm may take longer than the delays differ
+    """The plugin's test delay_order."""
+    # unconfirmed, because a confirm may take longer than the difference between two delays
+    hurried = connect().channel()
     queue = bound(channel, name, delaying)
     delays = [500, 100, 300, 200, 100, 400]
     begin = time.monotonic()
@@ -98,7 +99,7 @@ def test_other_values_are_no_delay(
 
 
 def test_a_delay_may_be_text(channel: BlockingChannel, name: Named, delaying: str) -> None:
-    """string_delay_header of the plugin's suite."""
+    """The plugin's test string_delay_header."""
     queue = bound(channel, name, delaying)
     publish(channel, delaying, "300")
     assert next_message(channel, queue, 0.1)[0] is None
@@ -127,7 +128,7 @@ def test_what_no_queue_wants_is_dropped(
 
 
 def test_it_routes_as_the_other_type(channel: BlockingChannel, name: Named, delaying: str) -> None:
-    """routing_topic of the plugin's suite."""
+    """The plugin's test routing_topic."""
     exchange = name("topic")
     channel.exchange_declare(exchange, "x-delayed-message", arguments={"x-delayed-type": "topic"})
     queue = name("queue")
@@ -147,7 +148,7 @@ def test_it_routes_as_the_other_type(channel: BlockingChannel, name: Named, dela
 def test_a_message_is_delayed_once_on_its_way(
     channel: BlockingChannel, name: Named, delaying: str
 ) -> None:
-    """e2e_delay of the plugin's suite, with a queue on the first exchange too."""
+    """The plugin's test e2e_delay, with an additional queue on the first exchange."""
     front = name("front")
     channel.exchange_declare(front, "fanout")
     channel.exchange_bind(delaying, front)
@@ -167,7 +168,7 @@ def test_a_message_is_delayed_once_on_its_way(
 def test_a_mandatory_message_that_is_delayed_is_returned_and_comes(
     channel: BlockingChannel, name: Named, delaying: str
 ) -> None:
-    """At the time when the plugin must answer, it goes nowhere."""
+    """When the plugin must answer the publish, the message has not been routed to any queue yet."""
     queue = bound(channel, name, delaying)
     with pytest.raises(pika.exceptions.UnroutableError):
         channel.basic_publish(
@@ -215,7 +216,7 @@ def test_a_transaction_delays_from_its_commit_on(
 
 
 def test_a_dead_letter_is_delayed_too(channel: BlockingChannel, name: Named, delaying: str) -> None:
-    """A way to try again later."""
+    """This is a way to retry later."""
     again = bound(channel, name, delaying)
     work = name("work")
     channel.queue_declare(
@@ -265,7 +266,7 @@ def test_what_an_exchange_keeps_goes_with_it(
 def test_the_other_type_must_be_there(
     connect: Connect, name: Named, delaying: str, arguments: dict[str, Any], code: int, text: str
 ) -> None:
-    """wrong_exchange_argument_type and exchange_argument_type_not_self of the plugin's suite."""
+    """The plugin's tests wrong_exchange_argument_type and exchange_argument_type_not_self."""
     channel = connect().channel()
     with refused(code, text, connection=code == 503):
         channel.exchange_declare(name("wrong"), "x-delayed-message", arguments=arguments)
@@ -273,7 +274,7 @@ def test_the_other_type_must_be_there(
 
 @pytest.mark.parametrize("kill", [False, True], ids=["stop", "kill"])
 def test_what_is_delayed_outlives_the_broker(tmp_path: Path, broker: Target, kill: bool) -> None:
-    """node_restart_before_delay_expires and node_restart_after_delay_expires of the suite."""
+    """The plugin's tests node_restart_before_delay_expires and node_restart_after_delay_expires."""
     if broker.is_rabbitmq:
         pytest.skip("it starts an Arneb of its own, once")
     own = Arneb(tmp_path / "own", listeners=["amqp"])
@@ -296,7 +297,7 @@ def test_what_is_delayed_outlives_the_broker(tmp_path: Path, broker: Target, kil
                 publish(channel, "e", 500 + number % 3 * 2_000, b"%d" % number)
             publish(channel, "gone", 1_000, b"of an exchange that is not durable")
         own.kill() if kill else own.stop()
-        time.sleep(1)  # some come due meanwhile
+        time.sleep(1)  # some become due while it is down
         own.start()
         with pika.BlockingConnection(pika.URLParameters(own.url)) as connection:
             channel = connection.channel()
@@ -308,7 +309,8 @@ def test_what_is_delayed_outlives_the_broker(tmp_path: Path, broker: Target, kil
                 if len(found) == 300:
                     break
             assert all(found[number] >= 0.5 + number % 3 * 2 for number in found)
-            # On a busy machine the last of one delay may be due after the first of the next.
+            # Only messages with the same delay are compared: on a busy machine the last message of
+            # one delay may be due after the first of the next.
             for delay in range(3):
                 came = [number for number in found if number % 3 == delay]
                 assert came == sorted(came)

@@ -1,4 +1,4 @@
-"""Quorum queues: how often a message was given back, and how often it may be."""
+"""Quorum queues: how often a message was returned, and how often it may be."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def declare(channel: BlockingChannel, queue: str, **arguments: Any) -> str:
 
 @pytest.fixture
 def pair(channel: BlockingChannel, name: Named) -> tuple[str, str]:
-    """A queue that gives a message out three times at the most, and where it goes then."""
+    """A queue that delivers a message at most three times, and its dead letter queue."""
     dead, queue = name("dead"), name("queue")
     channel.queue_declare(dead, durable=True)
     declare(

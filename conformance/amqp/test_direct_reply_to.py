@@ -15,7 +15,7 @@ ASKING = pika.BasicProperties(reply_to=REPLY_TO, correlation_id="1")
 
 
 def asked(channel: BlockingChannel, queue: str) -> str:
-    """The name to answer to, as who serves ``queue`` sees it."""
+    """The reply address that the server of ``queue`` receives."""
     channel.basic_publish("", queue, b"question", ASKING)
     properties: Any = take(channel.connection.channel(), queue, 1)[0][1]
     assert properties.correlation_id == "1"
@@ -24,7 +24,7 @@ def asked(channel: BlockingChannel, queue: str) -> str:
 
 
 def listen(channel: BlockingChannel, queue: str) -> None:
-    """Consume as who asked does."""
+    """Try to consume from the reply address."""
     Inbox(channel, queue, auto_ack=True)
 
 
@@ -106,7 +106,8 @@ def test_a_forged_name_leads_nowhere(connect: Connect, queue: str, name: Named) 
 def test_answers_are_for_nobody_else(
     connect: Connect, queue: str, action: Callable[[BlockingChannel, str], Any], is_over: bool
 ) -> None:
-    """Nor does anybody get those that come too late."""
+    """Another connection can neither get, purge nor consume at a reply address, even after the
+    requester has cancelled its consumer."""
     channel = connect().channel()
     inbox = Inbox(channel, REPLY_TO, auto_ack=True)
     stolen = asked(channel, queue)

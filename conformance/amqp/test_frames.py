@@ -1,4 +1,4 @@
-"""Frames that are right, unusual or wrong in ways that no client library would let us send."""
+"""Frames that are correct, unusual or wrong in ways that no client library would send."""
 
 import struct
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def body(data: bytes) -> bytes:
 
 @pytest.fixture
 def raw(broker: Target) -> Iterator[WireClient]:
-    """A connection with one channel, and a queue that goes with it."""
+    """A connection with one open channel."""
     with WireClient(broker) as made:
         made.tune()
         made.open_channel()
@@ -67,7 +67,7 @@ def raw(broker: Target) -> Iterator[WireClient]:
 
 @pytest.fixture
 def own(raw: WireClient) -> str:
-    """A queue that goes with the raw."""
+    """An exclusive queue of the raw connection."""
     raw.send(commands.Queue.Declare(exclusive=True), 1)
     answer = raw.read()
     assert isinstance(answer, commands.Queue.DeclareOk)
@@ -75,7 +75,7 @@ def own(raw: WireClient) -> str:
 
 
 def got(raw: WireClient, queue: str) -> tuple[bytes, bytes]:
-    """The property list and the octets of the next message."""
+    """Get the next message; the result is its encoded properties and its body."""
     raw.send(commands.Basic.Get(queue=queue, no_ack=True), 1)
     kind, method = raw.read_head()
     assert (kind, method[:4]) == (METHOD, b"\x00\x3c\x00\x47"), method
@@ -91,7 +91,8 @@ def got(raw: WireClient, queue: str) -> tuple[bytes, bytes]:
 
 
 def ended(answer: Any) -> tuple[int, str, tuple[int, int]]:
-    """Code, text and method of what closed the connection."""
+    """Reply code, text and the failing method's class and id, from the method that closed the
+    connection."""
     assert isinstance(answer, commands.Connection.Close), answer
     return answer.reply_code or 0, answer.reply_text or "", (answer.class_id, answer.method_id)
 
@@ -127,7 +128,7 @@ def test_an_empty_message_has_no_body_frame(raw: WireClient, own: str) -> None:
 @pytest.mark.parametrize("pieces", [(b"abcd",), (b"ab", b"cd")])
 def test_more_body_than_announced(raw: WireClient, own: str, pieces: tuple[bytes, ...]) -> None:
     raw.socket.sendall(publish(own) + header(3) + b"".join(map(body, pieces)))
-    # RabbitMQ notices when something else comes.
+    # RabbitMQ notices the surplus only when another frame follows.
     raw.send(commands.Basic.Qos(), 1)
     words = "UNEXPECTED_FRAME - expected content body, got non content body frame instead"
     assert ended(raw.read()) == (505, words, PUBLISH)
@@ -231,5 +232,5 @@ def test_answers_come_once_whatever_the_tag_and_the_arguments(raw: WireClient) -
 
 
 def test_frames_are_what_pamqp_makes_of_them() -> None:
-    """Our own frames, checked once."""
+    """Our own encoding of frames agrees with pamqp's."""
     assert publish("q") == frame.marshal(commands.Basic.Publish(routing_key="q"), 1)

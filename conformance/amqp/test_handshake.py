@@ -91,7 +91,7 @@ def test_a_larger_frame_than_offered_is_refused(broker: Target) -> None:
         wire.read()
         wire.send(commands.Connection.TuneOk(0, 200_000, 0))
         answer = wire.read()
-        if answer is not None:  # RabbitMQ 3.10 just closes the socket, 3 s later
+        if answer is not None:  # RabbitMQ 3.10 just closes the socket, after 3 s
             assert isinstance(answer, commands.Connection.Close)
             assert answer.reply_code == 530
             assert "frame_max = 200000 is higher than the maximum" in str(answer.reply_text)
@@ -116,7 +116,7 @@ def test_a_silent_client_is_closed_after_missed_heartbeats(broker: Target) -> No
 
 
 def test_what_a_dead_client_held_comes_back(broker: Target, connect: Connect) -> None:
-    """Its machine is gone: it sends no heartbeats, and nobody closes the socket for it."""
+    """The client's machine has died: it sends no heartbeats, and its socket is never closed."""
     channel = connect().channel()
     channel.queue_declare("held by the dead", exclusive=False, auto_delete=False)
     with Wire(broker) as dead:
@@ -135,8 +135,10 @@ def test_what_a_dead_client_held_comes_back(broker: Target, connect: Connect) ->
 
 
 def test_the_client_closes_the_socket_first(broker: Target) -> None:
-    """1.4.2.11 close-ok: "... it will close the socket"; some take an end before theirs ill."""
-    for _ in range(5):  # whoever sleeps for seconds here is not waited for
+    """1.4.2.11 close-ok: "... it will close the socket". Some clients treat an earlier end of the
+    stream as an error."""
+    # if this process was stalled for seconds, the broker may rightly have given up waiting
+    for _ in range(5):
         with Wire(broker) as wire:
             wire.open()
             wire.send(commands.Connection.Close(200, "bye", 0, 0))

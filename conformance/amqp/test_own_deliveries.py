@@ -1,4 +1,5 @@
-"""A client that consumes what it publishes: the message first, then what answers the publish."""
+"""A client that consumes what it publishes: the message is delivered before the publish is
+answered."""
 
 from collections import Counter
 
@@ -10,7 +11,8 @@ from pamqp import base, body, commands, frame, header
 
 TIMES = 300
 MOST = 0.9
-"""RabbitMQ's processes race: of two hundred confirms one is the first."""
+"""The share of publishes that must be answered in order. RabbitMQ's processes race: about one
+confirm in two hundred comes before its message."""
 
 CANCELS = 20
 
@@ -28,8 +30,9 @@ Piece = tuple[str, ...]
 def test_a_message_comes_before_the_answer_to_its_publish(
     broker: Target, name: Named, mode: base.Frame, commit: base.Frame | None, answer: str
 ) -> None:
-    """Who hears that it is kept has it already, so nobody waits for it whose connection is cut
-    between the two. Mostly they come in one piece; how often depends on RabbitMQ's load."""
+    """A publisher that sees the answer has already received the message. So a connection that is
+    cut between the two never leaves the client waiting for it. Usually both arrive in one read; how
+    often depends on RabbitMQ's load."""
     queue = name("own")
     with WireClient(broker) as raw:
         _declare(raw, queue, durable=True)
@@ -79,7 +82,7 @@ def test_what_was_published_before_another_consumer_came_goes_to_the_first(
 
 
 def _declare(raw: WireClient, queue: str, *, durable: bool) -> None:
-    """Open channel 1, and have the queue there."""
+    """Open channel 1 and declare the queue."""
     raw.open()
     assert isinstance(raw.open_channel(), commands.Channel.OpenOk)
     raw.send(commands.Queue.Declare(queue=queue, durable=durable), 1)
@@ -87,7 +90,7 @@ def _declare(raw: WireClient, queue: str, *, durable: bool) -> None:
 
 
 def _publish(queue: str) -> bytes:
-    """The frames of a persistent message."""
+    """The frames that publish one persistent message."""
     properties = commands.Basic.Properties(delivery_mode=2)
     frames = (
         commands.Basic.Publish(routing_key=queue),
@@ -100,7 +103,7 @@ def _publish(queue: str) -> bytes:
 def _heard(
     raw: WireClient, queue: str, commit: base.Frame | None, answer: str
 ) -> tuple[Piece, ...]:
-    """Publish one message; the methods that come, piece by piece."""
+    """Publish one message; the result is the methods received, grouped by read of the socket."""
     frames = [_publish(queue)]
     if commit is not None:
         frames.append(frame.marshal(commit, 1))

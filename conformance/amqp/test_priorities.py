@@ -1,4 +1,5 @@
-"""Queues with priorities: which message goes first, and which goes when there are too many."""
+"""Queues with priorities: which message is delivered first, and which is dropped when the queue is
+full."""
 
 import random
 from typing import Any
@@ -26,7 +27,7 @@ def declare(channel: BlockingChannel, queue: str, *, durable: bool = True, **arg
 
 
 def put(channel: BlockingChannel, queue: str, *priorities: int | None) -> None:
-    """One message for each priority; it says which, and the how manieth it is."""
+    """Publish one message for each priority; its body gives the priority and its index."""
     for index, priority in enumerate(priorities):
         properties = pika.BasicProperties(delivery_mode=2, priority=priority)
         channel.basic_publish("", queue, f"{priority}.{index}".encode(), properties)

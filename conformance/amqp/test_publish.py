@@ -32,7 +32,7 @@ def test_unconfirmed_publishes_arrive_in_order(connect: Connect, queue: str) -> 
 
 
 def test_a_get_behind_an_unconfirmed_publish_finds_it(channel: BlockingChannel, queue: str) -> None:
-    """Methods on one channel take effect in their order, confirms or not."""
+    """Methods on one channel take effect in order, whether or not publishes are confirmed."""
     for number in range(50):
         channel.basic_publish("", queue, b"%d" % number, PERSISTENT)
         assert channel.basic_get(queue, auto_ack=True)[2] == b"%d" % number
@@ -47,7 +47,7 @@ def test_a_declare_behind_unconfirmed_publishes_counts_them(
     def counted() -> bool:
         return bool(channel.queue_declare(queue, passive=True).method.message_count == 50)
 
-    wait_until(channel.connection, counted)  # RabbitMQ may be one behind
+    wait_until(channel.connection, counted)  # RabbitMQ's count may be one message behind
 
 
 def test_a_purge_behind_unconfirmed_publishes_takes_them(
@@ -86,7 +86,8 @@ def test_an_unroutable_mandatory_message_is_returned_before_its_confirm(
 
 
 def test_on_the_wire_a_return_stands_before_its_confirm(broker: Target) -> None:
-    """A library that waits for the confirm cannot tell when both come at once."""
+    """Checked on the wire, because a library that waits for the confirm cannot tell the order if
+    both arrive together."""
 
     async def scenario() -> None:
         client = await AmqpClient.open(broker.address)
@@ -149,7 +150,7 @@ def test_confirms_count_from_one_and_cover_every_publish(broker: Target, queue: 
 def test_bodies_of_any_size_come_back_whole(
     channel: BlockingChannel, queue: str, size: int
 ) -> None:
-    """Bodies over the frame size travel in several frames."""
+    """Bodies larger than the frame size travel in several frames."""
     body = bytes(number % 251 for number in range(size))
     publish(channel, queue, body)
     assert bodies_in(channel, queue) == [body]
@@ -215,7 +216,8 @@ def test_header_types_that_pika_lacks_come_back_too(broker: Target, queue: str) 
 
 
 def _comparable(value: Any) -> Any:
-    """pika gives times without a zone, and some bytes as text."""
+    """Properties in a comparable form: pika returns times without a zone, and some bytes as
+    text."""
     if isinstance(value, datetime):
         return value.replace(tzinfo=None)
     if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""Queues: names, lives, counts."""
+"""Queues: their names, lifetimes and counts."""
 
 import pytest
 from conformance.amqp.conftest import Connect, Named
@@ -11,7 +11,7 @@ from pika.exceptions import ChannelClosedByBroker
 
 
 def count(channel: BlockingChannel, queue: str) -> tuple[int, int]:
-    """Ready messages and consumers."""
+    """The numbers of ready messages and of consumers."""
     method = channel.queue_declare(queue, passive=True).method
     return method.message_count, method.consumer_count
 

@@ -1,6 +1,7 @@
-"""Declaring again: which arguments must be what they were, and which are passed over.
+"""Redeclaring: which arguments must be equal to the original ones, and which are ignored.
 
-Which are compared is a list of each queue type's own in RabbitMQ, and of exchanges one argument.
+In RabbitMQ each queue type has its own list of arguments that are compared; of exchanges only one
+argument is compared.
 """
 
 from collections.abc import Mapping
@@ -106,7 +107,7 @@ def test_a_dead_letter_routing_key_is_compared(connect: Connect, name: Named, ki
 def test_some_arguments_are_not_compared(
     channel: BlockingChannel, name: Named, kind: str, argument: str, first: Any, second: Any
 ) -> None:
-    """Declared with one, with another and with none, in any order."""
+    """The declarations have one value, another, or none, in any order."""
     queue, later = name("again"), name("again")
     for value in (first, second):
         arguments = TYPES[kind] | {argument: value}

@@ -1,6 +1,6 @@
-"""Every everyday mistake, and the exact code and text that answer it.
+"""Every common mistake, and the exact code and text that answer it.
 
-The texts are RabbitMQ's: clients and operators search logs for them.
+The texts are RabbitMQ's, because clients and operators search logs for them.
 """
 
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from conformance.amqp.helpers import refused
 from pika.adapters.blocking_connection import BlockingChannel
 
 Do = Callable[[BlockingChannel, str], Any]
-"""What to do, on a fresh channel, with a durable queue of that name."""
+"""The mistake, made on a fresh channel; the text is the name of a durable queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """``{q}`` in the text stands for the queue's name."""
+    """A mistake and its answer; ``{q}`` in the text stands for the queue's name."""
 
     name: str
     do: Do
@@ -34,7 +34,8 @@ def _consume(channel: BlockingChannel, queue: str, **arguments: Any) -> None:
 
 def _publish(channel: BlockingChannel, exchange: str, key: str, **properties: Any) -> None:
     channel.basic_publish(exchange, key, b"x", pika.BasicProperties(**properties))
-    channel.queue_declare(key or "unused", passive=True)  # any answer brings the close first
+    # whatever the answer, channel.close comes before it
+    channel.queue_declare(key or "unused", passive=True)
 
 
 def _consume_twice(channel: BlockingChannel, queue: str) -> None:

@@ -1,4 +1,5 @@
-"""What outlives the broker: durable things and persistent messages, and nothing else."""
+"""What survives a restart of the broker: durable objects and persistent messages, and nothing
+else."""
 
 import time
 from collections.abc import Callable
@@ -31,7 +32,8 @@ def connect(broker: Broker) -> pika.BlockingConnection:
 def restart(
     broker: Broker, end: Callable[[Broker], None], witness: pika.BlockingConnection
 ) -> None:
-    """End it and start it again; the connection that saw it hears of it and closes its socket."""
+    """End the broker with ``end`` and start it again. The connection ``witness`` notices the end
+    and closes its socket."""
     end(broker)
     with pytest.raises(AMQPError):
         witness.sleep(WITHIN_S)
@@ -60,7 +62,7 @@ def set_up(channel: BlockingChannel) -> None:
 
 
 def test_a_restart_keeps_what_is_durable(own_broker: Broker, end: Callable[[Broker], None]) -> None:
-    """Queues, exchanges, bindings, and confirmed persistent messages in their order."""
+    """Queues, exchanges, bindings, and confirmed persistent messages in order."""
     connection = connect(own_broker)
     channel = connection.channel()
     set_up(channel)
@@ -70,8 +72,9 @@ def test_a_restart_keeps_what_is_durable(own_broker: Broker, end: Callable[[Brok
     inbox.wait(300)
     for tag in inbox.tags[:100]:
         channel.basic_ack(tag)
-    # To confirm what came later, RabbitMQ writes the queue's journal and these acks in it; when it
-    # is left alone it does so as well, but who knows when on a busy machine. Arneb has 100 ms.
+    # RabbitMQ writes these acknowledgements to the queue's journal when it confirms the next
+    # publish. An idle queue's journal is written too, but on a busy machine nobody knows when.
+    # Arneb needs at most 100 ms.
     publish(channel, "orders", b"later")
     connection.sleep(ACKS_WRITTEN_S)
     restart(own_broker, end, connection)

@@ -1,4 +1,5 @@
-"""Single active consumer, and consumer priorities: who of several gets the messages."""
+"""Single active consumer, and consumer priorities: which of several consumers receives the
+messages."""
 
 from conformance.amqp.conftest import Connect, Named
 from conformance.amqp.helpers import Inbox, publish, refused, settle, wait_until

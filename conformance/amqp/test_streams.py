@@ -1,4 +1,4 @@
-"""Streams: what was read stays, and each consumer begins where it likes."""
+"""Streams: reading removes nothing, and each consumer starts at an offset of its choice."""
 
 import datetime as dt
 import time
@@ -131,7 +131,7 @@ def test_no_more_comes_than_the_prefetch_count_until_it_is_acknowledged(
     inbox = reader(connect, stream, prefetch=3, x_stream_offset="first")
     inbox.wait(3)
     settle(inbox.channel.connection)
-    assert len(inbox.got) in (3, 4)  # RabbitMQ's credit lets one more through now and then
+    assert len(inbox.got) in (3, 4)  # RabbitMQ's credit occasionally lets one more through
     inbox.channel.basic_ack(2, multiple=True)
     inbox.wait(5)
     for tag in range(3, 11):
@@ -143,7 +143,7 @@ def test_no_more_comes_than_the_prefetch_count_until_it_is_acknowledged(
 def test_a_message_keeps_its_properties(
     connect: Connect, channel: BlockingChannel, name: Named
 ) -> None:
-    """And nothing in a stream expires."""
+    """It keeps them, and nothing in a stream expires."""
     queue = name("stream")
     channel.queue_declare(queue, durable=True, arguments=STREAM)
     channel.confirm_delivery()
@@ -300,7 +300,8 @@ def test_a_segment_must_not_be_too_large(channel: BlockingChannel, name: Named) 
 
 
 def test_counts_and_conditions(connect: Connect, channel: BlockingChannel, stream: str) -> None:
-    """Nobody counts consumers, and no condition keeps a stream from being deleted."""
+    """The consumer count is always zero, and ``if_empty`` and ``if_unused`` do not keep a stream
+    from being deleted."""
     reader(connect, stream)
     end = time.monotonic() + WITHIN_S
     while True:  # RabbitMQ's own count lags behind its confirms
@@ -396,7 +397,7 @@ def test_a_transaction_publishes_and_acknowledges(connect: Connect, stream: str)
 def test_old_segments_go_when_it_is_too_long(
     connect: Connect, channel: BlockingChannel, name: Named
 ) -> None:
-    """Offsets go on as if nothing had happened."""
+    """Offsets continue as if nothing had happened."""
     stream = name("stream")
     arguments = {
         **STREAM,
@@ -423,7 +424,8 @@ def test_old_segments_go_when_it_is_too_long(
 
 
 def wait_for_stream(connect: Callable[[], pika.BlockingConnection]) -> None:
-    """RabbitMQ takes connections before its streams are there."""
+    """Wait until the stream can be declared: RabbitMQ accepts connections before its streams are
+    available."""
     end = time.monotonic() + 2 * WITHIN_S
     while True:
         try:
@@ -466,7 +468,7 @@ def test_a_restart_keeps_messages_and_offsets(own_broker: Broker, end: str) -> N
 
 
 def test_filters(connect: Connect, broker: Target, channel: BlockingChannel, name: Named) -> None:
-    """Streams filter since RabbitMQ 3.13."""
+    """RabbitMQ's streams filter since version 3.13."""
     if broker.is_rabbitmq:
         pytest.skip("RabbitMQ 3.10 does not filter")
     stream = name("stream")
@@ -482,7 +484,7 @@ def test_filters(connect: Connect, broker: Target, channel: BlockingChannel, nam
         "": {"x_stream_filter": "c"},
     }
     for letters, arguments in wanted.items():
-        # The window is smaller than what is passed over: that must not use it up.
+        # More messages are filtered out than the prefetch window holds; they must not use it up.
         inbox = reader(connect, stream, prefetch=2, x_stream_offset="first", **arguments)
         expected = [n for n in range(30) if "ab-"[n % 3] in letters]
         for count in range(1, len(expected) + 1):

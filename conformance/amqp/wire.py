@@ -1,7 +1,7 @@
-"""A socket and whole frames: what clients hide, and what none of them would send.
+"""A socket and whole frames: shows what client libraries hide, and sends what none of them would.
 
-The rule: it sends what it is told to and reads what comes; nothing is checked and nothing is
-answered by itself.
+The rule: it sends what it is given and reads what arrives; it checks nothing and answers nothing by
+itself.
 """
 
 import socket
@@ -53,7 +53,8 @@ class Wire:
         assert isinstance(self.read(), commands.Connection.OpenOk)
 
     def _exactly(self, count: int) -> bytes:
-        """Fewer bytes at the end of the stream; a reset is an end like any other."""
+        """Read exactly ``count`` bytes, or fewer at the end of the stream; a reset counts as the
+        end."""
         data = b""
         with suppress(ConnectionResetError):
             while len(data) < count and (chunk := self.socket.recv(count - len(data))):
@@ -62,17 +63,18 @@ class Wire:
 
 
 class WireClient(Wire):
-    """A client that does as it likes."""
+    """A client that can send anything, valid or not."""
 
     def start(self, mechanism: str = "PLAIN", response: str = LOGIN, **properties: Any) -> Any:
-        """As far as the login; what answers it."""
+        """Send the header and the login; the result is the answer to connection.start-ok."""
         self.socket.sendall(HEADER)
         assert isinstance(self.read(), commands.Connection.Start)
         self.send(commands.Connection.StartOk(properties, mechanism, response, "en_US"))
         return self.read()
 
     def tune(self, *, frame_max: int = 0, channel_max: int = 0, heartbeat: int = 0) -> Any:
-        """Agree on these, or on what is offered; the answer to connection.open."""
+        """Log in, and tune to these values, or for zero to those that the broker offers; the result
+        is the answer to connection.open."""
         tune = self.start()
         assert isinstance(tune, commands.Connection.Tune)
         self.send(

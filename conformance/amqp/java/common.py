@@ -1,7 +1,7 @@
-"""What the scenarios of the Java client's suite say often.
+"""Helpers for the scenarios taken from the Java client's test suite.
 
-The rule of this folder: ``test_<class>_<method>`` is what ``Class.method`` of the suite is about,
-in our own words. ``JAVA.md`` says where each of them is, and why a few are not.
+The rule of this folder: ``test_<class>_<method>`` tests what ``Class.method`` of that suite tests,
+in our own words. ``JAVA.md`` says where each of them is, and why a few are missing.
 """
 
 import struct
@@ -19,18 +19,18 @@ MANY = 1_000
 
 
 def got(channel: BlockingChannel, queue: str) -> bytes | None:
-    """The next message, acknowledged; None when nothing is ready."""
+    """Get and acknowledge the next message; None if no message is ready."""
     body: bytes | None = channel.basic_get(queue, auto_ack=True)[2]
     return body
 
 
 def pause(channel: BlockingChannel, ms: float) -> None:
-    """Let time pass, and serve the connection meanwhile."""
+    """Wait for ``ms`` milliseconds while processing the connection's events."""
     channel.connection.sleep(ms / 1000)
 
 
 def temporary(channel: BlockingChannel, **arguments: Any) -> str:
-    """An exclusive queue that the server names."""
+    """Declare an exclusive queue whose name the server chooses; the result is that name."""
     return str(channel.queue_declare("", exclusive=True, **arguments).method.queue)
 
 
@@ -39,12 +39,12 @@ def ready(channel: BlockingChannel, queue: str) -> int:
 
 
 def wait_ready(channel: BlockingChannel, queue: str, count: int) -> None:
-    """Until ``count`` messages lie ready."""
+    """Wait until exactly ``count`` messages are ready."""
     wait_until(channel.connection, lambda: ready(channel, queue) == count)
 
 
 def gone(connect: Connect, queue: str) -> bool:
-    """Whether a passive declare of the queue finds nothing; asked over a connection of its own."""
+    """Whether a passive declare, on a connection of its own, does not find the queue."""
     connection = connect()
     try:
         connection.channel().queue_declare(queue, passive=True)
@@ -63,7 +63,7 @@ def wait_gone(connect: Connect, queue: str) -> None:
 
 
 def no_exchange(channel: BlockingChannel, exchange: str) -> bool:
-    """Whether there is no such exchange; asked on a channel of its own."""
+    """Whether a passive declare, on a channel of its own, does not find the exchange."""
     try:
         channel.connection.channel().exchange_declare(exchange, passive=True)
     except ChannelClosedByBroker as error:
@@ -75,7 +75,7 @@ def no_exchange(channel: BlockingChannel, exchange: str) -> bool:
 def inequivalent(
     kind: str, made: str, argument: str, received: object, current: object, quote: str = "'"
 ) -> str:
-    """What answers a declaration that differs from what is there."""
+    """The error text for a declaration that differs from the existing object."""
     return (
         f"PRECONDITION_FAILED - inequivalent arg '{argument}' for {kind} '{made}' in vhost '/': "
         f"received {quote}{received}{quote} but current is {quote}{current}{quote}"
@@ -85,13 +85,14 @@ def inequivalent(
 def many(
     channel: BlockingChannel, exchange: str, key: str, count: int = MANY, *, mandatory: bool = False
 ) -> None:
-    """``count`` persistent messages, without waiting for anything."""
+    """Publish ``count`` persistent messages without waiting for confirms."""
     for number in range(count):
         channel.basic_publish(exchange, key, b"%d" % number, PERSISTENT, mandatory=mandatory)
 
 
 def drained(inbox: Inbox, count: int, ms: float = 80) -> list[Any]:
-    """The next ``count`` deliveries; no more come. What was seen is forgotten."""
+    """Wait for ``count`` deliveries, check that no more come within ``ms``, and return them. The
+    inbox is empty afterwards."""
     inbox.wait(count)
     pause(inbox.channel, ms)
     seen = list(inbox.got)
@@ -105,7 +106,7 @@ def tag(delivery: Sequence[Any]) -> int:
 
 
 def sent(exchange: str, key: str, body: bytes, **properties: Any) -> Callable[[Any], None]:
-    """A publish to be made on a channel."""
+    """A function that publishes this message on the channel that it is given."""
     return lambda channel: channel.basic_publish(
         exchange, key, body, pika.BasicProperties(**properties)
     )

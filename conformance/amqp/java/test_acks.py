@@ -1,5 +1,5 @@
 """Java's InvalidAcks, InvalidAcksTx, Nack, Recover, Reject, RequeueOnChannelClose and
-RequeueOnConnectionClose: messages that are given back, and how often one may answer."""
+RequeueOnConnectionClose: returned messages, and how often a delivery may be acknowledged."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ def transactional(request: pytest.FixtureRequest) -> bool:
 
 
 def test_invalid_acks_double_ack(channel: BlockingChannel, transactional: bool) -> None:
-    """A second answer is a mistake at once, in a transaction too."""
+    """Acknowledging a delivery twice is an error immediately, even in a transaction."""
     if transactional:
         channel.tx_select()
     queue = temporary(channel)
@@ -50,7 +50,7 @@ def second(channel: BlockingChannel) -> BlockingChannel:
 
 
 def taken(channel: BlockingChannel, queue: str, count: int) -> list[int]:
-    """Messages 1 to ``count`` are published and got; their tags."""
+    """Publish messages 1 to ``count`` and get them; the result is their delivery tags."""
     for number in range(1, count + 1):
         channel.basic_publish("", queue, b"%d" % number)
     tags = []
@@ -62,7 +62,8 @@ def taken(channel: BlockingChannel, queue: str, count: int) -> list[int]:
 
 
 def again(inbox: Inbox, *bodies: bytes) -> int:
-    """These come again, in any order; the last tag."""
+    """Wait until exactly these messages are redelivered, in any order; the result is the last
+    tag."""
     inbox.wait(len(bodies))
     assert sorted(inbox.bodies) == sorted(bodies)
     assert all(method.redelivered for method, _, _ in inbox.got)
@@ -75,7 +76,8 @@ Answer = Callable[[BlockingChannel, int, bool], Any]
 def answered_one(
     channel: BlockingChannel, second: BlockingChannel, nack: Answer
 ) -> tuple[str, int]:
-    """Requeued to a consumer on another channel, and thrown away by it."""
+    """Requeue one message to a consumer on another channel, which then discards it; the result is
+    the queue and the tag of the discarded delivery."""
     queue = temporary(channel)
     first_tag, second_tag = taken(channel, queue, 2)
     inbox = Inbox(second, queue)
@@ -157,7 +159,8 @@ def test_recover_requeue_false_not_supported(connect: Connect) -> None:
 
 
 class Sessions:
-    """Opens what is closed afterwards: a channel on one connection, or a connection each."""
+    """Opens channels to be closed: all on one connection, or, with ``whole``, closing the
+    connection instead of the channel."""
 
     def __init__(self, connect: Connect, *, whole: bool) -> None:
         self._connect = connect
@@ -212,7 +215,7 @@ def lots(channel: BlockingChannel, queue: str) -> None:
 
 
 def all_from(channel: BlockingChannel, queue: str, first: int) -> None:
-    """These are there in their order, and no other."""
+    """The messages from ``first`` on are in the queue, in order, and no others."""
     for number in range(first, MESSAGES):
         assert got(channel, queue) == b"%d" % number
     assert got(channel, queue) is None
@@ -234,7 +237,8 @@ def test_requeue_on_close_requeue_in_flight(sessions: Sessions, queue: str) -> N
 def test_requeue_on_close_requeue_in_flight_consumer(
     sessions: Sessions, queue: str, ack: bool, cancel: bool
 ) -> None:
-    """A consumer that answers some of many and goes."""
+    """A consumer acknowledges only some of many messages before its channel or connection is
+    closed."""
     channel = sessions.open()
     lots(channel, queue)
     seen: list[int] = []

@@ -15,7 +15,7 @@ Alarm = Callable[[str, bool], None]
 
 @pytest.fixture
 def alarm(broker: Target) -> Iterator[Alarm]:
-    """Raises and clears an alarm; at the end there is none."""
+    """Raises and clears alarms; at the end every alarm is cleared."""
     process = broker.process
     if process is None:
         pytest.skip("somebody else runs this broker")
@@ -25,7 +25,8 @@ def alarm(broker: Target) -> Iterator[Alarm]:
 
 
 def told(connection: pika.BlockingConnection) -> list[str]:
-    """What the connection hears of being blocked, from now on."""
+    """A list to which the connection's blocked and unblocked notifications are added from now
+    on."""
     heard: list[str] = []
     connection.add_on_connection_blocked_callback(
         lambda _, frame: heard.append(frame.method.reason)
@@ -35,7 +36,8 @@ def told(connection: pika.BlockingConnection) -> list[str]:
 
 
 def blocked_and_unblocked(connection: pika.BlockingConnection, alarm: Alarm) -> None:
-    """A publish is blocked; who hears of it has the alarm cleared, and hears of that too."""
+    """A publish is blocked and the connection is notified; when the alarm is cleared, it is
+    notified again."""
     heard = told(connection)
     connection.channel().basic_publish("", "", b"")
     wait_until(connection, lambda: heard == ["low on memory"])
@@ -69,7 +71,8 @@ def queue(connect: Connect, name: Named) -> str:
 
 
 def test_memory_alarms_flow_control(connect: Connect, queue: str, alarm: Alarm) -> None:
-    """All goes on but publishing, and nobody is given up for want of heartbeats meanwhile."""
+    """Only publishing stops: the consumer is served, and the connection survives although it sends
+    heartbeats at a one-second interval meanwhile."""
     connection = connect(heartbeat=1)
     channel = connection.channel()
     channel.basic_publish("", queue, b"before")
@@ -89,7 +92,7 @@ def test_memory_alarms_flow_control(connect: Connect, queue: str, alarm: Alarm) 
 def test_memory_alarms_overlapping_alarms_flow_control(
     connect: Connect, queue: str, alarm: Alarm
 ) -> None:
-    """Blocked until the last of them is over."""
+    """Publishing stays blocked until the last alarm is cleared."""
     channel = connect().channel()
     inbox = Inbox(channel, queue, auto_ack=True)
     alarm("memory", True)

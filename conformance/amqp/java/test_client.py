@@ -1,4 +1,5 @@
-"""Of Java's client suite what other brokers give up on: RefreshCredentialsTest and RpcTest."""
+"""Tests of the Java client's suite on which other brokers have failed: RefreshCredentialsTest and
+RpcTest."""
 
 from typing import Any
 
@@ -14,7 +15,7 @@ REPLY_TO = "amq.rabbitmq.reply-to"
 
 
 def test_refresh_credentials_test_connection_and_refresh_credentials(connect: Connect) -> None:
-    """A connection takes a new secret again and again and goes on meanwhile."""
+    """A connection updates its secret repeatedly and keeps working."""
     connection = connect()
     channel = connection.channel()
     queue = temporary(channel)
@@ -26,7 +27,7 @@ def test_refresh_credentials_test_connection_and_refresh_credentials(connect: Co
 
 
 class Caller:
-    """Asks questions and keeps the answers."""
+    """An RPC client: sends questions and keeps the answers."""
 
     def __init__(self, connect: Connect, served: str) -> None:
         self._channel = connect().channel()
@@ -35,7 +36,8 @@ class Caller:
         self._asked = 0
 
     def ask(self, question: bytes, serving: pika.BlockingConnection) -> bytes:
-        """The answer, for which ``serving`` must be looked after."""
+        """Send a question and return its answer; meanwhile the events of ``serving`` are processed
+        too."""
         self._asked += 1
         properties = pika.BasicProperties(reply_to=REPLY_TO, correlation_id=str(self._asked))
         self._channel.basic_publish("", self._served, question, properties)
@@ -54,7 +56,7 @@ class Caller:
 def test_rpc_test_given_consumer_is_recovered_can_make_rpc_calls(
     connect: Connect, name: Named, durable: bool
 ) -> None:
-    """Who serves loses its connection and serves on over the next one."""
+    """The server of the RPC loses its connection and continues on the next one."""
     queue = name("rpc")
     server = Recovering(connect)
 

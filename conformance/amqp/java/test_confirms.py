@@ -1,4 +1,4 @@
-"""Java's Confirm: whatever becomes of a message, its publisher hears of it once."""
+"""Java's Confirm: whatever happens to a message, its publisher gets exactly one answer."""
 
 import time
 
@@ -12,7 +12,8 @@ from pika.spec import Basic, Confirm
 
 
 class Confirmed:
-    """A channel in confirm mode that does not wait: it counts what is answered."""
+    """A channel in confirm mode that does not wait for confirms but records them: tags not yet
+    answered, answered twice, and nacked."""
 
     def __init__(self, channel: BlockingChannel) -> None:
         self.channel = channel
@@ -39,7 +40,8 @@ class Confirmed:
             self.publish(exchange, key, **how)
 
     def wait(self) -> None:
-        """Until every publish is confirmed."""
+        """Wait until every publish is answered, and check that none was nacked or answered
+        twice."""
         wait_until(self.channel.connection, lambda: not self.open)
         assert (self.nacked, self.duplicates) == ([], [])
 
@@ -67,7 +69,7 @@ def confirmed(connect: Connect) -> Confirmed:
 
 @pytest.fixture
 def consumed(confirmed: Confirmed) -> str:
-    """A durable queue of ours with a consumer that acknowledges by itself."""
+    """A durable exclusive queue with a consumer that acknowledges automatically."""
     queue = temporary(confirmed.channel, durable=True)
     Inbox(confirmed.channel, queue, auto_ack=True)
     return queue
@@ -126,7 +128,7 @@ def test_confirm_queue_purge(confirmed: Confirmed, unconsumed: str) -> None:
 
 
 def test_confirm_confirm_queue_purge(confirmed: Confirmed, queue: str) -> None:
-    """A queue that is purged again and again while messages come."""
+    """A queue is purged repeatedly while messages arrive."""
     confirmed.channel.basic_qos(prefetch_count=1)
     for number in range(4 * MANY):
         confirmed.publish("", queue)
@@ -185,13 +187,13 @@ def test_confirm_select(connect: Connect) -> None:
 
 
 def test_confirm_wait_for_confirms(confirmed: Confirmed, consumed: str) -> None:
-    """Each of them once: neither twice nor one that was not sent."""
+    """Each publish is confirmed exactly once, and no other tag is."""
     confirmed.many("", consumed)
     confirmed.wait()
 
 
 def test_confirm_wait_for_confirms_without_confirm_selected(connect: Connect, queue: str) -> None:
-    """Nothing is confirmed on a channel that did not ask for it."""
+    """Nothing is confirmed on a channel that is not in confirm mode."""
     channel = connect().channel()
     seen: list[object] = []
     channel._impl.add_callback(seen.append, [Basic.Ack], one_shot=False)
@@ -202,10 +204,8 @@ def test_confirm_wait_for_confirms_without_confirm_selected(connect: Connect, qu
     assert seen == []
 
 
-def test_confirm_wait_for_confirms_exception(
-    confirmed: Confirmed, consumed: str, channel: BlockingChannel
-) -> None:
-    """A channel that is closed with confirms open answers the close, and the messages are kept."""
+def test_confirm_wait_for_confirms_exception(confirmed: Confirmed, consumed: str) -> None:
+    """Closing a channel with confirms outstanding succeeds, and its connection stays open."""
     confirmed.many("", consumed)
     confirmed.channel.close()
     assert confirmed.channel.is_closed

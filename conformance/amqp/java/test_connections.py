@@ -1,5 +1,5 @@
 """Java's ChannelLimitNegotiation, ConnectionOpen, FrameMax, Heartbeat, SaslMechanisms,
-UnexpectedFrames and UserIDHeader: what is agreed on at the beginning, and what is kept of it."""
+UnexpectedFrames and UserIDHeader: what client and broker negotiate, and that both keep to it."""
 
 import time
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ from pika.adapters.blocking_connection import BlockingChannel
 from pika.exceptions import AMQPConnectionError, ProbableAuthenticationError
 
 FRAME_MAX = 70_000
-"""More than the least and less than what brokers suggest."""
+"""More than the minimum and less than what brokers suggest, in bytes."""
 FRAME_EXTRA = 8
-"""Octets of a frame that are not its payload."""
+"""Bytes of a frame that are not payload."""
 FRAME_MIN = 4_096
 METHOD, CONTENT_HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 CAN_BE_TOLD = {"capabilities": {"authentication_failure_close": True}}
@@ -32,7 +32,7 @@ def raw(broker: Target) -> Iterator[WireClient]:
 
 
 def ended(answer: Any) -> tuple[int, str]:
-    """The connection was closed with this code and text."""
+    """Check that the connection was closed; the result is the reply code and text."""
     assert isinstance(answer, commands.Connection.Close), answer
     return answer.reply_code or 0, answer.reply_text or ""
 
@@ -48,7 +48,8 @@ def test_channel_limit_negotiation_channel_max_lower_than_server_minimum(
 def test_channel_limit_negotiation_channel_max_greater_than_server_value(
     raw: WireClient,
 ) -> None:
-    """Not agreed to, with a word or, as in RabbitMQ 3.10.8, without."""
+    """Refused, either with connection.close or, as in RabbitMQ 3.10.8, by just closing the
+    socket."""
     text = "NOT_ALLOWED - negotiated channel_max = 4096 is higher than the maximum allowed value"
     answer = raw.tune(channel_max=4096)
     assert answer is None or ended(answer) == (530, f"{text} (2047)")
@@ -77,7 +78,7 @@ def test_connection_open_crazy_protocol_header(raw: WireClient) -> None:
 
 
 def test_connection_open_frame_max_less_than_frame_min_size(raw: WireClient) -> None:
-    """RabbitMQ 3.10.8 closes the socket; a word before that is no harm."""
+    """RabbitMQ 3.10.8 just closes the socket; sending connection.close first is also correct."""
     text = "NOT_ALLOWED - negotiated frame_max = 100 is lower than the minimum allowed value (4096)"
     answer = raw.tune(frame_max=100)
     assert answer is None or ended(answer) == (530, text)
@@ -89,7 +90,7 @@ def test_frame_max_negotiation_ok(connect: Connect) -> None:
 
 
 def test_frame_max_frame_sizes(raw: WireClient, queue: str, channel: BlockingChannel) -> None:
-    """What is longer than a frame may be comes in several."""
+    """A body longer than a frame may be comes in several frames."""
     channel.confirm_delivery()
     channel.basic_publish("", queue, bytes(2 * FRAME_MAX))
     raw.tune(frame_max=FRAME_MAX)
@@ -110,7 +111,7 @@ def test_frame_max_frame_sizes(raw: WireClient, queue: str, channel: BlockingCha
 def test_frame_max_reject_large_frames_during_connection_negotiation(
     raw: WireClient,
 ) -> None:
-    """Nobody has agreed to more than the least yet."""
+    """Until tuning is complete, only the minimum frame size is allowed."""
     answer = raw.start(too_long="x" * FRAME_MIN)
     assert answer is None or ended(answer)[0] == 501
 
@@ -143,8 +144,10 @@ def with_headers(size: int) -> commands.Basic.Properties:
 def test_frame_max_reject_headers_exceeding_frame_max(
     raw: WireClient, queue: str, channel: BlockingChannel
 ) -> None:
-    """Headers that fill the frame are taken; one octet more is too much. (Java's client does not
-    let that out; the broker minds it too, but for RabbitMQ's tolerance of a frame's own octets.)"""
+    """A header frame of the maximum size is accepted, and a larger one is refused. Java's client
+    never sends such a frame, but a broker checks it too. RabbitMQ lets the eight bytes of a frame
+    that are not payload exceed the limit, so the refused frame here is larger by one more than
+    that."""
     raw.tune(frame_max=FRAME_MAX)
     raw.open_channel()
     empty = frame.marshal(header.ContentHeader(0, 0, with_headers(0)), 1)
@@ -160,7 +163,7 @@ def test_frame_max_reject_headers_exceeding_frame_max(
 def test_frame_max_unlimited_frame_max_with_headers(
     broker: Target, queue: str, channel: BlockingChannel
 ) -> None:
-    """A client without a limit of its own takes the server's."""
+    """A client without a limit of its own accepts the server's."""
     with WireClient(broker) as raw:
         assert isinstance(raw.tune(), commands.Connection.OpenOk)
         raw.open_channel()
@@ -171,7 +174,7 @@ def test_frame_max_unlimited_frame_max_with_headers(
 
 
 def test_heartbeat_heartbeat(broker: Target) -> None:
-    """Who sends heartbeats is kept; who stops is closed."""
+    """A client that sends heartbeats stays connected; one that stops is disconnected."""
     with WireClient(broker) as raw:
         assert isinstance(raw.tune(heartbeat=1), commands.Connection.OpenOk)
         end = time.monotonic() + 3.1
@@ -207,7 +210,8 @@ def test_sasl_mechanisms_amqplain_login(broker: Target) -> None:
 
 
 def test_sasl_mechanisms_cr_login(raw: WireClient) -> None:
-    """A demonstration by a plugin; without it the mechanism is unknown like any other."""
+    """The mechanism comes with a demonstration plugin; without the plugin it is unknown, like any
+    other unknown name."""
     answer = raw.start("RABBIT-CR-DEMO", "guest")
     text = "COMMAND_INVALID - unknown authentication mechanism 'RABBIT-CR-DEMO'"
     assert answer is None or ended(answer) == (503, text)
@@ -215,7 +219,8 @@ def test_sasl_mechanisms_cr_login(raw: WireClient) -> None:
 
 @pytest.mark.parametrize("user", ["incorrect-username", "guest"], ids=["Username", "Password"])
 def test_sasl_mechanisms_connection_close_auth_failure(broker: Target, user: str) -> None:
-    """Who did not say that it can be told just finds the socket closed."""
+    """A client that does not announce the capability ``authentication_failure_close`` just finds
+    the socket closed."""
     with WireClient(broker) as raw:
         assert raw.start("PLAIN", f"\0{user}\0incorrect-password") is None
     parameters = pika.ConnectionParameters(
@@ -228,7 +233,7 @@ def test_sasl_mechanisms_connection_close_auth_failure(broker: Target, user: str
 
 @pytest.fixture
 def confused(raw: WireClient) -> WireClient:
-    """A client that has begun to publish."""
+    """A client that has started a publish and not finished it."""
     raw.tune()
     raw.open_channel()
     raw.send(commands.Basic.Publish(routing_key="routing key"), 1)

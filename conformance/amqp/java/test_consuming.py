@@ -43,7 +43,7 @@ def test_basic_get_basic_get_with_closed_channel(connect: Connect) -> None:
     channel = connection.channel()
     queue = temporary(channel)
     channel.close()
-    # pika sends it all the same: to a channel that is not open.
+    # pika raises only after it has sent the method, on a channel that is not open.
     with pytest.raises(ChannelWrongStateError):
         channel.basic_get(queue)
     with refused(504, "CHANNEL_ERROR - expected 'channel.open'", connection=True):
@@ -73,7 +73,7 @@ def test_message_count_message_count(channel: BlockingChannel) -> None:
 
 
 def cancelled(channel: BlockingChannel) -> list[Any]:
-    """What the server cancels from now on."""
+    """A list to which the server's basic.cancel methods are added from now on."""
     came: list[Any] = []
     channel.add_on_cancel_callback(came.append)
     return came
@@ -92,7 +92,7 @@ def test_consumer_notifications_consumer_cancellation_notification(connect: Conn
 def test_consumer_notifications_consumer_cancellation_handler_uses_blocking_operations(
     connect: Connect, name: Named
 ) -> None:
-    """Who hears of it may declare another queue at once, on the same channel."""
+    """The cancel callback may declare another queue immediately, on the same channel."""
     channel = connect().channel()
     queue, other = temporary(channel), name("fallback")
     made: list[str] = []
@@ -112,7 +112,7 @@ def test_consumer_notifications_consumer_cancellation_handler_uses_blocking_oper
 def test_consumer_notifications_handle_shutdown_should_be_called_when_channel_is_closed(
     connect: Connect,
 ) -> None:
-    """A closed channel has no consumers any more, and nobody is told that they were cancelled."""
+    """A closed channel has no consumers any more, and no basic.cancel is sent for them."""
     connection = connect()
     channel, other = connection.channel(), connection.channel()
     queue = temporary(channel)
@@ -156,7 +156,7 @@ def test_consumer_priorities_consumer_priorities(channel: BlockingChannel) -> No
 
 
 def asked(channel: BlockingChannel) -> str:
-    """Where the answer of a question goes to."""
+    """Send a request; the result is the address to which its answer must go."""
     served = temporary(channel)
     channel.basic_publish("", served, b"request", pika.BasicProperties(reply_to=REPLY_TO))
     properties: Any = take(channel, served, 1)[0][1]
@@ -174,7 +174,7 @@ def test_direct_reply_to_round_trip(connect: Connect) -> None:
 
 
 def test_direct_reply_to_hack(connect: Connect) -> None:
-    """Who knows the half of the name does not reach who waits."""
+    """Someone who knows only part of the reply address cannot reach the waiting client."""
     channel = connect().channel()
     inbox = Inbox(channel, REPLY_TO, auto_ack=True)
     forged = asked(channel)[:-5] + "xxxxx"
@@ -222,14 +222,15 @@ def test_exception_messages_already_closed_exception_message_with_clean_close(
 
 
 class Broken(Exception):
-    """What a consumer does wrong."""
+    """The error that the failing consumer raises."""
 
 
 @pytest.mark.parametrize("closes", [True, False], ids=["default", "forgiving"])
 def test_exception_handling_consumer_handle_consumer_exception(
     connect: Connect, queue: str, closes: bool
 ) -> None:
-    """A consumer that fails and closes gives its message back; one that goes on keeps it."""
+    """If the failing consumer closes its channel, the message is requeued; otherwise it stays
+    unacknowledged."""
     connection = connect()
     channel = connection.channel()
 
@@ -285,11 +286,12 @@ FIELDS = b"".join(
     )
 )
 HEADERS_ONLY = 1 << 13
-"""The flag of a content header that says that of the properties there are headers."""
+"""The property flags of a content header whose only property is ``headers``."""
 
 
 def test_tables_types(broker: Target, queue: str, name: Named) -> None:
-    """As headers they come back byte by byte; as arguments of an exchange they are ignored."""
+    """As message headers they come back byte for byte; as arguments of an exchange they are
+    ignored."""
     table = sized(FIELDS)
     content = struct.pack(">HHQH", 60, 0, 0, HEADERS_ONLY) + table
     exchange = name("x").encode()

@@ -1,4 +1,5 @@
-"""Java's DeadLetterExchange and XDeathHeaderGrowth: what becomes of what a queue lets go."""
+"""Java's DeadLetterExchange and XDeathHeaderGrowth: what happens to messages that leave a queue
+without being acknowledged."""
 
 import itertools
 import time
@@ -14,13 +15,13 @@ from pika.adapters.blocking_connection import BlockingChannel
 COUNT = 10
 TTL_MS = 300
 EARLY_MS, LATE_MS = 25, 250
-"""How far from its time a message may be dead-lettered."""
+"""How much earlier or later than its TTL a message may be dead-lettered, in milliseconds."""
 
 Death = dict[str, Any]
 
 
 class Grave:
-    """A direct exchange for dead letters with a queue behind it, and a key that leads there."""
+    """A dead letter exchange (direct) with a queue bound to it, and the key of that binding."""
 
     def __init__(self, channel: BlockingChannel, name: Named) -> None:
         self.channel = channel
@@ -34,7 +35,8 @@ class Grave:
     def declare(
         self, *, exchange: Any = None, key: Any = None, queue: str = "", **arguments: Any
     ) -> str:
-        """A queue of this kind; underscores stand for dashes and ``x-`` goes before."""
+        """Declare a queue that dead-letters to the exchange. ``arguments`` are its ``x-``
+        arguments, with underscores for dashes and without the prefix."""
         named = {f"x-{name.replace('_', '-')}": value for name, value in arguments.items()}
         named["x-dead-letter-exchange"] = self.exchange if exchange is None else exchange
         if key is not None:
@@ -44,7 +46,8 @@ class Grave:
         return made
 
     def bind(self) -> None:
-        """The source to amq.direct, the grave to its exchange, both by the key."""
+        """Bind the source to amq.direct and the dead letter queue to its exchange, both with the
+        key."""
         self.channel.queue_bind(self.source, "amq.direct", self.key)
         self.channel.queue_bind(self.queue, self.exchange, self.key)
 
@@ -55,7 +58,8 @@ class Grave:
             )
 
     def buried(self, count: int, queue: str = "") -> list[list[Death]]:
-        """What each of exactly so many messages says of its deaths."""
+        """Check that exactly ``count`` messages are dead-lettered; the result is the ``x-death`` of
+        each."""
         found = []
         for _, properties, body in take(self.channel, queue or self.queue, count):
             assert body == b"test message"
@@ -70,7 +74,7 @@ def deaths(properties: Any) -> list[Death]:
 
 
 def once(death: list[Death], grave: Grave, reason: str) -> bool:
-    """It died once, in the source, with the key that it was published with."""
+    """Whether the message died once, in the source queue, with its original routing key."""
     (only,) = death
     return (only["queue"], only["reason"], only["exchange"], only["routing-keys"]) == (
         grave.source, reason, "amq.direct", [grave.key],
@@ -188,7 +192,8 @@ def test_dead_letter_exchange_dead_letter_queue_zero_ttl_expired_messages(grave:
 
 
 def test_dead_letter_exchange_dead_letter_queue_ttl_prompt_expiry(grave: Grave) -> None:
-    """Each message dies when its time has come, whatever the queue did meanwhile."""
+    """Each message is dead-lettered when its TTL expires, whatever happened to the queue
+    meanwhile."""
     channel = grave.channel
     grave.declare(message_ttl=TTL_MS)
     grave.bind()
@@ -211,7 +216,8 @@ def test_dead_letter_exchange_dead_letter_queue_ttl_prompt_expiry(grave: Grave) 
         publish()
         pause(channel, TTL_MS / 30)
     all_in_time(20)
-    # The first sets a timer and is taken; the second is out while that timer goes off.
+    # The first message starts a timer and is consumed; when that timer fires, the second is
+    # unacknowledged.
     publish()
     assert got(channel, grave.source) is not None
     pause(channel, TTL_MS / 2)
@@ -239,7 +245,7 @@ def test_dead_letter_exchange_dead_letter_deleted_dlx(grave: Grave) -> None:
 
 
 def test_dead_letter_exchange_dead_letter_per_message_ttl_removed(grave: Grave) -> None:
-    """What expired once does not expire again in the next queue."""
+    """A message that expired in one queue does not expire again in the next."""
     grave.declare(message_ttl=1)
     grave.bind()
     grave.publish(1, expiration="100")
@@ -286,7 +292,8 @@ def test_dead_letter_exchange_dead_letter_multiple_dead_letter_queues(grave: Gra
 
 
 def test_dead_letter_exchange_dead_letter_twice(grave: Grave, name: Named) -> None:
-    """Of the two ways to the last queue one is longer by a death; the way that leads back ends."""
+    """Messages reach the last queue in two ways, one of them with one more death; the way that
+    leads back to the source ends there."""
     channel = grave.channel
     grave.declare(message_ttl=1)
     channel.queue_delete(grave.queue)
@@ -313,7 +320,7 @@ def test_dead_letter_exchange_dead_letter_self(grave: Grave) -> None:
 
 
 def test_dead_letter_exchange_dead_letter_cycle(grave: Grave, name: Named) -> None:
-    """Round and round, because a consumer rejects it each time."""
+    """A message goes round and round, because a consumer rejects it each time."""
     channel = grave.channel
     first, second = name("first"), name("second")
     grave.declare(queue=first, exchange="", key=second, message_ttl=1)
@@ -330,7 +337,8 @@ def test_dead_letter_exchange_dead_letter_cycle(grave: Grave, name: Named) -> No
 
 
 def test_dead_letter_exchange_dead_letter_new_rk(grave: Grave) -> None:
-    """Another key of the queue's; the copies are told of and not made again."""
+    """The queue sets another routing key: ``x-death`` names the keys of CC, and no copies are made
+    for them again."""
     grave.declare(key="test-other", message_ttl=1)
     grave.bind()
     other = temporary(grave.channel)
@@ -348,8 +356,8 @@ def test_dead_letter_exchange_dead_letter_new_rk(grave: Grave) -> None:
 
 
 def test_dead_letter_exchange_republish(grave: Grave) -> None:
-    """A message with the headers of a dead one is dead-lettered like any other, and its history
-    goes on."""
+    """A message published with the headers of a dead letter is dead-lettered like any other, and
+    its ``x-death`` is extended."""
     channel = grave.channel
     grave.declare(message_ttl=30)
     grave.bind()
@@ -374,7 +382,8 @@ def test_dead_letter_exchange_republish(grave: Grave) -> None:
 
 
 class Chain:
-    """Queues that dead-letter to the next by fanouts, the last one to itself."""
+    """A chain of queues, each dead-lettering to the next through a fanout; the last dead-letters to
+    itself."""
 
     def __init__(self, channel: BlockingChannel, name: Named, length: int) -> None:
         self.channel = channel
@@ -396,7 +405,8 @@ class Chain:
             channel.queue_bind(following, exchange)
 
     def deaths_after(self, rejects: int, headers: dict[str, Any]) -> list[Death]:
-        """Publish to the first; reject what comes out of the last so often; what it says."""
+        """Publish to the first queue and reject the message ``rejects`` times in the last; the
+        result is its ``x-death`` after that."""
         inbox = Inbox(self.channel, self.queues[-1])
         self.channel.basic_publish(
             "", self.queues[0], b"msg", pika.BasicProperties(headers=headers)
@@ -413,7 +423,7 @@ def counts(found: list[Death]) -> dict[str, int]:
 
 
 def test_x_death_header_growth_bounded_x_death_header_growth(connect: Connect, name: Named) -> None:
-    """One entry for each queue, however often it died there."""
+    """``x-death`` has one entry per queue, however often the message died there."""
     chain = Chain(connect().channel(), name, 4)
     found = chain.deaths_after(9, {})
     assert len(found) == 4
@@ -423,7 +433,7 @@ def test_x_death_header_growth_bounded_x_death_header_growth(connect: Connect, n
 def test_x_death_header_growth_handling_of_x_death_headers_from_earlier_versions(
     connect: Connect, name: Named
 ) -> None:
-    """A long history that the client made up: believed and put in order."""
+    """A long ``x-death`` that the client made up is accepted, and its entries are merged."""
     chain = Chain(connect().channel(), name, 3)
     old = ["queue97"] * 3 + ["queue98", "queue99"]
     made_up = [

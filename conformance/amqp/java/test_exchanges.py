@@ -1,5 +1,5 @@
 """Java's BindingLifecycle, DoubleDeletion, DurableOnTransient, Exchange* and Nowait: what is
-declared, what goes together, and what stays."""
+declared, what is deleted along with something else, and what stays."""
 
 import itertools
 from collections.abc import Callable
@@ -19,7 +19,8 @@ def exchange(name: Named) -> str:
 def bound(
     channel: BlockingChannel, exchange: str, queue: str, *, durable: bool = False
 ) -> Callable[[], bytes | None]:
-    """Both declared and bound; the result sends a message and says what came of it."""
+    """Declare both and bind them. The result is a function that publishes a message and returns
+    what the queue received."""
     channel.exchange_declare(exchange, "direct", durable=durable)
     channel.queue_declare(queue, durable=durable)
     channel.queue_bind(queue, exchange, "k")
@@ -72,7 +73,7 @@ def test_binding_lifecycle_exchange_if_unused(
 
 
 def gone_with_its_consumer(channel: BlockingChannel, exchange: str, queue: str) -> None:
-    """The queue goes with its consumer; its binding goes with it."""
+    """The queue is deleted when its last consumer is cancelled, and its binding with it."""
     channel.queue_declare(queue, auto_delete=True)
     channel.queue_bind(queue, exchange, "k")
     channel.basic_cancel(channel.basic_consume(queue, lambda *_: None))
@@ -254,7 +255,8 @@ class Net:
         self.channel.exchange_bind(self.exchanges[destination], self.exchanges[source], "")
 
     def reaches(self, exchange: str, key: str, *queues: int) -> None:
-        """A message comes to each of these queues once: the one behind it comes next."""
+        """A message arrives exactly once in each of these queues: directly behind it comes the next
+        one, and other queues receive nothing."""
         bodies = [next(self._bodies) for _ in range(2)]
         for body in bodies:
             self.channel.basic_publish(exchange, key, body)
@@ -386,7 +388,7 @@ def test_unbind_auto_delete_exchange_unbind(
 
 
 class Unanswered:
-    """Methods sent with nowait: without a callback pika sets the bit."""
+    """Sends methods with nowait: pika sets that bit when it is given no callback."""
 
     def __init__(self, connect: Connect) -> None:
         self.channel = connect().channel()

@@ -1,5 +1,5 @@
-"""Java's Metrics and Bug19219Test: many things at once, and that nothing is counted twice. The
-Java client counts what it does itself; here it is counted what the broker made of it."""
+"""Java's Metrics and Bug19219Test: many things happen at once, and nothing is counted twice. Java's
+tests count what the client did; these count what the broker did."""
 
 import random
 from collections import Counter
@@ -21,7 +21,7 @@ NOTHING = (None, None, b"")
 
 
 def test_metrics_metrics(connect: Connect, queue: str) -> None:
-    """Messages by two connections, of which each is got once."""
+    """Two connections publish messages, and each message is delivered once."""
     first, second = connect(), connect()
     for connection in (first, second):
         channel = connection.channel()
@@ -58,7 +58,7 @@ def test_metrics_metrics_publisher_ack(connect: Connect, queue: str) -> None:
 
 
 def test_metrics_metrics_ack(connect: Connect, queue: str) -> None:
-    """Single and multiple acknowledgements on two channels, of gets and of four consumers."""
+    """Single and multiple acknowledgements on two channels, of basic.get and of four consumers."""
     connection = connect()
     channels = [connection.channel() for _ in range(2)]
     publish(connection.channel(), queue, *[b"%d" % number for number in range(7)])
@@ -82,7 +82,8 @@ def test_metrics_metrics_ack(connect: Connect, queue: str) -> None:
 
         channel.basic_consume(queue, ack)
 
-    # A single acknowledgement of what a multiple one has covered would be one too many.
+    # A single acknowledgement of a delivery that a multiple one has already covered would be an
+    # error.
     consume(one, True)
     consume(two, False)
     publish(connection.channel(), queue, *[b"%d" % number for number in range(10)])
@@ -104,7 +105,8 @@ def test_metrics_metrics_reject(connect: Connect, queue: str) -> None:
 
 
 def test_metrics_multi_threaded_metrics_standard_connection(connect: Connect, queue: str) -> None:
-    """Three clients at once, five channels each, a hundred messages: each is taken once."""
+    """Three clients at once, with five channels each, exchange a hundred messages: each is
+    delivered once."""
     chance = random.Random(7)
     sender = connect().channel()
     publish(sender, queue, *[b"%d" % number for number in range(100)])
@@ -149,7 +151,7 @@ def test_metrics_multi_threaded_metrics_standard_connection(connect: Connect, qu
 
 
 def test_metrics_error_in_channel(connect: Connect) -> None:
-    """It takes its channel along and leaves the connection."""
+    """An error closes its channel and leaves the connection open."""
     connection = connect()
     channel = connection.channel()
     channel.basic_publish("unlikelynameforanexchange", "", b"msg")
@@ -183,8 +185,8 @@ PUBLISHERS = 2
 
 
 def test_bug19219_test_it(broker: Target, connect: Connect, name: Named) -> None:
-    """A channel is closed at once though its hundreds of queues are busy and must take back what
-    was out."""
+    """A channel with hundreds of busy queues closes promptly, although their unacknowledged
+    messages must be requeued."""
     exchange = name("fanout")
     channel = connect().channel()
     channel.exchange_declare(exchange, "fanout")
@@ -213,7 +215,7 @@ def test_bug19219_test_it(broker: Target, connect: Connect, name: Named) -> None
         floods = [pool.submit(flood) for _ in range(PUBLISHERS)]
         try:
             settle(channel.connection, 1.0)
-            # Not the blocking close, which cancels every consumer by itself first.
+            # Not the blocking channel's own close, which would first cancel every consumer.
             channel._impl.close()
             wait_until(channel.connection, lambda: channel._impl.is_closed)
             assert channel.connection.is_open

@@ -1,4 +1,4 @@
-"""Java's PerConsumerPrefetch and QosTests: how many messages may be out at once."""
+"""Java's PerConsumerPrefetch and QosTests: how many messages may be unacknowledged at once."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -25,7 +25,8 @@ def consumer(channel: BlockingChannel, queue: str, prefetch: int, **how: Any) ->
 
 
 def frees(channel: BlockingChannel, make_more: MakeMore) -> None:
-    """Five come; a get in between changes nothing; what ``make_more`` does lets five more come."""
+    """Five messages are delivered; a basic.get in between changes nothing; ``make_more`` lets five
+    more come."""
     queue = temporary(channel)
     publish(channel, queue, 15)
     inbox = consumer(channel, queue, 5)
@@ -91,7 +92,8 @@ def test_per_consumer_prefetch_prefetch_zero_means_infinity(channel: BlockingCha
 
 
 class Shared:
-    """Queues on one fanout, whose consumers are one inbox under a prefetch of the channel."""
+    """Queues bound to one fanout. Their consumers share one inbox and the channel's global
+    prefetch."""
 
     def __init__(self, channel: BlockingChannel, exchange: str) -> None:
         self.channel = channel
@@ -110,7 +112,7 @@ class Shared:
         return made
 
     def consume(self, queue: str | None = None, **how: Any) -> str:
-        """Start a consumer; its tag."""
+        """Start a consumer; the result is its tag."""
         made: str = self.channel.basic_consume(queue or self.queue(), self._take, **how)
         return made
 
@@ -119,7 +121,7 @@ class Shared:
             self.channel.basic_publish(self.exchange, "", b"%d" % number)
 
     def drain(self, count: int) -> list[Any]:
-        """As many come and no more."""
+        """Exactly ``count`` deliveries come; they are returned and forgotten."""
         wait_until(self.channel.connection, lambda: len(self.got) >= count)
         pause(self.channel, 80)
         seen, self.got = self.got, []
@@ -164,7 +166,7 @@ def test_qos_tests_no_ack_no_alter_limit(shared: Shared) -> None:
 
 
 def test_qos_tests_no_ack_obeys_limit(channel: BlockingChannel, shared: Shared) -> None:
-    """Who does not acknowledge waits too while the channel has its fill."""
+    """A consumer without acknowledgements waits too while the channel's prefetch is used up."""
     shared.limit(1)
     shared.consume()
     shared.fill(1)
@@ -206,7 +208,7 @@ def test_qos_tests_permutations(
 
 
 def test_qos_tests_fairness(shared: Shared) -> None:
-    """No queue is left behind while others have messages."""
+    """No queue is starved while others have messages."""
     count = 100
     shared.configure(1, count, 3)
     for _ in range(count - 1):
@@ -234,7 +236,7 @@ def test_qos_tests_single_channel_and_queue_fairness(shared: Shared) -> None:
 
 
 def test_qos_tests_consumer_lifecycle(shared: Shared) -> None:
-    """A cancelled consumer's messages still count."""
+    """The messages of a cancelled consumer still count."""
     shared.limit(1)
     queue = shared.queue()
     shared.fill(3)

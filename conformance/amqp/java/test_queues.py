@@ -25,7 +25,7 @@ def theirs(connect: Connect, name: Named) -> BlockingChannel:
 
 @pytest.fixture
 def locked(theirs: BlockingChannel, name: Named) -> str:
-    """A queue of the other connection's own."""
+    """An exclusive queue of the other connection."""
     made = name("exclusive")
     theirs.queue_declare(made, exclusive=True)
     return made
@@ -58,7 +58,7 @@ def test_queue_exclusivity_queue_exclusive_for(
 
 
 class Lease:
-    """A queue that goes when it was unused for a while."""
+    """A queue that expires when it has been unused for a while."""
 
     def __init__(self, channel: BlockingChannel, queue: str) -> None:
         self.channel = channel
@@ -68,7 +68,7 @@ class Lease:
         self.channel.queue_declare(self.queue, arguments={"x-expires": expires})
 
     def is_there(self) -> bool:
-        """Looking at it by a declaration would be use."""
+        """Checked with a conditional delete, because a declaration would count as use."""
         try:
             self.channel.connection.channel().queue_delete(self.queue, if_empty=True)
         except ChannelClosedByBroker as error:
@@ -77,7 +77,7 @@ class Lease:
         return False
 
     def fill(self) -> None:
-        """A message makes that deleting it if it is empty fails while it is there."""
+        """Add a message, so that a delete with ``if_empty`` fails while the queue exists."""
         self.channel.basic_publish("", self.queue, b"x")
 
     def pause(self, part: float) -> None:
@@ -230,7 +230,7 @@ def test_queue_lifecycle_argument_arrays(channel: BlockingChannel, name: Named) 
 
 
 def test_queue_lifecycle_queue_names_longer_than255_characters(channel: BlockingChannel) -> None:
-    """The client does not let it out; 255 bytes are taken."""
+    """Clients refuse to send longer names; one of 255 bytes is accepted."""
     with pytest.raises(pika.exceptions.ShortStringTooLong):
         channel.connection.channel().queue_declare("x" * 300)
     longest = "x" * 255
@@ -249,7 +249,7 @@ def test_queue_lifecycle_queue_names_longer_than255_characters(channel: Blocking
 def test_queue_lifecycle_line_feeds_stripped_from_queue_name(
     broker: Target, channel: BlockingChannel, name: Named, broken: str
 ) -> None:
-    """By hand, because pika waits for an answer that has the name as it was sent."""
+    """Sent by hand, because pika expects the answer to contain the name exactly as it was sent."""
     queue = name("queue")
     half = len(queue) // 2
     written = queue[:half] + broken.format(queue[half:])
@@ -260,7 +260,7 @@ def test_queue_lifecycle_line_feeds_stripped_from_queue_name(
 
 
 class Limited:
-    """A queue of a certain length, and perhaps where it drops to."""
+    """A queue with a length limit, and optionally a dead letter queue for what it drops."""
 
     def __init__(self, channel: BlockingChannel, name: Named, length: int, *, dlx: bool) -> None:
         self.channel = channel
@@ -279,7 +279,7 @@ class Limited:
         return [method.delivery_tag for method, _, _ in take(self.channel, self.queue, count)]
 
     def head(self, queue: str, length: int, body: bytes) -> None:
-        """So many are there, and this is the first."""
+        """There are ``length`` messages in the queue, and this is the first."""
         wait_ready(self.channel, queue, length)
         if length:
             method, _, found = self.channel.basic_get(queue, auto_ack=True)
@@ -302,7 +302,7 @@ def test_queue_size_limit_queue_size(channel: BlockingChannel, name: Named, leng
 def test_queue_size_limit_queue_size_unacked(
     channel: BlockingChannel, name: Named, length: int
 ) -> None:
-    """What is out does not count."""
+    """Unacknowledged messages do not count."""
     limited = Limited(channel, name, length, dlx=False)
     limited.publish(1, length)
     limited.take(length)
@@ -336,7 +336,7 @@ def test_queue_size_limit_queue_size_unacked_dlx(
 def test_queue_size_limit_requeue(
     channel: BlockingChannel, name: Named, length: int, dlx: bool
 ) -> None:
-    """Requeued messages stand in front, and so are the first to be dropped."""
+    """Requeued messages are at the front, so they are the first to be dropped."""
     limited = Limited(channel, name, length, dlx=dlx)
     limited.publish(1, length)
     tags = limited.take(length)

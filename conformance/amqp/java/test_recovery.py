@@ -1,6 +1,7 @@
 """Java's ConnectionRecovery, TopologyRecoveryFiltering and TopologyRecoveryRetry: a client whose
-connection breaks comes back and makes everything again. Here it is a small one of our own, for
-what matters is what it finds: nothing of the old connection's, and all that was not its own.
+connection breaks reconnects and declares everything again. A small recovering client of our own
+suffices here, because what matters is what it finds at the broker: nothing that belonged to the old
+connection, and everything that did not.
 """
 
 import socket
@@ -21,7 +22,7 @@ Step = Callable[[BlockingChannel], Any]
 
 
 class Recovering:
-    """A client that remembers what it did and does it again on its next connection."""
+    """A client that remembers its steps and repeats them on its next connection."""
 
     def __init__(self, connect: Connect, **parameters: Any) -> None:
         self._connect = connect
@@ -30,17 +31,17 @@ class Recovering:
         self._open()
 
     def do(self, step: Step) -> Any:
-        """Now and after each recovery."""
+        """Do this step now and after each recovery."""
         self.steps.append(step)
         return step(self.channel)
 
     def undo(self, step: Step, undoing: Step) -> None:
-        """Not again."""
+        """Undo a step, which will not be repeated."""
         self.steps.remove(step)
         undoing(self.channel)
 
     def lose(self) -> None:
-        """The connection breaks without a word, and is made again with all that was on it."""
+        """Break the connection abruptly, then reconnect and repeat the steps."""
         drop(self.connection)
         self.recover()
 
@@ -55,9 +56,10 @@ class Recovering:
             except ChannelClosedByBroker as error:
                 if error.reply_code not in (404, 405) or time.monotonic() > end:
                     raise
-                # What was exclusive may not be gone yet: try again, as clients do. And what goes
-                # with its consumers may go behind us, who have declared it: once more from the
-                # beginning, as Java's client does it with a handler for that.
+                # 405: the old connection's exclusive objects may not be deleted yet; try again, as
+                # clients do. 404: an auto-delete object may still be deleted after we declared it,
+                # when the old connection's consumers are removed; start again from the first step,
+                # as Java's client does with a retry handler.
                 if error.reply_code == 404:
                     self.connection.close()
                     self._open()
@@ -71,7 +73,7 @@ class Recovering:
 
 
 def drop(connection: pika.BlockingConnection) -> None:
-    """Break the connection as a network does."""
+    """Break the connection as a network failure would."""
     connection._impl._transport._sock.shutdown(socket.SHUT_RDWR)
     with pytest.raises(AMQPError):
         connection.sleep(WITHIN_S)
@@ -95,7 +97,7 @@ def makes(exchange: str, kind: str = "fanout", **how: Any) -> Step:
 
 
 def routed(channel: BlockingChannel, exchange: str, key: str, queue: str) -> bool:
-    """Whether a message comes from the exchange to the queue."""
+    """Whether a message published to the exchange reaches the queue."""
     channel.basic_publish(exchange, key, b"msg")
     return got(channel, queue) == b"msg"
 
@@ -112,7 +114,7 @@ def test_connection_recovery_named_connection_recovery(connect: Connect) -> None
 
 
 def test_connection_recovery_connection_recovery_with_server_restart(own_broker: Broker) -> None:
-    """Queues that nothing keeps come back with their bindings when their client does."""
+    """Transient queues are bound again and receive messages when their client has recovered."""
 
     def connect(**_: Any) -> pika.BlockingConnection:
         address = own_broker.address
@@ -221,7 +223,8 @@ MANY = 150
 
 
 def used_up(channel: BlockingChannel, name: Callable[[], str], kind: str) -> str:
-    """Make something that goes by itself, and have it go; its name."""
+    """Declare something that is deleted automatically, and have that happen; the result is its
+    name."""
     made, other = name(), name()
     if kind == "QueuesWithTransientConsumer":
         channel.queue_declare(made, auto_delete=True)
@@ -256,7 +259,7 @@ def used_up(channel: BlockingChannel, name: Callable[[], str], kind: str) -> str
 def test_connection_recovery_declaration_of_many_auto_delete(
     connect: Connect, name: Named, kind: str
 ) -> None:
-    """Nothing of it is left."""
+    """Nothing of it remains."""
     channel = connect().channel()
     stem = name("auto")
     numbers = iter(range(10 * MANY))
@@ -283,7 +286,7 @@ def test_connection_recovery_server_named_queue_recovery(client: Recovering) -> 
 
 @pytest.fixture
 def chained(client: Recovering, name: Named) -> dict[str, Any]:
-    """An exchange before another, with a queue behind that."""
+    """An exchange bound to another, with a queue behind the second."""
     first, second, queue = name("first"), name("second"), name("queue")
     made = {
         "first": first,
@@ -332,7 +335,7 @@ def consumers(channel: BlockingChannel, queue: str) -> int:
 
 
 def wait_consumers(client: Recovering, queue: str, count: int) -> None:
-    """The lost connection's are no longer counted, and ours are."""
+    """Wait until consumers of the lost connection are no longer counted, and ours are."""
     wait_until(client.connection, lambda: consumers(client.channel, queue) == count)
 
 
@@ -387,7 +390,7 @@ def test_connection_recovery_queue_recovery_with_many_queues(
 def test_connection_recovery_basic_ack_after_channel_recovery(
     client: Recovering, connect: Connect, queue: str
 ) -> None:
-    """What was out on the lost connection comes again, and only what was not acknowledged."""
+    """Deliveries of the lost connection come again, but only those that were not acknowledged."""
     inboxes: list[Inbox] = []
     client.do(lambda channel: inboxes.append(Inbox(channel, queue)))
     sender = connect().channel()
@@ -459,7 +462,7 @@ def test_topology_recovery_filtering_topology_recovery_filtering_consumers(
 
 
 def test_topology_recovery_retry_topology_recovery_retry(client: Recovering, name: Named) -> None:
-    """Sixty queues that go with their consumers are made again, bound twice each."""
+    """Sixty auto-delete queues are declared again, with two bindings each."""
     stem = name("retry")
     queues = [f"{stem}-{number}" for number in range(60)]
     for queue in queues:
@@ -482,7 +485,8 @@ def test_topology_recovery_retry_topology_recovery_retry(client: Recovering, nam
 def test_topology_recovery_retry_topology_recovery_failure(
     client: Recovering, connect: Connect, name: Named, broken: str
 ) -> None:
-    """The queue is deleted amid the recovery: the next step fails and all is made once more."""
+    """The queue is deleted in the middle of the recovery: the next step fails, and everything is
+    declared again."""
     queue = name("queue")
     inboxes: list[Inbox] = []
     client.do(declares(queue, durable=True))

@@ -1,8 +1,9 @@
 """Java's DeadLetterExchangeDurable, DurableBindingLifecycle, ExclusiveQueueDurability,
-MessageRecovery, PersistenceGuarantees, Shutdown and the restarts of others: what is there again.
+MessageRecovery, PersistenceGuarantees, Shutdown and the restart tests of other classes: what still
+exists after a restart.
 
-A restart takes its time, so there is one for all: each scenario has a part before it, which is
-registered, and a part after it, which is the test.
+A restart is slow, so all scenarios share one: each has a part that runs before it, registered with
+``before``, and a part that runs after it, the test itself.
 """
 
 import time
@@ -21,14 +22,14 @@ from pika.exceptions import AMQPError, ChannelClosedByBroker
 PERSISTED = 10_000
 DOWN_S = 1.2
 LIFE_MS = 1_000
-"""Less than it is down."""
+"""Shorter than the broker is down, in milliseconds."""
 
 Before = Callable[[BlockingChannel], None]
 PREPARATIONS: list[Before] = []
 
 
 def before(prepare: Before) -> Before:
-    """Do this before the restart."""
+    """Register this to run before the restart."""
     PREPARATIONS.append(prepare)
     return prepare
 
@@ -40,7 +41,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 class Restarted:
-    """A broker that was stopped and started again, and how its clients heard of it."""
+    """A broker that was stopped and started again, and the error with which it closed a client's
+    connection."""
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
@@ -156,7 +158,7 @@ def _messages(channel: BlockingChannel) -> None:
 
 
 def test_message_recovery_message_recovery(channel: BlockingChannel) -> None:
-    """What was never delivered is not marked as if it had been."""
+    """Messages that were never delivered are not marked as redelivered."""
     found = take(channel, "recovered", 2)
     assert [body for _, _, body in found] == [b"1", b"2"]
     assert [method.redelivered for method, _, _ in found] == [False, False]
@@ -171,7 +173,7 @@ def _persistence(channel: BlockingChannel) -> None:
     many(channel, "", "transactional", PERSISTED)
     channel.tx_commit()
     other = channel.connection.channel()
-    # Confirmed at the last one: all before it are in the queue by then.
+    # The last one's confirm suffices: by then all before it are in the queue.
     many(other, "", "confirmed", PERSISTED - 1)
     other.confirm_delivery()
     other.basic_publish("", "confirmed", b"last", PERSISTENT)
@@ -212,7 +214,8 @@ def _durable_on_transient(channel: BlockingChannel) -> None:
 
 
 def test_durable_on_transient_semi_durable_binding_removal(channel: BlockingChannel) -> None:
-    """Without a cluster a transient exchange goes when its node does, and its bindings with it."""
+    """On a single node, a transient exchange disappears when the node stops, and its bindings with
+    it."""
     with pytest.raises(ChannelClosedByBroker) as caught:
         channel.connection.channel().exchange_declare("fleeting", passive=True)
     assert caught.value.reply_code == 404

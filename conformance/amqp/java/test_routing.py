@@ -1,5 +1,5 @@
 """Java's AlternateExchange, AlternateExchangeEquivalence, CcRoutes, DefaultExchange,
-HeadersExchangeValidation, InternalExchange and Routing: which queue a message comes to."""
+HeadersExchangeValidation, InternalExchange and Routing: which queues a message reaches."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ LETTERS = ("x", "u", "v")
 
 
 class Chain:
-    """Exchanges x, u and v with a queue each, in which the one falls back on the next."""
+    """Exchanges x, u and v with a queue each; an exchange may have another as its alternate."""
 
     def __init__(self, channel: BlockingChannel, name: Named) -> None:
         self.channel = channel
@@ -33,7 +33,8 @@ class Chain:
         self.channel.queue_bind(made, made, letter)
 
     def check(self, key: str, reached: str, *, mandatory: bool = False) -> bool:
-        """Publish to x; only queue ``reached`` has it. Whether it came back."""
+        """Publish to x and check that only the queue ``reached`` receives it; the result is whether
+        the message was returned."""
         self.returned.clear()
         self.channel.basic_publish(self.names["x"], key, b"ae", mandatory=mandatory)
         found = "".join(each for each in LETTERS if got(self.channel, self.names[each]) is not None)
@@ -109,7 +110,8 @@ def copied(
 
 
 def reached(channel: BlockingChannel, queues: list[str], *, cc: bool) -> list[str]:
-    """The queues that have exactly one copy; it tells of CC as ``cc`` says and never of BCC."""
+    """The queues that have exactly one copy. The copy has the header CC if ``cc``, and never
+    BCC."""
     found = []
     for queue in queues:
         method, properties, _ = channel.basic_get(queue, auto_ack=True)
@@ -172,7 +174,8 @@ def test_cc_routes_topic_exchange(
 def test_cc_routes_bound_exchanges(
     channel: BlockingChannel, three: list[str], pair: tuple[str, str]
 ) -> None:
-    """The first exchange lets it through for one copy's key, the second for the other's."""
+    """The first exchange routes the message because of the key in CC, the second because of the key
+    in BCC."""
     direct, topic = pair
     channel.exchange_bind(topic, direct, "routing_key1")
     channel.queue_bind(three[1], topic, "routing_key2")
@@ -261,12 +264,13 @@ def two(channel: BlockingChannel, name: Named) -> list[str]:
 
 
 def test_routing_m_rdq_routing(channel: BlockingChannel, name: Named, two: list[str]) -> None:
-    """An empty queue name is the queue declared last; with an empty key too, the key is its
-    name."""
+    """An empty queue name means the queue declared last; with an empty key too, its name is also
+    the key."""
     exchange = name("mrdq")
     channel.exchange_declare(exchange, "direct")
     for queue, key in ((two[0], "baz"), (two[0], ""), ("", "baz"), ("", "")):
-        # pika fills in the name of the queue itself, if it is asked to bind without one.
+        # The key is passed even if it is empty, because pika replaces a missing one by the queue's
+        # name.
         channel._impl.queue_bind(queue, exchange, key, callback=lambda _: None)
         channel.connection.process_data_events(0.05)
     for key, expected in (
@@ -322,7 +326,7 @@ HEADERS: list[tuple[bytes, dict[str, Any] | None]] = [
 
 
 def test_routing_headers_routing(channel: BlockingChannel, two: list[str]) -> None:
-    """A header that is asked for without a value need only be there."""
+    """A header required without a value only has to be present."""
     wanted = {"h1": "12345", "h2": "bar", "h3": None}
     for queue, match in zip(two, ("all", "any"), strict=True):
         channel.queue_bind(queue, "amq.match", "", {**wanted, "x-match": match})
@@ -336,7 +340,7 @@ def test_routing_headers_routing(channel: BlockingChannel, two: list[str]) -> No
 
 
 def returns(channel: BlockingChannel) -> list[tuple[int, bytes]]:
-    """What comes back, from now on."""
+    """A list to which returned messages are added from now on: reply code and body."""
     came: list[tuple[int, bytes]] = []
     channel.add_on_return_callback(
         lambda _, method, __, body: came.append((method.reply_code, body))
@@ -353,7 +357,7 @@ def test_routing_basic_return(connect: Connect, two: list[str]) -> None:
     channel.basic_publish("", two[0], b"mandatory2", mandatory=True)
     assert got(channel, two[0]) == b"mandatory2"
     assert len(came) == 1
-    # pika has left out the flag that AMQP's successors do not know.
+    # pika does not expose ``immediate``, so the method is sent directly.
     channel._impl._send_method(
         Basic.Publish(exchange="", routing_key=two[0], immediate=True),
         (pika.BasicProperties(), b"immediate"),

@@ -1,4 +1,4 @@
-"""Java's Transactions: publishes and answers that count when they are committed."""
+"""Java's Transactions: publishes and acknowledgements that take effect when they are committed."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ Refuse = Callable[[BlockingChannel, int, bool], None]
 
 
 class Tx:
-    """A queue and a channel on it, in which a transaction may be."""
+    """A queue, and a channel that may be put into transaction mode."""
 
     def __init__(self, connect: Connect, queue: str) -> None:
         self.queue = queue
@@ -25,7 +25,7 @@ class Tx:
             self.channel.basic_publish("", self.queue, b"Tx message")
 
     def get(self, **how: bool) -> bool:
-        """Whether there was a message; its tag is the latest."""
+        """Whether there was a message; its tag becomes ``latest``."""
         method = self.channel.basic_get(self.queue, **how)[0]
         if method is not None:
             self.latest = method.delivery_tag
@@ -35,7 +35,7 @@ class Tx:
         self.channel.basic_ack(self.latest if tag is None else tag, **how)
 
     def published_and_got(self, count: int) -> list[int]:
-        """Published outside a transaction, got inside; their tags."""
+        """Publish outside a transaction and get inside one; the result is the delivery tags."""
         self.publish(count)
         self.channel.tx_select()
         return [method.delivery_tag for method, _, _ in take(self.channel, self.queue, count)]
@@ -87,7 +87,8 @@ def test_transactions_rollback_publish_on_close(tx: Tx) -> None:
 
 
 def test_transactions_requeue_on_close(tx: Tx) -> None:
-    """What was answered in a transaction that nobody committed comes back like the rest."""
+    """Messages acknowledged in a transaction that was never committed are requeued like the
+    rest."""
     tx.publish(2)
     tx.channel.tx_select()
     assert tx.get()
@@ -137,7 +138,7 @@ def test_transactions_rollback_acks_and_re_ack(tx: Tx) -> None:
 
 
 def test_transactions_unknown_tag_ack(tx: Tx) -> None:
-    """Seen at once, not at the commit."""
+    """Reported immediately, not at the commit."""
     tx.publish()
     tx.channel.tx_select()
     assert tx.get()

@@ -1,6 +1,6 @@
 """Java's PerMessageTTL, PerQueueTTL and PerQueueVsPerMessageTTL: how long a message lives.
 
-Their common part, ``TTLHandling``, is run three times: with the time given by the message, by the
+The tests that they share, ``TTLHandling``, run three times: with the TTL set by the message, by the
 queue, and by both, where the queue's is twice the message's.
 """
 
@@ -22,7 +22,7 @@ BY_MESSAGE, BY_QUEUE, BY_BOTH = "PerMessageTTL", "PerQueueTTL", "PerQueueVsPerMe
 
 
 class Timed:
-    """A queue whose messages live for a while, an exchange before it, and a channel."""
+    """A queue whose messages expire, an exchange bound to it, and a channel."""
 
     def __init__(self, connect: Connect, name: Named, kind: str) -> None:
         self.connection = connect()
@@ -34,7 +34,8 @@ class Timed:
         self.channel.exchange_declare(self.exchange, "direct")
 
     def declare(self, ttl: Any) -> None:
-        """Declare and bind the queue; what is published from now on lives for ``ttl``."""
+        """Declare and bind the queue; messages published afterwards have this ``ttl``, in
+        milliseconds."""
         self.ttl = ttl
         arguments = {}
         if self.kind != BY_MESSAGE:
@@ -56,7 +57,7 @@ class Timed:
         pause(self.channel, ms)
 
     def reopen(self) -> None:
-        """Close the channel, with whatever it has not answered, and open another."""
+        """Close the channel, with whatever is unacknowledged, and open another."""
         self.channel.close()
         self.channel = self.connection.channel()
 
@@ -91,11 +92,11 @@ INTEGERS: dict[str, Callable[[int], bytes]] = {
     "int": lambda value: struct.pack(">ci", b"I", value),
     "long": lambda value: struct.pack(">cq", b"l", value),
 }
-"""How integers of each size are written in a table."""
+"""How integers of each size are encoded in a table."""
 
 
 def declared_by_hand(target: Target, queue: str, key: bytes, value: bytes) -> object:
-    """The answer to a declaration with one argument, written as it is given."""
+    """Declare a queue with one argument, encoded by hand; the result is the broker's answer."""
     table = bytes([len(key)]) + key + value
     payload = struct.pack(">HHH", 50, 10, 0) + bytes([len(queue)]) + queue.encode() + b"\0"
     with Wire(target) as wire:
@@ -158,7 +159,7 @@ def test_ttl_handling_publish_and_get_with_expiry(timed: Timed) -> None:
 
 
 def test_ttl_handling_transactional_publish_with_get(timed: Timed) -> None:
-    """A message's time begins when it comes into its queue."""
+    """A message's TTL starts when it reaches its queue."""
     timed.declare(300)
     timed.channel.tx_select()
     timed.publish(b"one")
@@ -246,7 +247,7 @@ def test_per_queue_ttl_queue_re_declare_equivalence(by_queue: Timed) -> None:
 
 
 def test_per_queue_ttl_queue_re_declare_semantic_equivalence(broker: Target, name: Named) -> None:
-    """Integers of whatever size are equal when their values are."""
+    """Integers of different sizes are equal if their values are."""
     queue = name("ttl")
     for written in INTEGERS.values():
         answer = declared_by_hand(broker, queue, b"x-message-ttl", written(10))
@@ -256,7 +257,7 @@ def test_per_queue_ttl_queue_re_declare_semantic_equivalence(broker: Target, nam
 def test_per_queue_ttl_queue_re_declare_semantic_non_equivalence(
     broker: Target, name: Named
 ) -> None:
-    """A number that is no integer is another kind of thing."""
+    """A number that is not an integer is not equal to one."""
     queue = name("ttl")
     declared_by_hand(broker, queue, b"x-message-ttl", INTEGERS["int"](10))
     answer = declared_by_hand(broker, queue, b"x-message-ttl", struct.pack(">cd", b"d", 10.0))
