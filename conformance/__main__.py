@@ -1,11 +1,11 @@
-"""All scenarios, in lanes beside one another: ``python -m conformance [PYTEST ARGUMENTS]``.
+"""Runs all scenarios, in parallel lanes: ``python -m conformance [PYTEST ARGUMENTS]``.
 
 The rule: each lane is one run of pytest with brokers of its own, so lanes share nothing but the
-machine. Most scenarios wait (for a client's patience, for a time to live, for a Java process to
-start), and lanes wait at the same time; other people's suites are half of it all. What is fetched
-by Maven, which keeps one store for all, is in one lane. Failures are told when they happen, and
-once more at the end. A lane that a client's library kills, as Pulsar's wheel does now and then,
-goes on where it was.
+machine. Most scenarios spend their time waiting (for a client's timeout, a TTL, the start of a Java
+process), and lanes wait at the same time. Other people's test suites are half of the work.
+Everything that Maven fetches is in one lane, because Maven has one shared repository. Failures are
+reported when they happen, and once more at the end. If a client's library crashes a lane, as
+Pulsar's wheel does now and then, the lane continues where it was.
 """
 
 import os
@@ -30,15 +30,15 @@ LANES: Final = {
 }
 CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS})
 NOTHING_CHOSEN: Final = 5
-"""What pytest ends with when the arguments choose none of a lane's scenarios."""
+"""pytest's exit status when the arguments select none of a lane's scenarios."""
 
 
 CRASHES_MAX: Final = 3
-"""Of one lane. A scenario that kills its lane each time is no matter of luck."""
+"""Per lane. A scenario that crashes its lane every time is not a matter of luck."""
 
 
 class Lane:
-    """One run of pytest, and what it says."""
+    """One run of pytest and its output."""
 
     def __init__(self, name: str, parts: Sequence[str], arguments: Sequence[str]) -> None:
         self.name = name
@@ -68,7 +68,7 @@ class Lane:
         )
 
     def follow(self, terminal: Lock) -> None:
-        """Pass on what it says until it ends."""
+        """Pass on its output until it ends."""
         while True:
             assert self._process.stdout is not None
             with self._process.stdout as said:
@@ -91,18 +91,18 @@ class Lane:
             print(f"{self.name:>7} | {line}", end="", flush=True)
 
     def end(self) -> None:
-        """End it early, as the keyboard would."""
+        """End it early, as Ctrl-C would."""
         if self._process.poll() is None:
             os.killpg(self._process.pid, signal.SIGINT)
 
     @property
     def is_good(self) -> bool:
-        """Nothing failed, before a crash neither."""
+        """Whether nothing failed, including before a crash."""
         return self.status in (0, NOTHING_CHOSEN) and not self.failed
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run all lanes; 1 when something failed, 5 when there was nothing to run."""
+    """Run all lanes; the result is 1 if something failed, 5 if there was nothing to run."""
     terminal = Lock()
     lanes = [Lane(name, parts, arguments) for name, parts in LANES.items()]
     followers = [Thread(target=lane.follow, args=(terminal,)) for lane in lanes]

@@ -1,7 +1,7 @@
-"""What every black-box scenario may use: a running broker, chosen on the command line.
+"""What all black-box scenarios use: a running broker, chosen on the command line.
 
-``--broker`` says against what the scenarios run: ``arneb``, ``rabbitmq``, or both. A broker
-that runs elsewhere is named by ``ARNEB_AMQP_URL`` or ``RABBITMQ_AMQP_URL``; otherwise one is
+``--broker`` chooses what the scenarios run against: ``arneb``, ``rabbitmq``, or both.
+``ARNEB_AMQP_URL`` or ``RABBITMQ_AMQP_URL`` names a broker that is already running; otherwise one is
 started for the session, on free loopback ports and throw-away data.
 """
 
@@ -29,20 +29,22 @@ from conformance.toolbox import PLAYED  # noqa: E402
 ORIGINALS = frozenset({"rabbitmq", "pulsar"})
 RERUNS_MAX = 2
 OWN_BOUNDS = frozenset({"suites", "clients"})
-"""Folders whose scenarios build and play programs of others, each within a time of its own."""
+"""Folders whose scenarios build and run other people's programs, and limit their time
+themselves."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A running broker. ``process`` is None when somebody else runs it."""
+    """A running broker. ``process`` is None if it is not ours."""
 
     name: str
     address: Address
     process: Broker | None
     amqps: Address | None = None
-    """Where it speaks TLS, if it does."""
+    """Where it listens for AMQP over TLS, if it does."""
     certificates: Path = Path()
-    """``root``, ``server``, ``client`` and ``other``, each with ``.crt`` and ``.key``."""
+    """A directory with ``root``, ``server``, ``client`` and ``other``, each with ``.crt`` and
+    ``.key``."""
 
     @property
     def url(self) -> str:
@@ -50,12 +52,12 @@ class Target:
 
     @property
     def is_rabbitmq(self) -> bool:
-        """For the few places of ``DIFFERENCES.md``."""
+        """For the few places where scenarios differ according to ``DIFFERENCES.md``."""
         return self.name == "rabbitmq"
 
 
 class _FailuresAtOnce:
-    """Says what has failed when it fails, for the whole takes its time, and what is tried again."""
+    """Reports failures and retries immediately, because the whole run takes long."""
 
     def __init__(self, terminal: TerminalReporter) -> None:
         self._terminal = terminal
@@ -63,7 +65,7 @@ class _FailuresAtOnce:
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
-            self._terminal.write_line("")  # behind the letters of those before
+            self._terminal.write_line("")  # end the line of earlier progress letters
             self._terminal.write_line(f"FAILED {report.nodeid} ({report.when})", red=True)
             self._terminal.write_line(report.longreprtext)
         elif report.outcome == "rerun":
@@ -74,22 +76,22 @@ class _FailuresAtOnce:
 
 
 def _what_was_wrong(text: str) -> str:
-    """One line of all that a failure says."""
+    """The first error line of a failure."""
     return next((line[1:].strip() for line in text.splitlines() if line.startswith("E ")), text)
 
 
 def pytest_runtest_logfinish(nodeid: str) -> None:
-    """Note what was played, for a lane that has to begin again."""
+    """Note which test has run, for a lane that has to start again after a crash."""
     if path := os.environ.get(PLAYED):
         with Path(path).open("a") as played:
             played.write(nodeid + "\n")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what a lane played before it crashed, and play what fails on an original up to
-    twice more. The originals have races of their own, which a busy machine brings out, and which
-    Arneb can do nothing about; what fails on Arneb has failed. The clients' own suites do this
-    themselves, for each of their tests. A whole suite is one test to pytest, and has its time."""
+    """Leave out what a lane ran before it crashed, and retry what fails on one of the original
+    brokers up to twice. The originals have races of their own, which a busy machine brings out and
+    about which Arneb can do nothing. A failure on Arneb is final. The clients' own suites do this
+    themselves, for each of their tests; a whole suite is one test to pytest, without a timeout."""
     if path := os.environ.get(PLAYED):
         played = set(Path(path).read_text().splitlines())
         items[:] = [item for item in items if item.nodeid not in played]
@@ -146,7 +148,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Target]:
-    """The broker of this scenario, started once a session."""
+    """The broker of this scenario, started once per session."""
     name: str = request.param
     if url := os.environ.get(f"{name.upper()}_AMQP_URL"):
         parts = urlsplit(url)
@@ -163,7 +165,7 @@ def broker(
 def secured_broker(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Target]:
-    """A broker that speaks TLS too, started once a session."""
+    """A broker that also speaks TLS, started once per session."""
     name: str = request.param
     directory = tmp_path_factory.mktemp(f"secured-{name}")
     root = make_certificate(directory, "root")
@@ -190,8 +192,8 @@ key = "{directory}/server.key"
 
 @pytest.fixture
 def own_broker(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Broker]:
-    """A broker of this scenario's own, which may stop it, kill it and start it again, at the same
-    port. Of a cluster that is the leader, and another node goes on."""
+    """A broker for this scenario alone, which may stop it, kill it and start it again at the same
+    port. In a cluster only the leader is stopped or killed, and another node takes over."""
     process = mortal(request.param, tmp_path, request.config, {"amqp": free_port()})
     try:
         yield process.start()
@@ -214,7 +216,7 @@ def _made(name: str, directory: Path, config: pytest.Config) -> Broker:
 def mortal(
     name: str, directory: Path, config: pytest.Config, ports: Mapping[str, int] | None = None
 ) -> Broker:
-    """One that a scenario may stop, kill and start again, and then :func:`end`."""
+    """A broker that a scenario may stop, kill and start again, and must finally :func:`end`."""
     if name == "rabbitmq":
         return _installed(RabbitMQ)(directory)
     if nodes := config.getoption("arneb_nodes"):
@@ -223,7 +225,7 @@ def mortal(
 
 
 def end(broker: Broker) -> None:
-    """Nothing of it is left."""
+    """Kill all of the broker's processes."""
     if isinstance(broker, MovingCluster):
         broker.end()
     else:
@@ -238,7 +240,7 @@ def arneb_of(
     ports: Mapping[str, int] | None = None,
     settings: str = "",
 ) -> Arneb | OwnCluster:
-    """One Arneb, or the cluster that was asked for."""
+    """A single Arneb, or the cluster chosen by ``--arneb-nodes``."""
     nodes: int = config.getoption("arneb_nodes")
     if not nodes:
         return Arneb(directory, listeners=listeners, ports=ports, settings=settings)
@@ -247,5 +249,5 @@ def arneb_of(
 
 @pytest.fixture(scope="module", autouse=True)
 def _leader_moves() -> None:
-    """Each file finds another leader."""
+    """Have each test file find another leader."""
     move_leaders()

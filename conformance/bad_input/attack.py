@@ -1,4 +1,4 @@
-"""Sends broken input over many connections and watches what becomes of the broker."""
+"""Sends broken input over many connections and observes the broker."""
 
 import asyncio
 import random
@@ -11,12 +11,13 @@ AT_ONCE = 16
 ANSWER_WITHIN_S = 30.0
 WARM_UP_PART = 0.3
 GROWTH_BYTES_MAX = 12 << 20
-"""What the heap may grow by after the warm-up; a leak of a few KiB a connection is far over it."""
+"""How much the heap may grow after the warm-up; a leak of a few KiB per connection would exceed it
+by far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One connection's input: legal bytes first, the broken ones behind them."""
+    """One connection's input: valid bytes, followed by broken ones."""
 
     number: int
     prefix: bytes
@@ -25,7 +26,7 @@ class Piece:
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of the whole attack."""
+    """The result of the whole attack."""
 
     sent: int = 0
     answered: int = 0
@@ -41,9 +42,9 @@ async def attack(
 ) -> Outcome:
     """Send every piece on a connection of its own, several at once.
 
-    After its bytes each connection is closed for writing, so the broker knows that there will
-    be no more; it must then close it, with or without an answer. ``check_answer`` gets what
-    it said.
+    After its bytes each connection is shut down for writing, so the broker knows that no more will
+    follow. The broker must then close the connection, with or without an answer. ``check_answer``
+    is given what it answered.
     """
     outcome = Outcome(unclosed=[])
     places = asyncio.Semaphore(AT_ONCE)
@@ -68,7 +69,8 @@ async def attack(
 
 
 async def _exchange(address: Address, piece: Piece) -> bytes | None:
-    """Everything that the broker answered until it closed; None when it did not close."""
+    """Everything that the broker answered before it closed the connection; None if it did not close
+    it."""
     reader, writer = await asyncio.open_connection(address.host, address.port)
     answer = bytearray()
     try:
@@ -77,10 +79,10 @@ async def _exchange(address: Address, piece: Piece) -> bytes | None:
         async with asyncio.timeout(ANSWER_WITHIN_S):
             while chunk := await reader.read(1 << 16):
                 answer += chunk
-    except TimeoutError:  # an OSError too, so it must come first
+    except TimeoutError:  # TimeoutError is an OSError too, so it must be caught first
         return None
     except OSError:
-        pass  # the broker reset the connection, before or after it said something
+        pass  # the broker reset the connection, possibly after an answer
     finally:
         writer.transport.abort()
     return bytes(answer)
@@ -89,7 +91,7 @@ async def _exchange(address: Address, piece: Piece) -> bytes | None:
 def numbered(
     count: int, seed: int, make: Callable[[random.Random], tuple[bytes, bytes]]
 ) -> list[Piece]:
-    """``count`` pieces; each depends on the seed and its number only."""
+    """Make ``count`` pieces; each depends only on the seed and its number."""
     pieces = []
     for number in range(count):
         prefix, broken = make(random.Random(f"{seed}:{number}"))

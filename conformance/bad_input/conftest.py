@@ -1,4 +1,4 @@
-"""How much broken input, and from which seed."""
+"""Options: how much broken input to send, and from which seed."""
 
 import random
 
@@ -9,13 +9,13 @@ FRAMES = 10_000
 
 @pytest.fixture
 def frames(request: pytest.FixtureRequest) -> int:
-    """Pieces of broken input for each port."""
+    """How many pieces of broken input to send to each port."""
     count: int | None = request.config.getoption("frames", default=None)
     return count or FRAMES
 
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """Printed by the scenarios, so that a failure can be repeated."""
+    """The seed; the tests print it, so that a failure can be repeated."""
     given: int | None = request.config.getoption("seed", default=None)
     return random.SystemRandom().randrange(10**6) if given is None else given

@@ -1,6 +1,6 @@
-"""Broken input: random bytes, and legal frames that were cut, changed, repeated or mixed.
+"""Broken input: random bytes, and valid frames that were truncated, changed, repeated or mixed.
 
-The dice are the caller's, so a seed repeats a run.
+The caller passes the random generator, so the same seed repeats a run.
 """
 
 import random
@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 
 RANDOM_BYTES_MAX = 300
 EDGES = (0, 1, 2, 0x7F, 0x80, 0xFE, 0xFF)
-"""Bytes at which lengths, flags and signs turn over."""
+"""Byte values at the limits of lengths, flags and signs."""
 
 Mutation = Callable[[random.Random, bytes, Sequence[bytes]], bytes]
 
 
 def broken(dice: random.Random, legal: Sequence[bytes]) -> bytes:
-    """One piece of broken input: a third random, a third truncated, a third mutated."""
+    """One piece of broken input: random, truncated or mutated, a third each."""
     match dice.randrange(3):
         case 0:
             return dice.randbytes(dice.randrange(1, RANDOM_BYTES_MAX))
@@ -65,4 +65,4 @@ def _join(dice: random.Random, frame: bytes, legal: Sequence[bytes]) -> bytes:
 MUTATIONS: Sequence[Mutation] = (
     _flip, _flip, _edge, _edge, _insert, _remove, _repeat, _splice, _join,
 )  # fmt: skip
-"""The commonest twice."""
+"""The most common mutations are listed twice."""

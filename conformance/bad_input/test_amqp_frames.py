@@ -1,4 +1,4 @@
-"""Random, truncated and mutated frames on the AMQP port hurt nobody but their sender."""
+"""Random, truncated and mutated frames on the AMQP port affect nobody but their sender."""
 
 import asyncio
 import random
@@ -17,7 +17,8 @@ VICTIM = "victim"
 BYSTANDER_PAUSE_S = 0.002
 SETTLED_WITHIN_S = 60.0
 RABBITMQ_PART = 0.05
-"""RabbitMQ holds a refused connection for seconds before it closes it."""
+"""RabbitMQ gets only this share of the input, because it holds a refused connection for seconds
+before it closes it."""
 
 
 def framed(method: base.Frame, channel: int = 1) -> bytes:
@@ -58,7 +59,7 @@ LEGAL = [
 
 
 def make(dice: random.Random) -> tuple[bytes, bytes]:
-    """Broken input at any point of a connection's life."""
+    """Broken input at any point in the life of a connection."""
     state = dice.randrange(8)
     if state == 0:
         return b"", broken(dice, [PROTOCOL_HEADER, *HANDSHAKE])
@@ -69,7 +70,7 @@ def make(dice: random.Random) -> tuple[bytes, bytes]:
 
 
 def check_answer(answer: bytes) -> None:
-    """Whatever the broker says is whole frames, or its own protocol header."""
+    """Check that the answer consists of whole frames, or is the broker's protocol header."""
     while answer and answer[:4] != b"AMQP":
         if len(answer) < 8:
             return  # cut off by a reset
@@ -80,15 +81,16 @@ def check_answer(answer: bytes) -> None:
         try:
             frame.unmarshal(answer[: size + 8])
         except UnmarshalingException as error:
-            # An error text quotes a broken name as the bytes that came, as RabbitMQ's do, and
-            # those need not be UTF-8. Some seeds draw one.
+            # An error text quotes a malformed name byte for byte, as RabbitMQ's does, and those
+            # bytes need not be UTF-8. Some seeds produce one.
             if "codec can't decode" not in str(error):
                 raise
         answer = answer[size + 8 :]
 
 
 class Bystander:
-    """A decent client on the same broker: publishes with confirms and consumes at once."""
+    """A well-behaved client of the same broker: publishes with confirms and consumes at the same
+    time."""
 
     def __init__(self, client: AmqpClient) -> None:
         self.client = client
@@ -107,13 +109,13 @@ class Bystander:
         return bystander
 
     async def work(self) -> None:
-        """Go on until cancelled."""
+        """Publish and consume until cancelled."""
         while True:
             self.client.publish("", QUEUE, b"%d" % self.client.published)
             await asyncio.sleep(BYSTANDER_PAUSE_S)
 
     async def settle(self) -> None:
-        """Wait until everything published has come back and is confirmed."""
+        """Wait until every publish is confirmed and every message has come back."""
         async with asyncio.timeout(SETTLED_WITHIN_S):
             while min(len(self.got), self.confirmed) < self.client.published:
                 await self.client.round_trip()
@@ -128,7 +130,8 @@ class Bystander:
 
 
 def test_broken_frames_hurt_nobody_else(broker: Target, frames: int, seed: int) -> None:
-    """No crash, no leak, no disturbance; each gets an error or a closed connection."""
+    """No crash, no leak, and no disturbance of others; each sender gets an error or a closed
+    connection."""
 
     async def scenario() -> None:
         bystander = await Bystander.open(broker)

@@ -1,4 +1,4 @@
-"""Random, truncated and mutated frames on the Pulsar port hurt nobody but their sender."""
+"""Random, truncated and mutated frames on the Pulsar port affect nobody but their sender."""
 
 import asyncio
 import random
@@ -27,7 +27,7 @@ BYSTANDER_PAUSE_S = 0.002
 
 
 def legal_frames() -> Iterator[bytes]:
-    """One of each everyday command, for a producer and a consumer with id 1."""
+    """One of each common command, for a producer and a consumer with id 1."""
     commands: list[tuple[Command, list[tuple[int, Value]]]] = [
         (Command.PRODUCER, [(1, VICTIM), (2, 1), (3, 1)]),
         (Command.SUBSCRIBE, [(1, VICTIM), (2, "s"), (3, 1), (4, 1), (5, 2), (8, 0), (13, 1)]),
@@ -58,7 +58,8 @@ SETUP = LEGAL[1] + LEGAL[2]
 
 
 def make(dice: random.Random) -> tuple[bytes, bytes]:
-    """Broken input before CONNECT, after it, or when a producer and a consumer are there."""
+    """Broken input before CONNECT, after it, or after a producer and a consumer have been
+    created."""
     match dice.randrange(4):
         case 0:
             return b"", broken(dice, LEGAL)
@@ -69,7 +70,7 @@ def make(dice: random.Random) -> tuple[bytes, bytes]:
 
 
 def check_answer(answer: bytes) -> None:
-    """Whatever the broker says is whole frames with commands in them."""
+    """Check that the answer consists of whole frames that contain commands."""
     while len(answer) >= 4:
         total = struct.unpack_from(">I", answer)[0]
         assert total <= FRAME_BYTES_MAX
@@ -81,7 +82,8 @@ def check_answer(answer: bytes) -> None:
 
 
 class Bystander:
-    """A decent client on the same broker: sends with receipts and consumes at once."""
+    """A well-behaved client of the same broker: sends with receipts and consumes at the same
+    time."""
 
     def __init__(self, client: PulsarClient) -> None:
         self.client = client
@@ -99,7 +101,7 @@ class Bystander:
         return bystander
 
     async def work(self) -> None:
-        """Go on until cancelled."""
+        """Send and consume until cancelled."""
         while True:
             receipt = self.client.send(self.sent, b"%d" % self.sent)
             self.receipts.append(receipt)  # type: ignore[arg-type]
@@ -107,7 +109,7 @@ class Bystander:
             await asyncio.sleep(BYSTANDER_PAUSE_S)
 
     async def settle(self) -> None:
-        """Wait until everything sent has its receipt and has come back."""
+        """Wait until every message has its receipt and has come back."""
         async with asyncio.timeout(10):
             await asyncio.gather(*self.receipts)
             while len(self.got) < self.sent:  # noqa: ASYNC110
@@ -127,7 +129,8 @@ def arneb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arneb]:
 
 
 def test_broken_frames_hurt_nobody_else(arneb: Arneb, frames: int, seed: int) -> None:
-    """No crash, no leak, no disturbance; each gets an error or a closed connection."""
+    """No crash, no leak, and no disturbance of others; each sender gets an error or a closed
+    connection."""
 
     async def scenario() -> None:
         bystander = await Bystander.open(arneb)

@@ -1,4 +1,4 @@
-"""Arneb as its user starts it: ``arneb serve`` on ports that it chooses itself."""
+"""Arneb as its users start it: ``arneb serve``, on ports that it chooses itself."""
 
 import os
 import re
@@ -19,7 +19,7 @@ from conformance.brokers.process import (
 )
 
 REPOSITORY: Final = Path(os.environ.get("ARNEB_CHECKOUT") or Path(__file__).resolve().parents[2])
-"""The code that brokers run: this checkout, or a copy of it in which somebody makes mistakes."""
+"""The code that brokers run: this checkout, or a copy of it with deliberate mistakes."""
 SOURCE_ROOTS: Final = (
     "core",
     "amqp_frontend",
@@ -30,7 +30,7 @@ SOURCE_ROOTS: Final = (
 )
 
 PROTOCOLS: Final = ("amqp", "pulsar", "http")
-"""What a broker is started with unless told otherwise."""
+"""The listeners of a broker by default."""
 ALL_PROTOCOLS: Final = (*PROTOCOLS, "http-pulsar")
 READY_LINE: Final = re.compile(
     r"\b(?P<protocol>amqp-tls|amqp|http-pulsar-tls|http-pulsar|http-tls|pulsar-tls|pulsar|http|metrics)\b.*?(?P<host>127\.0\.0\.1|localhost|\[::1\]):(?P<port>\d+)",
@@ -42,13 +42,13 @@ READY_WITHIN_S: Final = 90.0
 
 
 def arneb_command() -> list[str]:
-    """The installed ``arneb``, or the same entry point out of this checkout."""
+    """The installed ``arneb``, or the same entry point in this checkout."""
     script = shutil.which("arneb", path=str(Path(sys.executable).parent)) or shutil.which("arneb")
     return [script] if script else [sys.executable, "-c", "from arneb.cli import main; main()"]
 
 
 def arneb_environment(checkout: Path = REPOSITORY) -> dict[str, str]:
-    """Our environment, with ``checkout`` importable and output line by line."""
+    """Our environment, with ``checkout`` importable and unbuffered output."""
     roots = ":".join(str(checkout / root) for root in SOURCE_ROOTS)
     return environment_without("ARNEB", "PYTHONPATH") | {
         "PYTHONPATH": roots,
@@ -59,7 +59,8 @@ def arneb_environment(checkout: Path = REPOSITORY) -> dict[str, str]:
 
 
 def run_arneb(*arguments: str, timeout_s: float = 120.0) -> subprocess.CompletedProcess[str]:
-    """One ``arneb`` command to its end, with its output."""
+    """Run one ``arneb`` command until it ends; its output is captured. Raises
+    subprocess.TimeoutExpired."""
     return subprocess.run(
         [*arneb_command(), *arguments],
         env=arneb_environment(),
@@ -72,18 +73,18 @@ def run_arneb(*arguments: str, timeout_s: float = 120.0) -> subprocess.Completed
 
 
 class Listening:
-    """Where the listeners of a broker are, or of a splitter before its nodes."""
+    """The addresses of a broker's listeners, or of the splitters in front of its nodes."""
 
     _addresses: dict[str, Address]
 
     @property
     def address(self) -> Address:
-        """Where it speaks AMQP."""
+        """Where it listens for AMQP."""
         return self._addresses["amqp"]
 
     @property
     def amqps_address(self) -> Address:
-        """The same by TLS."""
+        """Where it listens for AMQP over TLS."""
         return self._addresses["amqp-tls"]
 
     @property
@@ -96,7 +97,7 @@ class Listening:
 
     @property
     def admin_url(self) -> str:
-        """Where Pulsar's admin API is."""
+        """The URL of Pulsar's admin API."""
         return f"http://{self._addresses['http-pulsar']}"
 
     @property
@@ -111,9 +112,10 @@ class Listening:
 class Arneb(Listening, OwnProcess):
     """One Arneb broker. The same object can be started again on the same data.
 
-    ``prefix`` is a command to run it under (a resource limit, say) and ``extra`` environment;
-    ``ports`` of listeners that must come back where they were, ``settings`` its configuration
-    file, ``checkout`` the code that it runs, ``command`` what is run in the place of ``arneb``.
+    ``prefix`` is a command under which to run it (to set a resource limit, say), and ``extra`` is
+    additional environment. ``ports`` are those of listeners that must have the same port after a
+    restart. ``settings`` is the text of the configuration file, ``checkout`` the code to run, and
+    ``command`` the program to run instead of ``arneb``.
     """
 
     name = "arneb"
@@ -172,7 +174,7 @@ class Arneb(Listening, OwnProcess):
         return self
 
     def spawn(self) -> None:
-        """Start the process only, for who wants to do something before it is ready."""
+        """Start the process without waiting; :meth:`wait_ready` waits."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._log_offset = self._log_path.stat().st_size if self._log_path.exists() else 0
         program = self._command or arneb_command()
@@ -192,11 +194,11 @@ class Arneb(Listening, OwnProcess):
         self._addresses = self._wait_for_listeners(self._running())
 
     def signal(self, number: int) -> None:
-        """Send the process any signal."""
+        """Send the process a signal."""
         os.kill(self.pid, number)
 
     def alarm(self, resource: str, on: bool) -> None:
-        """Raise or clear an alarm by moving a watermark."""
+        """Raise or clear an alarm by changing its threshold."""
         watermark = {
             "memory": "--memory-high-watermark=" + ("0" if on else "0.9"),
             "disk": "--disk-free-min-bytes=" + (str(1 << 60) if on else "0"),
@@ -224,7 +226,7 @@ class Arneb(Listening, OwnProcess):
             log.seek(self._log_offset)
             text = log.read().decode(errors="replace")
         found: dict[str, Address] = {}
-        # A line without its end may still lack the last digits of the port.
+        # An incomplete line may still lack the last digits of the port.
         for line in text[: text.rfind("\n") + 1].splitlines():
             if (match := READY_LINE.search(line)) and match["protocol"].lower() in self._listeners:
                 host = match["host"].strip("[]")

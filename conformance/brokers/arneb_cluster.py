@@ -1,8 +1,8 @@
-"""A cluster of Arneb's: nodes as processes, behind one address that gives each connection to the
-next of them, as a TCP load balancer does.
+"""A cluster of Arneb nodes, each a process, behind one address that passes each new connection to
+the next node, as a TCP load balancer does.
 
-The rule: to whoever uses it, it is a broker like another; that it has several nodes, of which one
-leads, is seen by who asks for them.
+The rule: it can be used like any single broker. Only callers that ask for its nodes see that there
+are several, of which one leads.
 """
 
 import http.client
@@ -26,7 +26,7 @@ SCHEMES: Final = (("pulsar", "pulsar"), ("http", "http-pulsar"))
 ESTABLISHED: Final = "01"
 SECURED: Final = "amqp-tls"
 ANY_PORT: Final = '"127.0.0.1:0"'
-"""As settings say it of the one listener that has no option."""
+"""How ``settings`` write the address of the one listener that has no command-line option."""
 SECRET: Final = "a secret of 32 bytes or more, that all nodes of a test have\n"
 
 SETTINGS: Final = """
@@ -44,7 +44,7 @@ secret_file = "secret"
 
 
 class ClusterNode(Arneb):
-    """One node, at ports that stay."""
+    """One node, with the same ports after a restart."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class ClusterNode(Arneb):
     ) -> None:
         self.node = name
         self.is_still = False
-        """SIGSTOP was sent to it."""
+        """Whether it is stopped by SIGSTOP."""
         table = SETTINGS.format(
             node=name, shard=shard, url=service.url, admin_url=service.http, namespace=NAMESPACE,
             internal=free_port(),
@@ -83,11 +83,12 @@ class ClusterNode(Arneb):
         return f"<ClusterNode {self.node} in {self.directory}>"
 
     def port(self, listener: str) -> Address:
-        """Where it listens, whether it runs or not."""
+        """Where the listener is, whether the node is running or not."""
         return Address("127.0.0.1", self._ports[listener])
 
     def figure(self, name: str) -> float:
-        """One of its metrics of the cluster; -1 while it does not say."""
+        """The value of one of its cluster metrics, ``arneb_cluster_<name>``; -1 while it cannot be
+        read."""
         if not self.running or self.is_still:
             return -1
         try:
@@ -107,12 +108,12 @@ class ClusterNode(Arneb):
         self.is_still = False
 
     def stand_still(self) -> None:
-        """SIGSTOP."""
+        """Stop the process with SIGSTOP."""
         self.is_still = True
         self.signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """SIGCONT."""
+        """Continue the process with SIGCONT."""
         self.signal(signal.SIGCONT)
         self.is_still = False
 
@@ -134,8 +135,8 @@ class ArnebCluster(Listening):
         command: Sequence[str] = (),
         extra: Mapping[str, str] | None = None,
     ) -> None:
-        """``ports`` of the splitters, by listener; ``settings`` of every node, which runs
-        ``command`` instead of ``arneb`` if there is one."""
+        """``ports`` are those of the splitters, by listener. ``settings`` are used by every node.
+        ``command``, if not empty, is run instead of ``arneb``."""
         self.directory = directory
         shard = f"main-{os.getpid()}-{free_port()}"
         self.nodes = [
@@ -150,27 +151,27 @@ class ArnebCluster(Listening):
             each: Address("127.0.0.1", given.get(each) or free_port()) for each in listeners
         }
         self.splitters: dict[str, Splitter] = {}
-        """By listener, while it runs."""
+        """The splitters by listener, while the cluster runs."""
 
     def __repr__(self) -> str:
         running = sum(each.running for each in self.nodes)
         return f"<ArnebCluster {self.directory}, {running} of {len(self.nodes)} run>"
 
-    # As any broker
+    # What it shares with other brokers
 
     @property
     def pid(self) -> int:
-        """Of the node that leads."""
+        """The leader's process id."""
         return self.leader().pid
 
     @property
     def data(self) -> Path:
-        """Of the node that leads."""
+        """The leader's data directory."""
         return self.leader().data
 
     @property
     def log(self) -> str:
-        """What all nodes have printed."""
+        """The output of all nodes."""
         return "\n".join(each.log for each in self.nodes)
 
     @property
@@ -178,7 +179,7 @@ class ArnebCluster(Listening):
         return any(each.running for each in self.nodes)
 
     def start(self) -> Self:
-        """Start what does not run; one node leads when this returns."""
+        """Start the nodes that are not running; one node leads when this returns."""
         for each in self.nodes:
             if not each.running:
                 each.spawn()
@@ -192,7 +193,7 @@ class ArnebCluster(Listening):
         return self
 
     def stop(self) -> None:
-        """Stop all nodes, and take no more clients. Idempotent."""
+        """Stop all nodes and accept no more clients. Idempotent."""
         for each in self.nodes:
             if each.is_still:
                 each.go_on()
@@ -200,7 +201,7 @@ class ArnebCluster(Listening):
         self._close()
 
     def kill(self) -> None:
-        """SIGKILL to all nodes. Idempotent."""
+        """Send SIGKILL to all nodes. Idempotent."""
         for each in self.nodes:
             each.kill()
         self._close()
@@ -215,19 +216,19 @@ class ArnebCluster(Listening):
         return self.leader().written_bytes()
 
     def alarm(self, resource: str, on: bool) -> None:
-        """Raise or clear an alarm at the node that leads."""
+        """Raise or clear an alarm on the leader."""
         self.leader().alarm(resource, on)
 
     def signal(self, number: int) -> None:
-        """Send the node that leads a signal."""
+        """Send the leader a signal."""
         self.leader().signal(number)
 
-    # Its nodes
+    # The nodes
 
     def leader(
         self, other_than: ClusterNode | None = None, within_s: float = LEADS_WITHIN_S
     ) -> ClusterNode:
-        """Who serves. Raises :class:`BrokerFailed`."""
+        """Wait until a node serves, and return it. Raises :class:`BrokerFailed`."""
         end = time.monotonic() + within_s
         while True:
             for each in self.nodes:
@@ -238,7 +239,8 @@ class ArnebCluster(Listening):
             time.sleep(POLL_S)
 
     def move_leader(self) -> ClusterNode:
-        """Have the leader hand over, as its operator would; who leads then."""
+        """Have the leader hand over, as an operator would; the result is the new leader. Raises
+        :class:`BrokerFailed`."""
         leader = self.leader()
         done = run_arneb("ctl", "--data-dir", str(leader.data), "cluster", "hand-over")
         if done.returncode:
@@ -248,7 +250,8 @@ class ArnebCluster(Listening):
         return self.leader(leader)
 
     def wait_equal(self, within_s: float = LEADS_WITHIN_S) -> None:
-        """Until every node has what the leader has now. Raises :class:`BrokerFailed`."""
+        """Wait until every node has applied the commits that the leader has now. Raises
+        :class:`BrokerFailed`."""
         number = self.leader().figure("number")
         end = time.monotonic() + within_s
         while not all(each.figure("number") >= number for each in self.nodes):
@@ -258,7 +261,8 @@ class ArnebCluster(Listening):
             time.sleep(POLL_S)
 
     def owner_of(self, port: int) -> str:
-        """The node whose process has that loopback port at its end of a connection."""
+        """The name of the node whose process has this loopback port as its own end of a connection,
+        or ``nobody``."""
         inode = _inode_of(port)
         for each in self.nodes:
             if each.running and inode and inode in _sockets_of(each.pid):
@@ -276,7 +280,8 @@ class ArnebCluster(Listening):
 
 
 class OwnCluster(ArnebCluster):
-    """A cluster with an Arneb in Pulsar's place, which starts, stops and is killed with it."""
+    """A cluster whose log is kept by an Arneb broker instead of Apache Pulsar. That broker is
+    started, stopped and killed together with the cluster."""
 
     def __init__(
         self,
@@ -291,7 +296,7 @@ class OwnCluster(ArnebCluster):
         self._log = Arneb(directory / "log", listeners=tuple(own), ports=own)
         url, http_url = (f"{scheme}://127.0.0.1:{own[each]}" for scheme, each in SCHEMES)
         self._service = PulsarService(url, http_url, (self._log,), ())
-        # Who leads is asked for over HTTP.
+        # The leader is found by asking over HTTP.
         listeners = tuple(dict.fromkeys((*listeners, "http")))
         super().__init__(
             directory, self._service, nodes=nodes, listeners=listeners, ports=ports,
@@ -300,62 +305,63 @@ class OwnCluster(ArnebCluster):
         RUNNING.append(self)
 
     def start(self) -> Self:
-        """Start what does not run; one node leads when this returns."""
+        """Start what is not running; one node leads when this returns."""
         if not self._log.running:
             self._log.start()
             self._service.prepare()
         return super().start()
 
     def stop(self) -> None:
-        """Stop all nodes, and then what holds their log. Idempotent."""
+        """Stop all nodes, and then the broker that keeps their log. Idempotent."""
         super().stop()
         self._log.stop()
 
     def kill(self) -> None:
-        """SIGKILL to all of it. Idempotent."""
+        """Send SIGKILL to all of it. Idempotent."""
         super().kill()
         self._log.kill()
 
 
 class MovingCluster(OwnCluster):
-    """One of which only the leader stops or is killed: another node goes on, and the lost one
-    follows when it is started."""
+    """A cluster of which only the leader is stopped or killed: another node takes over, and the
+    lost one follows when it is started again."""
 
     def stop(self) -> None:
-        """Stop the node that leads. Idempotent."""
+        """Stop the leader if all nodes are running. Idempotent."""
         if all(each.running for each in self.nodes):
             self.leader().stop()
 
     def kill(self) -> None:
-        """SIGKILL to the node that leads. Idempotent."""
+        """Send SIGKILL to the leader if all nodes are running. Idempotent."""
         if all(each.running for each in self.nodes):
             self.leader().kill()
 
     def end(self) -> None:
-        """SIGKILL to all of it."""
+        """Send SIGKILL to all of it."""
         super().kill()
 
 
 RUNNING: Final[list[OwnCluster]] = []
-"""All that were made in this process."""
+"""All clusters made in this process, running or not."""
 
 
 def move_leaders() -> None:
-    """Another node leads each cluster that runs."""
+    """Have each running cluster hand over to another leader."""
     for each in RUNNING:
         if each.running:
             each.move_leader()
 
 
 def _with_metrics(settings: str) -> str:
-    """By which it is seen who leads; without a password."""
+    """Settings with metrics, which show who leads, readable without a password."""
     if "[http]" in settings:
         return settings.replace("[http]", "[http]\nopen_metrics = true")
     return f"{settings}\n[http]\nopen_metrics = true\n"
 
 
 def _inode_of(port: int) -> str:
-    """Of the socket whose own end is that loopback port: proc(5), ``/proc/net/tcp``."""
+    """The inode of the socket whose own end is this loopback port, from ``/proc/net/tcp``: see
+    proc(5). Empty if there is none."""
     end = f":{port:04X}"
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
@@ -365,13 +371,13 @@ def _inode_of(port: int) -> str:
 
 
 def _sockets_of(pid: int) -> set[str]:
-    """Inodes."""
+    """The inodes of the process's sockets."""
     found = set()
     for each in Path(f"/proc/{pid}/fd").iterdir():
         try:
             name = str(each.readlink())
         except OSError:
-            continue  # closed meanwhile
+            continue  # closed in the meantime
         if name.startswith("socket:["):
             found.add(name[len("socket:[") : -1])
     return found

@@ -1,4 +1,4 @@
-"""Certificates for the TLS listeners of both brokers, good for a day and for 127.0.0.1."""
+"""Certificates for the TLS listeners of both brokers, valid for a day and for 127.0.0.1."""
 
 import datetime as dt
 import ipaddress
@@ -23,8 +23,8 @@ def make_certificate(
     organization: str = "",
     dns: Sequence[str] = (),
 ) -> Any:
-    """Write a certificate and its key, ``name.crt`` and ``name.key``, and both packed in
-    ``name.p12`` with the password ``secret``; the pair."""
+    """Write a certificate and its key as ``name.crt`` and ``name.key``, and both together as
+    ``name.p12`` with the password ``secret``. The result is the certificate and its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     attributes = [x509.NameAttribute(NameOID.COMMON_NAME, name)]
     if organization:

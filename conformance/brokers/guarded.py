@@ -1,6 +1,6 @@
-"""Brokers that ask who comes, by token, password or certificate, on their own port of TLS too.
+"""Brokers that authenticate clients by token, password or certificate, also on a TLS port.
 
-The files that they, and their clients, need are made by :func:`make_files`.
+:func:`make_files` makes the files that they and their clients need.
 """
 
 import base64
@@ -17,16 +17,16 @@ from conformance.brokers.pulsar_standalone import PulsarStandalone
 
 SECRET = bytes(range(32))
 USERS = "me:$apr1$arneb123$pMgERRWPzAMjnVuL4g.Fi.\n"
-"""Whose password is ``right``, as ``htpasswd`` writes it."""
+"""The password is ``right``, in the format of ``htpasswd``."""
 
 
 def token(expires_in_s: float | None = None, secret: bytes = SECRET) -> str:
-    """A JSON Web Token, made by hand."""
+    """A JSON Web Token for the role ``me``, made by hand."""
     return token_of("me", expires_in_s, secret)
 
 
 def token_of(role: str, expires_in_s: float | None = None, secret: bytes = SECRET) -> str:
-    """The same of anybody."""
+    """A JSON Web Token for any role."""
 
     def part(data: bytes) -> str:
         return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
@@ -39,8 +39,8 @@ def token_of(role: str, expires_in_s: float | None = None, secret: bytes = SECRE
 
 
 def make_files(directory: Path) -> Path:
-    """The secret of tokens, users and their passwords, certificates of a root, of the broker and of
-    ``me``."""
+    """Write the secret key of tokens, the users and their passwords, and the certificates of a
+    root, of the broker and of ``me``; the result is ``directory``."""
     (directory / "secret.key").write_bytes(SECRET)
     (directory / "users").write_text(USERS)
     root = make_certificate(directory, "root")
@@ -72,7 +72,8 @@ client_ca = "{files}/root.crt"
 
 
 def open_arneb(place: Path, files: Path) -> Arneb:
-    """The same where who proves nothing is let in as ``anonymous``, and roles need rights."""
+    """Like :func:`guarded_arneb`, but clients without credentials are admitted as ``anonymous``,
+    and roles need rights."""
     rights = """
 [access.authorization]
 enabled = true
@@ -103,7 +104,7 @@ def guarded_pulsar(place: Path, files: Path, **settings: object) -> PulsarStanda
 
 
 def arneb_with_rights(place: Path) -> Arneb:
-    """One on which nobody but ``root`` may do anything before a right is given."""
+    """An Arneb on which only ``root`` may do anything until rights are granted."""
     (place / "secret.key").write_bytes(SECRET)
     settings = f"""
 [pulsar.authentication]
@@ -118,7 +119,7 @@ super_user_roles = ["root"]
 
 
 def pulsar_with_rights(place: Path) -> PulsarStandalone:
-    """The same of Apache Pulsar."""
+    """The same for Apache Pulsar."""
     (place / "secret.key").write_bytes(SECRET)
     return PulsarStandalone(
         place / "pulsar",

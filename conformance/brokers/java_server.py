@@ -1,4 +1,5 @@
-"""Servers of Apache Pulsar: Java processes made of its jars, and what those that run say by HTTP.
+"""Servers of Apache Pulsar: Java processes started from its jars, and the answers of running ones
+over HTTP.
 
 The rule: every process is a child of ours, with its configuration and its log in one directory.
 """
@@ -23,11 +24,11 @@ from conformance.brokers.process import (
 )
 
 JARS: Final = Path(__file__).parent / "pulsar_jars"
-"""What Maven has to fetch: 200 MB, once a machine."""
+"""The Maven project that fetches the jars: 200 MB, once per machine."""
 
 CLASSPATH_WITHIN_S: Final = 1_200
 READY_WITHIN_S: Final = 180.0
-"""On a busy machine."""
+"""Long enough for a busy machine."""
 
 STOP_WITHIN_S: Final = 60.0
 
@@ -41,7 +42,7 @@ _OPENED: Final = (
     "java.management/sun.management",
     "jdk.management/com.sun.management.internal",
 )
-"""Modules that Pulsar's own start script opens."""
+"""The modules that Pulsar's own start script opens."""
 
 _JAVA: Final = (
     "-Djava.net.preferIPv4Stack=true",
@@ -50,35 +51,36 @@ _JAVA: Final = (
 )
 
 MESSAGE_FRAME_BYTES: Final = 5_253_120
-"""As in Pulsar's own configuration: a message of 5 MiB and what stands around it."""
+"""As in Pulsar's own configuration: a message of 5 MiB and its overhead."""
 
 BROKER_FIELDS: Final[Mapping[str, object]] = {
-    # Off in Pulsar unless asked for; the comparison is about what it can do.
+    # Off by default in Pulsar. It is enabled here because the comparison is with what Pulsar can
+    # do.
     "acknowledgmentAtBatchIndexLevelEnabled": "true",
     "nettyMaxFrameSizeBytes": MESSAGE_FRAME_BYTES,
-    # By default it waits for a second before another consumer becomes the active one.
+    # By default another consumer becomes the active one only after a second.
     "activeConsumerFailoverDelayTimeMillis": 0,
-    # By default what is due within a tick, a second, is delivered at once.
+    # By default, messages that become due within one tick, a second, are delivered immediately.
     "isDelayedDeliveryDeliverAtTimeStrict": "true",
     "delayedDeliveryTickTimeMillis": 100,
 }
-"""How every broker is configured."""
+"""The configuration of every broker."""
 
 DISK_FIELDS: Final[Mapping[str, object]] = {
-    # A machine whose disk is nearly full is no reason to refuse a few messages.
+    # A nearly full disk on this machine is no reason to refuse a few messages.
     "diskUsageThreshold": 0.99,
     "diskUsageWarnThreshold": 0.98,
 }
-"""How every bookie is."""
+"""The configuration of every bookie."""
 
 
 def installed() -> bool:
-    """Whether this machine could fetch and run them."""
+    """Whether this machine has what it needs to fetch and run them."""
     return shutil.which("java") is not None and shutil.which("mvn") is not None
 
 
 class JavaServer(OwnProcess):
-    """One Java process. The same object can be started again on its data."""
+    """One Java process. The same object can be started again on the same data."""
 
     stop_within_s = STOP_WITHIN_S
     ready_within_s = READY_WITHIN_S
@@ -94,9 +96,9 @@ class JavaServer(OwnProcess):
         files: Mapping[str, Mapping[str, object]],
         is_ready: Callable[[], bool],
     ) -> None:
-        """``main`` is the class with its arguments; ``mib`` its heap and its direct memory;
-        ``options`` are more of the virtual machine's; ``files`` are its configuration, by name,
-        written when it starts."""
+        """``main`` is the class with its arguments, ``mib`` the sizes of its heap and its direct
+        memory in MiB, and ``options`` are further options of the virtual machine. ``files`` are its
+        configuration files by name, written when it starts."""
         self.name = name
         self.directory = directory
         self._main = list(main)
@@ -109,20 +111,20 @@ class JavaServer(OwnProcess):
         return f"<JavaServer {self.name}, {'running' if self.running else 'down'}>"
 
     def start(self) -> Self:
-        """Start it; ready when this returns. Raises :class:`BrokerFailed`."""
+        """Start it and wait until it is ready. Raises :class:`BrokerFailed`."""
         self.spawn()
         self.wait_ready()
         return self
 
     def command(self) -> list[str]:
-        """What is run."""
+        """The command line."""
         heap, direct = self._mib
         opened = [part for each in _OPENED for part in ("--add-opens", f"{each}=ALL-UNNAMED")]
         sizes = [f"-Xmx{heap}m", f"-XX:MaxDirectMemorySize={direct}m"]
         return ["java", *_JAVA, *self._options, *sizes, *opened, "-cp", classpath(), *self._main]
 
     def spawn(self) -> None:
-        """Start the process only; :meth:`wait_ready` waits for it."""
+        """Start the process without waiting; :meth:`wait_ready` waits."""
         if self.running:
             raise BrokerFailed(f"expected {self!r} to be down before it is started")
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -133,7 +135,7 @@ class JavaServer(OwnProcess):
         self._process = Process(self.command(), without, self.directory / "console.log")
 
     def wait_ready(self) -> None:
-        """Until it can be used. Raises :class:`BrokerFailed`."""
+        """Wait until it can be used. Raises :class:`BrokerFailed`."""
         process, within_s = self._running(), self.ready_within_s
         end = time.monotonic() + within_s
         while not self._is_ready():
@@ -144,7 +146,7 @@ class JavaServer(OwnProcess):
             time.sleep(POLL_S)
 
     def wait_end(self, within_s: float = READY_WITHIN_S) -> None:
-        """Until it has done its work and ended. Raises :class:`BrokerFailed`."""
+        """Wait until it has done its work and ended. Raises :class:`BrokerFailed`."""
         process = self._running()
         end = time.monotonic() + within_s
         while process.returncode is None and time.monotonic() < end:
@@ -158,8 +160,8 @@ class JavaServer(OwnProcess):
 
 @cache
 def classpath(project: Path = JARS / "pom.xml") -> str:
-    """The jars of Maven's ``project``, Pulsar's if none is named, fetched if they are not on this
-    machine. Raises :class:`BrokerFailed`."""
+    """The jars of a Maven project, by default Pulsar's; they are fetched if this machine does not
+    have them. Raises :class:`BrokerFailed`."""
     with tempfile.TemporaryDirectory() as made:
         found = Path(made) / "classpath"
         command = ["mvn", "--batch-mode", "--quiet", "--settings", str(JARS / "settings.xml")]
@@ -181,7 +183,7 @@ def classpath(project: Path = JARS / "pom.xml") -> str:
 def said(
     address: Address, path: str, headers: Mapping[str, str], within_s: float
 ) -> tuple[int, bytes]:
-    """The status and the body of an answer by HTTP; 0 and nothing if there is none."""
+    """The status and body of an answer over HTTP; 0 and empty if there is no answer."""
     connection = http.client.HTTPConnection(address.host, address.port, timeout=within_s)
     try:
         connection.request("GET", path, headers=dict(headers))

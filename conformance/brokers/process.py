@@ -1,7 +1,7 @@
 """A broker as a child process: started, watched, stopped, killed, measured.
 
-The rule: nothing here looks inside a broker. It sees what a stranger sees: a
-command line, a port, a process id, and what ``/proc`` says about it.
+The rule: nothing here looks inside a broker. It uses only what is visible from outside: a command
+line, a port, a process id, and ``/proc``.
 """
 
 import os
@@ -21,7 +21,8 @@ TERMINATE_WITHIN_S = 15.0
 
 
 class BrokerFailed(Exception):
-    """The broker process did not do what was asked; the text ends with its log's last lines."""
+    """The broker process did not do what was asked; the message ends with the last lines of its
+    log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +40,8 @@ class Address:
 class Memory:
     """A process's memory in bytes, from ``/proc/PID/status``.
 
-    ``resident`` counts mapped file pages too, which the kernel may take back at any time;
-    ``anonymous`` does not.
+    ``resident`` includes mapped file pages, which the kernel may reclaim at any time; ``anonymous``
+    does not.
     """
 
     resident: int
@@ -49,43 +50,43 @@ class Memory:
 
 
 class Broker(Protocol):
-    """What tests and benchmarks need of any broker."""
+    """What tests and benchmarks need from any broker."""
 
     name: str
 
     @property
     def address(self) -> Address:
-        """Where it speaks AMQP."""
+        """Where it listens for AMQP."""
         ...
 
     @property
     def amqps_address(self) -> Address:
-        """Where it speaks AMQP over TLS, if it was told to."""
+        """Where it listens for AMQP over TLS, if it was configured to."""
         ...
 
     @property
     def pid(self) -> int: ...
 
     def start(self) -> Self:
-        """Start it, on the data of the last run if there was one; ready when this returns."""
+        """Start it, on the data of its last run if there was one, and wait until it is ready."""
         ...
 
     def stop(self) -> None:
-        """Ask it to shut down and wait for the end. Idempotent."""
+        """Ask it to shut down, and wait until it has ended. Idempotent."""
         ...
 
     def kill(self) -> None:
-        """SIGKILL. Idempotent."""
+        """Send SIGKILL. Idempotent."""
         ...
 
     def memory(self) -> Memory: ...
 
     def cpu_s(self) -> float:
-        """The processor time that it has used since it was started, all threads together."""
+        """The CPU seconds that it has used since it was started, all threads together."""
         ...
 
     def written_bytes(self) -> int:
-        """What it has had written to disk since it was started."""
+        """The bytes that it has caused to be written to disk since it was started."""
         ...
 
     def alarm(self, resource: str, on: bool) -> None:
@@ -94,7 +95,7 @@ class Broker(Protocol):
 
 
 class Process:
-    """One child process with its output in a log file."""
+    """One child process, whose output goes to a log file."""
 
     __slots__ = ("_log", "_popen")
 
@@ -119,11 +120,12 @@ class Process:
 
     @property
     def returncode(self) -> int | None:
-        """None while it runs."""
+        """None while it is running."""
         return self._popen.poll()
 
     def terminate(self, within_s: float = TERMINATE_WITHIN_S) -> int:
-        """SIGTERM, then wait. Raises :class:`BrokerFailed` if it must be killed."""
+        """Send SIGTERM and wait; the result is the return code. Raises :class:`BrokerFailed` if it
+        had to be killed."""
         if self.returncode is None:
             self._popen.send_signal(signal.SIGTERM)
         try:
@@ -135,7 +137,7 @@ class Process:
             ) from None
 
     def kill(self) -> None:
-        """SIGKILL, then reap."""
+        """Send SIGKILL, then reap the process."""
         if self.returncode is None:
             self._popen.kill()
         self._popen.wait()
@@ -146,12 +148,13 @@ class Process:
         return "\n".join(text.splitlines()[-lines:])
 
     def fail(self, what: str) -> BrokerFailed:
-        """An error that says what was expected, how the process stands, and its last words."""
+        """An error that says what was expected, whether the process is still running, and what it
+        printed last."""
         state = "still runs" if self.returncode is None else f"ended with {self.returncode}"
         return BrokerFailed(f"{what}; pid {self.pid} {state}\n{self.tail()}")
 
     def memory(self) -> Memory:
-        """Raises :class:`BrokerFailed` when the process is gone."""
+        """Its memory now. Raises :class:`BrokerFailed` if the process is gone."""
         try:
             return read_memory(self.pid)
         except (OSError, KeyError):
@@ -159,7 +162,7 @@ class Process:
 
 
 class OwnProcess:
-    """What brokers have in common that are one process each: their end, and what it takes."""
+    """What brokers that are a single process have in common: how they end, and what they use."""
 
     stop_within_s = TERMINATE_WITHIN_S
     """How long it may take to shut down."""
@@ -168,7 +171,7 @@ class OwnProcess:
 
     @property
     def pid(self) -> int:
-        """Of the broker itself; no shell stands between."""
+        """The broker's own process id; there is no shell in between."""
         return self._running().pid
 
     @property
@@ -176,13 +179,13 @@ class OwnProcess:
         return self._process is not None and self._process.returncode is None
 
     def stop(self) -> None:
-        """Ask it to shut down and wait for the end. Idempotent."""
+        """Ask it to shut down, and wait until it has ended. Idempotent."""
         process, self._process = self._process, None
         if process is not None:
             process.terminate(self.stop_within_s)
 
     def kill(self) -> None:
-        """SIGKILL. Idempotent."""
+        """Send SIGKILL. Idempotent."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
@@ -191,11 +194,11 @@ class OwnProcess:
         return self._running().memory()
 
     def cpu_s(self) -> float:
-        """The processor time that it has used since it was started, all threads together."""
+        """The CPU seconds that it has used since it was started, all threads together."""
         return read_cpu_s(self.pid)
 
     def written_bytes(self) -> int:
-        """What it has had written to disk since it was started."""
+        """The bytes that it has caused to be written to disk since it was started."""
         return read_written_bytes(self.pid)
 
     def _running(self) -> Process:
@@ -205,20 +208,21 @@ class OwnProcess:
 
 
 def read_cpu_s(pid: int) -> float:
-    """The processor time that a process has used. Raises OSError when there is none of that pid."""
-    # Linux gives each process a clock of its processor time: clock_getcpuclockid(3).
+    """The CPU seconds that a process has used. Raises OSError if there is no such process."""
+    # Linux gives each process a clock of its CPU time: clock_getcpuclockid(3).
     return time.clock_gettime((~pid << 3) | 2)
 
 
 def read_written_bytes(pid: int) -> int:
-    """What a process has had written to disk: proc(5), ``write_bytes`` of ``/proc/PID/io``."""
+    """The bytes that a process has caused to be written to disk: ``write_bytes`` of
+    ``/proc/PID/io``, see proc(5)."""
     with open(f"/proc/{pid}/io") as counts:
         fields = dict(line.split(":", 1) for line in counts)
     return int(fields["write_bytes"])
 
 
 def read_memory(pid: int) -> Memory:
-    """The memory of any process of ours."""
+    """The memory of one of our processes."""
     with open(f"/proc/{pid}/status") as status:
         fields = dict(line.split(":", 1) for line in status if line.startswith(("Vm", "Rss")))
     kib = {name: int(value.split()[0]) for name, value in fields.items()}
@@ -228,8 +232,9 @@ def read_memory(pid: int) -> Memory:
 def free_port() -> int:
     """A loopback port that was free a moment ago, for programs that cannot choose one.
 
-    None is given twice, and none that the kernel gives to outgoing connections: one of those takes
-    the port of a broker that is down for a moment, and the broker does not come back.
+    No port is returned twice, and none in the kernel's range for outgoing connections. An outgoing
+    connection could otherwise take the port of a broker that is down for a moment, and the broker
+    could not start again.
     """
     for port in random.sample(_PORTS, len(_PORTS)):
         if port in _given:
@@ -246,7 +251,7 @@ def free_port() -> int:
 
 
 def _ports() -> range:
-    """Below those of outgoing connections."""
+    """The ports below those of outgoing connections."""
     try:
         lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     except OSError:
@@ -263,7 +268,7 @@ def speaks_amqp(address: Address, timeout_s: float = 1.0) -> bool:
     try:
         with socket.create_connection((address.host, address.port), timeout_s) as probe:
             probe.sendall(b"AMQP\x00\x00\x09\x01")
-            # Frame type 1 (method) on channel 0, then class 10 method 10 behind the size.
+            # A method frame (type 1) on channel 0, and after its size class 10, method 10.
             head = _read_exactly(probe, 11)
     except OSError:
         return False
@@ -271,7 +276,8 @@ def speaks_amqp(address: Address, timeout_s: float = 1.0) -> bool:
 
 
 def wait_until_ready(process: Process, address: Address, within_s: float) -> None:
-    """Wait for the AMQP listener of ``process``; it is killed when it does not come."""
+    """Wait for the AMQP listener of ``process``. If it does not come, the process is killed and
+    :class:`BrokerFailed` raised."""
     end = time.monotonic() + within_s
     while not speaks_amqp(address):
         if process.returncode is not None or time.monotonic() > end:
@@ -289,14 +295,14 @@ def _read_exactly(source: socket.socket, count: int) -> bytes:
 
 
 def _die_with_parent() -> list[str]:
-    """A prefix that ties the child's life to ours, so that no broker outlives a test run.
+    """A command prefix that kills the child when we die, so that no broker outlives a test run.
 
-    The kernel ties it to the *thread* that starts the child: start brokers from the main thread.
+    The kernel ties the child to the *thread* that starts it, so start brokers from the main thread.
     """
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
 
 
 def environment_without(*prefixes: str) -> dict[str, str]:
-    """Our environment less every variable that would reconfigure the broker under test."""
+    """Our environment without the variables that would reconfigure the broker under test."""
     return {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}

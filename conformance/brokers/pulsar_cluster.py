@@ -1,12 +1,12 @@
-"""Apache Pulsar as a cluster on one small machine: brokers, bookies and their metadata store.
+"""An Apache Pulsar cluster on one small machine: brokers, bookies and their metadata store.
 
 The rule: every process is a child of ours, on free loopback ports and throw-away data, and only
-those are ended. Heaps are small: two brokers and three bookies are about 1.3 GiB. Whatever is
-written stands on two of three bookies, so that one may be lost: with a write quorum of all
-bookies the loss of one stops every write.
+those processes are ended. Heaps are small: two brokers and three bookies take about 1.3 GiB. Each
+entry is written to two of the three bookies, so that one bookie may be lost. If every entry went to
+all bookies, losing one would stop all writes.
 
-``python -m conformance.brokers.pulsar_cluster [DIRECTORY]`` starts one, says where, and takes lines
-such as ``kill broker-2``, ``start broker-2`` and ``status`` until its input ends.
+``python -m conformance.brokers.pulsar_cluster [DIRECTORY]`` starts a cluster, prints its addresses,
+and obeys lines such as ``kill broker-2``, ``start broker-2`` and ``status`` until its input ends.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from conformance.brokers.process import Address, BrokerFailed, free_port
 CLUSTER: Final = "c"
 HEALTH_WITHIN_S: Final = 30.0
 SESSION_MS: Final = 10_000
-"""How long a dead broker keeps its topics: its session in the metadata store ends then."""
+"""How long a dead broker keeps its topics: until its session in the metadata store expires."""
 
 METADATA_DRIVER: Final = "org.apache.pulsar.metadata.bookkeeper.PulsarMetadataClientDriver"
 
@@ -45,7 +45,7 @@ _JAVA: Final = (
 
 
 class ClusterBroker(JavaServer):
-    """One broker of the cluster, at addresses that stay."""
+    """One broker of the cluster, with the same addresses after a restart."""
 
     def __init__(self, name: str, directory: Path, fields: Mapping[str, object]) -> None:
         self.address = Address("127.0.0.1", free_port())
@@ -68,11 +68,11 @@ class ClusterBroker(JavaServer):
 
     @property
     def http_url(self) -> str:
-        """Where its admin calls are answered."""
+        """Where it serves the admin API."""
         return f"http://{self.http_address}"
 
     def _is_healthy(self) -> bool:
-        """It could write to a topic of its own and read that again."""
+        """Whether it can write to a topic of its own and read the message back."""
         path = "/admin/v2/brokers/health"
         return said(self.http_address, path, {}, HEALTH_WITHIN_S)[0] == 200
 
@@ -85,8 +85,8 @@ class PulsarCluster:
     def __init__(
         self, directory: Path, *, brokers: int = 2, bookies: int = 3, **settings: object
     ) -> None:
-        """``settings`` go into the configuration of every broker. ``bookies`` are at least one
-        more than each entry is written to, if one of them is to be lost."""
+        """``settings`` go into the configuration of every broker. To survive the loss of a bookie
+        there must be at least one more of them than copies of each entry."""
         self.directory = directory
         metadata = Address("127.0.0.1", free_port())
         quorum = min(2, bookies)
@@ -106,34 +106,35 @@ class PulsarCluster:
 
     @staticmethod
     def installed() -> bool:
-        """Whether this machine could fetch and run it."""
+        """Whether this machine has what it needs to fetch and run it."""
         return installed()
 
     @property
     def servers(self) -> list[JavaServer]:
-        """All of it, in the order in which it is started."""
+        """All its servers, in the order in which they are started."""
         return [self.metadata, *self.bookies, *self.brokers]
 
     @property
     def pulsar_url(self) -> str:
-        """All brokers, as clients are told."""
+        """The service URL for clients, with all brokers."""
         return "pulsar://" + ",".join(str(each.address) for each in self.brokers)
 
     @property
     def http_url(self) -> str:
-        """Where one broker answers admin calls, also those about topics of the others."""
+        """Where one broker serves the admin API, also for topics of the other brokers."""
         return self.brokers[0].http_url
 
     @property
     def http_service_url(self) -> str:
-        """All brokers, for clients that look topics up by HTTP."""
+        """The service URL for clients that look topics up over HTTP, with all brokers."""
         return "http://" + ",".join(str(each.http_address) for each in self.brokers)
 
     def start(self) -> Self:
-        """Start it, on the data of the last run of this object if there was one; ready when this
-        returns. Raises :class:`BrokerFailed`, with nothing left running."""
+        """Start it, on the data of this object's last run if there was one, and wait until it is
+        ready. Raises :class:`BrokerFailed`, with nothing left running."""
         if not self._is_set_up and self.metadata.directory.exists():
-            # Bookies are known by their ports, which were others.
+            # Another run's data is of no use: bookies are identified by their ports, and its ports
+            # were different.
             raise BrokerFailed(f"expected no cluster in {self.directory} yet")
         try:
             self.metadata.start()
@@ -154,12 +155,12 @@ class PulsarCluster:
             each.stop()
 
     def kill(self) -> None:
-        """SIGKILL to all of it. Idempotent."""
+        """Send SIGKILL to all of it. Idempotent."""
         for each in (*reversed(self.servers), self._setup):
             each.kill()
 
     def named(self, name: str) -> JavaServer:
-        """One of them. Raises :class:`BrokerFailed`."""
+        """The server of that name. Raises :class:`BrokerFailed`."""
         for each in self.servers:
             if each.name == name:
                 return each
@@ -167,12 +168,12 @@ class PulsarCluster:
         raise BrokerFailed(f"expected one of {names}, got {name!r}")
 
     def resident_bytes(self) -> int:
-        """What those that run hold in memory."""
+        """The resident memory of the running servers, in bytes."""
         return sum(each.memory().resident for each in self.servers if each.running)
 
 
 def _start_all(servers: Iterable[JavaServer]) -> None:
-    """At the same time: each waits most of its time."""
+    """Start them all at once, because each spends most of its start waiting."""
     started = list(servers)
     for each in started:
         each.spawn()
@@ -202,7 +203,7 @@ def _metadata_store(directory: Path, at: Address) -> JavaServer:
 
 
 def _setup(directory: Path, metadata: Address, broker: ClusterBroker) -> JavaServer:
-    """Writes what a new cluster has in its metadata store, once, and ends."""
+    """A process that writes a new cluster's metadata into its metadata store, once, and ends."""
     main = ["org.apache.pulsar.PulsarClusterMetadataSetup", "--cluster", CLUSTER]
     main += ["--metadata-store", f"zk:{metadata}", "--configuration-metadata-store"]
     main += [f"zk:{metadata}", "--web-service-url", broker.http_url]
@@ -268,7 +269,7 @@ def _broker_fields(metadata: Address, quorum: int) -> dict[str, object]:
         "bindAddress": "127.0.0.1",
         "advertisedAddress": "127.0.0.1",
         "managedLedgerCacheSizeMB": 64,
-        # By default readers that have read all wait for so long before they are told of more.
+        # By default, readers that have caught up learn of new entries only after this delay.
         "managedLedgerNewEntriesCheckDelayInMillis": 0,
         "managedLedgerDefaultEnsembleSize": quorum,
         "managedLedgerDefaultWriteQuorum": quorum,
@@ -288,7 +289,7 @@ def _accepts(address: Address) -> bool:
 
 
 def _obey(cluster: PulsarCluster, line: str) -> str:
-    """Carry out one line of the command; what to say."""
+    """Carry out one command line; the result is what to print."""
     match line.split():
         case ["status"]:
             return ", ".join(
@@ -305,7 +306,7 @@ def _obey(cluster: PulsarCluster, line: str) -> str:
 
 
 def main() -> None:
-    """Run one until standard input ends or Ctrl-C."""
+    """Run a cluster until standard input ends or Ctrl-C is pressed."""
     parser = argparse.ArgumentParser(
         prog="pulsar_cluster", description=(__doc__ or "").split("\n")[0]
     )

@@ -1,8 +1,8 @@
-"""A Pulsar service for nodes of a cluster: Apache Pulsar itself, or Arneb in its place.
+"""A Pulsar service for the nodes of a cluster: Apache Pulsar itself, or Arneb in its place.
 
-The rule: the namespace is set as nodes demand it. Arneb speaks Pulsar and starts in a second, which
-is what tests can afford; what only Apache Pulsar does is seen in the soaks. Clients reach all of
-its servers through an address of their own, so that the network between can be cut.
+The rule: the namespace has the policies that nodes require. Arneb speaks Pulsar and starts in a
+second, which tests can afford; the soaks cover what only Apache Pulsar does. Clients reach the
+servers through addresses of their own, so that the network in between can be cut.
 """
 
 import shutil
@@ -25,14 +25,14 @@ KEPT: Final = {
     "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
     "maxInactiveDurationSeconds": 3_600,
 }
-"""For the namespace: topics stay though nobody uses them."""
+"""Policies of the namespace: topics stay even if nobody uses them."""
 
 PROXIED: Final = "127.0.0.2"
-"""Where all servers say that they are; there stand the splitters, at the servers' own ports."""
+"""The address that all servers advertise. The splitters listen there, at the servers' own ports."""
 
 
 class PulsarService:
-    """One that runs."""
+    """A running Pulsar service."""
 
     def __init__(
         self, url: str, http: str, brokers: Sequence[OwnProcess], bookies: Sequence[OwnProcess]
@@ -40,16 +40,16 @@ class PulsarService:
         self.url = url
         self.http = http
         self.brokers = brokers
-        """Its brokers' processes, if they are ours."""
+        """The processes of its brokers, if they are ours."""
         self.bookies = bookies
         self.wires: list[Splitter] = []
-        """By which clients reach the brokers, if that may be cut."""
+        """The splitters through which clients reach the brokers, if the network may be cut."""
 
     def __repr__(self) -> str:
         return f"<PulsarService {self.url}>"
 
     def prepare(self) -> Self:
-        """Set the namespace as nodes demand it."""
+        """Create the namespace and set the policies that nodes require."""
         admin = Admin(self.http)
         if NAMESPACE not in admin.get("/admin/v2/namespaces/public"):
             admin.put(f"/admin/v2/namespaces/{NAMESPACE}")
@@ -62,8 +62,8 @@ class PulsarService:
 def pulsar_service(
     kind: str, url: str = "", http: str = "", owner: Owner | None = None
 ) -> Iterator[PulsarService]:
-    """Start one of a kind, or use one that runs. ``owner`` tells whose a connection is, where the
-    network is to be cut."""
+    """Start a service of this kind, or use a running one. If the network is to be cut, ``owner``
+    tells who owns a connection."""
     if url:
         yield PulsarService(url, http, (), ()).prepare()
         return
@@ -84,7 +84,7 @@ def _start_cluster(made: Path, owner: Owner | None) -> tuple[PulsarService, Call
     cluster = PulsarCluster(made / "cluster", **settings)
     wires: list[Splitter] = []
     if owner is not None:
-        # Brokers ask one another by these as well.
+        # Brokers use these addresses among themselves as well.
         for broker in cluster.brokers:
             wires += [_wire(broker.address, owner), _wire(broker.http_address, owner)]
     cluster.start()

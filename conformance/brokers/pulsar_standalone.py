@@ -1,10 +1,10 @@
-"""Apache Pulsar, standalone, from its jars on Maven Central, on free loopback ports.
+"""Apache Pulsar standalone, from its jars on Maven Central, on free loopback ports.
 
-Broker, bookie and RocksDB metadata in one Java process, with throw-away data. The journal is
-synced (``journalSyncData``), which Pulsar's own standalone configuration leaves out: without
-that its receipts would promise less than those they are compared with.
+Broker, bookie and RocksDB metadata run in one Java process, with throw-away data. The journal is
+synced (``journalSyncData``), which Pulsar's own standalone configuration does not do. Without it,
+its receipts would promise less than those they are compared with.
 
-``python -m conformance.brokers.pulsar_standalone [DIRECTORY]`` starts one and says where.
+``python -m conformance.brokers.pulsar_standalone [DIRECTORY]`` starts one and prints its addresses.
 """
 
 import sys
@@ -31,8 +31,9 @@ class PulsarStandalone(JavaServer):
     def __init__(
         self, directory: Path, *, token: str = "", tls: bool = False, **settings: object
     ) -> None:
-        """``settings`` go into the broker's configuration; ``token`` proves who calls, to a broker
-        that asks; ``tls`` opens another port, for which ``settings`` name the certificates."""
+        """``settings`` go into the broker's configuration. ``token`` authenticates our own calls,
+        if the broker requires it. ``tls`` opens a TLS port, for which ``settings`` name the
+        certificates."""
         self._token = token
         self._tls = Address("127.0.0.1", free_port()) if tls else None
         self._address = Address("127.0.0.1", free_port())
@@ -75,7 +76,7 @@ class PulsarStandalone(JavaServer):
 
     @staticmethod
     def installed() -> bool:
-        """Whether this machine could fetch and run it."""
+        """Whether this machine has what it needs to fetch and run it."""
         return installed()
 
     @property
@@ -85,25 +86,25 @@ class PulsarStandalone(JavaServer):
 
     @property
     def pulsar_tls_url(self) -> str:
-        """Where it speaks Pulsar by TLS."""
+        """Where it speaks Pulsar over TLS."""
         if self._tls is None:
             raise BrokerFailed(f"expected {self!r} to speak TLS")
         return f"pulsar+ssl://{self._tls}"
 
     @property
     def http_url(self) -> str:
-        """Where its admin calls are answered."""
+        """Where it serves the admin API."""
         return f"http://{self._http}"
 
     def _has_default_namespace(self) -> bool:
-        """The last thing that it makes when it starts for the first time."""
+        """Whether the default namespace exists: it is the last thing that a first start creates."""
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         _, body = said(self._http, "/admin/v2/namespaces/public", headers, ANSWER_WITHIN_S)
         return b"public/default" in body
 
 
 def main() -> None:
-    """Run one until standard input ends or Ctrl-C."""
+    """Run one until standard input ends or Ctrl-C is pressed."""
     with tempfile.TemporaryDirectory() as made:
         broker = PulsarStandalone(Path(sys.argv[1] if len(sys.argv) > 1 else made))
         began = time.monotonic()

@@ -1,7 +1,7 @@
 """RabbitMQ as Debian packages it, on a free loopback port with throw-away data.
 
-Everything it listens on is bound to 127.0.0.1: AMQP, Erlang distribution and its own
-epmd. One plugin runs, for an exchange type; there is no management listener.
+All its listeners are bound to 127.0.0.1: AMQP, Erlang distribution and an epmd of its own. Only the
+plugin of one exchange type is enabled by default, and no management listener.
 """
 
 import secrets
@@ -23,7 +23,8 @@ from conformance.brokers.process import (
 )
 
 SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
-"""The script behind Debian's wrapper; the wrapper would insist on the user ``rabbitmq``."""
+"""The script behind Debian's wrapper; the wrapper would insist on running as the user
+``rabbitmq``."""
 
 CONTROL = SERVER.with_name("rabbitmqctl")
 
@@ -31,7 +32,7 @@ READY_WITHIN_S = 180.0
 EPMD_WITHIN_S = 5.0
 
 CONTROL_WITHIN_S = 300.0
-"""Each command takes two seconds of CPU, of which a busy machine has few."""
+"""Each command takes two CPU seconds, which may take long on a busy machine."""
 
 
 class RabbitMQ(OwnProcess):
@@ -53,9 +54,10 @@ class RabbitMQ(OwnProcess):
         settings: str = "",
         joins: "RabbitMQ | None" = None,
     ) -> None:
-        """With ``management`` its HTTP API is served as well, and its metrics; ``plugins`` besides,
-        and ``settings`` behind those that it is given here, of which the last ones count.
-        ``joins``: a node that runs when this one is first started, whose cluster it is in then."""
+        """``management`` enables the management API and metrics, and ``plugins`` are further
+        plugins. ``settings`` are appended to the generated configuration, where the last value of a
+        setting wins. ``joins`` is a running node whose cluster this one joins when it is first
+        started."""
         self.management_address = Address("127.0.0.1", free_port()) if management else None
         self.metrics_address = Address("127.0.0.1", free_port()) if management else None
         self.directory = directory
@@ -74,7 +76,7 @@ class RabbitMQ(OwnProcess):
 
     @staticmethod
     def installed() -> bool:
-        """Whether this machine has the server."""
+        """Whether the server is installed on this machine."""
         return SERVER.exists() and shutil.which("epmd") is not None
 
     @property
@@ -131,7 +133,7 @@ class RabbitMQ(OwnProcess):
         self._end()
 
     def alarm(self, resource: str, on: bool) -> None:
-        """Raise or clear an alarm by moving a watermark."""
+        """Raise or clear an alarm by changing its threshold."""
         watermark = {
             "memory": ("set_vm_memory_high_watermark", "0" if on else "0.9"),
             "disk": ("set_disk_free_limit", str(1 << 60) if on else "0"),
@@ -140,16 +142,16 @@ class RabbitMQ(OwnProcess):
 
     @property
     def cookie(self) -> str:
-        """By which nodes of a cluster know each other."""
+        """The secret by which the nodes of a cluster recognise each other."""
         return (self.directory / ".erlang.cookie").read_text()
 
     @property
     def environment(self) -> dict[str, str]:
-        """What its command-line programs must be started with."""
+        """The environment for RabbitMQ's command-line tools."""
         return self._environment()
 
     def control(self, *arguments: str) -> str:
-        """One ``rabbitmqctl`` command and its output."""
+        """Run one ``rabbitmqctl`` command; the result is its output."""
         command = [str(CONTROL), "-n", self._node, *arguments]
         done = subprocess.run(
             command,
@@ -179,7 +181,8 @@ class RabbitMQ(OwnProcess):
                 time.sleep(0.01)
 
     def _wait_for_boot(self) -> None:
-        """The listener opens a little before the node calls itself started."""
+        """Wait for the whole boot: the listener opens shortly before the node reports that it has
+        started."""
         server = self._running()
         log = self.directory / "rabbitmq.log"
         end = time.monotonic() + READY_WITHIN_S
@@ -187,7 +190,7 @@ class RabbitMQ(OwnProcess):
             if time.monotonic() > end or server.returncode is not None:
                 raise server.fail("expected 'Server startup complete' in the log")
             time.sleep(0.02)
-        # A later start must wait for its own line.
+        # A later start must wait for a line of its own.
         log.rename(log.with_suffix(".booted"))
 
     def _configuration(self) -> str:
@@ -217,7 +220,7 @@ ssl_options.verify = verify_none
             "HOME": str(home),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
             "ERL_EPMD_PORT": str(self._epmd_port),
-            # Makes the script exec the Erlang machine, so that its pid is ours to stop.
+            # Makes the script exec the Erlang VM, so that its pid is the one that we stop.
             "RUNNING_UNDER_SYSTEMD": "true",
             "RABBITMQ_CONF_ENV_FILE": str(home / "empty.conf"),
             "RABBITMQ_CONFIG_FILE": str(home / "node.conf"),

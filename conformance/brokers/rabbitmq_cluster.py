@@ -1,7 +1,7 @@
-"""RabbitMQ as a cluster of its own: nodes that have joined the first of them.
+"""A RabbitMQ cluster: nodes that have joined the first of them.
 
-The rule: all share the first node's cookie and port mapper, and what is killed is never the first,
-so that the others find each other afterwards.
+The rule: all share the first node's cookie and epmd. The first node is never the one to be killed,
+so that the others can find each other afterwards.
 """
 
 from pathlib import Path
@@ -11,11 +11,11 @@ from conformance.brokers.process import Address
 from conformance.brokers.rabbitmq import RabbitMQ
 
 NODES: Final = 3
-"""A quorum queue has so many members unless it is told otherwise."""
+"""The default number of members of a quorum queue."""
 
 
 class RabbitMQCluster:
-    """Started and ended together."""
+    """RabbitMQ nodes, started and ended together."""
 
     name = "rabbitmq"
 
@@ -30,7 +30,7 @@ class RabbitMQCluster:
 
     @property
     def addresses(self) -> list[Address]:
-        """Where each node speaks AMQP."""
+        """Where each node listens for AMQP."""
         return [each.address for each in self.nodes]
 
     def start(self) -> Self:
@@ -45,6 +45,6 @@ class RabbitMQCluster:
             each.stop()
 
     def kill(self) -> None:
-        """SIGKILL to all of it. Idempotent."""
+        """Send SIGKILL to all of it. Idempotent."""
         for each in reversed(self.nodes):
             each.kill()

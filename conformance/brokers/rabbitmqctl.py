@@ -1,7 +1,7 @@
-"""RabbitMQ's own ``rabbitmqctl``, many commands in one Erlang machine.
+"""RabbitMQ's own ``rabbitmqctl``: many commands in one Erlang VM.
 
-The rule: what runs is Debian's program, taken out of its archive; a machine of its own for each
-command would take two seconds of CPU each.
+The rule: what runs is Debian's program, extracted from its archive. Starting a VM for each command
+would take two CPU seconds each.
 """
 
 import subprocess
@@ -42,7 +42,7 @@ both(Text) ->
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What came of a command line."""
+    """The exit code and output of a command."""
 
     code: int
     out: str
@@ -50,7 +50,7 @@ class Said:
 
 
 class Batch:
-    """Command lines for one node."""
+    """Runs command lines against one node."""
 
     def __init__(self, directory: Path, broker: RabbitMQ) -> None:
         self._directory = directory
@@ -65,7 +65,7 @@ class Batch:
         return f"<Batch in {self._directory}>"
 
     def run(self, lines: Sequence[Sequence[str]]) -> list[Said]:
-        """What each of them says, one after the other."""
+        """Run the commands one after the other; the result is what each returned and printed."""
         terms = (f"[{','.join(map(_quoted, line))}].\n" for line in lines)
         file = self._directory / "lines"
         file.write_text("%% -*- coding: utf-8 -*-\n" + "".join(terms), encoding="utf-8")

@@ -1,8 +1,8 @@
-"""A splitter: clients of one address are passed on to several servers in turn, byte for byte.
+"""A splitter: passes clients of one address on to several servers in turn, byte for byte.
 
-The rule: it knows no protocol. An end of one side is an end of the other, and a break a break.
-Servers that accept nobody are passed over. Whose connections are cut, or stand still as on a
-network that has lost its packets, is decided by who runs it.
+The rule: it knows no protocol. When one side ends its stream, so does the other, and when one side
+resets, so does the other. Servers that do not accept are skipped. The caller decides whose
+connections are cut, or stall as on a network that loses all packets.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ STOP_WITHIN_S: Final = 10.0
 T = TypeVar("T")
 
 Owner = Callable[[int], str]
-"""Whose end of a connection a loopback port is."""
+"""Tells who owns the connection whose own end is this loopback port."""
 
 
 def _nobody(_: int) -> str:
@@ -30,7 +30,7 @@ def _nobody(_: int) -> str:
 
 
 class _Carried:
-    """One connection and its other half."""
+    """One client's connection and the onward connection to a server."""
 
     def __init__(self, owner: str, writers: Sequence[asyncio.StreamWriter]) -> None:
         self.owner = owner
@@ -38,7 +38,7 @@ class _Carried:
 
     def abort(self) -> None:
         for each in self.writers:
-            # A break, and not an end: the peer is to see a reset.
+            # Lingering for zero seconds makes this a reset and not an orderly end.
             sock = each.get_extra_info("socket")
             if sock is not None:
                 with suppress(OSError):
@@ -47,7 +47,7 @@ class _Carried:
 
 
 class Splitter:
-    """One address in front of several, served by a thread."""
+    """One address in front of several servers, served by a thread."""
 
     def __init__(
         self,
@@ -56,14 +56,14 @@ class Splitter:
         at: Address | None = None,
         owner: Owner = _nobody,
     ) -> None:
-        """``servers`` are asked for at each connection, and tried in turn."""
+        """``servers`` is called for each connection, and its addresses are tried in turn."""
         self.address = at or Address("127.0.0.1", free_port())
         self._servers = servers
         self._owner = owner
         self._turns = count()
         self._carried: set[_Carried] = set()
         self._still: dict[str, asyncio.Event] = {}
-        """Whose connections stand still, until the event."""
+        """Owners whose connections stall until the event is set."""
         self._refused: set[str] = set()
         self._loop = asyncio.new_event_loop()
         self._over = asyncio.Event()
@@ -75,7 +75,7 @@ class Splitter:
         return f"<Splitter at {self.address}, {len(self._carried)} connections>"
 
     def start(self) -> Self:
-        """Accept from now on. Raises OSError."""
+        """Start accepting. Raises OSError."""
         self._thread.start()
         assert self._ready.wait(STOP_WITHIN_S), f"{self!r} did not start"
         if self._failure is not None:
@@ -83,13 +83,13 @@ class Splitter:
         return self
 
     def close(self) -> None:
-        """Abort all, and accept nobody."""
+        """Abort all connections and stop accepting."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._over.set)
             self._thread.join(STOP_WITHIN_S)
 
     def cut(self, owner: str = "") -> None:
-        """Abort what is carried for that one, or for all."""
+        """Abort the connections of one owner, or all of them."""
 
         def cut() -> None:
             for each in self._of(owner):
@@ -98,20 +98,20 @@ class Splitter:
         self._do(cut)
 
     def refuse(self, owner: str) -> None:
-        """Abort what is carried for that one, and whatever it begins, until :meth:`heal`."""
+        """Abort the owner's connections, and any new ones until :meth:`heal`."""
         self.refuse_more(owner)
         self.cut(owner)
 
     def refuse_more(self, owner: str) -> None:
-        """Abort whatever that one begins, until :meth:`heal`."""
+        """Abort any new connections of the owner until :meth:`heal`."""
         self._do(lambda: self._refused.add(owner))
 
     def still(self, owner: str) -> None:
-        """Nothing of that one's gets through any more, either way; it sees only silence."""
+        """Let nothing through from or to the owner, so that it sees only silence."""
         self._do(lambda: self._still.setdefault(owner, asyncio.Event()))
 
     def heal(self, owner: str) -> None:
-        """All is well again; what stood still goes on."""
+        """Undo :meth:`refuse` and :meth:`still`; stalled connections continue."""
 
         def healed() -> None:
             self._refused.discard(owner)
@@ -120,7 +120,7 @@ class Splitter:
 
         self._do(healed)
 
-    # Inside
+    # Internals
 
     def _do(self, what: Callable[[], T]) -> None:
         done = Event()

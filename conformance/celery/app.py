@@ -1,6 +1,6 @@
-"""The Celery application of the scenarios: what its worker runs.
+"""The Celery application that the scenarios' worker runs.
 
-Every task that has done its work appends a line to a file, which survives whatever happens to
+Every task appends a line to a file when it has done its work. The file survives whatever happens to
 the worker and the broker afterwards.
 """
 
@@ -27,7 +27,7 @@ app.conf.update(
     worker_send_task_events=True,
 )
 if QUEUE_TYPE == "quorum":
-    # Delays in the broker: 28 queues with times to live, dead letters from one to the next.
+    # Delays in the broker: 28 queues with TTLs, each dead-lettering to the next.
     app.conf.update(
         task_default_queue="tasks-quorum",
         task_default_queue_type="quorum",
@@ -62,7 +62,7 @@ def add(x: int, y: int) -> int:
 
 @app.task
 def note(name: str, work_s: float = 0.0) -> str:
-    """Work for a while, then write it down."""
+    """Work for a while, then note it in the diary."""
     time.sleep(work_s)
     write(name, time.time())
     return name
@@ -75,7 +75,7 @@ def fail(text: str) -> None:
 
 @app.task(bind=True, max_retries=5)
 def third_time(self, name: str, countdown: float) -> int:
-    """Fails twice and has itself tried again."""
+    """Fail twice and ask to be retried each time."""
     write(name, time.time())
     if self.request.retries < 2:
         raise self.retry(countdown=countdown)

@@ -1,10 +1,11 @@
-"""Scenarios for Celery: ``python scenarios.py PART``; a line for each, "ok name" or "FAILED name".
+"""Scenarios for Celery: ``python scenarios.py PART`` prints a line for each, "ok name" or "FAILED
+name".
 
-``everyday`` plays all that need no restart of the broker. ``begin`` leaves tasks in every state
-behind: waiting, held by a worker that was killed, delayed; ``finish`` sees all of them done.
-``outlive`` has a worker live on while somebody restarts the broker, once the file with the suffix
-``.begun`` is there; it has done so when there is one with the suffix ``.restarted``.
-The application is named by the environment, see :mod:`app`.
+``everyday`` runs all that need no restart of the broker. ``begin`` leaves tasks behind in every
+state: waiting, held by a killed worker, delayed; ``finish`` checks that all of them get done.
+``outlive`` keeps a worker running while somebody restarts the broker. The restart may begin when
+there is a file with the suffix ``.begun``, and is announced by one with the suffix ``.restarted``.
+The environment configures the application, see :mod:`app`.
 """
 
 import sys
@@ -40,7 +41,7 @@ def results() -> None:
 
 
 def retries() -> None:
-    """A task that fails is tried again, each time after its countdown."""
+    """A failed task is retried, each time after its countdown."""
     assert third_time.delay("third", 1).get(timeout=PATIENCE_S) == 2
     times = diary.times("third")
     assert len(times) == 3, times
@@ -48,7 +49,7 @@ def retries() -> None:
 
 
 def delays() -> None:
-    """What has a countdown or an ETA is run then, in the order of being due."""
+    """Tasks with a countdown or an ETA run when they are due, and in that order."""
     began = time.time()
     for seconds in (5, 1, 3, 2):
         note.apply_async((f"delayed-{seconds}",), countdown=seconds)
@@ -57,35 +58,35 @@ def delays() -> None:
     if IS_QUORUM:
         time.sleep(0.5)
         (scheduled,) = wait_until(inspect.scheduled, "an answer").values()
-        # Of the time to the ETA the broker takes the whole seconds.
+        # The broker delays for the whole seconds until the ETA, and the worker for the rest.
         held = [each for each in scheduled if "delayed-eta" not in each["request"]["args"]]
         assert not held, f"delayed by the worker, not the broker: {held}"
     wait_until(lambda: len(diary.names("delayed-")) == 5, "five delayed tasks")
     late = {name: diary.times(name)[0] - began for name in diary.names("delayed-")}
     for seconds in (1, 2, 3, 5):
         assert seconds - 0.05 < late[f"delayed-{seconds}"] < seconds + 30, late
-    # Delays in the broker are whole seconds; the worker waits for the rest itself.
+    # The broker delays for whole seconds; the worker waits for the rest itself.
     assert 4.4 < late["delayed-eta"] < 35, late
 
 
 def told(what: str, *words: object) -> list[object]:
-    """Tell the worker something; what it answered."""
+    """Send the worker a command; the result is its answers."""
     tell = getattr(app.control, what)
     answers: list[object] = tell(*words, reply=True, timeout=ANSWER_S, limit=1)
     return answers
 
 
 def consumed() -> set[str]:
-    """The queues that the worker consumes now."""
+    """The queues that the worker is consuming now."""
     (queues,) = wait_until(inspect.active_queues, "queues").values()
     return {queue["name"] for queue in queues}
 
 
 def expired() -> None:
-    """A task that nobody could take in time is not run."""
+    """A task that nobody could take before it expired is not run."""
     queue = app.conf.task_default_queue
     wait_until(lambda: told("cancel_consumer", queue), "an answer")
-    # The worker answers first and cancels a moment later.
+    # The worker answers before it cancels its consumer.
     wait_until(lambda: queue not in consumed(), "the end of its consumer")
     gone = note.apply_async(("expired",), expires=1)
     time.sleep(2)
@@ -96,7 +97,7 @@ def expired() -> None:
 
 
 def urgent_first() -> None:
-    """Of what waits, the most urgent is run first."""
+    """Of the waiting tasks the most urgent runs first."""
     for priority in (0, 3, 9, 5):
         note.apply_async((f"priority-{priority}",), queue="urgent", priority=priority)
     with Worker(app, "urgent", LOG, concurrency=1, queues="urgent"):
@@ -105,7 +106,7 @@ def urgent_first() -> None:
 
 
 def remote_control() -> None:
-    """Workers are asked and told things: statistics, queues, limits, revoked tasks."""
+    """Workers answer queries and obey commands: statistics, queues, rate limits, revoked tasks."""
     (stats,) = wait_until(inspect.stats, "statistics").values()
     assert stats["broker"]["transport"] == "amqp", stats["broker"]
     assert "app.note" in next(iter(wait_until(inspect.registered, "tasks").values()))
@@ -121,13 +122,13 @@ def remote_control() -> None:
 
 
 def events() -> None:
-    """Who listens hears of every step of a task, and the heartbeats of workers."""
+    """An event receiver gets every step of a task, and the heartbeats of workers."""
     seen: dict[str, int] = {}
     ours: set[str] = set()
     with app.connection_for_read() as connection:
 
         def count(event: dict[str, object]) -> None:
-            # The first event may still be about a task of before.
+            # The first event may still be about an earlier task.
             if event["type"] == "worker-heartbeat" and not ours:
                 ours.update(note.delay(f"event-{n}").id for n in range(5))
             elif event.get("uuid") in ours:
@@ -142,13 +143,13 @@ def events() -> None:
 
 
 def at_work(name: str) -> dict[str, list[object]]:
-    """What all workers are at, if the one of that name is at something."""
+    """What all workers are running, if the one of that name is running anything."""
     active: dict[str, list[object]] = both.active() or {}
     return active if active.get(name) else {}
 
 
 def shared_fairly() -> None:
-    """With a prefetch of one a second worker takes what the first has not begun."""
+    """With a prefetch of one, a second worker takes the tasks that the first has not begun."""
     with Worker(app, "second", LOG, concurrency=2) as second:
         sent = [note.delay(f"fair-{n}", 1.5) for n in range(12)]
         active = wait_until(lambda: at_work(second.name), "work for the second worker")
@@ -162,7 +163,7 @@ def shared_fairly() -> None:
 
 
 def worker_killed() -> None:
-    """What a killed worker held is run by the next one; nothing is lost."""
+    """Tasks that a killed worker held are run by the next worker; nothing is lost."""
     wanted = {f"killed-{n}" for n in range(60)}
     with Worker(app, "victim", LOG) as victim:
         for name in sorted(wanted):
@@ -174,7 +175,7 @@ def worker_killed() -> None:
 
 
 def outlive() -> None:
-    """A worker that lives on while the broker is restarted does all that there is to do."""
+    """A worker that keeps running while the broker is restarted does all tasks."""
     wanted = {f"steady-{n}" for n in range(80)}
     with Worker(app, "steady", LOG):
         for n in range(60):
@@ -197,7 +198,7 @@ def begin() -> None:
 
 
 def finish() -> None:
-    """Everything that was left is done."""
+    """Everything that was left behind gets done."""
     wanted = {f"left-{n}" for n in range(120)}
     with Worker(app, "successor", LOG):
         wait_until(lambda: wanted <= set(diary.names("left-")), "all tasks")
@@ -214,7 +215,7 @@ def play(scenario: Callable[[], None]) -> bool:
 
 
 def everyday() -> bool:
-    """All that one worker can be asked to do, then those that bring workers of their own."""
+    """Run the scenarios for one worker, then those that start further workers."""
     asked = [results, retries, delays, expired, remote_control, events, shared_fairly]
     alone = [worker_killed] if IS_QUORUM else [worker_killed, urgent_first]
     queue = app.conf.task_default_queue

@@ -1,8 +1,8 @@
 """A real Celery application: a worker process, its remote control and its results.
 
-Run with classic queues, where the worker holds what is delayed, and with quorum queues, where
-the broker does: a delayed task passes up to 28 queues with a time to live, by dead letters and
-topic exchanges.
+It runs with classic queues, where the worker holds delayed tasks, and with quorum queues, where the
+broker does: a delayed task passes through up to 28 queues with TTLs, by dead letters and topic
+exchanges.
 """
 
 import time
@@ -21,7 +21,7 @@ POLL_S: Final = 0.05
 
 
 def play(part: str, address: object, queue_type: str, directory: Path) -> str:
-    """Run a part of the scenarios; what was printed."""
+    """Run a part of the scenarios; the result is what it printed."""
     diary = directory / f"diary-{queue_type}"
     environment = {
         "CELERY_BROKER": f"amqp://guest:guest@{address}//",

@@ -1,4 +1,4 @@
-"""A worker process of the scenarios' own, and what it has done."""
+"""A worker process started by the scenarios, and the diary of what it has done."""
 
 import os
 import shutil
@@ -14,13 +14,13 @@ from typing import Self, TypeVar
 HERE = Path(__file__).parent
 PATIENCE_S = 120.0
 ANSWER_S = 5.0
-"""How long workers may take to answer remote control; then they are asked again."""
+"""How long workers may take to answer remote control before they are asked again."""
 
 T = TypeVar("T")
 
 
 def wait_until(condition: Callable[[], T], what: str, within_s: float = PATIENCE_S) -> T:
-    """Look again and again until ``condition`` holds; what it came to."""
+    """Call ``condition`` repeatedly until its result is true, and return that."""
     end = time.monotonic() + within_s
     while not (found := condition()):
         assert time.monotonic() < end, f"{what}: not within {within_s} s"
@@ -29,7 +29,7 @@ def wait_until(condition: Callable[[], T], what: str, within_s: float = PATIENCE
 
 
 class Worker:
-    """``celery worker`` with its child processes, as a context."""
+    """``celery worker`` with its child processes, as a context manager."""
 
     def __init__(
         self, app, name: str, log: Path, *, concurrency: int = 2, queues: str = ""
@@ -70,28 +70,28 @@ class Worker:
             self.kill()
 
     def answers(self) -> bool:
-        """It is up: remote control reaches it."""
+        """Whether remote control reaches it."""
         assert self._process.poll() is None, f"{self.name} ended with {self._process.returncode}"
         return bool(self._app.control.ping(destination=[self.name], timeout=ANSWER_S))
 
     def kill(self) -> None:
-        """SIGKILL, for the worker and its children at the same time."""
+        """Send SIGKILL to the worker and its children at the same time."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
 
 class Diary:
-    """What tasks have written down: one line each, the name and when."""
+    """What the tasks have written: one line each, with the name and the time."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def times(self, name: str) -> list[float]:
-        """When the task of that name had done its work."""
+        """When each run of the task of that name finished its work."""
         return [float(when) for what, when in self._lines() if what == name]
 
     def names(self, prefix: str) -> list[str]:
-        """The names that begin with ``prefix``, in order."""
+        """The names that begin with ``prefix``, in the order of the diary."""
         return [what for what, _ in self._lines() if what.startswith(prefix)]
 
     def _lines(self) -> list[list[str]]:

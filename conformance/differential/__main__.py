@@ -16,11 +16,11 @@ from conformance.differential.program import Kind
 from conformance.differential.run import MIXED, Different, Verdicts, run, stop
 
 EVERY: Final = 100
-"""Programs from one line of progress to the next."""
+"""How many programs between two lines of progress."""
 
 
 def main() -> int:
-    """Start both brokers and play. The exit status is 1 when they differ."""
+    """Start both brokers and play programs; the exit status is 1 if they differ."""
     parser = argparse.ArgumentParser(prog="conformance.differential", description=__doc__)
     parser.add_argument("--programs", type=int, default=2000)
     parser.add_argument("--steps", type=int, default=50)

@@ -1,8 +1,8 @@
-"""One program on two brokers, step by step, until they differ.
+"""Plays one program on two brokers, step by step, until they differ.
 
-The rule: each step is over only when both brokers have nothing more to say about it, and what
-they said is then equal once what may differ is normalised (:mod:`.normalise`). Unequal
-observations are given time: only one that stays is a difference.
+The rule: a step is over when neither broker has anything more to say about it. What they said must
+then be equal after normalisation (:mod:`.normalise`). Unequal observations are given time; only one
+that stays unequal is a difference.
 """
 
 import itertools
@@ -28,18 +28,21 @@ from conformance.differential.program import Program, Step
 from conformance.differential.vocabulary import SHORT
 
 QUIET_ROUNDS: Final = 2
-"""Equal in so many rounds on end. One would take two brokers that are both late for equal."""
+"""Observations must be equal in this many consecutive rounds. With one round, two brokers that are
+both late would count as equal."""
 
 PATIENCE_S: Final = 2.0
-"""How long an unequal observation may stay unequal: a flush and a monitor's notice are
-milliseconds, on a busy machine some tens of them."""
+"""How long an observation may stay unequal. A flush, or the notice of a monitor, takes
+milliseconds, and some tens of them on a busy machine."""
 
 LAST_PATIENCE_S: Final = 20.0
-"""How long it may when nothing explains it, and a confirm may be missing: before two brokers are
-said to differ, the slower one has its time. Costs nothing while they do not."""
+"""How long it may stay unequal if nothing explains it, or if a confirm is missing: before two
+brokers are reported as different, the slower one is given this time. It costs nothing while they
+agree."""
 
 CALM_S: Final = (SHORT + 130) / 1000
-"""How long a program in which messages expire must have been the same: some timers are late."""
+"""How long an observation must stay the same in a program with expiring messages, because some
+timers are late."""
 
 MAKES_READY: Final = frozenset(
     {"publish", "nack", "reject", "recover", "tx_commit", "cancel", "queue_delete", "purge", "qos"}
@@ -59,7 +62,8 @@ class Verdict(Enum):
 
     EQUAL = "equal"
     UNDECIDED = "undecided"
-    """Consumers shared the same messages otherwise: the delivery tags are not the same."""
+    """Several consumers shared the same messages in another way, so the delivery tags differ from
+    here on."""
     DIFFERENT = "different"
 
 
@@ -74,7 +78,7 @@ class Line:
 
 @dataclass(slots=True)
 class Report:
-    """A played program."""
+    """A program that was played, and its outcome."""
 
     program: Program
     verdict: Verdict = Verdict.EQUAL
@@ -97,7 +101,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Care:
-    """What has to be minded in one program."""
+    """What needs special care in one program."""
 
     hasty: bool
     """Messages expire."""
@@ -107,12 +111,12 @@ class Care:
     """There are streams."""
 
     def calm_s(self, step: Step) -> float:
-        """How long nothing may have changed before ``step`` is over."""
+        """How many seconds nothing may change before ``step`` is over."""
         return CALM_S if self.hasty and step.do in MAKES_READY else 0.0
 
 
 def compare(program: Program, addresses: tuple[Address, Address]) -> Report:
-    """Play ``program`` on both; stops at the first difference."""
+    """Play ``program`` on both brokers; stop at the first difference."""
     report = Report(program)
     prefix = f"p{next(_numbers)}-{time.monotonic_ns() % 1_000_000}."
     players = (Player(addresses[0], prefix), Player(addresses[1], prefix))
@@ -162,7 +166,7 @@ def _play(report: Report, step: Step, players: tuple[Player, Player], care: Care
 
 
 def _is_explained(report: Report, said: tuple[Normalised, Normalised], care: Care) -> bool:
-    """What the brokers have said at the last step differs in what either may do."""
+    """Whether the last observations differ only in ways in which correct brokers may differ."""
     explained = shared_out_otherwise(said)
     if _gives_back(report.lines[-1]):
         explained = explained or came_back_in_another_order(said)
@@ -176,8 +180,8 @@ def _is_explained(report: Report, said: tuple[Normalised, Normalised], care: Car
 
 
 def _begins_with_got(step: Step, player: Player) -> bool:
-    """A global prefetch that begins while what ``basic.get`` got is out counts that, and for ever,
-    in RabbitMQ (``DIFFERENCES.md``): such a step is left out."""
+    """Whether the step begins a global prefetch while a ``basic.get`` delivery is unacknowledged.
+    RabbitMQ would count that delivery, for ever (``DIFFERENCES.md``), so such a step is skipped."""
     begins = step.do == "qos" and step.args.get("global_") and step.args.get("prefetch_count")
     return bool(begins) and player.holds_got(step.on)
 
@@ -188,7 +192,7 @@ def _ends_connection(line: Line) -> bool:
 
 
 def _gives_back(line: Line) -> bool:
-    """Messages may have come back to their queues, to be given out again."""
+    """Whether messages may have returned to their queues, to be delivered again."""
     ends = line.step.do in GIVES_BACK
     refused = any(
         name in CLOSES
@@ -202,7 +206,8 @@ def _gives_back(line: Line) -> bool:
 def _settled(
     players: tuple[Player, Player], care: Care, calm_s: float, patience_s: float
 ) -> tuple[Normalised, Normalised]:
-    """What both have said when they say the same and no more. ``calm_s``: for so long."""
+    """What both brokers have said, once they agree and have stayed the same for ``calm_s``, or when
+    time is up. Raises TimeoutError if a confirm is missing."""
     end = time.monotonic() + patience_s + calm_s
     last_end = end - patience_s + LAST_PATIENCE_S
     equal, same_since, before = 0, time.monotonic(), None
@@ -235,13 +240,14 @@ def _settled(
 
 
 def _any_ready(said: Normalised) -> bool:
-    """Some queue holds messages, which may expire."""
+    """Whether some queue holds messages, which may expire."""
     counts = said["queues"].values()
     return any(isinstance(count, tuple) and count[0] for count in counts)
 
 
 def _tag(which: int, unacked: list[int]) -> int | None:
-    """Which delivery is meant: below 0 one that never was; None = there is nothing to answer."""
+    """The delivery tag that a step means. A negative ``which`` means a tag that never existed; None
+    means that there is nothing to acknowledge."""
     if which < 0:
         return 1000 - which
     return unacked[which % len(unacked)] if unacked else None

@@ -14,7 +14,7 @@ Both = tuple[Address, Address]
 def both(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Both]:
-    """Where RabbitMQ and Arneb listen."""
+    """The addresses of RabbitMQ and Arneb."""
     rabbitmq = RabbitMQ(tmp_path_factory.mktemp("rabbitmq"))
     arneb = arneb_of(request.config, tmp_path_factory.mktemp("arneb"))
     try:

@@ -1,8 +1,8 @@
-"""One connection on raw frames, used step by step: it sends, and keeps what comes per channel.
+"""One connection on raw frames, used step by step: it sends, and keeps what arrives by channel.
 
-The rule: it decides nothing and hides nothing. Whatever the broker says becomes one event of
-the channel that it was said on, in order; channel 0 is the connection itself. Only closes are
-answered, because nothing else may be said until they are.
+The rule: it decides nothing and hides nothing. Every method of the broker becomes one event of its
+channel, in order; channel 0 is the connection itself. Only closes are answered, because nothing
+else may be sent until they are.
 """
 
 import socket
@@ -53,7 +53,7 @@ class _Content:
 
 
 class Link:
-    """A connection past its handshake."""
+    """A connection whose handshake is complete."""
 
     def __init__(self, address: Address) -> None:
         self._socket = socket.create_connection((address.host, address.port), ANSWER_WITHIN_S)
@@ -66,11 +66,11 @@ class Link:
         self._shake_hands()
 
     def send(self, channel: int, *methods: base.Frame) -> None:
-        """Write without waiting. A connection that has ended takes everything."""
+        """Write without waiting. After the connection has ended, writes are ignored."""
         self.write(b"".join(frame.marshal(method, channel) for method in methods))
 
     def write(self, data: bytes) -> None:
-        """Write what may be no frame at all."""
+        """Write any bytes, whether or not they are valid frames."""
         try:
             if self.alive:
                 self._socket.settimeout(ANSWER_WITHIN_S)
@@ -98,13 +98,15 @@ class Link:
         )
 
     def call(self, channel: int, method: base.Frame, *answers: str) -> Event | None:
-        """Send, and read until one of ``answers`` comes. None when the channel is closed."""
+        """Send ``method`` and read until one of ``answers`` arrives; None if the channel is closed
+        instead."""
         seen = len(self.events[channel])
         self.send(channel, method)
         return self.answer(channel, seen, *answers)
 
     def answer(self, channel: int, seen: int, *answers: str) -> Event | None:
-        """The first of ``answers`` among the events of ``channel`` from ``seen`` on."""
+        """Read until one of ``answers`` is among the events of ``channel`` from number ``seen`` on;
+        None if the channel is closed instead."""
         events = self.events[channel]
         self.read_until(
             lambda: (
@@ -123,19 +125,20 @@ class Link:
         self.events[channel].pop()
 
     def close(self) -> None:
-        """Close the AMQP way."""
+        """Close the connection with connection.close."""
         if self.alive:
             self.call(0, commands.Connection.Close(200, "bye", 0, 0), "Connection.CloseOk")
         self.drop()
 
     def drop(self) -> None:
-        """End without a word."""
+        """Close the socket without connection.close."""
         self.alive = False
         self.open_channels.clear()
         self._socket.close()
 
     def read_until(self, done: Callable[[], bool]) -> None:
-        """Read frames until ``done`` or the end. Raises ``TimeoutError`` when neither comes."""
+        """Read frames until ``done()`` or the end of the stream. Raises ``TimeoutError`` if neither
+        comes."""
         end = time.monotonic() + ANSWER_WITHIN_S
         while not done() and self.alive:
             self._socket.settimeout(max(0.001, end - time.monotonic()))

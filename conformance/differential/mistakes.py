@@ -1,8 +1,9 @@
-"""What no client says, and how a broker must end the connection for it: bytes by name.
+"""Protocol errors that no client library makes, and for which a broker must close the channel or
+connection: bytes by name.
 
-The rule: each is whole frames for the channel that a step is on, which is open, so that the
-broker can answer with a close and its reason. Mistakes that RabbitMQ answers with nothing are in
-``DIFFERENCES.md``; broken streams of bytes are for ``bad_input/``.
+The rule: each consists of whole frames for an open channel, so that the broker can answer with a
+close and its reason. Errors that RabbitMQ does not answer are in ``DIFFERENCES.md``; malformed
+streams of bytes are in ``bad_input/``.
 """
 
 import struct
@@ -29,7 +30,7 @@ def _method(channel: int, class_id: int, method_id: int, arguments: bytes = b"")
 
 
 def _publish(channel: int, size: int) -> bytes:
-    """A publish and its header, without a body."""
+    """A publish and its content header, without a body."""
     head = header.ContentHeader(0, size, commands.Basic.Properties())
     return _publish_alone(channel) + frame.marshal(head, channel)
 

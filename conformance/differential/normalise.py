@@ -1,7 +1,8 @@
-"""What may differ between two brokers that behave the same, and nothing else, is normalised.
+"""Normalises observations: removes what may differ between two brokers that behave the same, and
+nothing else.
 
-The rule: every function here has the name of what differs and says why it may. A difference
-of ``conformance/DIFFERENCES.md`` that random programs can meet has its function here too.
+The rule: every function here is named after what differs and says why it may. Each difference in
+``conformance/DIFFERENCES.md`` that random programs can run into has a function here too.
 """
 
 import re
@@ -27,9 +28,9 @@ def normalise(
     quorum: bool,
     stream: bool,
 ) -> Normalised:
-    """An observation in which equal behaviour is equal. ``connection_of``: a channel's place to
-    that of its connection; ``generated``: what names of the broker's own are called here, which
-    grows as they come; ``quorum``, ``stream``: there may be queues of that type."""
+    """An observation that is equal for equal behaviour. ``connection_of`` maps a channel's place to
+    that of its connection. ``generated`` maps names that the broker chose to names used here, and
+    grows as new ones appear. ``quorum`` and ``stream``: there may be queues of that type."""
     seen: Normalised = {}
     observation = without_late_deliveries(observation, connection_of)
     for place, events in observation.items():
@@ -47,8 +48,8 @@ def normalise(
 def without_late_deliveries(
     observation: dict[str, Any], connection_of: Callable[[str], str]
 ) -> dict[str, Any]:
-    """A connection that the broker closes may still get what comes back from its own channels,
-    while these go down one after the other; the client has no use for it."""
+    """A connection that the broker closes may still receive messages requeued by its own channels,
+    which end one after the other. The client has no use for them."""
     closed = {
         place
         for place, events in observation.items()
@@ -64,7 +65,8 @@ def without_late_deliveries(
 
 
 def without_consumer_counts(seen: Normalised) -> None:
-    """A quorum queue of RabbitMQ counts who owes it an answer to ``basic.get`` as a consumer."""
+    """A quorum queue of RabbitMQ counts a channel that has not acknowledged a ``basic.get`` as a
+    consumer."""
     for kinds in seen.values():
         for name, fields, *_ in kinds.get("said", ()):
             if name == "Queue.DeclareOk":
@@ -74,7 +76,8 @@ def without_consumer_counts(seen: Normalised) -> None:
 
 
 def without_counts(seen: Normalised) -> None:
-    """RabbitMQ takes how many messages a stream has from counters that may be seconds late."""
+    """RabbitMQ takes the number of messages in a stream from counters that may be seconds
+    behind."""
     for kinds in seen.values():
         for name, fields, *_ in kinds.get("said", ()):
             if name in ("Queue.DeclareOk", "Queue.DeleteOk"):
@@ -90,10 +93,11 @@ def _ready(state: Any) -> Any:
 
 
 def by_kind(events: list[Event]) -> dict[str, Any]:
-    """What comes unasked is ordered by its own kind only: each has its own process in RabbitMQ.
+    """Unsolicited methods are ordered only within their kind, because in RabbitMQ each kind has a
+    process of its own.
 
-    Answers and returns stay in one order, deliveries in one order for each consumer. Confirms
-    are a set: RabbitMQ confirms out of order.
+    Answers and returns stay in one order, and deliveries in one order per consumer. Confirms are a
+    set, because RabbitMQ confirms out of order.
     """
     kinds: dict[str, Any] = {}
     for event in events:
@@ -120,7 +124,8 @@ def by_kind(events: list[Event]) -> dict[str, Any]:
 
 
 def confirmed_before_returned(events: list[Event]) -> bool:
-    """Whether a step's messages, which are routed alike, were confirmed before they came back."""
+    """Whether messages of a step, which are all routed alike, were confirmed before they were
+    returned."""
     names = [event.name for event in events]
     if "Basic.Return" not in names:
         return False
@@ -133,7 +138,8 @@ def confirmed_before_returned(events: list[Event]) -> bool:
 
 
 def broke_down(said: tuple[Normalised, Normalised]) -> bool:
-    """Whether RabbitMQ failed at what the other only refused: ``DIFFERENCES.md`` says at what."""
+    """Whether RabbitMQ failed with an internal error where the other broker only refused;
+    ``DIFFERENCES.md`` says where."""
     return INTERNAL_ERROR in _closes(said[0]) and bool(_closes(said[1]) - {INTERNAL_ERROR})
 
 
@@ -151,17 +157,17 @@ def _closes(said: Normalised) -> set[int]:
 def shared_out_otherwise(said: tuple[Normalised, Normalised]) -> bool:
     """Whether only the order differs in which several consumers got the same messages.
 
-    Queues are independent of each other in RabbitMQ too: of two that have something for one
-    channel at the same time, either may be the first. Nobody may get more or less, though.
+    Queues are independent of each other in RabbitMQ too: if two of them have something for one
+    channel at the same time, either may come first. But nobody may get more or less.
     """
     return len(_shares(said[0])[0]) > 1 and came_back_in_another_order(said)
 
 
 def came_back_in_another_order(said: tuple[Normalised, Normalised]) -> bool:
-    """Whether only the order differs in which the same messages were given out.
+    """Whether only the order differs in which the same messages were delivered.
 
-    ``DIFFERENCES.md``: what several consumers gave back at once goes back one consumer after
-    the other in RabbitMQ, and a waiting one gets it in that order.
+    ``DIFFERENCES.md``: when several consumers return messages at once, RabbitMQ requeues those of
+    one consumer after those of another, and a waiting consumer gets them in that order.
     """
     (shares, rest), (other_shares, other_rest) = map(_shares, said)
     sizes, other_sizes = sorted(map(len, shares)), sorted(map(len, other_shares))
@@ -170,10 +176,11 @@ def came_back_in_another_order(said: tuple[Normalised, Normalised]) -> bool:
 
 
 def came_back_otherwise(said: tuple[Normalised, Normalised]) -> bool:
-    """Whether only which messages were given out differs, not how many and to whom.
+    """Whether only the identity of the delivered messages differs, not how many there were and who
+    got them.
 
-    For quorum queues from which something came back: ``DIFFERENCES.md`` says that RabbitMQ puts
-    it elsewhere than Arneb.
+    This is for quorum queues to which something was returned: ``DIFFERENCES.md`` says that RabbitMQ
+    requeues it at another place than Arneb.
     """
     (shares, rest), (other_shares, other_rest) = map(_shares, said)
     return _numbers_only(rest) == _numbers_only(other_rest) and sorted(map(len, shares)) == sorted(
@@ -182,10 +189,11 @@ def came_back_otherwise(said: tuple[Normalised, Normalised]) -> bool:
 
 
 def went_round_a_dying_connection(said: tuple[Normalised, Normalised]) -> bool:
-    """Whether only what was given out, and how much is ready, differs.
+    """Whether only the deliveries, and the number of ready messages, differ.
 
-    For quorum queues and connections that end: what one channel gives back goes to the next one
-    in RabbitMQ, though that ends too, and is a delivery nearer to the limit.
+    This is for quorum queues and connections that end. In RabbitMQ, what one channel returns is
+    delivered to the next channel even if that one is ending too, and so comes one delivery closer
+    to the limit.
     """
     rests = [_shares(each)[1] for each in said]
     return _without_ready(rests[0]) == _without_ready(rests[1])
@@ -200,10 +208,10 @@ def _without_ready(rest: Normalised) -> Normalised:
 
 
 def raced_for_a_window(said: tuple[Normalised, Normalised]) -> bool:
-    """Whether only whose turn it was differs, of consumers that share one global prefetch.
+    """Whether only the turns differ that consumers with a shared global prefetch were given.
 
-    In RabbitMQ the queues ask one process for room, each when it is scheduled, and those that
-    it had refused are told in random order.
+    In RabbitMQ the queues ask one process for capacity, each when it is scheduled, and those that
+    were refused are notified in random order.
     """
     (shares, rest), (other_shares, other_rest) = map(_shares, said)
     numbers, other_numbers = sum(map(len, shares)), sum(map(len, other_shares))
@@ -211,14 +219,14 @@ def raced_for_a_window(said: tuple[Normalised, Normalised]) -> bool:
 
 
 def _ready_in_all(rest: Normalised) -> Normalised:
-    """With the messages of all queues in one number."""
+    """The observation with the ready messages of all queues added up."""
     queues = rest.get("queues", {})
     counts = [state[0] for state in queues.values() if isinstance(state, tuple)]
     return _without_ready(rest) | {"ready": sum(counts)}
 
 
 def _numbers_only(rest: Normalised) -> Normalised:
-    """Without what the messages got and returned are."""
+    """The observation without the identity of the messages that ``basic.get`` returned."""
     plain = dict(rest)
     for place, kinds in rest.items():
         if place != "queues" and "said" in kinds:
@@ -228,7 +236,7 @@ def _numbers_only(rest: Normalised) -> Normalised:
 
 
 def _shares(said: Normalised) -> tuple[list[list[Any]], Normalised]:
-    """What each consumer got, and all else."""
+    """What each consumer got, and everything else."""
     shares: list[list[Any]] = []
     rest: Normalised = {}
     for place, kinds in said.items():
@@ -240,12 +248,13 @@ def _shares(said: Normalised) -> tuple[list[list[Any]], Normalised]:
 
 
 def _pooled(shares: list[list[Any]]) -> list[str]:
-    """All deliveries, without their tags."""
+    """All deliveries together, without their tags."""
     return sorted(repr(content[1:]) for share in shares for content in share)
 
 
 def without_last_deaths(properties: Any) -> Any:
-    """RabbitMQ has the ``x-last-death-*`` headers since 3.13, which is what Arneb says it is."""
+    """RabbitMQ has the ``x-last-death-*`` headers since 3.13, the version that Arneb claims to
+    be."""
     if not properties or "headers" not in properties:
         return properties
     headers = properties["headers"].items()
@@ -254,8 +263,8 @@ def without_last_deaths(properties: Any) -> Any:
 
 
 def with_older_deaths_in_any_order(properties: Any) -> Any:
-    """RabbitMQ turns those round each time that a message dies (``DIFFERENCES.md``). The order of
-    what each of them says is the same, though."""
+    """RabbitMQ reverses the older entries each time that a message dies (``DIFFERENCES.md``). The
+    order of the fields within an entry is still compared."""
     deaths = (properties or {}).get("headers", {}).get("x-death")
     if not isinstance(deaths, list) or not deaths:
         return properties
@@ -274,7 +283,7 @@ def _content(event: Event) -> tuple[Any, ...]:
 
 
 def _plain(event: Event, prefix: str, generated: dict[str, str]) -> Event:
-    """Names that a program or a broker made up, and times, are none of its behaviour."""
+    """Names made up by a program or a broker, and times, are not part of the behaviour."""
 
     def plain(value: Any) -> Any:
         match value:

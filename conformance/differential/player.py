@@ -1,9 +1,8 @@
-"""Plays steps on one broker through raw connections and tells what each of them led to.
+"""Plays steps on one broker through raw connections, and reports what each of them led to.
 
-The rule: a channel that a step needs is opened, and an answer that a step has is waited for.
-What comes without being asked for (deliveries, confirms, returns, closes) is collected by
-:meth:`Player.settle`, which asks round after round for something that cannot be answered
-before everything older is.
+The rule: a channel that a step needs is opened, and the answer to a step is waited for. Unsolicited
+methods (deliveries, confirms, returns, closes) are collected by :meth:`Player.settle`. In each
+round it makes a request that cannot be answered before everything older has been.
 """
 
 import re
@@ -19,7 +18,7 @@ from conformance.differential.vocabulary import CHANNELS, EXCHANGES, QUEUES
 from pamqp import base, commands
 
 PLACES: Final = ((0, 1), (0, 2), (1, 1))
-"""Where channel 0, 1 and 2 of a program are: connection and channel number."""
+"""The connection and channel number of a program's channels 0, 1 and 2."""
 
 OWN_NAME: Final = re.compile(r"[qe]\d")
 GONE: Final = "gone"
@@ -39,13 +38,13 @@ CALLS: Final[dict[str, tuple[Callable[..., base.Frame], str]]] = {
     "tx_commit": (commands.Tx.Commit, "Tx.CommitOk"),
     "tx_rollback": (commands.Tx.Rollback, "Tx.RollbackOk"),
 }
-"""Steps that are one method and its answer, of which nothing has to be remembered."""
+"""Steps that are one method and its answer, and that change nothing the player has to remember."""
 
 CONFIRMS: Final = ("Basic.Ack", "Basic.Nack")
 
 
 class Player:
-    """One program on one broker. ``prefix`` keeps its names from those of other programs."""
+    """One program on one broker. ``prefix`` keeps its names apart from those of other programs."""
 
     def __init__(self, address: Address, prefix: str) -> None:
         self.prefix = prefix
@@ -56,21 +55,22 @@ class Player:
         self._queues: dict[str, Any] = {}
         self._generated = ""
         self.generated: dict[str, str] = {}
-        """What names that the broker gave are called in observations."""
+        """Names that the broker chose, and what they are called in observations."""
         self._reply_to = ""
         self._seen: dict[tuple[int, int], int] = {}
         self._published = 0
         self.unacked: dict[int, list[int]] = {}
-        """Delivery tags of each channel that nobody has answered yet."""
+        """Each channel's delivery tags that are not acknowledged yet."""
         self._got: dict[int, set[int]] = {}
-        """Those of them that ``basic.get`` was answered with."""
+        """Each channel's delivery tags that came from ``basic.get``."""
         self._automatic: set[tuple[int, str]] = set()
         self._confirms: dict[int, int] = {}
-        """Publishes of each channel that confirms; a channel that does not is not in it."""
+        """The number of publishes on each channel in confirm mode; other channels are not in it."""
         self.unconfirmed: dict[int, set[int]] = {}
 
     def play(self, step: Step, tag: int | None) -> None:
-        """Do ``step``, and wait for its answer. ``tag`` is what an acknowledgement names."""
+        """Carry out ``step`` and wait for its answer. ``tag`` is the delivery tag to acknowledge,
+        if the step needs one."""
         if step.do in ("close_connection", "drop_connection"):
             self._end_connection(step)
             return
@@ -85,13 +85,14 @@ class Player:
             getattr(self, f"_{step.do}")(link, number, step, args)
 
     def settle(self) -> None:
-        """One round: what each open channel and then each queue has done until now is here."""
+        """Play one round: afterwards everything that the open channels and then the queues have
+        done so far has arrived."""
         self._pass_channels()
         self._observe()
         self._pass_channels()
 
     def observation(self) -> dict[str, Any]:
-        """What has come since :meth:`next_step`, per channel, and how the queues are."""
+        """What has arrived since :meth:`next_step`, by channel, and the state of the queues."""
         seen: dict[str, Any] = {}
         for connection, link in self._links.items():
             for number, events in link.events.items():
@@ -103,7 +104,7 @@ class Player:
         return seen
 
     def next_step(self) -> None:
-        """Account for what has come, and begin a new observation."""
+        """Record the consequences of what has arrived, and begin a new observation."""
         for connection, link in self._links.items():
             for number, events in link.events.items():
                 start = self._seen.get((connection, number), 0)
@@ -112,7 +113,7 @@ class Player:
 
     @property
     def waiting(self) -> bool:
-        """Whether a confirm is still to come."""
+        """Whether a confirm is still missing."""
         return any(
             expected - self._confirmed(on)
             for on, expected in self.unconfirmed.items()
@@ -120,11 +121,11 @@ class Player:
         )
 
     def holds_got(self, on: int) -> bool:
-        """Whether channel ``on`` owes an answer to what it got with ``basic.get``."""
+        """Whether a ``basic.get`` delivery on channel ``on`` is unacknowledged."""
         return not self._got.get(on, set()).isdisjoint(self.unacked.get(on, ()))
 
     def end(self, program: Program) -> None:
-        """Close everything and delete all that the program may have left."""
+        """Close all connections and delete everything that the program may have left."""
         for link in self._links.values():
             link.close()
         for name in QUEUES:
@@ -191,7 +192,7 @@ class Player:
 
     def _recover_async(self, link: Link, number: int, step: Step, args: dict[str, Any]) -> None:
         self.unacked[step.on] = []
-        with catch_warnings(action="ignore"):  # pamqp warns of methods that AMQP deprecates
+        with catch_warnings(action="ignore"):  # pamqp warns about methods that AMQP deprecates
             method = commands.Basic.RecoverAsync(args["requeue"])
         link.send(number, method)
 
@@ -218,7 +219,8 @@ class Player:
             (link.close if step.do == "close_connection" else link.drop)()
 
     def _call(self, link: Link, number: int, method: base.Frame, answer: str) -> Event | None:
-        """Its answer; None if it is not to have one, or has a close instead."""
+        """The method's answer; None for a method without one, or if the channel was closed
+        instead."""
         if getattr(method, "nowait", False):
             link.send(number, method)
             return None
@@ -258,7 +260,7 @@ class Player:
         return f"channel {PLACES.index((connection, number))}"
 
     def connection_of(self, place: str) -> str:
-        """The connection's place, of a channel's or its own."""
+        """The place of the connection to which ``place`` belongs, or which it is."""
         kind, _, number = place.partition(" ")
         return f"connection {PLACES[int(number)][0]}" if kind == "channel" else place
 
@@ -281,7 +283,7 @@ class Player:
                 open_ -= confirmed(event, open_)
 
     def _singly(self, connection: int, number: int, events: list[Event]) -> list[Event]:
-        """Cumulative confirms as one of each publish."""
+        """The events, with cumulative confirms split into one per publish."""
         if not any(event.fields.get("multiple") for event in events):
             return events
         open_ = set(self.unconfirmed.get(PLACES.index((connection, number)), ()))
@@ -312,7 +314,8 @@ class Player:
             open_.remove(tag)
 
     def _pass_channels(self) -> None:
-        """A synchronous method on each channel: its answer comes behind all that came before."""
+        """Send a synchronous method on each channel: its answer comes after everything before
+        it."""
         barrier = commands.Exchange.Declare(exchange="amq.direct", passive=True)
         asked = []
         for link in self._links.values():
@@ -326,7 +329,7 @@ class Player:
                 del events[next(n for n, event in enumerate(events) if event is answer)]
 
     def _observe(self) -> None:
-        """Ask how each queue is, on a connection of our own, one channel for each queue."""
+        """Ask for the state of each queue, on a separate connection with one channel per queue."""
         observer = self._observer
         asked = []
         for name in sorted(self._observed):
@@ -349,7 +352,7 @@ class Player:
         self._observer.call(1, method, answer)
 
     def _named(self, value: Any) -> Any:
-        """``value`` with the small fixed names of programs made this program's own."""
+        """``value`` with a program's small fixed names replaced by names of this program's own."""
         match value:
             case "gen":
                 return self._generated or self.prefix + "gen"
@@ -366,7 +369,7 @@ class Player:
 
 
 def confirmed(event: Event, open_: Iterable[int]) -> set[int]:
-    """The publishes among ``open_`` that one confirm answers."""
+    """The publishes among ``open_`` that one confirm covers."""
     tag = event.fields["delivery_tag"]
     return {other for other in open_ if other == tag or (event.fields["multiple"] and other < tag)}
 

@@ -1,8 +1,8 @@
 """Random programs: what a step is, and how Hypothesis draws a list of them.
 
-The rule: a step names things by small fixed names (``q0``, ``e1``, channel 2, "the third
-message that is not acked yet"), never by what a broker said, so that any part of a program is
-a program again and can be played alone.
+The rule: a step refers to things by small fixed names (``q0``, ``e1``, channel 2, "the third
+unacknowledged message"), never by names that a broker chose. So any part of a program is itself a
+program and can be played alone.
 """
 
 from collections.abc import Sequence
@@ -44,9 +44,9 @@ class Kind(Enum):
 
     USUAL = "usual"
     HASTY = "hasty"
-    """Messages expire while it is played."""
+    """Messages expire while the program is played."""
     DYING = "dying"
-    """They go from one queue to the next, and some say that they have died before."""
+    """Messages are dead-lettered from one queue to the next, and some claim to have died before."""
     QUORUM = "quorum"
     STREAM = "stream"
 
@@ -55,7 +55,7 @@ SLOW_TYPES: Final = {Kind.QUORUM: "quorum", Kind.STREAM: "stream"}
 
 
 class Step:
-    """One thing that a client does. ``repr`` is the source of it."""
+    """One action of a client. Its ``repr`` is Python source that makes it again."""
 
     def __init__(self, do: str, on: int = 0, /, **args: Any) -> None:
         self.do = do
@@ -70,9 +70,9 @@ class Step:
 Program = list[Step]
 
 queues = st.sampled_from((*(QUEUES * 7), "gen", "q9", ""))
-"""The name of none is the one that the channel declared last."""
+"""The empty name means the queue that the channel declared last."""
 exchanges = st.sampled_from((*(EXCHANGES * 5), "amq.direct", "amq.topic", "e9"))
-# Sampled and not compared with a drawn number: Hypothesis likes the edges of ranges.
+# Sampled instead of comparing a drawn number, because Hypothesis prefers the limits of ranges.
 rarely = st.sampled_from((False,) * 9 + (True,))
 seldom = st.sampled_from((False,) * 29 + (True,))
 never_nearly = st.sampled_from((False,) * 199 + (True,))
@@ -81,7 +81,7 @@ flag = st.booleans()
 
 @st.composite
 def properties(draw: st.DrawFn, kind: Kind) -> dict[str, Any]:
-    """Nothing at all in most messages; wrong ones rarely."""
+    """No properties in most messages, and rarely wrong ones."""
     given: dict[str, Any] = {}
     if draw(flag):
         given["delivery_mode"] = draw(st.sampled_from((1, 2)))
@@ -104,7 +104,7 @@ def properties(draw: st.DrawFn, kind: Kind) -> dict[str, Any]:
 
 
 def step(do: str, **args: st.SearchStrategy[Any]) -> st.SearchStrategy[Step]:
-    """Steps of one kind on any channel; arguments that draw None are left out."""
+    """Steps of one kind on any channel; arguments drawn as None are left out."""
     return st.builds(
         lambda on, given: Step(
             do, on, **{name: value for name, value in given.items() if value is not None}
@@ -124,7 +124,7 @@ def true_rarely(strategy: st.SearchStrategy[bool] = rarely) -> st.SearchStrategy
 
 @st.composite
 def right_arguments(draw: st.DrawFn, kinds: tuple[tuple[dict[str, Any], ...], ...]) -> Any:
-    """What queues may ask for: mostly one thing, sometimes several at once."""
+    """Valid arguments of queues: mostly one, sometimes several at once."""
     arguments: dict[str, Any] = {}
     for kind in draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=3)):
         arguments |= draw(st.sampled_from(kind))
@@ -151,7 +151,7 @@ RIGHT: Final = {
 
 
 def declare_queue(kind: Kind) -> st.SearchStrategy[Step]:
-    """A queue of any sort, rightly or wrongly."""
+    """A queue of any sort, declared correctly or not."""
     wrong_or_right = st.sampled_from(
         (st.none(),) * 12 + (RIGHT[kind],) * 17 + (st.sampled_from(WRONG_QUEUE_ARGUMENTS),)
     )
@@ -165,7 +165,7 @@ def declare_queue(kind: Kind) -> st.SearchStrategy[Step]:
     )
 
 
-# Nearly always the same flags, so that a queue is mostly found and not refused.
+# Nearly always with the same flags, so that an existing queue usually matches and is not refused.
 declare_plain_queue = step("queue_declare", queue=st.sampled_from(QUEUES), nowait=true_rarely())
 declare_passively = step("queue_declare", queue=queues, passive=st.just(True))
 declare_exchange = step(
@@ -192,7 +192,7 @@ hurried = {**binding, "nowait": true_rarely()}
 
 
 def publish(kind: Kind) -> st.SearchStrategy[Step]:
-    """One message anywhere, with any properties."""
+    """A message to any exchange, with any properties."""
     return step(
         "publish",
         exchange=st.sampled_from(("", "")) | exchanges,
@@ -210,7 +210,8 @@ publish_straight = step(
 
 
 def consume(kind: Kind) -> st.SearchStrategy[Step]:
-    """A consumer anywhere. One that chooses its tag need not wait to hear it."""
+    """A consumer on any queue. One that chooses its own tag does not have to wait for the
+    answer."""
     arguments = STREAM_OFFSETS if kind is Kind.STREAM else CONSUMER_ARGUMENTS
     given = {
         "queue": queues,
@@ -225,7 +226,8 @@ def consume(kind: Kind) -> st.SearchStrategy[Step]:
 
 
 def qos(kind: Kind) -> st.SearchStrategy[Step]:
-    """Who reads a stream must have a prefetch; RabbitMQ gives whole chunks, however small it is."""
+    """A consumer of a stream must have a prefetch. It is large, because RabbitMQ delivers whole
+    chunks, however small the prefetch is."""
     if kind is Kind.STREAM:
         return step("qos", prefetch_count=st.just(1000), global_=true_rarely())
     return step("qos", prefetch_count=st.integers(0, 3), global_=true_rarely(flag))
@@ -246,7 +248,7 @@ delete_queue = step(
 )
 bind = step("queue_bind", queue=queues, exchange=exchanges, **hurried)
 tags_that_never_were = st.sampled_from((-1, -2, -3))
-# Nobody listens there: RabbitMQ gives answers no delivery tags of their own.
+# Nobody listens there; RabbitMQ gives its replies no delivery tags of their own.
 reply_queue = st.sampled_from(("amq.rabbitmq.reply-to",))
 rare = (
     step("qos", prefetch_size=st.just(7), prefetch_count=st.just(1)),
@@ -286,7 +288,7 @@ recovers = (
     step("recover", requeue=st.sampled_from((True, True, True, False))),
     step("recover_async", requeue=st.sampled_from((True, True, True, False))),
 )
-"""Not from streams: ``DIFFERENCES.md``."""
+"""Not used with streams: ``DIFFERENCES.md``."""
 often = (
     publish_straight,
     publish_straight,
@@ -297,7 +299,7 @@ transactions = (step("tx_select"), step("tx_commit"), step("tx_commit"), step("t
 
 
 def beginning(draw: st.DrawFn, kind: Kind) -> Program:
-    """Queues, exchanges and bindings, for the rest to be about something."""
+    """Declare queues, exchanges and bindings, so that the rest has something to work on."""
     steps = []
     for queue in QUEUES:
         arguments = draw(st.none() | RIGHT[kind])
@@ -314,7 +316,7 @@ def beginning(draw: st.DrawFn, kind: Kind) -> Program:
 
 @st.composite
 def programs(draw: st.DrawFn, steps: int, *, tx: bool, among: Sequence[Kind]) -> Program:
-    """Programs of exactly ``steps`` steps, of a kind that is ``among`` them."""
+    """Programs of exactly ``steps`` steps, of one of the kinds in ``among``."""
     kind = draw(st.sampled_from(among))
     kinds = st.sampled_from(
         [

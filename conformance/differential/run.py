@@ -1,7 +1,7 @@
 """Draws programs from a seed and plays them until one differs.
 
-The rule: the same seed draws the same programs. Hypothesis draws; shortening is done by
-:mod:`.shrink`, which leaves out steps and so stays on programs that are played in a second.
+The rule: the same seed draws the same programs. Hypothesis only draws. Shrinking is done by
+:mod:`.shrink`, which leaves out steps, so the shorter programs are still played within a second.
 """
 
 from collections import Counter
@@ -17,11 +17,11 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 Verdicts = Counter[Verdict]
 
 MIXED: Final = (Kind.USUAL,) * 22 + (Kind.QUORUM, Kind.DYING) * 3 + (Kind.HASTY, Kind.STREAM)
-"""The slow ones are few: replicated queues take long to make, and an expiry to wait for."""
+"""Few are slow: replicated queues take long to create, and expiry has to be waited for."""
 
 
 class Different(Exception):
-    """Two brokers differ; the message is the shortest program found and both transcripts."""
+    """The two brokers differ; the message is the shortest program found and both transcripts."""
 
     def __init__(self, report: Report) -> None:
         super().__init__(str(report))
@@ -43,8 +43,8 @@ def run(
     after_each: Callable[[Verdicts], None] = lambda verdicts: None,
     when_different: Callable[[Report], None] = stop,
 ) -> Verdicts:
-    """Play ``count`` programs. What differs is made short and given to ``when_different``, which
-    may raise to end the run."""
+    """Play ``count`` programs. One that differs is shrunk and passed to ``when_different``, which
+    may raise :class:`Different` to end the run."""
     verdicts = Verdicts()
     ended: list[Different] = []
 
@@ -58,7 +58,7 @@ def run(
     )
     @given(programs(steps, tx=tx, among=among))
     def play(program: Program) -> None:
-        # Hypothesis asks for a program that ended the run once more, to see it end it again.
+        # Hypothesis runs a failing program once more, to see it fail again.
         if not ended:
             report = compare(program, addresses)
             verdicts[report.verdict] += 1

@@ -1,6 +1,6 @@
 """Makes a program that differs as short as time allows.
 
-The rule: only whole steps are left out, and what remains has differed when it was last played.
+The rule: only whole steps are left out, and the result differed when it was last played.
 """
 
 import time
@@ -14,9 +14,10 @@ WITHIN_S: Final = 120.0
 
 
 def shrunk(report: Report, play: Callable[[Program], Report]) -> Report:
-    """The report of the shortest program found, or ``report`` itself if it does not repeat."""
+    """The report of the shortest program found, or ``report`` itself if the difference does not
+    repeat."""
     end = time.monotonic() + WITHIN_S
-    # Behind the step that differs nothing was played.
+    # Nothing was played after the step that differs.
     best, steps = report, report.program[: _played(report)]
     size = len(steps)
     while size and time.monotonic() < end:

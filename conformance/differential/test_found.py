@@ -1,4 +1,4 @@
-"""Programs on which the two brokers differed once. Each is as short as it was found."""
+"""Programs on which the two brokers once differed, as short as they were found."""
 
 import pytest
 from conformance.differential.compare import Verdict, compare

@@ -1,7 +1,7 @@
-"""Headers bindings and messages, each with each, on both brokers: which goes where.
+"""Every headers binding with every message, on both brokers: which binding matches which message.
 
-The rule: tables are octets, so that every type of field is tried with every other, and names
-may come in any order. Tables as values are in ``DIFFERENCES.md``, and names that come twice.
+The rule: tables are raw bytes, so that every type of field is tried with every other, and names may
+come in any order. Tables as values, and names that occur twice, are in ``DIFFERENCES.md``.
 """
 
 import itertools
@@ -79,7 +79,7 @@ NAMES: Final = (b"h", b"k", b"x-h", b"x", b"X-h", b"x-", b"")
 
 
 def pairs() -> dict[str, bytes]:
-    """Two fields of different names, in both orders, and fewer."""
+    """Two fields with different names in both orders, one field, and none."""
     made = {"none": b""}
     for name, value in itertools.product(NAMES, SOME[:3]):
         made[f"{name!r} {value}"] = field(name, VALUES[value])
@@ -94,7 +94,7 @@ def pairs() -> dict[str, bytes]:
 
 
 def with_mode(mode: str) -> dict[str, bytes]:
-    """Arguments of bindings, where ``x-match`` stands first or last."""
+    """Arguments of bindings, with ``x-match`` first or last."""
     match = field(b"x-match", text(mode.encode()))
     return {
         f"{name}, mode {where}": sized(match + fields if where == "first" else fields + match)
@@ -105,8 +105,8 @@ def with_mode(mode: str) -> dict[str, bytes]:
 def went(
     address: Address, bindings: Mapping[str, bytes], messages: Mapping[str, bytes]
 ) -> dict[str, list[str]]:
-    """The messages that each binding let through, and what it was refused with. Each is sent twice:
-    where one like it went may be remembered."""
+    """The messages that each binding matched. Each message is sent twice, because a broker may
+    cache the result of the first."""
     link = Link(address)
     link.open_channel(CHANNEL)
     link.call(CHANNEL, commands.Exchange.Declare(exchange=EXCHANGE, exchange_type="headers"),

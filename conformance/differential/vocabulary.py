@@ -1,6 +1,6 @@
-"""What programs are made of: the small fixed names, and arguments right and wrong.
+"""What programs are made of: the small fixed names, and valid and invalid arguments.
 
-The rule: plain data. How often what is drawn is said in :mod:`.program`.
+The rule: this is plain data. How often each value is drawn is decided in :mod:`.program`.
 """
 
 from typing import Any, Final
@@ -8,16 +8,17 @@ from typing import Any, Final
 QUEUES: Final = ("q0", "q1", "q2")
 EXCHANGES: Final = ("e0", "e1", "e2", "e3")
 CHANNELS: Final = 3
-"""0 and 1 share the first connection, 2 has the second for itself."""
+"""Channels 0 and 1 share the first connection; 2 has the second to itself."""
 
 STANDARD_EXCHANGES: Final = (("e0", "direct"), ("e1", "fanout"), ("e2", "topic"), ("e3", "headers"))
 KEYS: Final = ("a", "a.b", "b", "a.b.c", "", *QUEUES)
 PATTERNS: Final = ("a", "a.*", "#", "*.b", "a.#", "", "b")
 LONG: Final = 60_000_000
-"""An expiry that never comes."""
+"""An expiry that never happens, in milliseconds."""
 
 SHORT: Final = 120
-"""One that comes, in ms: late enough for what a consumer is waiting for to be on disk before."""
+"""An expiry that does happen, in milliseconds. It is long enough for a message to be stored first
+if a consumer is waiting for it."""
 
 
 DEAD_LETTERING: Final[tuple[dict[str, Any], ...]] = (
@@ -55,7 +56,7 @@ QUEUE_ARGUMENTS: Final[tuple[tuple[dict[str, Any], ...], ...]] = (
         {"x-unknown": "anything"},
     ),
 )
-"""One of each kind goes together with one of any other."""
+"""An argument of one kind can be combined with one of any other kind."""
 HASTY_ARGUMENTS: Final[tuple[tuple[dict[str, Any], ...], ...]] = (
     DEAD_LETTERING,
     DEAD_LETTERING,
@@ -77,7 +78,7 @@ DYING_ARGUMENTS: Final[tuple[tuple[dict[str, Any], ...], ...]] = (
     ({"x-message-ttl": 0}, {"x-message-ttl": LONG}),
     ({"x-max-priority": 3}, {"x-single-active-consumer": True}),
 )
-"""The first kind in nearly every queue."""
+"""Nearly every queue gets an argument of the first kind."""
 QUORUM_ARGUMENTS: Final[tuple[tuple[dict[str, Any], ...], ...]] = (
     DEAD_LETTERING,
     ({"x-delivery-limit": 0}, {"x-delivery-limit": 1}, {"x-delivery-limit": 2}),
@@ -136,7 +137,7 @@ STREAM_OFFSETS: Final[tuple[dict[str, Any], ...]] = (
     {"x-stream-offset": "1h"},
     {"x-stream-offset": "sideways"},
 )
-"""Not ``last``: RabbitMQ begins with the whole chunk that the last message is in."""
+"""Not ``last``: RabbitMQ would start with the whole chunk that contains the last message."""
 
 HEADERS: Final[tuple[dict[str, Any], ...]] = (
     {},
@@ -164,9 +165,9 @@ FORGED: Final[tuple[dict[str, Any], ...]] = (
     {"x-death": [], "h": 1},
     {"x-first-death-queue": "q9", "x-first-death-reason": 7, "CC": ["q2"]},
 )
-"""Headers of messages that have never died."""
+"""Headers that claim deaths of a message that never died."""
 ASKS: Final[dict[str, Any]] = {"reply_to": "amq.rabbitmq.reply-to"}
-"""Whoever gets such a message can answer to ``asker``."""
+"""The receiver of such a message can answer to ``asker``."""
 
 HEADER_BINDINGS: Final[tuple[dict[str, Any], ...]] = (
     {},
