@@ -1,9 +1,9 @@
-"""What programs of other languages and other people's packages are made with.
+"""Builds programs in other languages, and other people's packages.
 
-The rule: everything is made once, in ``.clients/`` of this checkout, under a name that changes
-with what it is made from; so a second run downloads and builds nothing, and nothing is made in
-the environment that runs the scenarios. A toolchain that is not there is a failure that names
-what to install, not a skip.
+The rule: everything is built once, in ``.clients/`` of this checkout, in a directory whose name
+depends on its sources. A second run downloads and builds nothing, and nothing is built in the
+environment that runs the scenarios. A missing toolchain is a failure that names what to install,
+not a skip.
 """
 
 import fcntl
@@ -21,11 +21,11 @@ REPOSITORY: Final = Path(__file__).resolve().parents[1]
 CLIENTS: Final = REPOSITORY / ".clients"
 BUILD_WITHIN_S: Final = 600.0
 PLAYED: Final = "CONFORMANCE_PLAYED"
-"""In the environment: a file of the scenarios that a lane need not play again."""
+"""An environment variable: a file with the tests that a lane need not run again."""
 
 
 def tool(name: str, package: str) -> str:
-    """Where the program ``name`` is."""
+    """The path of the program ``name``; fails if it is not installed."""
     found = shutil.which(name) or shutil.which(name, path="/usr/local/go/bin")
     assert found, f"{name} is needed for this scenario: apt-get install {package}"
     return found
@@ -37,7 +37,7 @@ def finished(
     within_s: float,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """What ``command`` printed; it must end well."""
+    """The output of ``command``, which must succeed."""
     ran = subprocess.run(
         command,
         cwd=where,
@@ -55,20 +55,20 @@ def finished(
 
 
 def own_environment() -> dict[str, str]:
-    """Ours, without what would lead another Python to our packages."""
+    """Our environment, without what would make another Python find our packages."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     return kept | {"GOFLAGS": "-mod=mod", "GOTOOLCHAIN": "local"}
 
 
 def made_once(name: str, sources: Iterable[Path], make: Callable[[Path], None]) -> Path:
-    """The directory that ``make`` has filled, now or in an earlier run, from ``sources``."""
+    """The directory that ``make`` has filled from ``sources``, now or in an earlier run."""
     digest = sha256(sys.version.encode())
     for source in sorted(sources):
         digest.update(source.read_bytes())
     place = CLIENTS / f"{name}-{digest.hexdigest()[:12]}"
     CLIENTS.mkdir(exist_ok=True)
     with (CLIENTS / f"{place.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another lane may want the same
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another lane may need the same at the same time
         if not (place / ".made").exists():
             shutil.rmtree(place, ignore_errors=True)
             place.mkdir(parents=True)
@@ -78,7 +78,7 @@ def made_once(name: str, sources: Iterable[Path], make: Callable[[Path], None]) 
 
 
 def python_with(requirements: Path) -> Path:
-    """The Python of a virtual environment that holds what the file asks for."""
+    """The Python of a virtual environment with the packages of a requirements file."""
 
     def make(place: Path) -> None:
         finished([sys.executable, "-m", "venv", str(place)], place, BUILD_WITHIN_S)
@@ -89,7 +89,7 @@ def python_with(requirements: Path) -> Path:
 
 
 def unpack_source(python: Path, requirement: str, into: Path) -> None:
-    """Put the source distribution of ``requirement``, with its tests, into ``into``."""
+    """Put the source distribution of ``requirement``, which includes its tests, into ``into``."""
     name = requirement.partition("==")[0]
     command = ["download", "--no-deps", "--no-binary", name, "--dest", str(into), requirement]
     _pip(python, *command)
@@ -104,7 +104,8 @@ def unpack_source(python: Path, requirement: str, into: Path) -> None:
 
 
 def extract(packed: tarfile.TarFile, into: Path) -> None:
-    """Everything of an archive, and nothing outside ``into`` where Python sees to that."""
+    """Extract everything in an archive; newer Pythons make sure that nothing lands outside
+    ``into``."""
     packed.extraction_filter = getattr(tarfile, "data_filter", None)  # from 3.11.4 on
     packed.extractall(into)
 

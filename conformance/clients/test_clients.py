@@ -1,7 +1,7 @@
-"""Programs written with the clients of other languages, built here and run on both brokers.
+"""Programs that use the clients of other languages, built here and run against both brokers.
 
 The rule: each directory is a program that takes the broker's URL, prints a line for each of its
-scenarios and ends with 1 when one failed. Versions are pinned by the language's own lock file.
+scenarios, and exits with 1 if one failed. The language's own lock file pins the versions.
 """
 
 import shutil
@@ -19,12 +19,12 @@ RUN_WITHIN_S: Final = 400.0
 
 
 def sources(name: str, *patterns: str) -> Iterable[Path]:
-    """What the program ``name`` is made from."""
+    """The files that the program ``name`` is built from."""
     return [each for pattern in patterns for each in (HERE / name).glob(pattern)]
 
 
 def copied(files: Iterable[Path], name: str, into: Path) -> None:
-    """Put ``files`` of ``name`` where they may be built."""
+    """Copy ``files`` of ``name`` to where they can be built."""
     for each in files:
         to = into / each.relative_to(HERE / name)
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -32,7 +32,7 @@ def copied(files: Iterable[Path], name: str, into: Path) -> None:
 
 
 def amqplib() -> list[str]:
-    """The program in JavaScript, with what it needs beside it."""
+    """The JavaScript program, with its dependencies beside it."""
     node, npm = tool("node", "nodejs"), tool("npm", "npm")
     files = sources("amqplib", "*.js", "*.json")
 
@@ -44,7 +44,7 @@ def amqplib() -> list[str]:
 
 
 def amqp091_go() -> list[str]:
-    """The program in Go."""
+    """The Go program."""
     go, name = tool("go", "golang-go"), "amqp091_go"
 
     def make(place: Path) -> None:
@@ -56,7 +56,7 @@ def amqp091_go() -> list[str]:
 
 
 def java() -> list[str]:
-    """The program in Java."""
+    """The Java program."""
     started, maven = tool("java", "default-jdk-headless"), tool("mvn", "maven")
     files = sources("java", "pom.xml", "src/**/*.java")
 
@@ -69,7 +69,7 @@ def java() -> list[str]:
 
 
 def lapin() -> list[str]:
-    """The program in Rust."""
+    """The Rust program."""
     cargo, name = tool("cargo", "cargo-web"), "lapin"
     files = sources(name, "Cargo.*", "src/*.rs")
 
@@ -81,7 +81,7 @@ def lapin() -> list[str]:
 
 
 def librabbitmq() -> list[str]:
-    """The program in C."""
+    """The C program."""
     compiler, files = tool("cc", "gcc"), sources("librabbitmq", "*.c")
 
     def make(place: Path) -> None:
@@ -93,7 +93,7 @@ def librabbitmq() -> list[str]:
 
 
 def erlang() -> list[str]:
-    """The program in Erlang, whose client comes with RabbitMQ's server."""
+    """The Erlang program, whose client library comes with RabbitMQ's server."""
     compiler, started = tool("erlc", "erlang-base"), tool("erl", "erlang-base")
     plugins = [str(each) for each in SERVER.parents[1].glob("lib/*/plugins/*/ebin")]
     assert plugins, "RabbitMQ is needed for its client: apt-get install rabbitmq-server"
@@ -110,7 +110,7 @@ def erlang() -> list[str]:
 
 
 def kombu() -> list[str]:
-    """The program in Python, with the library that Celery stands on."""
+    """The Python program, with the library that Celery is built on."""
     return [str(python_with(HERE / "kombu/requirements.txt")), str(HERE / "kombu/scenarios.py")]
 
 

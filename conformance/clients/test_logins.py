@@ -1,8 +1,9 @@
-"""Logins by certificate and by token, with clients of three languages, on both brokers at once.
+"""Logins by certificate and by token, with clients in three languages, on both brokers side by
+side.
 
-The rule: a program logs in as it is told, line by line, and says what came of it; what it says must
-be the same of both brokers. Commands are words with tabs between them: ``external`` (host, port,
-authority, certificate, key, the last two packed), ``plain`` (host, port, user, password),
+The rule: a program obeys one command per line and prints the result, which must be the same for
+both brokers. A command is words separated by tabs: ``external`` (host, port, authority,
+certificate, key, and the last two packed in one file), ``plain`` (host, port, user, password),
 ``publish`` (user id, queue), ``renew`` (secret), ``close``.
 """
 
@@ -34,7 +35,8 @@ LOGINS_FROM: Final = {
     "common_name": "known",
     "subject_alternative_name": "known.example",
 }
-"""What of a certificate is the name, and which that is of the one that somebody has."""
+"""Which part of a certificate can be the user name, and what that name is in the known
+certificate."""
 
 TLS_FIELDS: Final = (
     "user", "auth_mechanism", "ssl", "ssl_protocol", "ssl_key_exchange", "ssl_cipher", "ssl_hash",
@@ -58,7 +60,7 @@ class Place:
 
 
 class Program:
-    """A client's program, which does what it is told."""
+    """A client program, controlled by commands."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self._process = subprocess.Popen(
@@ -70,18 +72,19 @@ class Program:
         return f"<Program {self._process.args!r}>"
 
     def say(self, *words: object) -> None:
-        """Have it carry out a command."""
+        """Send it a command."""
         assert self._process.stdin is not None
         self._process.stdin.write("\t".join(map(str, words)) + "\n")
         self._process.stdin.flush()
 
     def heard(self) -> str:
-        """What came of it, without what 3.13 says more than 3.10: which right was missing."""
+        """The result of the last command, without the missing right, which 3.13 names and 3.10 does
+        not."""
         assert self._process.stdout is not None
         said = self._process.stdout.readline().rstrip("\n")
         assert said, f"{self!r} has ended"
         said = re.sub(r"\b(configure|read|write) access to", "access to", said)
-        # RabbitMQ tells strangers which backend it was, and why.
+        # RabbitMQ tells even strangers which backend refused them, and why.
         said = re.sub(
             r", backend rabbit_auth_backend_oauth2 returned an error: .*validated at "
             r"\d+\)\"?",
@@ -94,7 +97,7 @@ class Program:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """It has no more to do."""
+        """Close its input, so that it ends."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
         try:
@@ -105,7 +108,7 @@ class Program:
 
 
 def go() -> list[str]:
-    """The program in Go."""
+    """The Go program."""
     compiler, place = tool("go", "golang-go"), HERE / "go"
 
     def make(into: Path) -> None:
@@ -115,7 +118,7 @@ def go() -> list[str]:
 
 
 def java() -> list[str]:
-    """The program in Java."""
+    """The Java program."""
     started, maven, place = (
         tool("java", "default-jdk-headless"),
         tool("mvn", "maven"),
@@ -134,7 +137,7 @@ def java() -> list[str]:
 
 
 def with_pika() -> list[str]:
-    """The program in Python."""
+    """The Python program."""
     return [sys.executable, str(HERE / "pika/logins.py")]
 
 
@@ -149,7 +152,7 @@ class Secrets:
     key: rsa.RSAPrivateKey
 
     def token(self, ends_s: float, scopes: str, **claims: object) -> str:
-        """A token that ends at that time."""
+        """A token that expires at that time."""
         said = {"sub": "app", "aud": ["rabbitmq"], "exp": int(ends_s), "scope": scopes, **claims}
         return jwt.encode(said, self.key, "RS256", headers={"kid": "one"})
 
@@ -199,7 +202,7 @@ auth_oauth2.signing_keys.one = {secrets.directory}/tokens.pem
 
 
 def arneb(directory: Path, secrets: Secrets, login_from: str) -> Arneb:
-    """One that takes logins from that part of a certificate, and tokens."""
+    """An Arneb that takes the user name from that part of a certificate, and accepts tokens."""
     settings = f"""
 [amqp]
 external_login = true
@@ -221,7 +224,7 @@ public_key = "{secrets.directory}/tokens.pem"
 
 
 def set_up(place: Place) -> None:
-    """A user for each name that the known certificate may have, without a password."""
+    """Create a user without a password for each name that the known certificate may yield."""
     api = Client(place.http)
     for user in LOGINS_FROM.values():
         assert api.call("PUT", f"users/{user}", {"tags": ""}).status in (201, 204)
@@ -230,13 +233,13 @@ def set_up(place: Place) -> None:
 
 
 def shown(place: Place, user: str) -> Mapping[str, Any]:
-    """How the API shows the connection of somebody, as far as TLS is concerned."""
+    """The TLS fields of the user's connection, as the management API shows them."""
     end = time.monotonic() + SHOWN_WITHIN_S
     while time.monotonic() < end:
         for each in Client(place.http).call("GET", "connections").json:
             if each.get("user") == user:
                 found = {name: each.get(name) for name in TLS_FIELDS}
-                # Whose order of ciphers counts is the libraries' affair.
+                # Which cipher of a family is chosen depends on the TLS libraries' preferences.
                 found["ssl_cipher"] = re.sub("aes_(128|256)_", "aes_", found["ssl_cipher"])
                 return found
         time.sleep(0.3)
@@ -246,7 +249,7 @@ def shown(place: Place, user: str) -> Mapping[str, Any]:
 def by_certificate(
     program: Program, place: Place, files: Path, certificate: str, name: str
 ) -> list[Any]:
-    """What comes of a login by a certificate, and of messages that say who sent them."""
+    """The results of a login by certificate, and of publishing messages with user ids."""
     crt, key, packed = (f"{files}/{certificate}.{each}" for each in ("crt", "key", "p12"))
     if certificate == "-":
         crt = key = packed = "-"

@@ -1,4 +1,4 @@
 """The demo of a cluster: three nodes on a real Apache Pulsar, and the leader killed under load.
 
-The rule: what it says it has counted; whatever is off ends it with exit status 1.
+The rule: every number that it reports has been counted; anything wrong ends it with exit status 1.
 """

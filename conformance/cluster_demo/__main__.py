@@ -1,8 +1,8 @@
 """The demo's script: Pulsar, three nodes, a publisher, a leader that hands over, the next one
-killed, and all of it counted.
+killed, and everything counted.
 
-``python -m conformance.cluster_demo [--messages 100000] [--url URL --http URL]`` starts
-Apache Pulsar with three bookies and two brokers, or uses one that runs.
+``python -m conformance.cluster_demo [--messages 100000] [--url URL --http URL]`` starts Apache
+Pulsar with three bookies and two brokers, or uses a running one.
 """
 
 import argparse
@@ -33,18 +33,19 @@ from arneb_pulsar.client.ids import EARLIEST
 MESSAGES: Final = 100_000
 NODES: Final = ("n1", "n2", "n3")
 UNDER_WAY_MIN: Final = 3
-"""Records without a receipt when the leader is killed."""
+"""How many records must be without a receipt when the leader is killed."""
 GATHER_S: Final = 0.2
-"""Pulsar's brokers stand still for so long before a kill, so that records without a receipt gather.
-They come to Pulsar all the same: the leader's system sends them though the process has gone."""
+"""How many seconds Pulsar's brokers are stopped before a kill, so that records without a receipt
+accumulate. Pulsar receives them nevertheless: the kernel sends what is in the leader's socket
+buffers, although the process is gone."""
 KILLS_MAX: Final = 5
-"""Until one has hit so many records."""
+"""How many leaders to kill at most, until one had enough records without a receipt."""
 KEPT: Final = {
     "deleteWhileInactive": False,
     "inactiveTopicDeleteMode": "delete_when_no_subscriptions",
     "maxInactiveDurationSeconds": 3_600,
 }
-"""For the namespace: topics stay though nobody uses them."""
+"""Policies of the namespace: topics stay even if nobody uses them."""
 TOPIC: Final = f"persistent://{NAMESPACE}/main"
 
 
@@ -53,7 +54,7 @@ def say(line: str) -> None:
 
 
 async def prepare(http: str) -> None:
-    """A namespace as it must be."""
+    """Create the namespace with the policies that nodes require."""
     async with administer(http) as admin:
         if NAMESPACE not in await admin.namespaces("public"):
             await admin.create_namespace(NAMESPACE)
@@ -62,7 +63,7 @@ async def prepare(http: str) -> None:
 
 
 async def records_of(url: str) -> list[Record]:
-    """All that stands in the log topic."""
+    """All records in the log topic."""
     found: list[Record] = []
     async with connect(url) as client:
         reader = await client.create_reader(TOPIC, EARLIEST)
@@ -77,12 +78,12 @@ async def records_of(url: str) -> list[Record]:
 
 
 class Demo:
-    """Nodes, a publisher, and what is found."""
+    """The nodes, the publisher, and the counts."""
 
     def __init__(
         self, directory: Path, url: str, http: str, messages: int, brokers: Sequence[int]
     ) -> None:
-        """``brokers``: the processes of Pulsar's brokers, if they are ours."""
+        """``brokers`` are the process ids of Pulsar's brokers, if they are ours."""
         self.url = url
         self._brokers = brokers
         self.nodes = [NodeProcess(name, directory, url, http) for name in NODES]
@@ -91,7 +92,7 @@ class Demo:
         self._directory = directory
 
     def leader(self, other_than: NodeProcess | None = None) -> NodeProcess:
-        """Who serves."""
+        """The node that serves."""
         found: list[NodeProcess] = []
 
         def look() -> bool:
@@ -106,7 +107,7 @@ class Demo:
         return found[0]
 
     def run(self) -> None:
-        """The whole story. Raises :class:`DemoFailed`."""
+        """Run the whole scenario. Raises :class:`DemoFailed`."""
         began = time.monotonic()
         for each in self.nodes:
             each.start()
@@ -129,8 +130,8 @@ class Demo:
         took_s = self.publisher.last_confirm - began
         rate = self.messages / took_s
         say(
-            f"pika has {len(self.publisher.confirmed):,} confirms in {took_s:.1f} s, the pause "
-            f"included: {rate:,.0f} a second, by {self.publisher.connections} connections"
+            f"pika has {len(self.publisher.confirmed):,} confirms in {took_s:.1f} s, including "
+            f"the pauses: {rate:,.0f} a second, over {self.publisher.connections} connections"
         )
         if hit < UNDER_WAY_MIN:
             what = f"{UNDER_WAY_MIN} records or more under way when a leader was killed"
@@ -142,13 +143,13 @@ class Demo:
         return self.publisher.is_done
 
     def _port(self) -> int:
-        """Of a node that does not lead, if there is one."""
+        """The port of a node that does not lead, if there is one."""
         running = [each for each in self.nodes if each.is_running and "amqp" in each.ports]
         running.sort(key=lambda each: each.figure("leads"))
         return next(each for each in running if each.figure("number") >= 0).ports["amqp"]
 
     def _hand_over(self) -> None:
-        """Have the leader hand over, as an operator does before its machine is looked after."""
+        """Have the leader hand over, as an operator would before maintenance."""
         leader = self.leader()
         command = [
             sys.executable, "-m", "arneb", "ctl", "--data-dir", str(leader.data_dir), "cluster",
@@ -166,7 +167,8 @@ class Demo:
         say(f"{leader.name} hands over: {said}; confirms paused for {pause_s:.2f} s")
 
     def _kill(self) -> int:
-        """Kill the leader while records are under way; how many of its had no receipt then."""
+        """Kill the leader while records are under way; the result is how many of its records had no
+        receipt then."""
         leader = self.leader()
         before = len(self.publisher.confirmed)
         until(lambda: len(self.publisher.confirmed) > before or self._over, "a confirm")
@@ -182,7 +184,8 @@ class Demo:
         other = self.leader(other_than=leader)
         serves_at = time.monotonic()
         until(lambda: self.publisher.last_confirm > serves_at or self._over, "a confirm")
-        # What the leader had said already may come a little later by way of another node.
+        # Confirms that the old leader had sent may still arrive a little later through another
+        # node.
         whens = sorted(when for when in list(self.publisher.confirmed.values()) if when > at)
         pause_s, first = max((late - early, late) for early, late in pairwise([at, *whens]))
         replica = Replica.open(leader.data_dir)
@@ -217,19 +220,19 @@ class Demo:
             raise DemoFailed(f"Spark failed: {done.stderr[-2_000:]}")
         stored, differ = json.loads(done.stdout.splitlines()[-1])
         say(
-            f"Spark counts {stored:,} messages on {follower.name}, which follows, in "
+            f"Spark counts {stored:,} messages in the directory of {follower.name}, a follower, in "
             f"{time.monotonic() - began:.1f} s"
         )
         bodies = found.read_bytes().split()
-        expect("messages that differ", stored, differ)
+        expect("distinct messages", stored, differ)
         lost = self.publisher.confirmed.keys() - set(bodies)
         expect("confirmed messages that are lost", 0, len(lost))
         numbers = {int(body.partition(b".")[0]) for body in bodies}
         expect("messages in all", self.messages, len(numbers))
         again = stored - self.messages
         say(
-            f"nothing that was confirmed is lost, and nothing is there twice; of {again} messages "
-            "an attempt that nobody had confirmed is there beside its repetition"
+            "no confirmed message is lost, and no attempt is stored twice; of "
+            f"{again} messages an unconfirmed attempt is stored beside its repetition"
         )
         for each in self.nodes:
             each.stop()
@@ -237,14 +240,14 @@ class Demo:
             expect(f"findings of arneb check on {each.name}", [], check(each.data_dir))
 
     def stop(self) -> None:
-        """End all nodes. Idempotent."""
+        """Stop all nodes. Idempotent."""
         for each in self.nodes:
             each.stop()
 
 
 @contextmanager
 def stopped(processes: Sequence[int]) -> Iterator[None]:
-    """These stand still while the block runs."""
+    """Stop these processes with SIGSTOP while the block runs."""
     for each in processes:
         os.kill(each, signal.SIGSTOP)
     try:
@@ -255,14 +258,14 @@ def stopped(processes: Sequence[int]) -> Iterator[None]:
 
 
 def expect(what: str, expected: object, found: object) -> None:
-    """Raises :class:`DemoFailed`."""
+    """Check an expectation. Raises :class:`DemoFailed`."""
     if found != expected:
         raise DemoFailed(f"{what}: expected {expected}, got {found}")
 
 
 @contextmanager
 def pulsar(url: str, http: str) -> Iterator[tuple[str, str, Sequence[int]]]:
-    """Its addresses, and the processes of its brokers if they are ours."""
+    """Pulsar's service URL, its admin URL, and the process ids of its brokers if they are ours."""
     if url:
         yield url, http, ()
         return
@@ -280,7 +283,7 @@ def pulsar(url: str, http: str) -> Iterator[tuple[str, str, Sequence[int]]]:
 
 
 def main() -> None:
-    """Run it; exit status 1 if one count is off."""
+    """Run it; the exit status is 1 if any count is wrong."""
     parser = argparse.ArgumentParser(
         prog="cluster_demo", description=(__doc__ or "").split("\n", maxsplit=1)[0]
     )
@@ -300,8 +303,8 @@ def main() -> None:
         except DemoFailed as error:
             for each in demo.nodes:
                 print(f"--- {each.name}", (each.directory / "log").read_text()[-2_000:], sep="\n")
-            say(f"connections of the publisher that were lost: {demo.publisher.losses[-5:]}")
-            say(f"Off: {error}")
+            say(f"why the publisher lost connections: {demo.publisher.losses[-5:]}")
+            say(f"Failed: {error}")
             sys.exit(1)
         finally:
             demo.stop()

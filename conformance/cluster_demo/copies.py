@@ -1,9 +1,10 @@
-"""Copies on Apache Pulsar: the log topic is trimmed, and a node that has nothing takes a copy.
+"""Copies on Apache Pulsar: the log topic is trimmed, and a node with an empty directory takes a
+copy.
 
-``python -m conformance.cluster_demo.copies [--messages 5000]`` has two nodes store
-messages, closes the topic's ledger, sees that Pulsar frees it, kills a third node in the middle of
-its copy, and counts at the end what each directory holds. Then the topic is deleted, and the shard
-goes on from one directory.
+``python -m conformance.cluster_demo.copies [--messages 5000]`` has two nodes store messages, closes
+the topic's ledger, checks that Pulsar deletes it, kills a third node in the middle of taking its
+copy, and finally counts what each directory holds. Then it deletes the topic, and the shard
+continues from one directory.
 """
 
 import argparse
@@ -28,19 +29,21 @@ BODY: Final = b"x" * 2_000
 PUBLISHERS: Final = 8
 ADMIN_S: Final = 60.0
 ROUND_S: Final = 6.0
-"""Each node has told once more what it has, and the leader has looked."""
+"""Long enough for each node to report once more what it has stored, and for the leader to evaluate
+it."""
 TOPIC: Final = f"persistent/{NAMESPACE}/main"
 QUEUE: Final = "orders"
 
 
 class Topic:
-    """The log topic, as Pulsar's admin API shows it."""
+    """The log topic, seen through Pulsar's admin API."""
 
     def __init__(self, http: str) -> None:
         self._url = f"{http}/admin/v2/{TOPIC}"
 
     def look(self) -> dict[str, Any]:
-        """Its ledgers, and what the subscription that holds it needs no more."""
+        """Its ledgers and size, and the position up to which its subscription needs nothing any
+        more."""
         found = httpx.get(
             f"{self._url}/internalStats", timeout=ADMIN_S, follow_redirects=True
         ).json()
@@ -51,18 +54,18 @@ class Topic:
         }
 
     def close_ledger(self) -> None:
-        """As when a broker dies: it goes to another ledger."""
+        """Make the topic start a new ledger, as the death of a broker would."""
         httpx.put(f"{self._url}/unload", timeout=ADMIN_S, follow_redirects=True).raise_for_status()
 
     def delete(self) -> None:
-        """By force, and that of the members."""
+        """Delete the log topic and the members' topic, by force."""
         for url in (self._url, f"{self._url}-members"):
             httpx.delete(
                 url, params={"force": "true"}, timeout=ADMIN_S, follow_redirects=True
             ).raise_for_status()
 
     def trimmed(self) -> None:
-        """Close ledgers until most of it is freed."""
+        """Close ledgers until more than half of the topic has been deleted."""
         before = self.look()
         say(f"the topic: {before}")
         after: dict[str, Any] = {}
@@ -73,12 +76,12 @@ class Topic:
             after.update(self.look())
             return bool(after["bytes"] < before["bytes"] // 2)
 
-        until(look, "a topic of which most is freed")
+        until(look, "most of the topic to be deleted")
         say(f"the topic, trimmed: {after}")
 
 
 class Copies:
-    """The nodes, and what was confirmed."""
+    """The nodes, and the number of confirmed messages."""
 
     def __init__(self, directory: Path, url: str, http: str, messages: int) -> None:
         self.nodes = [NodeProcess(name, directory, url, http) for name in ("n1", "n2", "n3")]
@@ -87,7 +90,7 @@ class Copies:
         self.confirmed = 0
 
     def leader(self) -> NodeProcess:
-        """Who serves."""
+        """The node that serves."""
         found: list[NodeProcess] = []
 
         def look() -> bool:
@@ -98,7 +101,7 @@ class Copies:
         return found[0]
 
     def publish(self, node: NodeProcess, count: int) -> None:
-        """So many, each confirmed."""
+        """Publish ``count`` messages, each confirmed."""
         errors: list[BaseException] = []
 
         def work() -> None:
@@ -124,7 +127,7 @@ class Copies:
         self.confirmed += count // PUBLISHERS * PUBLISHERS
 
     def run(self) -> None:
-        """The whole story. Raises :class:`DemoFailed`."""
+        """Run the whole scenario. Raises :class:`DemoFailed`."""
         first, second, third = self.nodes
         for each in (first, second):
             each.start()
@@ -140,7 +143,7 @@ class Copies:
         self._found_anew()
 
     def _join(self, node: NodeProcess) -> None:
-        """It is killed in the middle of its copy, and started again."""
+        """Kill the node in the middle of taking its copy, and start it again."""
         began = time.monotonic()
         node.start()
         making = node.data_dir / "arneb.copy" / "data.mdb"
@@ -153,15 +156,15 @@ class Copies:
         expect("copies that it took", 1, len(said))
         copied, took_s = said[0].partition(" has ")[2], time.monotonic() - began
         say(
-            f"{node.name} has {copied}, {took_s:.1f} s after its start; it was killed with "
-            f"{there:,} bytes of it"
+            f"{node.name} has {copied}, {took_s:.1f} s after its start; it was killed when "
+            f"{there:,} bytes of it were there"
         )
 
     def _is_up(self, node: NodeProcess) -> bool:
         return "Server startup complete" in node.lines
 
     def _keep_for(self, node: NodeProcess) -> None:
-        """What it lacks is kept while it is away."""
+        """What the node lacks is kept while it is away."""
         node.kill()
         leader = self.leader()
         self.publish(leader, self.messages // 10)
@@ -173,7 +176,7 @@ class Copies:
         node.wait_ready()
         if [line for line in node.lines if "a copy" in line]:
             raise DemoFailed(f"expected {node.name} to read on, got {node.lines}")
-        say(f"{node.name} was away, and read on: nothing was trimmed that it lacked")
+        say(f"{node.name} was away and could read on: nothing that it lacked was trimmed")
 
     def _stop_and_count(self) -> None:
         leader = self.leader()
@@ -189,14 +192,15 @@ class Copies:
         say(f"each of three directories has {self.confirmed:,} messages, and none has findings")
 
     def _found_anew(self) -> None:
-        """The topic is lost: the shard goes on from one directory; another node takes a copy."""
+        """The topic is lost: the shard continues from one directory, and another node takes a
+        copy."""
         best, other, _ = self.nodes
         self.topic.delete()
         best.start()
         until(lambda: not best.is_running, "a node that refuses to start")
         said = (best.directory / "log").read_text() + "\n".join(best.lines)
         if "re-found" not in said:
-            raise DemoFailed(f"expected what is to be done, got {said[-500:]}")
+            raise DemoFailed(f"expected advice on what to do, got {said[-500:]}")
         self._arneb("ctl", "cluster", "re-found", "--data-dir", str(best.data_dir), "--yes")
         best.start()
         best.wait_ready()
@@ -214,7 +218,8 @@ class Copies:
             if f"{self.confirmed}" not in found.replace(",", ""):
                 raise DemoFailed(f"{each.name}: expected {self.confirmed} messages, got {found}")
         say(
-            f"the topic was deleted; {best.name} went on from its directory, {other.name} by a copy"
+            f"the topic was deleted; {best.name} continued from its directory, "
+            f"{other.name} from a copy"
         )
 
     def _arneb(self, *words: str) -> str:
@@ -225,13 +230,13 @@ class Copies:
         return done.stdout
 
     def stop(self) -> None:
-        """End all nodes. Idempotent."""
+        """Stop all nodes. Idempotent."""
         for each in self.nodes:
             each.stop()
 
 
 def main() -> None:
-    """Run it; exit status 1 if something is off."""
+    """Run it; the exit status is 1 if anything is wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--messages", type=int, default=MESSAGES)
     wanted = parser.parse_args()
@@ -249,7 +254,7 @@ def main() -> None:
                 print(
                     f"--- {each.name}", log.read_text()[-2_000:] if log.exists() else "", sep="\n"
                 )
-            say(f"Off: {error}")
+            say(f"Failed: {error}")
             sys.exit(1)
         finally:
             copies.stop()

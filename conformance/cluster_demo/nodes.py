@@ -1,4 +1,4 @@
-"""Nodes of the demo: ``arneb serve`` with a configuration of its own each, as a user would start
+"""Nodes of the demo: ``arneb serve``, each with a configuration of its own, as a user would start
 them."""
 
 import re
@@ -41,11 +41,11 @@ secret_file = "secret"
 
 
 class DemoFailed(Exception):
-    """Something is not as it must be."""
+    """An expectation of the demo was not met."""
 
 
 class NodeProcess:
-    """One node, started again whenever it was killed, at the same ports."""
+    """One node, which keeps its ports when it is started again after a kill."""
 
     def __init__(
         self,
@@ -59,8 +59,9 @@ class NodeProcess:
         after: str = "",
         with_pulsar: bool = False,
     ) -> None:
-        """``before``: keys before all tables; ``own``: those of ``[cluster]``; ``after``: more
-        tables. ``with_pulsar``: clients of Pulsar's are served, too."""
+        """Further settings: ``before`` are keys before all tables, ``own`` are keys of
+        ``[cluster]``, and ``after`` is more tables. ``with_pulsar``: Pulsar clients are served
+        too."""
         self._more = {"before": before, "own": own, "after": after}
         self._with_pulsar = with_pulsar
         self.name = name
@@ -77,7 +78,7 @@ class NodeProcess:
 
     @property
     def data_dir(self) -> Path:
-        """Its directory."""
+        """Its data directory."""
         return self.directory / "data"
 
     @property
@@ -85,7 +86,7 @@ class NodeProcess:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it; it is not ready when this returns."""
+        """Start it without waiting; :meth:`wait_ready` waits."""
         ports = {name: self.ports.get(name, 0) for name in ("amqp", "http", "internal")}
         pulsars = {
             name.replace("-", "_"): f"127.0.0.1:{self.ports.get(name, 0)}"
@@ -108,20 +109,20 @@ class NodeProcess:
         threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
 
     def wait_ready(self) -> None:
-        """Until it serves its ports. Raises :class:`DemoFailed`."""
+        """Wait until its listeners are ready. Raises :class:`DemoFailed`."""
         until(lambda: "Server startup complete" in self.lines or not self.is_running, "a start")
         if not self.is_running:
             said = (self.directory / "log").read_text()[-500:]
             raise DemoFailed(f"{self.name} has ended: {said}")
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL, then reap the process."""
         assert self._process is not None
         self._process.kill()
         self._process.wait()
 
     def stop(self) -> None:
-        """SIGTERM, and wait. Idempotent."""
+        """Send SIGTERM and wait; send SIGKILL if that takes too long. Idempotent."""
         if self._process is None:
             return
         self._process.terminate()
@@ -132,8 +133,8 @@ class NodeProcess:
             self._process.wait()
 
     def figure(self, name: str, labels: str = "") -> int:
-        """One of its metrics of the cluster, with these labels among others; -1 while it does not
-        say."""
+        """The value of one of its cluster metrics, ``arneb_cluster_<name>``, with at least these
+        labels; -1 while it cannot be read."""
         try:
             text = httpx.get(f"http://127.0.0.1:{self.ports['http']}/metrics", timeout=2).text
         except (httpx.HTTPError, KeyError):
@@ -151,7 +152,7 @@ class NodeProcess:
 
 
 def until(holds: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:
-    """Wait for it. Raises :class:`DemoFailed`."""
+    """Wait until ``holds()`` is true. Raises :class:`DemoFailed`."""
     end = time.monotonic() + within_s
     while not holds():
         if time.monotonic() > end:

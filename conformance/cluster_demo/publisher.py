@@ -1,8 +1,8 @@
-"""The demo's publisher: pika, with so many publishes unconfirmed at once, through one node until
-that is lost, and then through another.
+"""The demo's publisher: pika with up to ``WINDOW`` unconfirmed publishes, through one node until
+the connection is lost, and then through another.
 
-The rule: each attempt to publish a message has a body of its own, so that a message that was
-published again because nobody had confirmed it is told from one that the broker has doubled.
+The rule: each attempt to publish a message has a body of its own. So a message that was published
+again for lack of a confirm can be told from one that the broker has duplicated.
 """
 
 import threading
@@ -17,18 +17,19 @@ import pika.exceptions
 QUEUE: Final = "orders"
 WINDOW: Final = 1_000
 HEADERS: Final = {"order": "." * 1_000}
-"""Several records are under way only where there is much: less waits for company."""
+"""Makes messages large: several log records are in flight at once only under heavy traffic, because
+small amounts are gathered into one record."""
 RECONNECT_S: Final = 0.1
 TURN_S: Final = 0.05
 
 
 class Publisher:
-    """Publishes so many messages, each until it is confirmed, in a thread of its own."""
+    """Publishes ``messages`` messages, each until it is confirmed, in a thread of its own."""
 
     def __init__(self, messages: int, port: Callable[[], int]) -> None:
-        """``port``: of the node to connect to, asked for each connection."""
+        """``port()`` is the port to use; it is called for each connection."""
         self.confirmed: dict[bytes, float] = {}
-        """When each attempt was that was confirmed."""
+        """When each confirmed attempt was confirmed, by body."""
         self.attempts = 0
         self.connections = 0
         self.losses: list[str] = []
@@ -53,7 +54,7 @@ class Publisher:
 
     @property
     def last_confirm(self) -> float:
-        """When the last one came."""
+        """When the last confirm arrived, on the monotonic clock."""
         return self._last
 
     def _run(self) -> None:
@@ -71,13 +72,13 @@ class Publisher:
             self.failure = error
 
     def _publish(self) -> None:
-        """Until all are confirmed, or the connection is lost."""
+        """Publish until all are confirmed or the connection is lost."""
         parameters = pika.ConnectionParameters("127.0.0.1", self._port(), heartbeat=10)
         connection = pika.BlockingConnection(parameters)
         self.connections += 1
         channel = connection.channel()
         channel.queue_declare(QUEUE, durable=True)
-        inner: Any = channel._impl  # a blocking channel waits for each confirm
+        inner: Any = channel._impl  # a blocking channel would wait for each confirm
         inner.confirm_delivery(self._answered)
         connection.process_data_events(TURN_S)
         properties = pika.BasicProperties(delivery_mode=2, headers=dict(HEADERS))

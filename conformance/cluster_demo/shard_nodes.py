@@ -1,7 +1,7 @@
-"""Nodes of two shards, as users have them: three processes, of which one leads each shard.
+"""Nodes of two shards, set up as users would: three processes, of which one leads each shard.
 
-The rule: they start as a file of settings says, with definitions that another file has; who is to
-lead which shard is asked for as an operator would.
+The rule: they are started with a settings file and a definitions file. Leaders are chosen by asking
+for a hand-over, as an operator would.
 """
 
 import json
@@ -38,10 +38,11 @@ DEFINITIONS: Final = {
 
 
 class ShardNodes:
-    """The three."""
+    """The three nodes."""
 
     def __init__(self, directory: Path, url: str, http: str, more: str = "") -> None:
-        """``more``: keys of ``[cluster.internal]``, and tables, of each."""
+        """``more`` is added to the settings of each node: keys of ``[cluster.internal]``, and
+        tables."""
         file = directory / "definitions.json"
         file.write_text(json.dumps(DEFINITIONS))
         self.directory = directory
@@ -54,8 +55,8 @@ class ShardNodes:
         ]  # fmt: skip
 
     def start(self) -> None:
-        """When this returns the first leads main and the second audit, and each lets in who is
-        defined. Raises :class:`DemoFailed`."""
+        """Start all nodes. When this returns, the first leads main, the second leads audit, and the
+        defined user can log in at each. Raises :class:`DemoFailed`."""
         for each in self.nodes:
             each.start()
         for each in self.nodes:
@@ -64,19 +65,21 @@ class ShardNodes:
         self.led_by(AUDIT, self.nodes[1])
         for node in self.nodes:
             for vhost in VHOSTS.values():
-                until(lambda node=node, vhost=vhost: admits(node, vhost), "carl to be let in")
+                until(
+                    lambda node=node, vhost=vhost: admits(node, vhost), "carl to be able to log in"
+                )
 
     def stop(self) -> None:
-        """End all nodes. Idempotent."""
+        """Stop all nodes. Idempotent."""
         for each in self.nodes:
             each.stop()
 
     def serves(self, node: NodeProcess, shard: str) -> bool:
-        """It leads that shard, and answers."""
+        """Whether the node leads that shard and is responding."""
         return node.is_running and node.figure("serves", f'shard="{shard}"') == 1
 
     def leader(self, shard: str, other_than: NodeProcess | None = None) -> NodeProcess:
-        """Who serves a shard."""
+        """Wait until a node serves the shard, and return it."""
         found: list[NodeProcess] = []
 
         def look() -> bool:
@@ -89,13 +92,14 @@ class ShardNodes:
         return found[0]
 
     def led_by(self, shard: str, node: NodeProcess) -> None:
-        """Have that node lead: at the start another may have been asked first."""
+        """Make the node the shard's leader; at the start, another may have become it."""
         if self.leader(shard) is not node:
             self.ask_to_hand_over(shard, node)
         until(lambda: self.serves(node, shard), f"{node.name} to lead {shard}")
 
     def ask_to_hand_over(self, shard: str, node: NodeProcess) -> str:
-        """As an operator does, at a node that need not lead."""
+        """Ask for a hand-over as an operator would, at a node that may or may not lead the
+        shard."""
         command = [
             sys.executable, "-m", "arneb", "ctl", "--data-dir", str(self.nodes[0].data_dir),
             "cluster", "hand-over", shard, "--to", node.name,
@@ -103,7 +107,7 @@ class ShardNodes:
         done: list[subprocess.CompletedProcess[str]] = []
 
         def ask() -> bool:
-            # Members may not have been heard of yet.
+            # This fails until the members know of each other, so it is repeated.
             done[:] = [subprocess.run(command, capture_output=True, text=True, check=False)]
             return not done[0].returncode
 
@@ -114,7 +118,7 @@ class ShardNodes:
 def connect(
     node: NodeProcess, vhost: str, user: str = "carl", password: str = "c"
 ) -> pika.BlockingConnection:
-    """A client of AMQP's."""
+    """Connect an AMQP client."""
     login = pika.PlainCredentials(user, password)
     return pika.BlockingConnection(
         pika.ConnectionParameters(

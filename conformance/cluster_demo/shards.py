@@ -1,9 +1,9 @@
-"""Several shards, as users have them: nodes that are processes, two shards that different nodes
-lead, clients of both protocols at any node, a hand-over, and a kill of each leader.
+"""Several shards, set up as users would: nodes that are processes, two shards with different
+leaders, clients of both protocols at any node, a hand-over, and a kill of each leader.
 
 ``python -m conformance.cluster_demo.shards [--service cluster] [--seconds 20] [--spark]`` publishes
-to both shards all the while, and counts at the end what each directory holds. With ``--service
-arneb``, which tests can afford, Arneb stands in Pulsar's place.
+to both shards throughout, and finally counts what each directory holds. With ``--service arneb``,
+which tests can afford, Arneb stands in for Pulsar.
 """
 
 import argparse
@@ -44,14 +44,15 @@ TOPICS: Final = {
 PARTITIONED: Final = "persistent://books/old/parts"
 
 UNDISTURBED_S: Final = 2.0
-"""A client of a shard of which nothing was lost waits no longer than on a busy machine."""
+"""The longest pause allowed for clients of a shard that lost nothing; a busy machine needs no
+more."""
 HAND_OVER_S: Final = 1.0
 TAKE_OVER_S: Final = 15.0
 PAUSE_S: Final = 0.01
 
 
 class Client(threading.Thread):
-    """Publishes to one shard through a node that does not lead it if it can be, one message after
+    """Publishes to one shard, if possible through a node that does not lead it: one message after
     the other, each confirmed."""
 
     def __init__(self, shard: str, nodes: Sequence[NodeProcess]) -> None:
@@ -59,7 +60,7 @@ class Client(threading.Thread):
         self.shard = shard
         self._nodes = nodes
         self.confirmed: list[tuple[float, bytes]] = []
-        """When, and what."""
+        """When each message was confirmed, and its body."""
         self._is_over = False
         self.losses = 0
 
@@ -93,7 +94,7 @@ class Client(threading.Thread):
         return number
 
     def longest_pause(self, since: float, until_s: float) -> float:
-        """Between two confirms."""
+        """The longest time between two confirms."""
         whens = [since, *(when for when, _ in list(self.confirmed) if since < when < until_s)]
         return max((late - early for early, late in pairwise([*whens, until_s])), default=0.0)
 
@@ -103,25 +104,25 @@ class Client(threading.Thread):
         until(lambda: len(self.confirmed) > before + 2, f"confirms in {self.shard}")
 
     def end(self) -> None:
-        """Publish no more."""
+        """Stop publishing."""
         self._is_over = True
         self.join()
 
 
 class Story(ShardNodes):
-    """The nodes, and what is done to them."""
+    """The nodes, and what happens to them."""
 
     def __init__(self, directory: Path, url: str, http: str) -> None:
         super().__init__(directory, url, http)
         self.http = httpx.Client(auth=("guest", "guest"), timeout=30, follow_redirects=True)
 
     def run(self, seconds: float, *, spark: bool) -> None:
-        """All of it. Raises :class:`DemoFailed`."""
+        """Run the whole scenario. Raises :class:`DemoFailed`."""
         began = time.monotonic()
         self.start()
         n1, n2, n3 = self.nodes
         say(f"three nodes after {time.monotonic() - began:.1f} s: n1 leads main, n2 leads audit")
-        say("the file of definitions is there in both shards, at every node")
+        say("the definitions have been loaded in both shards, at every node")
         self.pulsar_clients()
         self.users()
         clients = {shard: Client(shard, [n3, n1, n2]) for shard in VHOSTS}
@@ -142,20 +143,20 @@ class Story(ShardNodes):
         self.lists()
         self.count(clients, spark=spark)
 
-    # What is there
+    # Checks
 
     def get(self, node: NodeProcess, path: str) -> Any:
-        """What a node answers."""
+        """A node's answer to a request for its management API. Raises :class:`DemoFailed`."""
         answer = self.http.get(f"http://127.0.0.1:{node.ports['http']}{path}")
         if answer.status_code != 200:
             raise DemoFailed(f"{path} at {node.name}: {answer.status_code} {answer.text[:300]}")
         return answer.json()
 
     def pulsar_clients(self) -> None:
-        """The official client, by the service URL of each node."""
+        """The official Pulsar client works with the service URL of each node."""
         names = "persistent://public/default/p", "persistent://books/old/p"
         tenant = {"allowedClusters": ["standalone"]}
-        # At the first shard's leader, and there at once.
+        # These requests are carried to the first shard's leader and take effect immediately.
         self.admin("PUT", "tenants/books", 204, tenant)
         self.admin("PUT", "namespaces/books/old", 204)
         self.admin("PUT", "persistent/books/old/parts/partitions", 204, 3)
@@ -176,10 +177,10 @@ class Story(ShardNodes):
             producer.send(b"part", partition_key=node.name)
             expect(f"what {PARTITIONED} has", b"part", consumer.receive(20_000).data())
             client.close()
-        say("the official client of Pulsar's has used topics of both shards at every node")
+        say("the official Pulsar client has used topics of both shards at every node")
 
     def admin(self, method: str, path: str, status: int, said: Any = None) -> Any:
-        """Ask Pulsar's admin API of the third node."""
+        """Call Pulsar's admin API of the third node."""
         url = f"http://127.0.0.1:{self.nodes[2].ports['http-pulsar']}/admin/v2/{path}"
         answer = self.http.request(
             method, url, json=({} if said is None else said) if method == "PUT" else None
@@ -188,7 +189,7 @@ class Story(ShardNodes):
         return answer.json() if answer.content else None
 
     def users(self) -> None:
-        """Made at one node, granted at another, let in at the third."""
+        """A user created at one node and granted rights at another can log in at the third."""
         n1, n2, n3 = self.nodes
         said = {"password": "x", "tags": ""}
         for node, path, body in (
@@ -197,10 +198,13 @@ class Story(ShardNodes):
             url = f"http://127.0.0.1:{node.ports['http']}{path}"
             expect(f"PUT {path}", 201, self.http.put(url, json=body).status_code)
         connect(n2, "audit", "dora", "x").close()
-        say("a user that was made and granted something is let in at another node at once")
+        say(
+            "a user created at one node and granted rights at another can log in at the third "
+            "immediately"
+        )
 
     def lists(self) -> None:
-        """Whole at every node that runs."""
+        """Lists are complete at every running node."""
         for node in self.nodes:
             if not node.is_running:
                 continue
@@ -216,12 +220,12 @@ class Story(ShardNodes):
             expect(f"messages at {node.name}", True, messages > 0)
         tenants = self.admin("GET", "tenants", 200)
         expect("tenants", True, {"public", "books"} <= set(tenants))
-        say("lists, totals, the page and tenants are whole at every node")
+        say("lists, totals, the page and tenants are complete at every node")
 
-    # What is done
+    # Disturbances
 
     def hand_over(self, clients: dict[str, Client], shard: str, to: NodeProcess) -> None:
-        """One shard, while clients use both."""
+        """Hand over one shard while clients use both."""
         at = time.monotonic()
         said = self.ask_to_hand_over(shard, to)
         clients[shard].goes_on()
@@ -233,18 +237,18 @@ class Story(ShardNodes):
             *((o, UNDISTURBED_S) for o in clients if o != shard),
         ):
             if pauses[each] > most:
-                say(f"(longer than {most} s in {each}: the machine is busy, or it is a fault)")
+                say(f"(longer than {most} s in {each}: a busy machine, or a fault)")
         expect("hand-over within its bound", True, pauses[shard] < 3 * HAND_OVER_S)
 
     def kill(self, clients: dict[str, Client], shard: str, other: str) -> None:
-        """The leader of one shard, which must not lead the other; that goes on."""
+        """Kill the leader of one shard, which must not lead the other; the other goes on."""
         leader, kept = self.leader(shard), self.leader(other)
         if leader is kept:
             self.led_by(
                 other, next(each for each in self.nodes if each is not leader and each.is_running)
             )
             clients[other].goes_on()
-        # A client that this node carries has to come again, whatever it leads.
+        # Clients connected to this node must reconnect, whatever it leads.
         at = time.monotonic()
         leader.kill()
         next_one = self.leader(shard, other_than=leader)
@@ -262,7 +266,8 @@ class Story(ShardNodes):
         leader.wait_ready()
 
     def count(self, clients: dict[str, Client], *, spark: bool) -> None:
-        """What was confirmed is there, once, in the directories of all nodes."""
+        """Check that everything confirmed is stored exactly once, in the directories of all
+        nodes."""
         for shard, client in clients.items():
             leader = self.leader(shard)
             label = f'shard="{shard}"'
@@ -287,7 +292,7 @@ class Story(ShardNodes):
         say("arneb check finds nothing in any directory of either shard")
 
     def count_by_consuming(self, leader: NodeProcess, shard: str, client: Client) -> None:
-        """All that is in the queue."""
+        """Compare with everything that is in the queue."""
         connection = connect(leader, VHOSTS[shard])
         channel = connection.channel()
         found = []
@@ -297,7 +302,7 @@ class Story(ShardNodes):
         self.compare(shard, client, found)
 
     def count_by_spark(self, follower: NodeProcess, shard: str, client: Client) -> None:
-        """All that a node has that follows."""
+        """Compare with everything that a follower has."""
         out = self.directory / f"found-{shard}"
         done = subprocess.run(
             [sys.executable, "-m", "conformance.cluster_demo.spark_job",
@@ -307,17 +312,17 @@ class Story(ShardNodes):
         )  # fmt: skip
         if done.returncode:
             raise DemoFailed(f"Spark failed: {done.stderr[-2_000:]}")
-        say(f"Spark has read what {follower.name} has of {shard}, which it follows")
+        say(f"Spark has read {shard} in the directory of {follower.name}, a follower")
         self.compare(shard, client, out.read_bytes().split())
 
     def compare(self, shard: str, client: Client, found: list[bytes]) -> None:
         confirmed = {body for _, body in client.confirmed}
         expect(f"confirmed messages of {shard} that are lost", set(), confirmed - set(found))
-        expect(f"messages of {shard} that are there twice", len(set(found)), len(found))
+        expect(f"messages of {shard} that are stored twice", len(set(found)), len(found))
         strange = [each for each in found if not each.startswith(f"{shard}.".encode())]
         expect(f"messages in {shard} that are another's", [], strange)
         more = len(found) - len(confirmed)
-        say(f"{shard}: {len(confirmed):,} confirmed, all there once; {more} that nobody confirmed")
+        say(f"{shard}: {len(confirmed):,} confirmed, all stored once; {more} without a confirm")
 
     def stop(self) -> None:
         self.http.close()
@@ -333,25 +338,29 @@ def said_of(pauses: dict[str, float]) -> str:
 
 
 def main() -> None:
-    """Run it; exit status 1 if something is off."""
+    """Run it; the exit status is 1 if anything is wrong."""
     parser = argparse.ArgumentParser(prog="shards", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--service", choices=KINDS, default="cluster")
-    parser.add_argument("--seconds", type=float, default=20.0, help="between what is done")
-    parser.add_argument("--spark", action="store_true", help="have Spark count, on followers")
+    parser.add_argument(
+        "--seconds", type=float, default=20.0, help="seconds between two disturbances"
+    )
+    parser.add_argument("--spark", action="store_true", help="count with Spark, on followers")
     wanted = parser.parse_args()
     began = time.monotonic()
     with (
         pulsar_service(wanted.service) as service,
         tempfile.TemporaryDirectory(prefix="arneb-shards-") as made,
     ):
-        say(f"{wanted.service} stands for Pulsar after {time.monotonic() - began:.0f} s")
+        say(
+            f"the Pulsar service ({wanted.service}) is ready after {time.monotonic() - began:.0f} s"
+        )
         story = Story(Path(made), service.url, service.http)
         try:
             story.run(wanted.seconds, spark=wanted.spark)
         except DemoFailed as error:
             for each in story.nodes:
                 print(f"--- {each.name}", (each.directory / "log").read_text()[-3_000:], sep="\n")
-            say(f"Off: {error}")
+            say(f"Failed: {error}")
             sys.exit(1)
         finally:
             story.stop()

@@ -1,4 +1,4 @@
-"""The demo's Spark job: what a follower's directory has of the queue, as Spark finds it."""
+"""The demo's Spark job: reads the queue in a follower's directory."""
 
 import json
 import sys
@@ -7,7 +7,8 @@ from conformance.cluster_demo.publisher import QUEUE
 
 
 def main(data_dir: str, found: str, topic: str = QUEUE) -> None:
-    """Write all bodies, one a line, and print how many there are and how many differ."""
+    """Write all bodies to the file ``found``, one per line, and print how many there are and how
+    many of them are distinct."""
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as f
 

@@ -1,6 +1,6 @@
-"""The calls that are played against both brokers, in order, and what may differ.
+"""The calls that are made to both brokers, in order, and what may differ.
 
-The rule: a call is a row, and a difference that is known has its reason beside it.
+The rule: a call is a row, and a known difference has its reason beside it.
 """
 
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ V: Final = "v%2Fm"
 """The vhost ``v/m`` in a path."""
 
 USERS: Final = ("admin", "manager", "monitor", "maker", "nobody", "")
-"""By tag; the last does not log in."""
+"""Users by tag; the last one does not log in."""
 
 _ARGS: Final = {"x-max-length": 10, "x-dead-letter-exchange": "amq.direct"}
 _PUBLISH: Final = {

@@ -1,4 +1,4 @@
-"""A client of the management API that shows what came, and nothing more."""
+"""A client of the management API that returns answers as they are."""
 
 import http.client
 import json
@@ -11,7 +11,7 @@ from conformance.brokers.process import Address
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a broker answered."""
+    """A broker's answer."""
 
     status: int
     headers: dict[str, str]
@@ -24,7 +24,7 @@ class Answer:
 
 
 class Client:
-    """Calls of one user."""
+    """Makes calls as one user."""
 
     def __init__(self, address: Address, user: str = "guest", password: str = "guest") -> None:
         self.address = address
@@ -37,7 +37,7 @@ class Client:
     def call(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> Answer:
-        """One request; a body that is not bytes is sent as JSON."""
+        """Make one request; a body that is not bytes is sent as JSON."""
         proof = b64encode(f"{self.user}:{self._password}".encode()).decode()
         sent = {"content-type": "application/json", **(headers or {})}
         if self.user:

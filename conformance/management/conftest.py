@@ -18,7 +18,7 @@ PLUGINS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Managed:
-    """One broker with its API."""
+    """One broker with its management API."""
 
     name: str
     process: Any
@@ -27,13 +27,13 @@ class Managed:
 
     @property
     def api(self) -> Client:
-        """Calls of the administrator."""
+        """A client of the API that logs in as administrator."""
         return Client(self.http)
 
 
 @pytest.fixture(scope="session")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Managed, Managed]]:
-    """Ours and theirs."""
+    """Arneb and RabbitMQ, in this order."""
     if not RabbitMQ.installed():
         pytest.skip("expected Debian's rabbitmq-server")
     directory = tmp_path_factory.mktemp("rabbitmq")

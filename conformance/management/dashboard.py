@@ -1,7 +1,8 @@
-"""What RabbitMQ's Grafana dashboard 10991 (RabbitMQ-Overview) asks Prometheus, panel by panel.
+"""The queries of RabbitMQ's Grafana dashboard 10991 (RabbitMQ-Overview) to Prometheus, panel by
+panel.
 
-The rule: facts, put together anew. Every panel joins its metric with the identity of the node; one
-that adds several up is empty if one of them is missing.
+The rule: the queries were written anew from the facts. Every panel joins its metric with the
+identity of the node. A panel that adds up several metrics is empty if one of them is missing.
 """
 
 from dataclasses import dataclass
@@ -15,21 +16,21 @@ IDENTITY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """One panel, and its query."""
+    """One panel and its query."""
 
     title: str
     query: str
     by_node: bool = False
-    """It has one series for each node, and says which."""
+    """Whether it has one series per node, labelled with the node."""
 
 
 def joined(metric: str) -> str:
-    """A metric, with what says whose it is."""
+    """A metric joined with the identity of its node."""
     return f"{metric} {IDENTITY}"
 
 
 def rate(metric: str, window: str = "60s") -> str:
-    """How fast a counter grows."""
+    """The rate at which a counter grows."""
     return joined(f"rate(rabbitmq_{metric}_total[{window}])")
 
 

@@ -1,7 +1,7 @@
-"""What documents of the management API are compared by: their fields, and the types of these.
+"""How documents of the management API are compared: by their fields and the fields' types.
 
-The rule: RabbitMQ's document is the measure. A field that Arneb leaves out, or has besides, is
-named here with the reason, by the end of its path.
+The rule: RabbitMQ's document is the reference. A field that only one of the brokers has is named
+here with the reason, by the end of its path.
 """
 
 from collections.abc import Iterator, Mapping
@@ -109,9 +109,9 @@ MORE: Final[Mapping[str, str]] = {
 
 OTHERWISE: Final[Mapping[str, str]] = {
     "/shovels/vhost/:vhost/:name": "a list of one in 3.10",
-    "/nodes/:node/memory.memory": "text, which clients take: there is no Erlang to take apart",
+    "/nodes/:node/memory.memory": "text, which clients accept: no Erlang memory to break down",
 }
-"""What is of another type."""
+"""Values of another type."""
 
 ANY_NUMBER: Final = ("rate", "avg", "avg_rate", "consumer_capacity", "consumer_utilisation")
 
@@ -124,14 +124,14 @@ OPEN: Final = (
     "open_files",
     "readers",
 )
-"""Objects whose fields somebody else has chosen."""
+"""Objects whose fields are chosen by somebody else, such as a client."""
 
 NODE_ERLANG: Final = ("io_", "mnesia_", "msg_store_", "queue_index_")
-"""Of nodes."""
+"""Prefixes of fields of nodes."""
 
 
 def kind(value: Any, name: str) -> str:
-    """The type of a value, as far as a client minds."""
+    """The type of a value, as far as it matters to a client."""
     match value:
         case None:
             return "null"
@@ -151,11 +151,11 @@ def kind(value: Any, name: str) -> str:
 
 
 def differences(ours: Any, theirs: Any, path: str = "", *, in_list: bool = False) -> Iterator[str]:
-    """What is otherwise in our document, and is not named here."""
+    """The differences between our document and RabbitMQ's that are not named here."""
     name = path.rpartition(".")[2].removesuffix("[]")
     mine, wanted = kind(ours, name), kind(theirs, name)
     if name == "value":
-        return  # of a parameter, which may be anything
+        return  # the value of a parameter, which may be anything
     if path in OTHERWISE or theirs == "undefined":
         return
     if mine != wanted:
@@ -184,7 +184,7 @@ def _is_left_out(path: str, *, in_list: bool) -> bool:
 
 
 def by_name(document: Any) -> Any:
-    """Items that are like one another in one order, so that those are compared that correspond."""
+    """The document with similar items in a fixed order, so that corresponding ones are compared."""
     if isinstance(document, dict) and "items" in document:
         return document | {"items": by_name(document["items"])}
     if isinstance(document, list) and document and isinstance(document[0], dict):
@@ -193,7 +193,8 @@ def by_name(document: Any) -> Any:
 
 
 def _is_direct(item: dict[str, Any]) -> bool:
-    """Of a connection inside RabbitMQ, as its shovels have them, which is named by its process."""
+    """Whether it belongs to a connection inside RabbitMQ, such as those of its shovels, which is
+    named after its Erlang process."""
     details = item.get("channel_details", item)
     return isinstance(details, dict) and str(details.get("name", "")).startswith("<")
 

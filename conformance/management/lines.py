@@ -1,4 +1,4 @@
-"""The command lines that are played against both, in order, and what may differ.
+"""The command lines that are run against both brokers, in order, and what may differ.
 
 The rule: a line whose exit code or output may differ has the reason beside it.
 """
@@ -13,21 +13,22 @@ class Line:
 
     words: tuple[str, ...]
     differs: str = ""
-    """Why the output is another; the exit code is the same all the same."""
+    """Why the output differs; the exit code is the same nevertheless, unless ``code`` is given."""
     code: int | None = None
-    """The exit code of ours, where it is another, too."""
+    """Our exit code, if it differs too."""
 
 
 def line(text: str, differs: str = "", code: int | None = None) -> Line:
-    """Words are parted by blanks; ``''`` is an empty one, ``~`` stands for a blank in one."""
+    """Words are separated by spaces; ``''`` is an empty word, and ``~`` stands for a space within
+    one."""
     words = tuple("" if each == "''" else each.replace("~", " ") for each in text.split())
     return Line(words, differs, code)
 
 
-_PORTS: Final = "ports are others"
+_PORTS: Final = "the ports differ"
 _VERSION: Final = "it is another program"
-_TEXT: Final = "the reason is in other words than Erlang's"
-_LATER: Final = "3.13 has it so"
+_TEXT: Final = "the reason is worded differently from Erlang's"
+_LATER: Final = "3.13 behaves like this"
 _ALONE: Final = "there is no cluster and no Mnesia"
 
 LINES: Final = (

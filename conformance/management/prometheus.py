@@ -1,4 +1,4 @@
-"""Prometheus as Debian packages it: scrapes a broker each second, and is asked."""
+"""Prometheus as Debian packages it: scrapes a broker every second and answers queries."""
 
 import json
 import shutil
@@ -26,7 +26,7 @@ scrape_configs:
 
 
 class Prometheus:
-    """One server."""
+    """One Prometheus server."""
 
     def __init__(self, directory: Path, target: Address, path: str = "/metrics") -> None:
         directory.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ class Prometheus:
         return shutil.which("prometheus") is not None and shutil.which("promtool") is not None
 
     def start(self) -> Self:
-        """Begin to scrape."""
+        """Start the server, which begins to scrape."""
         command = [
             "prometheus", f"--config.file={self._directory / 'prometheus.yml'}",
             f"--storage.tsdb.path={self._directory / 'data'}",
@@ -61,12 +61,12 @@ class Prometheus:
         return self
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the server."""
         if self._process is not None:
             self._process.kill()
 
     def query(self, text: str) -> list[dict[str, Any]]:
-        """The series that a query gives now."""
+        """The series that a query returns now."""
         asked = urllib.parse.urlencode({"query": text})
         url = f"http://{self._address}/api/v1/query?{asked}"
         try:
@@ -78,7 +78,7 @@ class Prometheus:
         return series
 
     def wait_for(self, text: str, within_s: float = 20.0) -> list[dict[str, Any]]:
-        """The series of a query, as soon as there are some."""
+        """The series of a query, as soon as there are any."""
         end = time.monotonic() + within_s
         while not (found := self.query(text)) and time.monotonic() < end:
             time.sleep(0.1)

@@ -1,8 +1,8 @@
-"""The sweep: every path of the API, by every method, by everybody, with what is not there, and with
-bodies that are not what they should be.
+"""The sweep: every path of the API with every method, by every kind of user, with things that do
+not exist, and with invalid bodies.
 
-The rule: requests are made from the table below, which has each path with something that is
-there; what is expected is what RabbitMQ answers.
+The rule: requests are generated from the table below, which has each path with something that
+exists. The expected answers are RabbitMQ's.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,28 +11,29 @@ from typing import Any, Final
 from urllib.parse import quote
 
 Names = Mapping[str, str]
-"""What stands for a parameter of a path, as it is called, not encoded."""
+"""The values of a path's parameters, not URL-encoded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """One path of the API, with parameters that begin with a colon."""
+    """One path of the API; its parameters begin with a colon."""
 
     path: str
     methods: str
-    """That change nothing, or what nobody minds when it is there already."""
+    """The methods that change nothing, or that may be repeated."""
     names: Names = field(default_factory=dict)
     body: Any = None
-    """A good one, of what is sent."""
+    """A valid body for these methods."""
     fresh: str = ""
-    """The parameter that is another each time in a body's sweep, so that nothing is there yet."""
+    """The parameter that gets a new value for each body, so that each request creates something
+    new."""
     newer: bool = False
-    """3.10.8 does not have it."""
+    """Whether it is missing from 3.10.8."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request, and what it is about."""
+    """One request; ``about`` is the path that it tests."""
 
     about: str
     method: str
@@ -48,11 +49,11 @@ TAGS: Final = {
     "outsider": "management", "outmaker": "policymaker", "nobody": "", "sweep": "management",
 }  # fmt: skip
 WITH_RIGHTS: Final = ("manager", "maker", "sweep", "guest")
-"""In the vhost."""
+"""The users with rights in the vhost."""
 WRONG: Final = "wrong"
-"""Whoever has another password than he says."""
+"""Logs in as guest with a wrong password."""
 EVERYBODY: Final = (*TAGS, WRONG, "")
-"""Who is no administrator; the last does not log in."""
+"""All who are not administrators; the last one does not log in."""
 
 _QUEUE: Final = {"durable": True, "auto_delete": False, "arguments": {"x-max-length": 5}}
 _EXCHANGE: Final = {
@@ -220,16 +221,16 @@ SETTING_UP: Final = (
     Request("", "PUT", "user-limits/:user/max-connections", {"value": 1000}),
     Request("", "PUT", "parameters/shovel/:vhost/:name", _SHOVEL),
 )
-"""What is there when the sweep begins; paths with their parameters."""
+"""Requests that create what exists when the sweep begins; their paths have parameters."""
 
 VALUES: Final = (None, [], {}, 1, -1, 1.5, True, "x", [1])
-"""What each key of a body is tried with."""
+"""The values that each key of a body is tried with."""
 
 BODIES: Final = (b"", b"{", b"null", b"undefined", b"[]", b'"x"', b"1", b"{}", b"\xff", b'{"a":1}x')
 
 
 def filled(path: str, names: Names) -> str:
-    """The path with its names, each of them encoded."""
+    """The path with its parameters filled in, each of them URL-encoded."""
     return "/".join(
         quote(names[each[1:]], safe="") if each.startswith(":") else each
         for each in path.split("/")
@@ -241,13 +242,14 @@ def names_of(path: Path, of_broker: Names) -> dict[str, str]:
 
 
 def setting_up() -> Iterator[Request]:
-    """What makes what the sweep looks at."""
+    """The requests that create what the sweep works on."""
     for each in SETTING_UP:
         yield replace(each, path=filled(each.path, NAMES))
 
 
 def by_methods(of_broker: Names) -> Iterator[Request]:
-    """All methods that change nothing, whether a path has them or not; paths in other forms."""
+    """All methods that change nothing, whether or not a path allows them; also paths written in
+    other forms."""
     for path in PATHS:
         place = filled(path.path, names_of(path, of_broker))
         for method in ("PUT", "POST", "DELETE", "PATCH", "OPTIONS", "GET", "HEAD"):
@@ -278,11 +280,11 @@ CHANGES: Final = frozenset(
         ("DELETE", "auth/attempts/:node/source"),
     }
 )  # fmt: skip
-"""Methods that change what the others look at."""
+"""Methods that change what the other requests work on."""
 
 
 def of_missing(of_broker: Names) -> Iterator[Request]:
-    """Something that is not there, in each place of a path."""
+    """Something that does not exist, in each parameter of a path in turn."""
     for path in PATHS:
         names = names_of(path, of_broker)
         methods = {*path.methods.split(), *(m for m, p in CHANGES if p == path.path)}
@@ -294,7 +296,8 @@ def of_missing(of_broker: Names) -> Iterator[Request]:
 
 
 def by_everybody(of_broker: Names) -> Iterator[Request]:
-    """All that changes nothing, and what was not there, by whoever lacks something."""
+    """All requests that change nothing, and those about things that do not exist, by each user
+    without full rights."""
     for path in PATHS:
         names = names_of(path, of_broker)
         place = filled(path.path, names)
@@ -308,7 +311,7 @@ def by_everybody(of_broker: Names) -> Iterator[Request]:
 
 
 def of_bodies(of_broker: Names) -> Iterator[Request]:
-    """Bodies of all kinds."""
+    """Valid and invalid bodies of all kinds."""
     number = 0
     for path in PATHS:
         names = names_of(path, of_broker)

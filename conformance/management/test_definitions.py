@@ -1,5 +1,6 @@
-"""Definitions: what RabbitMQ exports is imported and exported again without loss, there and back,
-also at the start; what older ones exported is understood; what is not understood is named.
+"""Definitions: what RabbitMQ exports can be imported and exported again without loss, in both
+directions, also at the start; exports of older versions are understood; what is not understood is
+reported by name.
 """
 
 import json
@@ -74,7 +75,7 @@ _BINDINGS: Final[tuple[tuple[str, str, str, dict[str, Any]], ...]] = (
 
 
 def fill(api: Client) -> None:
-    """Have something of everything that can be exported."""
+    """Create one of everything that can be exported."""
     limits = {"value": 1000}
     here = f"amqp:///{V}"
     shovel = {"src-uri": here, "src-queue": "from", "dest-uri": [here], "dest-queue": "to",
@@ -110,7 +111,7 @@ def fill(api: Client) -> None:
 
 
 def empty(api: Client) -> None:
-    """Have none of it."""
+    """Delete all of it."""
     for path in (f"vhosts/{V}", "users/defined", "users/hashed", "global-parameters/own"):
         assert api.call("DELETE", path).status in (204, 404), path
 
@@ -123,14 +124,14 @@ def exported(api: Client) -> dict[str, Any]:
 
 
 def rows_of(document: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """What was filled in, in an order, without what each broker has of its own."""
+    """The rows that :func:`fill` creates, sorted, without fields that only one broker exports."""
     return {kind: sorted_rows(document, kind, _is_ours) for kind in KINDS}
 
 
 def sorted_rows(
     document: Mapping[str, Any], kind: str, counts: Callable[[str, Mapping[str, Any]], bool]
 ) -> list[dict[str, Any]]:
-    """Those rows of a kind that count, with the fields that both export."""
+    """The rows of a kind that ``counts`` selects, with the fields that both brokers export."""
     rows = [
         {name: value for name, value in row.items() if name in FIELDS[kind]}
         for row in document[kind]
@@ -153,7 +154,7 @@ FIELDS: Final = {
         "source", "vhost", "destination", "destination_type", "routing_key", "arguments",
     },
 }  # fmt: skip
-"""What 3.10 exports."""
+"""The fields that 3.10 exports."""
 
 
 def _is_ours(kind: str, row: Mapping[str, Any]) -> bool:
@@ -172,7 +173,7 @@ def _is_old(kind: str, row: Mapping[str, Any]) -> bool:
 
 @pytest.fixture(scope="module")
 def document(pair: tuple[Managed, Managed]) -> Iterator[dict[str, Any]]:
-    """What RabbitMQ exports of all that."""
+    """RabbitMQ's export of everything that :func:`fill` creates."""
     _, theirs = pair
     fill(theirs.api)
     yield exported(theirs.api)
@@ -193,10 +194,10 @@ def test_nothing_is_lost_from_rabbitmq_to_arneb_and_back(
     assert theirs.api.call("POST", "definitions", again).status == 204
     back = exported(theirs.api)
     assert rows_of(back) == rows_of(document)
-    # Whoever is there logs in with the password of before.
+    # The existing user can still log in with its password.
     for managed in pair:
         assert Client(managed.http, "defined", "p").call("GET", "whoami").status == 200
-    # And once more: everything is there, and stays.
+    # Importing once more changes nothing.
     assert ours.api.call("POST", "definitions", back).status == 204
     assert rows_of(exported(ours.api)) == rows_of(document)
 
@@ -224,7 +225,7 @@ def test_the_definitions_of_one_vhost_come_over_by_themselves(
 def test_a_broker_begins_with_the_definitions_of_rabbitmq(
     document: dict[str, Any], tmp_path: Path
 ) -> None:
-    """From a file, and once more at the next start, when everything is there."""
+    """From a file, and once more at the next start, when everything exists already."""
     file = tmp_path / "definitions.json"
     file.write_text(json.dumps(document))
     broker = Arneb(tmp_path / "arneb", settings=f'load_definitions = "{file}"\n')
@@ -243,7 +244,7 @@ def test_a_broker_begins_with_the_definitions_of_rabbitmq(
 
 
 def md5_hash(password: str) -> str:
-    """As RabbitMQ kept passwords before 3.6."""
+    """The password hash that RabbitMQ used before 3.6."""
     salt = b"\x01\x02\x03\x04"
     return b64encode(salt + md5(salt + password.encode()).digest()).decode()
 
@@ -268,7 +269,7 @@ OLD: Final[dict[str, Any]] = {
          "priority": 0}
     ],
     "queues": [
-        # The shovel declares the second one as well, sooner or later.
+        # The shovel declares the second queue as well, sooner or later.
         {"name": "a", "vhost": "old", "durable": True, "auto_delete": False, "arguments": {}},
         {"name": "b", "vhost": "old", "durable": True, "auto_delete": False, "arguments": {}},
     ],

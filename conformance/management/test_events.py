@@ -1,4 +1,5 @@
-"""The event exchange: what both brokers tell of the same, key by key and header by header."""
+"""The event exchange: both brokers emit the same events, compared key by key and header by
+header."""
 
 import ssl
 import time
@@ -24,17 +25,17 @@ VARYING: Final = frozenset(
 """Headers of which only the type is compared."""
 
 OURS_ALONE: Final = {
-    ("queue.created", "type"),  # of a classic queue; RabbitMQ says it of others
+    ("queue.created", "type"),  # of classic queues; RabbitMQ has it only for the others
     ("topic.permission.deleted", "exchange"),
     ("vhost.limits.set", "vhost"), ("vhost.limits.cleared", "vhost"),
 }  # fmt: skip
 THEIRS_ALONE: Final = {
-    ("vhost.created", "metadata"), ("vhost.updated", "metadata"),  # Erlang's map as a text
+    ("vhost.created", "metadata"), ("vhost.updated", "metadata"),  # an Erlang map as text
 }  # fmt: skip
 
 TOLD_BY_RABBITMQ_ALONE: Final = frozenset({"vhost.down", "node.node.stats", "node.node.deleted"})
 SETTLE_S: Final = 1.0
-"""Both tell a little after it has happened."""
+"""How long to wait for further events; both brokers emit them with a small delay."""
 
 
 @pytest.mark.parametrize("name", ["topology", "clients", "access", "policies"])
@@ -52,7 +53,7 @@ def test_the_same_is_told(pair: tuple[Managed, Managed], name: str) -> None:
 
 @pytest.fixture
 def secured(tmp_path: Path) -> Iterator[tuple[Managed, Managed]]:
-    """Both, by TLS, where certificates are looked at; in the directory of the test they are."""
+    """Both brokers with TLS and verified client certificates, which are in the test's directory."""
     if not RabbitMQ.installed():
         pytest.skip("expected Debian's rabbitmq-server")
     root = make_certificate(tmp_path, "root")
@@ -96,7 +97,7 @@ def test_the_same_is_told_of_tls(secured: tuple[Managed, Managed], tmp_path: Pat
             pass
 
     def of_tls(broker: Managed) -> list[tuple[str, Any]]:
-        # The connection of the program that tells is not by TLS.
+        # The connection that reads the events does not use TLS.
         return [each for each in told_by(broker, log_in) if each[1].get("ssl") is True]
 
     ours, theirs = map(of_tls, secured)
@@ -127,7 +128,7 @@ def told_by(broker: Managed, program: Callable[[Managed, Any], None]) -> list[tu
             assert (body, properties.delivery_mode) == (b"", 2)
             assert properties.timestamp == headers["timestamp_in_ms"] // 1000
             found.append((method.routing_key, evened(method.routing_key, headers)))
-        # RabbitMQ makes the exchanges of a new vhost in an order of its own.
+        # RabbitMQ creates the exchanges of a new vhost in an arbitrary order.
         together = [list(each) for _, each in groupby(found, key=lambda told: told[0])]
         ordered = [sorted(each, key=lambda told: str(told[1].get("name"))) for each in together]
         told = chain.from_iterable(ordered)
@@ -135,8 +136,8 @@ def told_by(broker: Managed, program: Callable[[Managed, Any], None]) -> list[tu
 
 
 def last_limit_cleared(key: str, headers: dict[str, Any]) -> tuple[str, Any]:
-    """What RabbitMQ tells when the last limit of a vhost is taken away, limits being set of which
-    there are none, as we tell it."""
+    """RabbitMQ's event for the removal of a vhost's last limit, which sets an empty set of limits,
+    in the form that Arneb emits."""
     if headers.get("component") == "vhost-limits" and headers.get("value") == []:
         return "parameter.cleared", {each: headers[each] for each in headers if each != "value"}
     if key == "vhost.limits.set" and not headers.keys() & {"max-queues", "max-connections"}:
@@ -145,14 +146,15 @@ def last_limit_cleared(key: str, headers: dict[str, Any]) -> tuple[str, Any]:
 
 
 def evened(key: str, headers: dict[str, Any]) -> dict[str, Any]:
-    """Headers without what is another thing each time, or by nature."""
+    """Headers without values that differ each time or by nature."""
     shown = {
         name: type(value).__name__ if name in VARYING else value for name, value in headers.items()
     }
     if key in ("connection.created", "channel.created", "connection.closed"):
         shown["name"] = "named"
     if key == "user.authentication.failure" and isinstance(shown["error"], list):
-        shown["error"] = bytes(shown["error"]).decode()  # RabbitMQ tells the text as numbers
+        # RabbitMQ sends the text as a list of numbers
+        shown["error"] = bytes(shown["error"]).decode()
     if isinstance(shown.get("client_properties"), list):
         shown["client_properties"] = sorted(shown["client_properties"])
     return shown

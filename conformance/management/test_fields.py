@@ -1,4 +1,4 @@
-"""Documents of both brokers, field by field, after the same has happened to both."""
+"""Documents of both brokers, compared field by field after the same has happened on both."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ Ask = Callable[[str], Any]
 
 
 def use(url: str) -> Iterator[None]:
-    """Do something of everything, and stay connected."""
+    """Use one of everything, and stay connected."""
     parameters = pika.URLParameters(url)
     parameters.client_properties = {"connection_name": "fields"}
     with pika.BlockingConnection(parameters) as connection:
@@ -93,7 +93,7 @@ def set_up(client: Client) -> None:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ask, Ask]]:
-    """Two functions that say what a broker answers, Arneb and RabbitMQ."""
+    """Two functions that return a broker's answer for a path: Arneb's and RabbitMQ's."""
     if not RabbitMQ.installed():
         pytest.skip("expected Debian's rabbitmq-server")
     theirs = RabbitMQ(tmp_path_factory.mktemp("rabbitmq"), management=True).start()
@@ -112,12 +112,12 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ask, Ask]]:
                 next(each)
             shown = clients[1].call("GET", "queues").json
             used = [each for each in shown if each["name"] in USED]
-            # A quorum queue tells of itself each five seconds.
+            # A quorum queue reports its figures every five seconds.
             told = [each for each in used if "message_bytes_dlx" in each]
             if told and all("message_stats" in each for each in used):
                 break
             time.sleep(0.3)
-        time.sleep(2)  # RabbitMQ's samples
+        time.sleep(2)  # until RabbitMQ has taken its samples
 
         def asking(client: Client) -> Ask:
             def ask(path: str) -> Any:

@@ -1,7 +1,8 @@
-"""What clients hear of the limits of users and virtual hosts, and of the rights on routing keys:
-both brokers tell the same.
+"""How clients experience the limits of users and virtual hosts, and rights on routing keys: the
+same on both brokers.
 
-The rule: a play says what it does and what comes of it, line by line, and knows no broker.
+The rule: a play acts and records the outcome, line by line, and does not know which broker it runs
+on.
 """
 
 import time
@@ -22,14 +23,14 @@ WITHIN_S: Final = 30.0
 
 @dataclass(slots=True)
 class Play:
-    """What one broker tells."""
+    """One broker, and the outcomes recorded on it."""
 
     broker: Managed
     told: list[str] = field(default_factory=list)
     opened: list[pika.BlockingConnection] = field(default_factory=list)
 
     def call(self, method: str, path: str, body: Any = None) -> None:
-        """Administrate."""
+        """Make a call to the management API, which must succeed."""
         status = self.broker.api.call(method, path, body).status
         assert status in (201, 204), f"{method} {path}: {status}"
 
@@ -38,7 +39,8 @@ class Play:
         self.call("PUT", f"{kind}/{whose}/{name}", {"value": value})
 
     def open(self, count: int = 1) -> pika.BlockingConnection | None:
-        """Connections, of which the last one comes back."""
+        """Open ``count`` connections and record each outcome; the result is the last one, None if
+        it was refused."""
         address, login = self.broker.amqp, pika.PlainCredentials(USER, USER)
         connection = None
         for _ in range(count):
@@ -60,12 +62,12 @@ class Play:
             self.hear(connection.channel)
 
     def hear(self, act: Callable[[], object]) -> None:
-        """Do it, and tell what came of it."""
+        """Call ``act`` and record its outcome."""
         try:
             act()
         except AMQPError as error:
             code, text = getattr(error, "reply_code", 0), getattr(error, "reply_text", str(error))
-            # RabbitMQ 3.13 names the right.
+            # RabbitMQ 3.13 names the missing right.
             self.told.append(f"{code} {text}".replace("write access", "access"))
         else:
             self.told.append("done")
@@ -75,7 +77,7 @@ class Play:
         return found
 
     def close(self) -> None:
-        """Its connections are gone, and counted no more."""
+        """Close the play's connections and wait until the broker no longer counts them."""
         for connection in self.opened:
             if connection.is_open:
                 connection.close()
@@ -113,7 +115,7 @@ def connections_of_a_user(play: Play) -> None:
 
 
 def channels_of_a_user(play: Play) -> None:
-    """Who opens one too many loses the connection, and others go on."""
+    """A client that opens one channel too many loses its connection; others go on."""
     play.limit(USER, "max-channels", 3)
     first, second = play.open(), play.open()
     play.channels(first, 2)
@@ -125,7 +127,7 @@ def channels_of_a_user(play: Play) -> None:
 
 
 def queues_of_a_vhost(play: Play) -> None:
-    """One that is there already can be declared."""
+    """A queue that exists already can still be declared."""
     play.limit(VHOST, "max-queues", 1)
     connection = play.open()
     assert connection is not None
@@ -155,7 +157,7 @@ PLAYS: Final = (
 
 @pytest.fixture
 def plays(pair: tuple[Managed, Managed]) -> Iterator[tuple[Play, Play]]:
-    """On both brokers, with a user and a virtual host of their own."""
+    """A play on each broker, with a user and a virtual host of its own."""
     ours, theirs = Play(pair[0]), Play(pair[1])
     full = {"configure": ".*", "write": ".*", "read": ".*"}
     for each in (ours, theirs):

@@ -1,6 +1,7 @@
-"""RabbitMQ's management API of both brokers: the same calls, the same status and shape of answers.
+"""RabbitMQ's management API on both brokers: the same calls, with the same status and shape of
+answers.
 
-What 3.10.8, which is installed, answers otherwise than 3.13.7 is named in the rows and below.
+Where the installed 3.10.8 answers differently from 3.13.7, the rows or the code below say so.
 """
 
 from conformance.brokers.process import Address

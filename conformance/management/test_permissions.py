@@ -1,5 +1,5 @@
-"""Each right that a method needs, tried by a user who has just what it takes, and by one who has
-everything but that, on both brokers: what happens is the same, and so is what is said.
+"""Each right that a method needs, tried by a user with exactly the required rights and by users
+with every right but one, on both brokers: the outcome and its text are the same.
 """
 
 import re
@@ -24,7 +24,8 @@ USER: Final = "tried"
 RIGHTS: Final = ("configure", "write", "read")
 
 Right = tuple[str, str]
-"""Which right, and on what; ``topic write`` and ``topic read`` are on routing keys of :data:`T`."""
+"""A kind of right and the name that it is for. ``topic write`` and ``topic read`` are rights on
+routing keys of :data:`T`."""
 
 T: Final = "topics"
 """The topic exchange."""
@@ -32,7 +33,7 @@ T: Final = "topics"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A method, and the rights that it needs, all of them."""
+    """A method, and all rights that it needs."""
 
     name: str
     act: Callable[[BlockingChannel], object]
@@ -52,7 +53,7 @@ def publish(exchange: str, key: str, **more: Any) -> Callable[[BlockingChannel],
 
 
 def answered(how: str) -> Callable[[BlockingChannel], object]:
-    """Take a message and answer it."""
+    """Get a message and acknowledge it, or return it, in this way."""
 
     def act(channel: BlockingChannel) -> None:
         method, _, _ = channel.basic_get("q")
@@ -61,7 +62,8 @@ def answered(how: str) -> Callable[[BlockingChannel], object]:
             channel.basic_recover(requeue=True)
         else:
             getattr(channel, f"basic_{how}")(method.delivery_tag)
-        channel.basic_qos(prefetch_count=1)  # is answered, so what came before was heard
+        # it is answered, so everything before it has been processed
+        channel.basic_qos(prefetch_count=1)
 
     return act
 
@@ -72,7 +74,7 @@ def consume(channel: BlockingChannel) -> None:
 
 
 def ask_and_be_answered(channel: BlockingChannel) -> None:
-    """Direct reply-to: consuming needs nothing, a request what publishing needs."""
+    """Direct reply-to: consuming needs no right, and a request needs those of publishing."""
     heard: list[bytes] = []
     channel.basic_consume(
         "amq.rabbitmq.reply-to", lambda *found: heard.append(found[3]), auto_ack=True
@@ -165,19 +167,20 @@ ROWS: Final = (
 
 
 def only(names: set[str]) -> str:
-    """A pattern for these names and no others; ``amq.gen`` stands for what begins so."""
+    """A pattern that matches only these names; ``amq.gen`` stands for all names with that
+    prefix."""
     if not names:
         return "^$"
     return "|".join(f"^{re.escape(n)}{'' if n == 'amq.gen' else '$'}" for n in sorted(names))
 
 
 def everything_but(name: str) -> str:
-    """A pattern for all names but one."""
+    """A pattern that matches all names but one."""
     return f"^(?!{re.escape(name)}{'' if name == 'amq.gen' else '$'})"
 
 
 def grant(managed: Managed, patterns: dict[str, str]) -> None:
-    """Have these patterns be what the user may do."""
+    """Grant the user rights for exactly these patterns."""
     body = {each: patterns[each] for each in RIGHTS}
     assert managed.api.call("PUT", f"permissions/{VHOST}/{USER}", body).status in (201, 204)
     topics = {"exchange": T, "write": patterns["topic write"], "read": patterns["topic read"]}
@@ -203,7 +206,7 @@ def connect(managed: Managed, user: str, password: str) -> pika.BlockingConnecti
 
 
 def renew(managed: Managed) -> None:
-    """Have the objects as each row finds them."""
+    """Create the objects as each row expects them."""
     with connect(managed, "guest", "guest") as connection:
         channel = connection.channel()
         for name in ("q", "new"):
@@ -222,7 +225,8 @@ def renew(managed: Managed) -> None:
 
 
 def outcome(managed: Managed, act: Callable[[BlockingChannel], object]) -> str:
-    """What comes of it: nothing said, or what was said; without which right, as in 3.10."""
+    """The outcome of an action: "done", or the reply code and text, without the name of the missing
+    right, which 3.10 does not give."""
     connection = connect(managed, USER, "p")
     try:
         act(connection.channel())
@@ -249,7 +253,7 @@ def places(pair: tuple[Managed, Managed]) -> Iterator[tuple[Managed, Managed]]:
 
 
 def same(places: tuple[Managed, Managed], row: Row, patterns: dict[str, str]) -> str:
-    """What comes of a row on both brokers, which must be one and the same."""
+    """The outcome of a row, which must be the same on both brokers."""
     found = []
     for managed in places:
         renew(managed)
@@ -303,7 +307,8 @@ def test_whose_message_it_is_may_be_said_by_impersonators_only(
 def test_a_right_that_is_taken_away_is_missed_by_whoever_is_connected(
     places: tuple[Managed, Managed], lacking: str
 ) -> None:
-    """By a channel that is opened afterwards, since RabbitMQ's remember."""
+    """The next channel that it opens is refused; in RabbitMQ, open channels remember their
+    rights."""
     acts: dict[str, Callable[[BlockingChannel], object]] = {
         "configure": lambda c: c.queue_declare("q"),
         "write": publish("x", "k"),

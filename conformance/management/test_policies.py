@@ -1,7 +1,8 @@
-"""Policies of each key, live: set over HTTP, their effect seen by a real client, on both brokers.
+"""Policies with each key, while the broker runs: set over HTTP, their effect observed by a real
+client, on both brokers.
 
-The rule: a scenario is a function of a broker that returns what was seen; it is played on both and
-must return the same. What 3.13 does otherwise than 3.10.8, which is installed, is not played here.
+The rule: a scenario is a function of a broker that returns what it observed; it is run on both and
+must return the same. What 3.13 does differently from the installed 3.10.8 is not tested here.
 """
 
 import json
@@ -17,11 +18,11 @@ from conformance.management.conftest import Managed
 V = "%2F"
 SETTLED_WITHIN_S = 10.0
 LOOK_S = 0.05
-"""Nothing happens within so long that has not happened at once."""
+"""How often to look, in seconds."""
 
 
 class Place:
-    """A broker in the hands of a scenario."""
+    """A broker as a scenario uses it."""
 
     def __init__(self, broker: Managed, channel: Any, prefix: str) -> None:
         self.broker = broker
@@ -61,7 +62,7 @@ class Place:
             )
 
     def depth(self, queue: str) -> int | None:
-        """Messages ready; None: there is no such queue."""
+        """The number of ready messages; None if there is no such queue."""
         channel = self.channel.connection.channel()
         try:
             return channel.queue_declare(queue, passive=True).method.message_count
@@ -69,7 +70,8 @@ class Place:
             return None
 
     def until(self, seen: Callable[[], Any], wanted: Any) -> Any:
-        """What is seen when it is what is wanted, or after a long time."""
+        """Call ``seen`` until it returns ``wanted`` or ``SETTLED_WITHIN_S`` has passed; the result
+        is what it returned last."""
         end = time.monotonic() + SETTLED_WITHIN_S
         while (got := seen()) != wanted and time.monotonic() < end:
             time.sleep(LOOK_S)
@@ -84,10 +86,11 @@ class Place:
             bodies.append(body.decode())
 
     def shown(self, queue: str, **wanted: Any) -> tuple[Any, ...]:
-        """What the API says of policies once it says that this is the definition."""
+        """What the API shows about the queue's policies, once it shows ``wanted`` as the effective
+        definition."""
 
         def look() -> Any:
-            # RabbitMQ says nothing of a queue at first, and then what was a little earlier.
+            # At first RabbitMQ's document of a queue is empty, and then a little out of date.
             document.update(self.broker.api.call("GET", f"queues/{V}/{queue}").json)
             return document.get("effective_policy_definition")
 
@@ -170,7 +173,7 @@ def a_time_to_live_is_for_what_comes_later(at: Place) -> Any:
     at.policy("p", {"message-ttl": 100, **dies}, pattern="q")
     at.publish(queue, "new")
     time.sleep(0.4)
-    # What has expired goes from the front only.
+    # Expired messages are removed only from the front.
     first = at.channel.basic_get(queue, auto_ack=True)[2]
     rest = at.until(lambda: at.depth(queue), 0)
     return first, rest, at.until(lambda: at.depth(dead), 1), at.drained(dead)
@@ -268,7 +271,7 @@ def the_overflow_of_the_policy_wins_in_a_quorum_queue(at: Place) -> Any:
     queue = at.queue("q", overflow="drop-head", queue_type="quorum")
     at.policy("p", {"max-length": 1, "overflow": "reject-publish"})
     refused = 0
-    for body in "abcdef":  # a quorum queue of RabbitMQ takes a few too many
+    for body in "abcdef":  # RabbitMQ's quorum queues accept a few too many
         try:
             at.publish(queue, body)
         except pika.exceptions.NackError:

@@ -1,6 +1,6 @@
 """Metrics as Prometheus itself reads them, with the queries of RabbitMQ's dashboard.
 
-Played against both brokers; what RabbitMQ says of Erlang and of its own store is left out by Arneb.
+Run on both brokers. RabbitMQ's metrics of Erlang and of its own store are left out by Arneb.
 """
 
 import json
@@ -28,17 +28,18 @@ LEFT_OUT: Final = re.compile(
     r"|queue_disk_reads_total|queue_head_message_timestamp|auth_attempts_detailed"
     r"|global_messages_dead_lettered_)"
 )
-"""Of Erlang, Raft, Mnesia and RabbitMQ's store."""
+"""Metrics of Erlang, Raft, Mnesia and RabbitMQ's store."""
 
 Page = Callable[[str], str]
 
 OURS: Final = pytest.mark.parametrize("scraped", ["arneb"], indirect=True, scope="module")
-"""Of what only Arneb has, or what is compared with RabbitMQ in one test."""
+"""For tests of what only Arneb has, or of a comparison with RabbitMQ in one test."""
 
 MONITORING: Final = Path(__file__).resolve().parents[2] / "docs" / "monitoring"
 
 SEEN_WITHIN_S: Final = 75.0
-"""A reader of the directory: who reads for 10 s is one, and it is looked for each 30 s."""
+"""How long it may take until a reader of the directory is seen: it must have read for 10 s, and the
+broker looks for readers every 30 s."""
 
 NAME: Final = re.compile(r"\b(?:arneb|rabbitmq|process)_\w+|\bup\b")
 
@@ -47,7 +48,8 @@ NAME: Final = re.compile(r"\b(?:arneb|rabbitmq|process)_\w+|\bup\b")
 def scraped(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Any, Prometheus, Page]]:
-    """A broker, a Prometheus that scrapes it, and what it says at a path."""
+    """A broker, a Prometheus that scrapes it, and a function that returns the broker's metrics page
+    at a path."""
     if not Prometheus.installed():
         pytest.skip("expected Debian's prometheus")
     directory = tmp_path_factory.mktemp(request.param)
@@ -92,7 +94,7 @@ def test_every_panel_is_full_before_anything_has_happened(scraped: Any) -> None:
     assert prometheus.wait_for("rate(rabbitmq_connections_opened_total[60s])")
     empty = [each.title for each in PANELS if not asked(prometheus, each, cluster)]
     if not isinstance(scraped[0], Arneb):
-        # RabbitMQ 3.10 has the uptime under another condition of the join.
+        # RabbitMQ 3.10 joins the uptime under another condition.
         empty = [title for title in empty if title != "Uptime"]
     assert empty == []
     for panel in PANELS:
@@ -134,7 +136,7 @@ def test_the_panels_show_what_happens(scraped: Any) -> None:
             "Connections": 1, "Channels": 2, "Queues": 1, "Nodes": 1,
         }  # fmt: skip
         if not isinstance(broker, Arneb):
-            del values["Publishers"]  # RabbitMQ 3.10 counts down below 0
+            del values["Publishers"]  # RabbitMQ 3.10 counts below 0
         grown = {
             "Incoming messages / s", "Outgoing messages / s", "Messages published / s",
             "Messages confirmed to publishers / s", "Messages routed to queues / s",
@@ -164,14 +166,14 @@ def test_the_panels_show_what_happens(scraped: Any) -> None:
 
 @OURS
 def test_prometheus_own_tool_finds_nothing_wrong(scraped: Any) -> None:
-    """RabbitMQ's page has samples of one name in two families."""
+    """Only for Arneb: RabbitMQ's page has samples with the same name in two families."""
     _, _, page = scraped
     for path in ("/metrics", "/metrics/per-object", "/metrics/detailed?family=queue_metrics"):
         checked = subprocess.run(
             ["promtool", "check", "metrics"], input=page(path), capture_output=True, text=True,
             timeout=30, check=False,
         )  # fmt: skip
-        # It also minds names that do not end as it likes, which are RabbitMQ's and Pulsar's.
+        # It also dislikes some suffixes of names, which are RabbitMQ's and Pulsar's.
         wrong = [line for line in checked.stderr.splitlines() if "error" in line.lower()]
         assert checked.returncode in (0, 3), checked.stderr
         assert wrong == []
@@ -179,7 +181,8 @@ def test_prometheus_own_tool_finds_nothing_wrong(scraped: Any) -> None:
 
 @OURS
 def test_our_own_dashboard_is_full_and_every_alert_has_something_to_look_at(scraped: Any) -> None:
-    """While somebody reads the directory: of each reader there is a series, and else none."""
+    """A reader keeps the directory open meanwhile, because only then are there series about
+    readers."""
     broker, prometheus, page = scraped
     dashboard = json.loads((MONITORING / "arneb-dashboard.json").read_text())
     queries = {
@@ -209,10 +212,10 @@ def test_our_own_dashboard_is_full_and_every_alert_has_something_to_look_at(scra
         empty = [name for name, query in queries.items() if not wait(query)]
         objects = page("/metrics/per-object")
     assert empty == []
-    for each in of_objects:  # the rules say that they need this page
+    for each in of_objects:  # the rules state that they need this page
         assert f'{each}{{topic="' in objects
     for each in alerts:
-        prometheus.query(each)  # which none of them may refuse
+        prometheus.query(each)  # it must not refuse any of them
 
 
 def names_in(page: str) -> set[str]:

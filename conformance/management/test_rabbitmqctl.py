@@ -1,6 +1,6 @@
-"""``rabbitmqctl`` of RabbitMQ 3.10.8 and ours: the same lines, exit codes and output.
+"""``rabbitmqctl`` of RabbitMQ 3.10.8 and ours: the same command lines, exit codes and output.
 
-Rows of tables are compared without their order, which RabbitMQ leaves to a hash table.
+Rows of tables are compared in sorted order, because RabbitMQ's order is that of a hash table.
 """
 
 import re
@@ -26,8 +26,8 @@ PROGRAM = re.compile(r"^(arneb ctl|rabbitmqctl) .*$", re.MULTILINE)
 
 @contextmanager
 def set_up(address: Address) -> Iterator[None]:
-    """Something to list, as long as the block runs, whose last lines close all connections and stop
-    the broker: nothing of it is there to be closed politely."""
+    """Create something to list while the block runs. The block's last commands close all
+    connections and stop the broker, so the connection cannot be closed normally."""
     parameters = pika.ConnectionParameters(address.host, address.port, heartbeat=0)
     connection = pika.BlockingConnection(parameters)
     _declare(connection)
@@ -66,10 +66,11 @@ def ours(directory: Path) -> list[Said]:
 
 
 def lines_of(text: str) -> list[str]:
-    """What is said, without what differs between two nodes of one broker as well."""
+    """The lines of an output, sorted, without what differs even between two nodes of the same
+    broker."""
     text = PROCESS.sub("PROCESS", NODE.sub("NODE", ESCAPES.sub("", text)))
     text = PROGRAM.sub("", text.partition("\nUsage\n")[0])
-    # A table of JSON has its commas before the row.
+    # In a table printed as JSON the commas come before the rows.
     rows = (each.removeprefix(",").rstrip() for each in text.splitlines())
     return sorted(each for each in rows if each)
 

@@ -1,4 +1,5 @@
-"""Shovels: the same parameter does the same in both brokers, and is shown and refused alike."""
+"""Shovels: the same parameter has the same effect on both brokers, and is shown and refused
+alike."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -51,7 +52,8 @@ class Bench:
             return rows[0] if rows and rows[0]["state"] == "running" else None
 
         status = eventually(state)
-        assert status.pop("blocked_status", "running") == "running"  # RabbitMQ says it since 3.12
+        # RabbitMQ has this field since 3.12
+        assert status.pop("blocked_status", "running") == "running"
         return {
             name: type(value).__name__ if name in VARYING else str(value).replace(
                 str(self.broker.amqp), "HOST:PORT").replace(self.vhost, "VHOST")
@@ -67,7 +69,7 @@ class Bench:
             self.channel.basic_publish("", queue, b"%d" % number, properties)
 
     def taken(self, queue: str, count: int) -> list[Any]:
-        """What comes into a queue, in its order."""
+        """The messages that arrive in a queue, in order."""
         found: list[Any] = []
 
         def take() -> bool:
@@ -119,7 +121,7 @@ def benches(
 
 
 def both(benches: tuple[Bench, Bench], what: Callable[[Bench], Any]) -> Any:
-    """What comes of it, which must be the same of both."""
+    """The outcome, which must be the same on both brokers."""
     ours, theirs = (what(each) for each in benches)
     assert ours == theirs
     return ours
@@ -224,7 +226,7 @@ def test_a_destination_that_is_not_there_is_tried_again(benches: tuple[Bench, Be
             {"src-uri": uri, "src-queue": "from", "dest-uri": uri, "dest-exchange": "later",
              "reconnect-delay": 1}
         )  # fmt: skip
-        time.sleep(3)  # several tries
+        time.sleep(3)  # long enough for several attempts
         bench.channel.exchange_declare("later", "fanout")
         bench.channel.queue_declare("arrived")
         bench.channel.queue_bind("arrived", "later", "")
@@ -233,7 +235,7 @@ def test_a_destination_that_is_not_there_is_tried_again(benches: tuple[Bench, Be
         return [body for _, _, body, _ in bench.taken("arrived", queue_length(bench, "arrived"))]
 
     ours = play(benches[0])
-    assert ours == [b"0", b"1", b"2"]  # RabbitMQ loses what nobody is bound for
+    assert ours == [b"0", b"1", b"2"]  # RabbitMQ loses messages that are not routed to any queue
 
 
 GOOD: Final = {"src-uri": "amqp://", "src-queue": "q", "dest-uri": "amqp://", "dest-queue": "r"}

@@ -1,5 +1,5 @@
-"""The sweep played on both brokers: status, error, reason and headers of every answer are the same,
-but for what is named here.
+"""The sweep, run on both brokers: status, error, reason and headers of every answer are the same,
+except where stated here.
 """
 
 import http.client
@@ -22,15 +22,16 @@ PASSWORDS: Final = {"guest": "guest", sweep.WRONG: "wrong"}
 CONNECTION: Final = "of the sweep"
 SHOWN_WITHIN_S: Final = 30.0
 COUNTED_WITHIN_S: Final = 15.0
-"""RabbitMQ counts every five seconds, and shows of a new queue little before."""
+"""How long fields may still differ, in seconds: RabbitMQ samples every five seconds, and shows
+little about a new queue before that."""
 
 ANSWERED_WITHIN_S: Final = 90.0
-"""RabbitMQ asks its own processes, with patience of its own."""
+"""RabbitMQ asks its own processes, which have timeouts of their own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """An answer, as far as it is compared."""
+    """The parts of an answer that are compared."""
 
     status: int
     error: str = ""
@@ -38,13 +39,13 @@ class Outcome:
     allow: str = ""
     location: str = ""
     asks: bool = False
-    """For a login."""
+    """Whether it asks for a login."""
     kind: str = ""
-    """Of the body."""
+    """The content type of the body."""
 
 
 class Line:
-    """A connection to a broker that is kept."""
+    """A persistent connection to a broker."""
 
     def __init__(self, address: Address) -> None:
         self._connection = http.client.HTTPConnection(
@@ -55,11 +56,11 @@ class Line:
         return f"<Line to {self._connection.host}:{self._connection.port}>"
 
     def close(self) -> None:
-        """It is not used any more."""
+        """Close the connection."""
         self._connection.close()
 
     def play(self, request: Request) -> tuple[Outcome, bytes]:
-        """What comes of a request, and its body."""
+        """Send a request; the result is its outcome and the body of the answer."""
         headers = {"content-type": "application/json", **request.headers}
         if request.user:
             name = "guest" if request.user == sweep.WRONG else request.user
@@ -73,7 +74,7 @@ class Line:
                 got = self._connection.getresponse()
                 break
             except (http.client.RemoteDisconnected, ConnectionError):
-                self._connection.close()  # RabbitMQ closes it after what it dies of
+                self._connection.close()  # RabbitMQ closes the connection after an internal error
                 assert again, request
             except TimeoutError:
                 self._connection.close()
@@ -92,14 +93,14 @@ class Line:
 
 
 def is_named(request: Request, ours: Outcome, theirs: Outcome) -> bool:
-    """Is the difference one of those that DIFFERENCES.md names?"""
+    """Whether DIFFERENCES.md names this difference."""
     if theirs.status == 500:
-        return ours.status < 500  # RabbitMQ dies of it
+        return ours.status < 500  # RabbitMQ fails with an internal error
     if request.user == sweep.WRONG and theirs.reason == "Login failed":
         return ours.status in (401, 405) and ours.reason in ("Not_Authorized", None)
     if request.about in NEWER:
         return theirs.status == 404
-    if not request.about:  # no such path, which RabbitMQ looks for among its files
+    if not request.about:  # there is no such path, so RabbitMQ looks for a file of that name
         return ours.status == 404
     if request.about == "login":
         return (ours.reason, theirs.reason) == ("Not_Authorized", "Login failed")
@@ -123,7 +124,8 @@ MORE_METHODS: Final = frozenset(
         "shovels/vhost/:vhost/:name/restart",
     }
 )  # fmt: skip
-"""RabbitMQ says that they have methods of which it dies, or that forget what was counted."""
+"""RabbitMQ claims that they have methods that end in an internal error, or that reset
+statistics."""
 
 OTHERWISE: Final = frozenset(
     {
@@ -143,25 +145,26 @@ OTHERWISE: Final = frozenset(
         ("vhosts/:vhost/start/:node", 404, 400),
     }
 )
-"""Path, our status, RabbitMQ's."""
+"""The path, our status and RabbitMQ's status."""
 
 
 def is_named_of_bodies(request: Request, ours: Outcome, theirs: Outcome) -> bool:
-    """Reasons are in other words, and what is of another type is refused."""
+    """Whether this difference is allowed for invalid bodies: reasons may be worded differently, and
+    Arneb may refuse values of the wrong type."""
     if (ours.status, ours.error) == (theirs.status, theirs.error):
         alike = (ours.allow, ours.asks) == (theirs.allow, theirs.asks)
         return alike and ours.location == theirs.location.replace("/null~", "/~")
     if theirs.status == 415:
         return ours.status in (200, 201, 204, 415)
     if isinstance(request.body, dict) and request.body.get("type", "") is None:
-        return True  # null is no type
+        return True  # null is not a type
     if theirs.status in (200, 201, 204) and ours.status == 400:
         return isinstance(request.body, dict)
     return is_named(request, ours, theirs)
 
 
 def connected(managed: Managed) -> pika.BlockingConnection:
-    """Somebody who consumes in the vhost of the sweep."""
+    """A client that consumes in the vhost of the sweep."""
     parameters = pika.URLParameters(f"amqp://sweep:p@{managed.amqp}/v%2Fs?heartbeat=0")
     parameters.client_properties = {"connection_name": CONNECTION}
     connection = pika.BlockingConnection(parameters)
@@ -170,7 +173,7 @@ def connected(managed: Managed) -> pika.BlockingConnection:
 
 
 def names_at(managed: Managed) -> Names:
-    """What is called otherwise at each broker."""
+    """The names that differ between the brokers: of the node, the connection and the channel."""
     node, end = managed.api.call("GET", "overview").json["node"], time.monotonic() + SHOWN_WITHIN_S
     while time.monotonic() < end:
         for each in managed.api.call("GET", "channels").json:
@@ -206,7 +209,7 @@ Judge = Callable[[Request, Outcome, Outcome], bool]
 
 
 def compared(request: Request, our_body: bytes, their_body: bytes) -> list[object]:
-    """In what two answers to a GET differ."""
+    """The differences between two answers to a GET."""
     shown, wanted = json.loads(our_body), json.loads(their_body)
     in_list, path = isinstance(wanted, list), f"/{request.about}"
     return list(differences(by_name(shown), by_name(wanted), path, in_list=in_list))

@@ -1,4 +1,4 @@
-"""Tools that people have, unchanged: what they say of a broker, Arneb and RabbitMQ."""
+"""Tools that people use, unchanged: what they report about Arneb and about RabbitMQ."""
 
 import json
 import os
@@ -27,10 +27,10 @@ NAME: Final = "of the tools"
 
 RUST_MIN: Final = (1, 94)
 RUST_WITHIN_S: Final = 1200.0
-"""rabbitmqadmin 2 stands on 300 crates."""
+"""rabbitmqadmin 2 is built from 300 crates."""
 
 FLOWER_WITHIN_S: Final = 180.0
-"""It takes seconds to start on a machine that does nothing else."""
+"""It takes seconds to start even on an idle machine."""
 
 PAGE_WITHIN_S: Final = 30.0
 
@@ -58,7 +58,7 @@ def address_of(managed: Any) -> Address:
 
 @pytest.fixture
 def connection(managed: Any) -> Iterator[pika.BlockingConnection]:
-    """A connection that has published."""
+    """A connection that has published messages."""
     parameters = pika.URLParameters(managed.url)
     parameters.client_properties = {"connection_name": NAME}
     made = pika.BlockingConnection(parameters)
@@ -69,7 +69,7 @@ def connection(managed: Any) -> Iterator[pika.BlockingConnection]:
         channel.basic_publish("", "tools", b"x")
     end = time.monotonic() + 20
     client = Client(address_of(managed))
-    while time.monotonic() < end:  # RabbitMQ takes a moment
+    while time.monotonic() < end:  # RabbitMQ takes a moment to show the connection
         made.process_data_events(0.1)
         names = [each["client_properties"] for each in client.call("GET", "connections").json]
         counted = "publish" in client.call("GET", "overview").json["message_stats"]
@@ -99,7 +99,7 @@ def rabbitmqadmin(managed: Any, script: Path, *arguments: str) -> str:
 
 
 def test_rabbitmqadmin(managed: Any, connection: pika.BlockingConnection, tmp_path: Path) -> None:
-    """The script that the broker itself hands out."""
+    """The script that the broker itself serves."""
     script = tmp_path / "rabbitmqadmin"
     url = f"http://{address_of(managed)}/cli/rabbitmqadmin"
     with urllib.request.urlopen(url, timeout=10) as answer:
@@ -131,7 +131,7 @@ def test_rabbitmqadmin(managed: Any, connection: pika.BlockingConnection, tmp_pa
 
 
 def rabbitmqadmin_2() -> Path:
-    """The second one, in Rust, as cargo makes it."""
+    """rabbitmqadmin 2, which is written in Rust, as built by cargo."""
     cargo, source = tool("cargo", "cargo"), HERE / "rabbitmqadmin_2" / "version.txt"
     rust = finished([tool("rustc", "rustc"), "--version"], HERE, 30).split()[1]
     if tuple(map(int, rust.split(".")[:2])) < RUST_MIN:
@@ -150,7 +150,7 @@ def rabbitmqadmin_2() -> Path:
 
 @pytest.mark.parametrize("managed", ["arneb"], indirect=True)
 def test_rabbitmqadmin_2(managed: Any, connection: pika.BlockingConnection, tmp_path: Path) -> None:
-    """It is made for RabbitMQ 3.13 and 4, whose behaviour is ours."""
+    """It is made for RabbitMQ 3.13 and 4, whose behaviour Arneb has."""
     program, address = rabbitmqadmin_2(), address_of(managed)
     where = ["-H", address.host, "-P", str(address.port), "-u", "guest", "-p", "guest"]
 
@@ -224,7 +224,7 @@ def test_curl(managed: Any, connection: pika.BlockingConnection) -> None:
 
 
 def test_keda(managed: Any, connection: pika.BlockingConnection) -> None:
-    """The two queries of KEDA's scaler, and what it reads of the answers."""
+    """The two queries of KEDA's scaler, and the fields that it reads."""
     client = Client(address_of(managed))
     one = client.call("GET", "queues/%2F/tools").json
     assert one["messages"] >= 10 and one["messages_unacknowledged"] == 0
@@ -237,7 +237,7 @@ def test_keda(managed: Any, connection: pika.BlockingConnection) -> None:
 
 
 def test_flower(managed: Any, connection: pika.BlockingConnection, tmp_path: Path) -> None:
-    """The page of brokers shows each queue with its messages."""
+    """Flower's page of brokers shows each queue with its number of messages."""
     python = python_with(HERE / "flower" / "requirements.txt")
     port = free_port()
     command = [
@@ -259,7 +259,8 @@ def test_flower(managed: Any, connection: pika.BlockingConnection, tmp_path: Pat
             try:
                 with urllib.request.urlopen(url, timeout=PAGE_WITHIN_S) as answer:
                     page = answer.read().decode()
-            except (OSError, HTTPException):  # it is not there yet, or has not asked the broker yet
+            # it is not ready yet, or has not queried the broker yet
+            except (OSError, HTTPException):
                 continue
             found = re.findall(r"<td>\s*(.*?)\s*</td>", page, re.DOTALL)
             cells = found[found.index("celery") :] if "celery" in found else []

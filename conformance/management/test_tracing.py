@@ -1,4 +1,4 @@
-"""The firehose: switched on over HTTP, seen by a real client, the same on both brokers."""
+"""The firehose tracer: enabled over HTTP, observed by a real client, the same on both brokers."""
 
 from typing import Any
 

@@ -1,9 +1,9 @@
-"""Several shards: the clients in Java of both protocols publish by one node and consume by another,
-by TLS too, and prove who they are by what this cluster, another server or a token knows.
+"""Several shards: the Java clients of both protocols publish through one node and consume through
+another, also over TLS. They authenticate with what this cluster, another server or a token vouches
+for.
 
-The rule: each of three nodes is published through and consumed through, for each of two shards,
-which different nodes lead. Arneb stands in Pulsar's place: what is tried here is the way to a
-leader.
+The rule: for each of two shards with different leaders, each of three nodes is used for publishing
+and for consuming. Arneb stands in for Pulsar, because this tests the way to a leader.
 """
 
 import ssl
@@ -43,7 +43,7 @@ INTERNAL: Final = """certificate = "{files}/server.crt"
 key = "{files}/server.key"
 authority = "{files}/root.crt"
 """
-"""What users come by that others vouch for."""
+"""Keys of ``[cluster.internal]``: TLS between the nodes."""
 
 SETTINGS: Final = """
 [amqp.tls]
@@ -76,7 +76,7 @@ topic_url = "{logins}/topic"
 
 
 class Logins:
-    """A server that knows dora, who may use everything in every vhost, and nobody else."""
+    """An HTTP authentication server that knows only dora, who may do everything in every vhost."""
 
     def __init__(self) -> None:
         class Handler(BaseHTTPRequestHandler):
@@ -92,7 +92,7 @@ class Logins:
                 self.wfile.write(body)
 
             def log_message(self, *_: object) -> None:
-                """Nobody reads it."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
@@ -100,7 +100,7 @@ class Logins:
         self._thread.start()
 
     def close(self) -> None:
-        """Answer nobody any more."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -108,20 +108,20 @@ class Logins:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Nodes, and what proves who somebody is."""
+    """The nodes, and what users authenticate with."""
 
     nodes: ShardNodes
     files: Path
     key: rsa.RSAPrivateKey
 
     def token(self, scopes: str = EVERYTHING) -> str:
-        """One that the nodes know by its signature."""
+        """A token with a signature that the nodes accept."""
         said = {"sub": "app", "aud": ["rabbitmq"], "exp": int(time.time() + GOOD_S)}
         return jwt.encode(said | {"scope": scopes}, self.key, "RS256", headers={"kid": "one"})
 
     @property
     def ways(self) -> list[tuple[NodeProcess, NodeProcess]]:
-        """From each node to the next."""
+        """Pairs of nodes: each with the next one."""
         first, second, third = self.nodes.nodes
         return [(first, second), (second, third), (third, first)]
 
@@ -130,7 +130,7 @@ class Place:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     files = make_files(tmp_path_factory.mktemp("files"))
     root = make_certificate(files, "root")
-    # The client of Pulsar's in Java looks up what 127.0.0.1 is called, and expects that name.
+    # Pulsar's Java client looks up the host name of 127.0.0.1 and expects it in the certificate.
     make_certificate(files, "server", root, dns=["localhost"])
     make_certificate(files, "me", root)
     key = rsa.generate_private_key(65537, 2048)

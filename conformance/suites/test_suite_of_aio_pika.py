@@ -1,5 +1,5 @@
-"""The own integration tests of aio-pika: by themselves, for they take as long as all others and
-nearly always wait, so that a lane of ``make conformance`` is theirs."""
+"""The integration tests of aio-pika itself. They have a module of their own because they take as
+long as all other suites and mostly wait, so they are a separate lane of ``make conformance``."""
 
 from conformance.conftest import Target
 from conformance.suites.test_suites import aio_pika

@@ -1,9 +1,10 @@
-"""The clients' own integration tests, as they come from the package registries, on both brokers.
+"""The clients' own integration tests, as published in the package registries, on both brokers.
 
-The rule: a suite is run whole and unchanged. What needs more than a broker (certificates, a
-management API, a container to be restarted) stands in its ``skipped.txt``, each with the reason;
-nothing stands there because Arneb fails it. The broker speaks TLS too, which half of them ask for.
-Some of their tests race with the machine, on either broker; so what fails is run again, alone.
+The rule: a suite is run whole and unchanged. Tests that need more than a broker (certificates, a
+management API, a container to be restarted) are listed in its ``skipped.txt``, each with the
+reason; none is listed because Arneb fails it. The broker speaks TLS too, which half of the suites
+require. Some of their tests have races of their own, on either broker, so a failed test is run
+again, alone.
 """
 
 import re
@@ -28,11 +29,12 @@ from conformance.toolbox import (
 HERE: Final = Path(__file__).parent
 RUN_WITHIN_S: Final = 3_000.0
 TRIES: Final = 10
-"""Of a test that fails. One that asks in which order a set gives up its members failed in a quarter
-of its runs on either broker; one that fails because of a broker fails in each."""
+"""How often a failed test is run again. One test asks for the order in which a set returns its
+members, and failed in a quarter of its runs on either broker; a test that fails because of the
+broker fails every time."""
 
 MOCHA_WITHIN_MS: Final = "30000"
-"""For one test of amqplib's, which has two seconds otherwise."""
+"""The timeout of each test of amqplib, which would otherwise be two seconds."""
 
 PYTEST: Final = "-m pytest -q -rfE -o log_cli=false -W ignore"
 
@@ -40,11 +42,11 @@ STAND_INS: Final = {
     "aio_pika": {"docker_client.py": "tests/docker_client.py"},
     "aiormq": {"outer_conftest.py": "conftest.py"},
 }
-"""Files of ours that take the place of a suite's own, which would start a broker."""
+"""Our files that replace a suite's own, which would start a broker."""
 
 
 def skipped(suite: str) -> list[str]:
-    """The tests that ``skipped.txt`` names."""
+    """The tests listed in ``skipped.txt``."""
     lines = (HERE / suite / "skipped.txt").read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
@@ -55,8 +57,9 @@ def passed(
     where: Path,
     environment: dict[str, str],
 ) -> str:
-    """What a suite printed that passed. ``again`` makes, of what a run printed, the arguments with
-    which only that is run which failed; none if that cannot be said."""
+    """Run a suite and return its output, which must report success. ``again`` turns the output of a
+    failed run into the arguments that run only the failed tests; it returns none if they cannot be
+    determined."""
     chosen: list[str] = []
     for left in reversed(range(TRIES)):
         try:
@@ -76,8 +79,8 @@ def run_with_pytest(
     broker: Target,
     files: Mapping[str, Path] = MappingProxyType({}),
 ) -> str:
-    """Run tests of a Python package's source distribution; what was printed. ``files`` are those
-    that it lacks."""
+    """Run the tests in the source distribution of a Python package; the result is the output.
+    ``files`` are added to the distribution, which lacks them."""
     folder = HERE / suite
     python = python_with(folder / "requirements.txt")
     stand_ins = {folder / name: path for name, path in STAND_INS.get(suite, {}).items()}
@@ -139,7 +142,7 @@ def amqp091_go(broker: Target) -> str:
             shutil.copy(each, pin)
         finished([go, "mod", "download"], pin, BUILD_WITHIN_S)
         found = finished([go, "list", "-m", "-f", "{{.Dir}}", module], pin, BUILD_WITHIN_S)
-        # The module cache is read-only, and tests write beside themselves.
+        # The module cache is read-only, and the tests write to their own directory.
         shutil.copytree(found.strip(), source, copy_function=shutil.copyfile)
         source.chmod(0o755)
         build = [go, "test", "-tags", "integration", "-c", "-o", str(place / "suite"), "."]

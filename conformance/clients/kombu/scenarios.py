@@ -1,4 +1,5 @@
-"""Everyday and edge scenarios for kombu. A line for each: "ok name" or "FAILED name", and why."""
+"""Common and unusual scenarios for kombu. Prints one line for each: "ok name", or "FAILED name" and
+why."""
 
 import os
 import socket
@@ -30,7 +31,7 @@ def connected(**options: Any) -> Connection:
 
 
 def new_queue(connection: Connection, **arguments: Any) -> Queue:
-    """A durable queue on the default exchange, declared."""
+    """Declare a durable queue on the default exchange."""
     queue = Queue(fresh(), queue_arguments=arguments or None)(connection.default_channel)
     queue.declare()
     return queue
@@ -47,7 +48,7 @@ def take(
     answer: Callable[[Message], None] = Message.ack,
     prefetch: int = 100,
 ) -> list[Message]:
-    """Consume so many messages on a channel of its own, and answer each."""
+    """Consume ``number`` messages on a channel of its own, and pass each to ``answer``."""
     got: list[Message] = []
 
     def came(message: Message) -> None:
@@ -244,7 +245,7 @@ def cancelled(connection: Connection) -> None:
 
 
 class Steady(ConsumerMixin):
-    """Consumes whatever happens to its connection, as the library has it; cuts it once."""
+    """Consumes across reconnections, as the library intends; cuts its own connection once."""
 
     def __init__(self, connection: Connection, queue: Queue) -> None:
         self.connection = connection

@@ -1,4 +1,5 @@
-"""Stands where the suite starts a broker in a container: there is one already, elsewhere."""
+"""Replaces the module with which the suite starts a broker in a container; the broker is already
+running elsewhere."""
 
 import os
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ class DockerNotAvailableError(Exception):
 
 @dataclass
 class DockerHostInfo:
-    """Where containers would be."""
+    """The host on which containers would run."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Logs in with pika as it is told, line by line; see test_logins.py for the commands."""
+"""Logs in with pika, obeying one command per line; see test_logins.py for the commands."""
 
 import ssl
 import sys
