@@ -1,12 +1,12 @@
-"""The rows that stand at the top of the table: messages published as applications publish them.
+"""The rows at the top of the table: messages published as applications publish them.
 
-A client library writes each publish and each acknowledgement by itself, and no two messages of an
-application are alike: *mixed* ones have bodies of 40 to 1,000 bytes, an id, a timestamp and three
-headers of their own, and come through a topic exchange by a hundred routing keys. *Uniform* ones
-have 256 bytes and nothing else, but are written one by one as well.
+A client library writes each publish and each acknowledgement separately, and no two messages of an
+application are alike. *Mixed* messages have bodies of 40 to 1,000 bytes, an id, a timestamp and
+three headers of their own, and pass through a topic exchange with a hundred routing keys. *Uniform*
+messages have 256 bytes and nothing else, but are written one by one as well.
 
 The rule: the clock runs from the first publish or the first delivery; connections, queues and
-bindings are there before.
+bindings exist before.
 """
 
 import time
@@ -31,8 +31,8 @@ QUEUE: Final = "bench"
 EXCHANGE: Final = "bench-app"
 
 FILLED_S: Final = 0.5
-"""A filled queue is left alone for so long before it is drained: what brokers still write of it is
-the publisher's."""
+"""How long a filled queue is left alone before it is drained, so that writes that belong to its
+publishing do not count as part of the draining."""
 
 
 def _sent(
@@ -44,7 +44,8 @@ def _sent(
     tls: bool = False,
     **options: int,
 ) -> Measure:
-    """One run of ``mode`` (``drain``: of a queue that was filled before) as a client sends it."""
+    """One run of ``mode`` as a client library sends it; for ``drain``, of a queue that is filled
+    first."""
 
     def measure(load: LoadGenerator, broker: Broker, scale: Scale) -> Figures:
         count = scale.count(messages)

@@ -1,7 +1,7 @@
-"""What it costs to reach the leader through another node: ``python -m bench.carried``.
+"""The cost of reaching the leader through another node: ``python -m bench.carried``.
 
-The rule: two nodes, each a process, and the same load straight at the leader and through the node
-that carries, one after the other; the carrying node's CPU for each message is what it costs.
+The rule: there are two nodes, each a process. The same load goes first directly to the leader and
+then through the carrying node; the cost is the carrying node's CPU time per message.
 """
 
 import argparse
@@ -46,8 +46,8 @@ TICKS_A_SECOND: Final = 100
 
 
 async def serve(name: str, path: Path, leader: str) -> None:
-    """One node, until it is killed: the leader if there is no address of another. It says where it
-    is."""
+    """Run one node until it is killed: the leader if ``leader``, the address of another node, is
+    empty. It prints its ports."""
     config, leaders = AmqpConfig(), Leaders(Division(SHARD))
     settings, admitting = InternalSettings(name, SECRET), Admitting()
     leaders.say(SHARD, Elsewhere(NodeAddresses("leader", leader)) if leader else HERE)
@@ -78,7 +78,7 @@ class Process:
     internal: str
 
     def cpu_s(self) -> float:
-        """What it has used so far."""
+        """The CPU seconds that it has used so far."""
         stat = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8")
         user, system = stat.rpartition(")")[2].split()[11:13]
         return (int(user) + int(system)) / TICKS_A_SECOND
@@ -104,11 +104,11 @@ LOADS: Final = (
     ("publish and consume, window 1,000", "through", {"window": 1000, "consumers": 1}, 1),
     ("16 KiB bodies, window 100", "publish", {"window": 100, "body": 16_384}, 4),
 )
-"""What is called so, its mode and options, and by how much fewer messages it takes."""
+"""The name of each load, its mode and options, and the divisor of its number of messages."""
 
 
 def measure(load: LoadGenerator, leader: Process, carrying: Process, count: int) -> list[str]:
-    """The rows of a table."""
+    """Measure every load; the result is the rows of a table."""
     rows = list[str]()
     for what, mode, options, fewer in LOADS:
         figures = []

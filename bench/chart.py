@@ -1,11 +1,11 @@
-"""A chart of a table: for each row a bar of RabbitMQ's and one of Arneb's, as SVG, and one of Arneb
-with compiled modules, if that was measured.
+"""Draws a table as a chart (SVG): for each row a bar for RabbitMQ and one for Arneb, and one for
+Arneb with compiled modules if that was measured.
 
-``python -m bench.chart RESULT.json …`` draws the charts of results that are there anew; ``make
-bench`` draws one for each result that it writes.
+``python -m bench.chart RESULT.json …`` redraws the charts of existing results; ``make bench`` draws
+one for each result that it writes.
 
-The rule: a chart shows rates, and no line without both figures; bars are as long as their figures,
-and each figure stands behind its bar, so that nobody has to measure.
+The rule: a chart shows rates, and only rows with both figures. The length of a bar is proportional
+to its figure, and the figure stands behind the bar, so that nobody has to measure.
 """
 
 import argparse
@@ -98,7 +98,7 @@ def _bar(kind: str, value: float, scale: float, top: int, more: str) -> list[str
 
 
 def draw(result: Path) -> Path:
-    """Draw the chart of a result beside it."""
+    """Draw the chart of a result beside it; the result is the chart's path."""
     record = json.loads(result.read_text())
     when = record["time"][:10]
     title = f"Messages a second, {when}, medians of {record['rounds']} rounds"
@@ -108,7 +108,7 @@ def draw(result: Path) -> Path:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0; what is no result raises."""
+    """Draw the charts of the results; the exit status is 0. A file that is not a result raises."""
     parser = argparse.ArgumentParser(prog="bench.chart", description=__doc__)
     parser.add_argument("results", nargs="+", type=Path)
     for result in parser.parse_args(arguments).results:

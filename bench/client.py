@@ -1,8 +1,9 @@
 """Measures the client library beside the official Python wheel, in one run against Arneb.
 
-``python -m bench.client`` lets them take turns, round by round, each run in a process of its own
-(:mod:`bench.client_load`): what they send a second, what CPU a message costs them, and how busy the
-broker was meanwhile. A broker that computed all the time would be what was measured.
+``python -m bench.client`` lets the clients take turns, round by round, each run in a process of its
+own (:mod:`bench.client_load`). It measures their rates, their CPU time per message, and how busy
+the broker was. If the broker had no idle time, its rate would have been measured, and not the
+client's.
 """
 
 import argparse
@@ -25,27 +26,28 @@ ROUNDS: Final = 5
 RUN_WITHIN_S: Final = 300
 DIRECTIONS: Final = ("produce", "consume")
 TARGETS: Final = {"produce": 0.6, "consume": 0.5}
-"""Of the wheel's rate; of its asyncio client's, more than 1."""
+"""The lowest rates allowed, as fractions of the wheel's. The wheel's asyncio client must be
+exceeded."""
 
 SATURATED: Final = 0.95
-"""Of a core: a broker that is busier leaves open whose limit was measured."""
+"""CPU load of the broker, in cores, above which it is unclear whose limit was measured."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One run."""
+    """The figures of one run."""
 
     rate: float
-    """Messages a second."""
+    """Messages per second."""
     cpu_us: float
-    """CPU of the client's process for a message, in microseconds."""
+    """CPU time of the client's process per message, in microseconds."""
     broker: float
-    """CPU seconds of the broker for each second."""
+    """CPU load of the broker, in cores."""
 
 
 def measured(broker: Arneb, name: str, direction: str, topic: str, messages: int) -> Sample:
-    """One run of one client. The wheel now and then aborts while its process ends, when all is
-    measured and said. Raises :class:`subprocess.CalledProcessError`."""
+    """Run one client once. The wheel sometimes aborts while its process ends, after everything has
+    been measured and printed; that is ignored. Raises :class:`subprocess.CalledProcessError`."""
     command = [sys.executable, "-m", "bench.client_load", name, direction]
     command += [broker.pulsar_url, topic, str(messages), str(broker.pid)]
     ran = subprocess.run(
@@ -58,7 +60,7 @@ def measured(broker: Arneb, name: str, direction: str, topic: str, messages: int
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when the targets are met."""
+    """Measure and print; the exit status is 0 if the targets are met."""
     parser = argparse.ArgumentParser(prog="bench.client", description=__doc__)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--messages", type=int, default=MESSAGES)
@@ -89,7 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def subscribe_first(url: str, topic: str) -> None:
-    """Have the subscription keep what is sent; in a process of its own, as all clients are."""
+    """Create the subscription that keeps the messages, in a process of its own like all clients."""
     code = (
         "import sys, pulsar; quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error); "
         "c = pulsar.Client(sys.argv[1], logger=quiet); "
@@ -99,7 +101,7 @@ def subscribe_first(url: str, topic: str) -> None:
 
 
 def table(found: dict[tuple[str, str], list[Sample]]) -> str:
-    """Medians, as Markdown."""
+    """The medians as a Markdown table."""
     rows = [
         "| | client | msg/s | of the wheel's | CPU a message, µs | broker, CPU s/s |",
         "|---|---|---|---|---|---|",
@@ -116,7 +118,7 @@ def table(found: dict[tuple[str, str], list[Sample]]) -> str:
 
 
 def judged(found: dict[tuple[str, str], list[Sample]]) -> list[str]:
-    """Each target, met or missed."""
+    """A line for each target that says whether it was met."""
     verdicts = []
     for direction, wanted in TARGETS.items():
         wheel = rate_of(found.get((direction, "wheel"), []))
@@ -144,12 +146,12 @@ def judged(found: dict[tuple[str, str], list[Sample]]) -> list[str]:
 
 
 def rate_of(samples: Sequence[Sample]) -> float:
-    """The median; 0 of nothing."""
+    """The median rate; 0 without samples."""
     return median(each.rate for each in samples) if samples else 0.0
 
 
 def write(lines: str, verdicts: Sequence[str], rounds: int, messages: int) -> None:
-    """Into bench/results."""
+    """Write the result into bench/results."""
     path = RESULTS / f"client-{stamp()}.md"
     title = f"# The client library beside the official wheel, median of {rounds}"
     facts = {**machine(), "messages": f"{messages:,} of 1 KB a run, in batches of 100"}

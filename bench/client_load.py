@@ -1,12 +1,12 @@
-"""One run of one client: so many messages sent, or received and acknowledged.
+"""One run of one client: sends, or receives and acknowledges, a number of messages.
 
-``python -m bench.client_load CLIENT DIRECTION URL TOPIC MESSAGES PID`` prints what it took as JSON,
-and what the broker's process, ``PID``, computed meanwhile. The messages before the clock starts are
-a tenth of the others.
+``python -m bench.client_load CLIENT DIRECTION URL TOPIC MESSAGES PID`` prints as JSON the number of
+messages, the elapsed time, its own CPU time and that of the broker's process, ``PID``. Before the
+clock starts, a tenth as many messages warm it up.
 
-The rule: each client does what its documentation tells its users to do for throughput, with the
-same sizes: bodies of 1 KB, batches of at most 100, 20,000 messages without a receipt, a receiver
-queue of 5,000, each message acknowledged by itself.
+The rule: each client does what its documentation recommends for throughput, with the same sizes:
+bodies of 1 KB, batches of at most 100, 20,000 messages without a receipt, a receiver queue of
+5,000, each message acknowledged individually.
 """
 
 import asyncio
@@ -40,15 +40,15 @@ PENDING: Final = 20_000
 RECEIVER_QUEUE: Final = 5_000
 WITHIN_MS: Final = 30_000
 TASKS: Final = 2_000
-"""Sends that the official asyncio client, which has one way to send, has under way at once."""
+"""How many sends the official asyncio client has under way at once; it has only one way to send."""
 
 WARM_UP: Final = 0.1
 SUBSCRIPTION: Final = "bench"
 
 
 class Clock:
-    """What passes between :meth:`start` and :meth:`stop`: real time, this process's CPU, and the
-    broker's."""
+    """Measures elapsed time, this process's CPU time and the broker's between :meth:`start` and
+    :meth:`stop`."""
 
     def __init__(self, broker_pid: int) -> None:
         self._broker_pid = broker_pid
@@ -58,11 +58,11 @@ class Clock:
         return f"<Clock, began at {self._began}>"
 
     def start(self) -> None:
-        """Begin."""
+        """Start the clock."""
         self._began = self._now()
 
     def stop(self, messages: int) -> None:
-        """End, and print it."""
+        """Stop the clock and print the measurements."""
         passed = [now - began for now, began in zip(self._now(), self._began, strict=True)]
         print(json.dumps([messages, *passed]), flush=True)
 
@@ -71,13 +71,13 @@ class Clock:
 
 
 def cpu_s(pid: int) -> float:
-    """CPU seconds of a process so far, of all its threads."""
+    """CPU seconds of a process so far, all threads together."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Sent:
-    """Counts receipts, of whatever form."""
+    """Collects the failures that receipts report, for both clients."""
 
     def __init__(self) -> None:
         self.failed: list[object] = []
@@ -86,23 +86,23 @@ class Sent:
         return f"<Sent, {len(self.failed)} failed>"
 
     def ours(self, _found: MessageId | None, error: Exception | None) -> None:
-        """A receipt of our client."""
+        """Take a receipt of our client."""
         if error is not None:
             self.failed.append(error)
 
     def wheel(self, result: pulsar.Result, _found: object) -> None:
-        """A receipt of the official one."""
+        """Take a receipt of the official client."""
         if result != pulsar.Result.Ok:
             self.failed.append(result)
 
     def check(self) -> None:
-        """Raises :class:`SystemExit` when a message was not stored."""
+        """Raise :class:`SystemExit` if a message was not stored."""
         if self.failed:
             raise SystemExit(f"expected receipts, got {self.failed[:3]}")
 
 
 async def produce_ours(url: str, topic: str, messages: int, clock: Clock) -> None:
-    """Our client, without a task a message."""
+    """Our client, without a task per message."""
     sent = Sent()
     batching = Batching(messages_max=BATCH, delay_s=BATCH_MS / 1000)
     options = ProducerOptions(batching=batching, pending_max=PENDING)
@@ -165,7 +165,7 @@ def consume_wheel(url: str, topic: str, messages: int, clock: Clock) -> None:
 
 
 async def produce_wheel_asyncio(url: str, topic: str, messages: int, clock: Clock) -> None:
-    """The official asyncio client, many sends at once."""
+    """The official asyncio client, with many sends at once."""
     client = pulsar.asyncio.Client(url, logger=QUIET)
     producer = await client.create_producer(topic, **PRODUCING)
     for count in (int(messages * WARM_UP), messages):
@@ -209,7 +209,7 @@ Play = Callable[[str, str, int, Clock], None]
 
 
 def on(backend: str, run: Run) -> Play:
-    """``run`` in an event loop."""
+    """Run a coroutine function in an event loop of that backend."""
 
     def play(url: str, topic: str, messages: int, clock: Clock) -> None:
         anyio.run(run, url, topic, messages, clock, backend=backend)

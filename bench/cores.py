@@ -1,13 +1,13 @@
-"""What a broker uses of several cores, and what it might: ``python -m bench.cores MEASURE …``.
+"""What a broker uses of several cores, and what it could use: ``python -m bench.cores MEASURE …``.
 
-* ``today``: which threads of one broker compute how much for a message, and how much of that is
-  done without the interpreter's lock, so that another thread may compute meanwhile.
-* ``shards``: one and two engines behind one port, each client passed to that of its vhost.
-* ``workers``: parsing and sessions in one process, the core in another, beside both in one.
+* ``today``: how much CPU time each thread of one broker uses per message, and how much of that
+  without holding the interpreter lock, so that another thread could run.
+* ``shards``: one and two engines behind one port, each client passed to the engine of its vhost.
+* ``workers``: parsing and sessions in one process and the core in another, beside both in one.
 
-The rule: what is compared takes turns in one run. Rates are those of two cores that the load
-generators share; the processor time of each process for a message is what counts. The parts are
-those of :mod:`bench.cores_parts`, made for this and for nothing else.
+The rule: what is compared takes turns in one run. The rates are those of two cores shared with the
+load generators, so what counts is the CPU time of each process per message. The processes are those
+of :mod:`bench.cores_parts`, which exist only for this benchmark.
 """
 
 import argparse
@@ -35,7 +35,7 @@ QUEUE: Final = "bench"
 EXCHANGE: Final = "bench-app"
 KEYS: Final = 100
 SCRATCH: Final = Path("/dev/shm")
-"""Where processes keep what is not measured."""
+"""Where processes keep files that are not measured."""
 PERF_HZ: Final = 499
 PERF_ATTACHES_S: Final = 0.5
 
@@ -46,7 +46,7 @@ LOADS: Final[Mapping[str, tuple[str, int, Options]]] = {
     "mixed, window 500, gathered": ("publish", 600_000, {"window": 500}),
     "mixed, window 1": ("publish", 8_000, {"window": 1, "as_client": True}),
 }
-"""What is called so: mode, messages, options."""
+"""The name of each load: its mode, number of messages and options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,13 @@ class Part:
     port: int
 
     def cpu_s(self) -> float:
-        """What it has used so far."""
+        """The CPU seconds that it has used so far."""
         return read_cpu_s(self.process.pid)
 
 
 @contextmanager
 def part(name: str, path: Path, shards: int, *ways: socket.socket) -> Iterator[Part]:
-    """One, which is killed at the end."""
+    """Run one process, which is killed at the end."""
     descriptors = [each.fileno() for each in ways]
     command = [sys.executable, "-m", "bench.cores_parts", name, str(path), str(shards)]
     with subprocess.Popen(
@@ -81,7 +81,7 @@ def part(name: str, path: Path, shards: int, *ways: socket.socket) -> Iterator[P
 
 
 def prepare(port: int, vhost: str) -> None:
-    """A fresh queue behind an exchange, as the load wants it."""
+    """Create a fresh queue behind an exchange, as the load requires."""
     parameters = pika.ConnectionParameters("127.0.0.1", port, vhost, heartbeat=0)
     connection = pika.BlockingConnection(parameters)
     channel = connection.channel()
@@ -95,7 +95,8 @@ def prepare(port: int, vhost: str) -> None:
 def loaded(
     load: LoadGenerator, port: int, vhosts: Sequence[str], mode: str, count: int, options: Options
 ) -> float:
-    """Messages a second of all ``vhosts`` together, each with a publisher that sends ``count``."""
+    """Messages per second of all ``vhosts`` together, each with a publisher that sends
+    ``count``."""
     for vhost in vhosts:
         prepare(port, vhost)
     common: dict[str, float | str | bool] = {
@@ -116,7 +117,7 @@ def loaded(
 def measured(
     load: LoadGenerator, port: int, vhosts: Sequence[str], what: str, parts: Sequence[Part]
 ) -> list[float]:
-    """Of one load: the rate, and what each of ``parts`` computed for a message, in µs."""
+    """Measure one load: the rate, and the CPU time of each of ``parts`` per message, in µs."""
     mode, count, options = LOADS[what]
     before = [each.cpu_s() for each in parts]
     rate = loaded(load, port, vhosts, mode, count, options)
@@ -126,7 +127,7 @@ def measured(
 
 
 def printed(title: str, rounds: Sequence[Sequence[float]]) -> None:
-    """One row: medians."""
+    """Print one row with the medians."""
     rate, *costs = (median(each) for each in zip(*rounds, strict=True))
     shown = " + ".join(f"{each:.2f}" for each in costs)
     print(f"| {title} | {rate:,.0f} | {shown} | {sum(costs):.2f} |", flush=True)
@@ -136,7 +137,7 @@ HEADING: Final = "| | msg/s | CPU µs a message, by process | in all |\n|---|---
 
 
 def shards(load: LoadGenerator, home: Path, rounds: int) -> None:
-    """One process as it is, and two shards behind a reception with one of them and both in use."""
+    """Compare one process with two shards behind a reception, of which one or both are used."""
     with ExitStack() as running:
         pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2)]
         alone = running.enter_context(part("one", home / "one", 1))
@@ -160,7 +161,7 @@ def shards(load: LoadGenerator, home: Path, rounds: int) -> None:
 
 
 def workers(load: LoadGenerator, home: Path, rounds: int) -> None:
-    """One process, and a worker in front of a core."""
+    """Compare one process with a worker in front of a core."""
     with ExitStack() as running:
         near, far = socket.socketpair()
         alone = running.enter_context(part("one", home / "one", 1))
@@ -178,7 +179,8 @@ def workers(load: LoadGenerator, home: Path, rounds: int) -> None:
 
 
 def today(load: LoadGenerator, home: Path, rounds: int) -> None:
-    """Who computes in one broker, by ``perf``: samples by thread and by what code they hit."""
+    """Show which threads of one broker use CPU time, with ``perf``: samples by thread and
+    library."""
     if shutil.which("perf") is None:
         raise LoadFailed("expected perf on the PATH (Debian's linux-perf)")
     with ExitStack() as running:
@@ -200,7 +202,7 @@ def today(load: LoadGenerator, home: Path, rounds: int) -> None:
 
 
 def shares(record: Path, pid: int) -> Iterator[str]:
-    """Lines that say how much of the samples each thread has in each library."""
+    """Lines with each thread's share of the samples in each library."""
     command = ["perf", "script", "-i", str(record), "-F", "tid,ip,dso"]
     samples = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     found: dict[tuple[str, str], int] = {}
@@ -221,7 +223,7 @@ MEASURES: Final = {"today": today, "shards": shards, "workers": workers}
 
 
 def main() -> int:
-    """0 when everything could be measured."""
+    """Run the measurements; the exit status is 0 if everything could be measured."""
     parser = argparse.ArgumentParser(prog="bench.cores", description=__doc__)
     parser.add_argument("measures", nargs="*", metavar="MEASURE", help=", ".join(MEASURES))
     parser.add_argument("--rounds", type=int, default=3)

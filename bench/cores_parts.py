@@ -1,13 +1,13 @@
-"""The processes of ``python -m bench.cores``: a broker's parts in more than one process, each by
-what is there today, as far as a benchmark needs it.
+"""The processes of ``python -m bench.cores``: parts of a broker in several processes, built from
+today's code as far as a benchmark needs it.
 
-* ``one``: engine and AMQP in one process, as a broker has them.
-* ``reception``: shakes hands and passes each client's socket to the shard of its vhost.
+* ``one``: engine and AMQP in one process, as in a broker.
+* ``reception``: completes handshakes and passes each client's socket to the shard of its vhost.
 * ``shard``: engine and AMQP, whose clients come from a reception.
 * ``worker``: AMQP whose runs of publishes cross a socket to a ``core``, which has the engine.
 
-The rule: nothing is promised here but figures. A worker has an engine of its own for what it
-declares, a reception one for the users; the failure of one process is the end of all.
+The rule: these processes are only for measuring. A worker has an engine of its own for what it
+declares, and a reception has one for the users. If one process fails, everything ends.
 """
 
 import json
@@ -36,30 +36,31 @@ from arneb_core.api.topics import Topic
 from arneb_core.engine.engine import Engine, open_engine
 
 MESSAGE_BYTES_MAX: Final = 65_536
-"""Of a client's document and what it said behind it, in one packet with its socket."""
+"""The largest packet that carries a client's socket: its description as JSON and what it has
+already sent."""
 
 READ_BYTES: Final = 1 << 20
 HEAD: Final = array("I").itemsize * 4
-"""In front of a run: its bytes, its number, the topic's number, its entries."""
+"""The size of the header of a run: its bytes, its number, the topic's number, its entries."""
 
 
 def vhost_of(shard: int) -> str:
-    """What a shard serves; the first one is what everybody has."""
+    """The vhost that a shard serves; the first one serves the default vhost."""
     return f"shard-{shard}" if shard else "/"
 
 
 def config_of(shards: int) -> AmqpConfig:
-    """Of all processes the same."""
+    """The configuration of all processes."""
     return AmqpConfig(vhosts=tuple(vhost_of(each) for each in range(max(shards, 1))))
 
 
 def say(port: int) -> None:
-    """Tell whoever started us that clients may come."""
+    """Tell the parent process that clients may connect."""
     print(json.dumps(port), flush=True)
 
 
 async def one(path: Path) -> None:
-    """Engine and AMQP."""
+    """Engine and AMQP in one process."""
     async with open_engine(path) as engine, trio.open_nursery() as nursery:
         listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
         await nursery.start(partial(serve_amqp, engine, listeners, config=config_of(1)))
@@ -67,7 +68,7 @@ async def one(path: Path) -> None:
 
 
 class ByVhost:
-    """Passes clients on by a socket for each vhost."""
+    """Passes clients on through one socket per vhost."""
 
     def __init__(self, ways: Sequence[socket.socket]) -> None:
         self._ways = {vhost_of(number): way for number, way in enumerate(ways)}
@@ -76,18 +77,18 @@ class ByVhost:
         return f"<ByVhost {list(self._ways)}>"
 
     async def go_on(self, client: ReceivedClient) -> None:
-        """Pass one on."""
+        """Pass one client on."""
         sock, _ = await client.hand_over()
         message = len(client.document).to_bytes(4, "big") + client.document + client.unread
         socket.send_fds(self._ways[client.vhost], [message], [sock.fileno()])
         sock.close()
 
     def say_goodbye(self) -> None:
-        """Nobody is carried."""
+        """Do nothing: this process carries no connections."""
 
 
 async def reception(path: Path, ways: Sequence[socket.socket]) -> None:
-    """Shake hands, and pass on."""
+    """Complete handshakes and pass clients on."""
     config = config_of(len(ways))
     async with open_engine(path) as engine:
         catalogue, adjustable = await open_catalogue(engine, config), Adjustable(config)
@@ -98,7 +99,7 @@ async def reception(path: Path, ways: Sequence[socket.socket]) -> None:
 
 
 async def shard(path: Path, way: socket.socket, shards: int) -> None:
-    """Engine and AMQP, for the clients that come by ``way``."""
+    """Engine and AMQP for the clients that arrive through ``way``."""
     admitting = Admitting()
     way.setblocking(False)
     async with open_engine(path) as engine, trio.open_nursery() as nursery:
@@ -117,8 +118,8 @@ async def shard(path: Path, way: socket.socket, shards: int) -> None:
 
 
 class Across:
-    """An engine whose appends are carried out in another process; what else it does is done here,
-    so that a session finds the whole of a core."""
+    """An engine whose appends are carried out in another process. It does everything else itself,
+    so that sessions find a complete core."""
 
     def __init__(self, engine: Engine, way: socket.socket) -> None:
         self._engine = engine
@@ -136,7 +137,7 @@ class Across:
     def append(
         self, topic: Topic, entries: list[bytes], done: Appended, *_: object, **__: object
     ) -> None:
-        """One run, across."""
+        """Send one run to the core."""
         number = self._topics.get(topic)
         if number is None:
             number = self._topics[topic] = len(self._topics)
@@ -150,11 +151,12 @@ class Across:
         self._send(head.tobytes() + sizes + body)
 
     def _send(self, data: bytes) -> None:
-        # Blocking: the other side reads always, and a prototype need not wait well.
+        # Blocking, because the other side is always reading, and a prototype need not wait
+        # politely.
         self._way.sendall(data)
 
     async def hear(self) -> None:
-        """Tell who waits, as the core says what is stored."""
+        """Notify those who wait when the core reports what is stored."""
         left = b""
         while True:
             await trio.lowlevel.wait_readable(self._way)
@@ -210,7 +212,7 @@ async def core(path: Path, way: socket.socket) -> None:
 
 
 def main() -> None:
-    """``PART PATH SHARDS DESCRIPTOR…``"""
+    """Run a part: ``PART PATH SHARDS DESCRIPTOR…``"""
     part, path, shards, *descriptors = sys.argv[1:]
     ways = [socket.socket(fileno=int(each)) for each in descriptors]
     where = Path(path)

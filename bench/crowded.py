@@ -1,12 +1,13 @@
-"""Rows with twenty consumers of one queue that the Pulsar protocol knows and AMQP has no name for.
+"""Rows with twenty consumers of one queue, in ways that the Pulsar protocol offers and AMQP does
+not.
 
-Published over AMQP, mixed, and taken on the side of Arneb by twenty consumers of a Shared or a
-Key_Shared subscription. What RabbitMQ's users have for that stands beside it: twenty consumers of
-a queue, and for order by key a consistent hash exchange in front of twenty queues with a consumer
+Mixed messages are published over AMQP. On Arneb, twenty consumers of a Shared or a Key_Shared
+subscription receive them. Beside it stands what RabbitMQ's users have for this: twenty consumers of
+a queue, and for order by key a consistent hash exchange in front of twenty queues with one consumer
 each.
 
 The rule: the clock runs from the first publish to the last acknowledgement sent; consumers, queues
-and bindings are there before.
+and bindings exist before.
 """
 
 import selectors
@@ -45,7 +46,7 @@ def _crowd(kind: int) -> Measure:
 
 
 def _queues(load: LoadGenerator, broker: Broker, count: int, *, by_key: bool) -> Figures:
-    """What RabbitMQ has."""
+    """RabbitMQ's way."""
     options: dict[str, float | str | bool] = {"consumers": CONSUMERS, "prefetch": PREFETCH}
     with topology(broker.address) as made:
         exchange = made.exchange(EXCHANGE, "x-consistent-hash" if by_key else "topic")
@@ -58,7 +59,7 @@ def _queues(load: LoadGenerator, broker: Broker, count: int, *, by_key: bool) ->
 
 
 def _subscription(load: LoadGenerator, broker: Arneb, kind: int, count: int) -> Figures:
-    """What Arneb has, over the Pulsar protocol."""
+    """Arneb's way, over the Pulsar protocol."""
     with topology(broker.address) as made:
         exchange = made.exchange(EXCHANGE, "topic")
         made.channel.queue_bind(made.queue(QUEUE), exchange, f"{QUEUE}.*")

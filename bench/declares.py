@@ -1,7 +1,8 @@
-"""Durable queues declared by many connections at once, by Arneb and by RabbitMQ in one run.
+"""Durable queues declared by many connections at once, on Arneb and on RabbitMQ in one run.
 
-``python -m bench.declares [CHECKOUT]`` prints seconds, and the ratio Arneb/RabbitMQ. Another
-checkout of Arneb may be named; two of them are compared by their ratios, each of one run.
+``python -m bench.declares [CHECKOUT]`` prints seconds, and the ratio Arneb/RabbitMQ. With the name
+of another checkout of Arneb it measures that one; to compare two checkouts, compare their ratios,
+each from a run of its own.
 """
 
 import sys
@@ -24,7 +25,7 @@ ROUNDS: Final = 3
 
 
 def declare(address: Address, tag: str) -> float:
-    """Seconds that it takes to declare all queues; they are deleted afterwards."""
+    """The seconds that it takes to declare all queues, which are deleted afterwards."""
     parameters = pika.ConnectionParameters(address.host, address.port)
     together = Barrier(CONNECTIONS + 1)
 

@@ -1,17 +1,18 @@
-"""Measures delayed messages at scale: one topic, several subscriptions, millions that wait.
+"""Measures delayed messages at scale: one topic, several subscriptions, millions of waiting
+messages.
 
 ``python -m bench.delayed`` starts a broker on an empty directory and, in each round,
 
 1. publishes messages without a delay, and drains a part of them on all subscriptions,
-2. does that with the broker of :data:`THEN` as well, whose undelayed rates the goals go by,
-3. publishes all messages to another topic, each with a time at which it is due,
-4. drains as many of those, on as many subscriptions, from the moment when the first is due,
-5. does the same with times that are not in the order of publishing,
+2. does the same with the broker of :data:`THEN`, whose rates without delays are the reference,
+3. publishes all messages to another topic, each with a delivery time,
+4. drains a part of those, on all subscriptions, from the moment when the first is due,
+5. does the same with delivery times that are not in the order of publishing,
 6. kills the broker and starts it again on what is left.
 
-Then it measures what AMQP's delayed exchange does, likewise (:mod:`bench.delayed_amqp`). Figures
+Then it measures AMQP's delayed exchange in a similar way (:mod:`bench.delayed_amqp`). The figures
 are the medians of all rounds, each of which has brokers of its own. The memory of the broker's
-process is looked at all the time, so its peaks are in the figures.
+process is sampled all the time, so its peaks are in the figures.
 """
 
 import argparse
@@ -42,21 +43,21 @@ from arneb_core.store.reading.snapshot_environment import open_snapshot_environm
 MESSAGES: Final = 10_000_000
 SUBSCRIPTIONS: Final = 10
 PART: Final = 10
-"""One in so many is drained."""
+"""One in this many messages is drained."""
 
 DUE_RATE: Final = 200_000
-"""So many come due in a second, and each on all subscriptions: faster than they can be drained."""
+"""How many messages become due per second, each on all subscriptions: more than can be drained."""
 
 UNDELAYED_MAX: Final = 1_000_000
-"""So many are published undelayed, or as many as are delayed, if those are fewer."""
+"""How many messages are published without a delay, unless fewer are published with one."""
 
 THEN: Final = "285e4629"
-"""The code on which it was said how fast delayed messages should be, by its undelayed rates: the
-last before any of that was worked on (2026-11-22)."""
+"""The commit whose rates without delays defined the targets for delayed messages: the last one
+before the work on them (2026-11-22)."""
 
 ROOM_S: Final = 5
 ROOM_FACTOR: Final = 3
-"""By so much longer than expected may the publishing take, before the first is due."""
+"""How many times longer than expected the publishing may take before the first message is due."""
 
 LOOK_S: Final = 0.1
 WITHIN_S: Final = 120.0
@@ -67,7 +68,7 @@ Figures = dict[str, float]
 
 
 class Times(Enum):
-    """When what is published one after the other comes due."""
+    """The order of delivery times of consecutive messages."""
 
     EVEN = "even"
     RANDOM = "random"
@@ -75,7 +76,7 @@ class Times(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """What is measured with."""
+    """The size of a measurement."""
 
     messages: int
     subscriptions: int
@@ -84,17 +85,17 @@ class Size:
 
     @property
     def names(self) -> list[str]:
-        """Of the subscriptions."""
+        """The names of the subscriptions."""
         return [f"s{index}" for index in range(self.subscriptions)]
 
     @property
     def span_ms(self) -> int:
-        """Within so long they come due."""
+        """The time within which all messages become due, in milliseconds."""
         return self.messages * 1000 // DUE_RATE
 
 
 def due_times(size: Size, times: Times, start_ms: int) -> Iterator[int]:
-    """When each message is due, in the order of publishing."""
+    """The delivery time of each message in milliseconds, in the order of publishing."""
     chance = random.Random(1)
     span_ms = size.span_ms
     for place in range(size.messages):
@@ -105,27 +106,27 @@ def due_times(size: Size, times: Times, start_ms: int) -> Iterator[int]:
 
 
 def publish_delayed(address: Any, topic: str, size: Size, times: Times, start_ms: int) -> float:
-    """Publish all; messages a second."""
+    """Publish all messages; the result is messages per second."""
     return publish(address, topic, due_times(size, times, start_ms))
 
 
 def publish_plain(address: Any, topic: str, messages: int) -> float:
-    """Publish messages without delay; messages a second."""
+    """Publish messages without a delay; the result is messages per second."""
     return publish(address, topic, (0 for _ in range(messages)))
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What something took."""
+    """What something cost."""
 
     rate: float
-    """So many a second."""
+    """How many per second."""
     cpu_us: float
-    """Of the broker's process, for each."""
+    """CPU time of the broker's process for each, in microseconds."""
 
 
 class Watched:
-    """A broker, and the most memory that it had."""
+    """A broker and its peak memory."""
 
     def __init__(self, broker: Arneb, pool: ProcessPoolExecutor) -> None:
         self.broker = broker
@@ -138,12 +139,12 @@ class Watched:
         self.anonymous = max(self.anonymous, memory.anonymous)
 
     def forget(self) -> None:
-        """Begin anew with the most."""
+        """Reset the peaks."""
         self.resident = self.anonymous = 0
         self.look()
 
     def run(self, job: Callable[..., float], *arguments: Any) -> float:
-        """Do ``job`` in another process and look at the broker's memory meanwhile."""
+        """Run ``job`` in another process and sample the broker's memory meanwhile."""
         future: Future[float] = self._pool.submit(job, *arguments)
         while not future.done():
             self.look()
@@ -152,37 +153,38 @@ class Watched:
         return future.result()
 
     def timed(self, count: int, job: Callable[..., float], *arguments: Any) -> Cost:
-        """The same, of a job that says how many it did in a second, ``count`` in all."""
+        """Run a job that returns a rate and processes ``count`` messages in all; the result is its
+        cost."""
         before_s = self.broker.cpu_s()
         rate = self.run(job, *arguments)
         return Cost(rate, (self.broker.cpu_s() - before_s) * 1e6 / count)
 
 
 def index_bytes(data: Path) -> int:
-    """The delayed index on disk: keys and values."""
+    """The size of the delayed index on disk: keys and values."""
     with open_snapshot_environment(data) as environment, environment.snapshot() as snapshot:
         rows = snapshot.scan(Table.DELAYED)
         return sum(len(key) + len(value) for key, value in rows)
 
 
 Undelayed = dict[str, tuple[Cost, Cost]]
-"""What publishing and draining took without a delay, by whose code."""
+"""The cost of publishing and of draining without a delay, by version of the code."""
 
 
 @dataclass(slots=True)
 class Measuring:
-    """One round, start to end."""
+    """One round, from start to end."""
 
     size: Size
     watched: Watched
     then: Watched | None
-    """The broker of :data:`THEN`, if it is measured too."""
+    """The broker of :data:`THEN`, if that is measured too."""
     say: Callable[[str, float], None]
     resident: int = 0
     anonymous: int = 0
 
     def run(self) -> None:
-        """Measure all of it."""
+        """Take all measurements."""
         size, watched, broker = self.size, self.watched, self.watched.broker
         for topic in ("plain", *(each.value for each in size.times)):
             watched.run(_subscribe, broker.pulsar_address, PREFIX + topic, size.names)
@@ -236,7 +238,7 @@ class Measuring:
         compared = {whose: costs[0] for whose, costs in undelayed.items()}
         self._cost(f"publish delayed, {name}", cost, compared)
         self._grown(f"while published delayed, {name}, most")
-        time.sleep(2)  # merges of the index
+        time.sleep(2)  # until the merges of the index are done
         watched.forget()
         self._grown(f"when all wait, {name}")
         on_disk = index_bytes(broker.data) - held
@@ -270,7 +272,8 @@ def _subscribe(address: Any, topic: str, names: Sequence[str]) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when everything could be measured; the figures decide nothing."""
+    """Measure and print; the exit status is 0 if everything could be measured, whatever the
+    figures."""
     parser = argparse.ArgumentParser(prog="bench.delayed", description=__doc__)
     parser.add_argument("--messages", type=int, default=MESSAGES)
     parser.add_argument("--subscriptions", type=int, default=SUBSCRIPTIONS)

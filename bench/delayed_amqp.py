@@ -1,9 +1,9 @@
-"""Measures AMQP's delayed exchange beside one that does not delay: publishing, and what is due.
+"""Measures AMQP's delayed exchange beside an ordinary one: publishing, and delivery when due.
 
-The messages are the same bytes, with a header ``x-delay`` at which only the delayed exchange looks.
-The broker of an older commit, if there is one, does the same through the one that does not delay.
-They come due in an order that has nothing to do with that of publishing, faster than they can be
-delivered: each is routed then, and stored once more, in its queue.
+The messages are the same bytes, with a header ``x-delay`` that only the delayed exchange evaluates.
+The broker of an older commit, if there is one, does the same with the ordinary exchange. The
+messages become due in an order unrelated to that of publishing, and faster than they can be
+delivered. Each is routed at that time, and stored once more, in its queue.
 """
 
 import tempfile
@@ -27,18 +27,19 @@ ACK_EVERY: Final = 100
 
 ROOM_S: Final = 1.0
 LEAST_RATE: Final = 20_000
-"""As if they were published so fast, before the first is due."""
+"""The rate, in messages per second, that determines how long the publishing may take before the
+first message is due."""
 DUE_RATE: Final = 400_000
-"""So many come due in a second: faster than they can be delivered."""
+"""How many messages become due per second: more than can be delivered."""
 
 PLAIN, DELAYED, QUEUE = "bench-plain", "bench-delayed", "bench-due"
 THEN: Final = " then"
-"""Behind what is of the older code."""
+"""A suffix for the figures of the older code."""
 Say = Callable[[str, float], None]
 
 
 def measure_amqp(say: Say, then: Path | None) -> None:
-    """All rounds, on one broker, and on one that runs the code in ``then``."""
+    """Measure all rounds, on this code and, if given, on the code in ``then``."""
     with tempfile.TemporaryDirectory(prefix="arneb-delayed-") as place, ExitStack() as running:
         load = compile_generator(Path(place, "load"))
 
@@ -104,7 +105,7 @@ def _say(say: Say, rounds: list[dict[str, float]], sides: list[str]) -> None:
         name = what.partition(" ")[0]
 
         def median_of(exchange: str, what: str = what) -> tuple[float, float]:
-            """The rate, and the broker's µs for each."""
+            """The rate, and the broker's CPU time per message in µs."""
             rate = median(each[f"{what} {exchange}"] for each in rounds)
             cpu_s = median(each[f"cpu of {what} {exchange}"] for each in rounds)
             return rate, cpu_s * 1e6 / AMQP_MESSAGES

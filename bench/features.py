@@ -1,6 +1,7 @@
-"""Rows beyond the plain queue: routing, kinds of queues, publishing strategies, many of something.
+"""Rows beyond a plain queue: routing, types of queues, publishing strategies, large numbers of
+something.
 
-Each makes its own topology; the load generator only publishes and consumes.
+Each row makes its own topology; the load generator only publishes and consumes.
 """
 
 import time
@@ -31,11 +32,11 @@ FLOOD_WINDOW: Final = 10_000
 STEADY_RATE: Final = 500
 FLOOD_AHEAD_S: Final = 0.5
 FLOOD_BEHIND_S: Final = 0.5
-"""Who is there beside whom is measured begins sooner, and ends later."""
+"""The load in the background begins earlier and ends later than what is measured."""
 
 
 def _fan_out(body: int, messages: int) -> Measure:
-    """Messages published a second, each of which comes into every queue."""
+    """Messages published per second, each of which is routed to every queue."""
 
     def measure(load: LoadGenerator, broker: Broker, scale: Scale) -> Figures:
         with topology(broker.address) as made:
@@ -57,7 +58,7 @@ def _fan_out(body: int, messages: int) -> Measure:
 
 
 def _topic(messages: int) -> Measure:
-    """Each routing key matches one of the bindings, and all keys take their turns."""
+    """Each routing key matches one of the bindings, and all keys are used in turn."""
 
     def measure(load: LoadGenerator, broker: Broker, scale: Scale) -> Figures:
         bindings = scale.count(BINDINGS)
@@ -85,7 +86,8 @@ def _topic(messages: int) -> Measure:
 
 
 def _kind(messages: int, arguments: Mapping[str, Any], **options: Any) -> Measure:
-    """A queue with ``arguments`` is filled and drained; ``options`` are the load generator's."""
+    """A queue with ``arguments`` is filled and drained; ``options`` are those of the load
+    generator."""
 
     def measure(load: LoadGenerator, broker: Broker, scale: Scale) -> Figures:
         count = scale.count(messages)
@@ -122,7 +124,8 @@ def _dead_letters(messages: int) -> Measure:
 
 
 def _strategies(load: LoadGenerator, broker: Broker, scale: Scale) -> Figures:
-    """RabbitMQ's tutorial on publisher confirms: its three ways, its number of messages."""
+    """The three strategies of RabbitMQ's tutorial on publisher confirms, with its number of
+    messages."""
     count = scale.count(STRATEGY_MESSAGES)
     common = {"body": BODY_BYTES, "count": count}
     one = load.run(broker.address, "publish", window=1, **common)
@@ -136,7 +139,7 @@ def _strategies(load: LoadGenerator, broker: Broker, scale: Scale) -> Figures:
 
 
 def _idle_queues(load: LoadGenerator, broker: Broker, scale: Scale) -> Figures:
-    time.sleep(1)  # let it finish what it does after the start
+    time.sleep(1)  # let it finish its work after the start
     before, count = broker.memory(), scale.count(MANY)
     with topology(broker.address) as made:
         for number in range(count):
@@ -167,14 +170,14 @@ def _held_connections(load: LoadGenerator, broker: Broker, scale: Scale) -> Figu
 
 
 def _flood(seconds: float) -> dict[str, float | str | bool]:
-    """The options of one publisher that sends all it can, into a queue of its own."""
+    """The options of a publisher that sends as fast as it can, into a queue of its own."""
     return {
         "queue": "bench-flood", "window": FLOOD_WINDOW, "body": BODY_BYTES, "seconds": seconds,
     }  # fmt: skip
 
 
 def _latency_beside_flood(load: LoadGenerator, broker: Broker, scale: Scale) -> Figures:
-    """What one publisher that sends all it can does to somebody else's messages."""
+    """How a publisher that sends as fast as it can affects another client's messages."""
     seconds = scale.seconds(10)
     small: dict[str, float | str | bool] = {
         "queue": "bench-steady",
@@ -199,7 +202,7 @@ def _latency_beside_flood(load: LoadGenerator, broker: Broker, scale: Scale) -> 
 
 
 def _flood_beside_steady(load: LoadGenerator, broker: Broker, scale: Scale) -> Figures:
-    """What that publisher gets through, alone and beside the other."""
+    """The rate of that publisher, alone and beside the other client."""
     seconds = scale.seconds(5)
     alone = load.run(broker.address, "flood", **_flood(seconds))
     with load.running(

@@ -1,8 +1,8 @@
 """What ten thousand idle consumers of one client cost its process.
 
-``python -m bench.idle_consumers`` makes them at Arneb, on one pool of connections, and says what
-the process's memory has grown by, per consumer too, how many tasks and connections there are, and
-what the process computes in a second while nothing comes. 0 = under the target.
+``python -m bench.idle_consumers`` creates them on an Arneb broker with one client. It prints the
+growth of the process's memory, in total and per consumer, the numbers of tasks and connections, and
+the CPU load of the process while nothing arrives. The exit status is 0 if the target is met.
 """
 
 import argparse
@@ -29,7 +29,7 @@ MIB: Final = 1024 * 1024
 
 
 def resident_bytes() -> int:
-    """Of this process, now."""
+    """The resident memory of this process now."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
@@ -37,7 +37,7 @@ def resident_bytes() -> int:
 
 
 async def subscribe_many(client: Client, first: int, end: int, step: int, made: list[Any]) -> None:
-    """Every ``step``-th of them."""
+    """Create every ``step``-th consumer."""
     options = ConsumerOptions(type=SubscriptionType.SHARED)
     for number in range(first, end, step):
         topic, subscription = f"idle-{number % TOPICS}", f"s-{number // TOPICS}"
@@ -45,7 +45,7 @@ async def subscribe_many(client: Client, first: int, end: int, step: int, made: 
 
 
 async def measure(url: str, consumers: int) -> float:
-    """Prints the figures; how much memory they take, in MiB."""
+    """Print the figures; the result is the memory of all consumers, in MiB."""
     async with connect(url) as client:
         await client.ping()
         gc.collect()
@@ -70,7 +70,7 @@ async def measure(url: str, consumers: int) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when they take less than the target."""
+    """Measure; the exit status is 0 if the consumers take less than the target."""
     parser = argparse.ArgumentParser(prog="bench.idle_consumers", description=__doc__)
     parser.add_argument("--consumers", type=int, default=CONSUMERS)
     options = parser.parse_args(arguments)

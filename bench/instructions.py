@@ -1,7 +1,8 @@
-"""What a broker computes for something: user instructions where ``perf`` counts them, and else
-nanoseconds of CPU.
+"""How much work a broker does for something: in user instructions where ``perf`` can count them,
+otherwise in nanoseconds of CPU time.
 
-The rule: instructions are the same on a machine that others use, so two of them can be compared.
+The rule: the number of instructions does not depend on what else the machine does, so two of them
+can be compared.
 """
 
 import shutil
@@ -14,11 +15,11 @@ from typing import Final
 from conformance.brokers.arneb import Arneb
 
 ATTACH_S: Final = 0.3
-"""Until ``perf`` counts."""
+"""How long ``perf`` takes until it counts."""
 
 
 def cost(broker: Arneb, work: Callable[[], object]) -> float:
-    """Of ``work``."""
+    """The broker's cost of ``work``."""
     perf = shutil.which("perf")
     before = broker.cpu_s()
     counting = None

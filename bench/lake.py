@@ -1,8 +1,8 @@
-"""The sealed tier: what an offload takes, and a table beside the same files and the log's tail.
+"""The sealed tier: the cost of an offload, and a table beside the same files and the log's tail.
 
     python -m bench.lake [--rows 2000000] [--rounds 5]
 
-The rule: as for :mod:`bench.spark`; a table is measured in turn with Spark's own reader on its
+The rule: as for :mod:`bench.spark`. A table is measured in turn with Spark's own reader on its
 sealed files and with the data source on its live tail, which is a twentieth of the rows.
 """
 
@@ -30,21 +30,21 @@ from pyspark_arneb.log.topics import TopicSelection
 from pyspark_arneb.target import Target
 
 OFFLOAD_TARGETS: Final = {"amqp": 0.4, "batches": 0.2}
-"""The least that an offload may do, in millions of rows a CPU second."""
+"""The lowest allowed rates of an offload, in millions of rows per CPU second."""
 
 COUNT_SLACK_S: Final = 0.3
-"""What ``count()`` of a table may take more than its two halves."""
+"""How many seconds longer ``count()`` of a table may take than the sum of its two parts."""
 LENGTH_RATIO: Final = 1.5
-"""What the longest value of a table may take, as a multiple of its files alone."""
+"""How long finding a table's longest value may take, as a multiple of its files alone."""
 
 
 def ledger_rows(rows: int) -> int:
-    """A twentieth: the last ledger is the live tail."""
+    """The rows of a ledger: a twentieth of all, because the last ledger is the live tail."""
     return max(1, rows // 20 // COMMIT_ENTRIES) * COMMIT_ENTRIES
 
 
 def offloading(directory: Path, kind: str, rounds: int) -> float:
-    """Millions of rows a CPU second, the best of some rounds."""
+    """Millions of rows per CPU second, the best of some rounds."""
     best = 0.0
     for _ in range(rounds):
         lake = directory / f"lake-{kind}"
@@ -62,7 +62,7 @@ def offloading(directory: Path, kind: str, rounds: int) -> float:
 
 
 def reading(report: Report, directory: Path, rows: int, rounds: int) -> None:
-    """A table beside its two halves."""
+    """Measure a table beside its two parts."""
     spark = session()
     lake = directory / "lake-amqp"
     sealed = SealedTable.open(Target.of(str(lake)), full_topic("amqp"))

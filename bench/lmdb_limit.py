@@ -1,8 +1,8 @@
 """The limit: the same bytes put straight into LMDB, with the same commit sizes.
 
-No socket, no protocol, no broker: one process that writes what a broker would have to
-write for these messages, one synchronous transaction for each commit. A broker on LMDB
-cannot be faster than this; how near it comes is what its own code costs.
+There is no socket, no protocol and no broker: one process writes what a broker would have to write
+for these messages, with one synchronous transaction per commit. A broker on LMDB cannot be faster
+than this; the difference is the cost of its own code.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def _environment() -> Iterator[lmdb.Environment]:
 
 
 def _commits(body: int, commit: int, entries: int) -> Iterator[list[tuple[bytes, bytes]]]:
-    """Keys and values of each commit: its entries packed into blocks of bounded size."""
+    """The keys and values of each commit: its entries packed into blocks of limited size."""
     entry = bytes(range(256)) * ((body + ENTRY_HEADER_BYTES + FRAMING_BYTES) // 256 + 1)
     entry = entry[: body + ENTRY_HEADER_BYTES + FRAMING_BYTES]
     per_block = max(1, BLOCK_BYTES_MAX // len(entry))
@@ -61,13 +61,13 @@ def _write(environment: lmdb.Environment, body: int, commit: int, entries: int) 
 
 
 def write_rate(*, body: int, commit: int, entries: int) -> float:
-    """Entries a second, durable."""
+    """Entries per second, written durably."""
     with _environment() as environment:
         return entries / _write(environment, body, commit, entries)
 
 
 def read_rate(*, body: int, commit: int, entries: int) -> float:
-    """Entries a second read back in order and copied, after a write with these commits."""
+    """Entries per second read back in order and copied, after writing them with these commits."""
     with _environment() as environment:
         _write(environment, body, commit, entries)
         began = time.perf_counter()
@@ -79,7 +79,7 @@ def read_rate(*, body: int, commit: int, entries: int) -> float:
 
 
 def main() -> None:
-    """A table of its own, for a look at one machine."""
+    """Print a table of its own, to see what one machine can do."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--entries", type=int, default=200_000)
     entries: int = parser.parse_args().entries

@@ -1,4 +1,4 @@
-"""The load generator: compiled when needed, run to its end, answered as figures."""
+"""The load generator: compiled when needed, run to its end, its output returned as figures."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ Figures = dict[str, float]
 
 
 class LoadFailed(Exception):
-    """The load generator could not do its work; the text is its own last line."""
+    """The load generator failed; the message is its own last line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class LoadGenerator:
     sink: Path
 
     def run(self, address: Address, mode: str, /, **options: float | str | bool) -> Figures:
-        """One run against the broker at ``address``; figures as the program prints them.
+        """Run it once against the broker at ``address``; the result is the figures that it prints.
 
-        Options are those of ``amqp_load.c``, with ``_`` for ``-``. Raises :class:`LoadFailed`
-        also when a message was refused, returned or came out of order.
+        The options are those of ``amqp_load.c``, with ``_`` for ``-``. Raises :class:`LoadFailed`,
+        also if a message was refused, returned or delivered out of order.
         """
         command = self._command(address, mode, options)
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -44,8 +44,8 @@ class LoadGenerator:
     def running(
         self, address: Address, mode: str, /, *, waits: bool = True, **options: float | str | bool
     ) -> Iterator["Running"]:
-        """A run in the background while the block lasts, entered when everything is open (or at
-        once, unless it ``waits``)."""
+        """Run it in the background during the block, which begins when all connections are open (or
+        immediately, unless it ``waits``)."""
         process = subprocess.Popen(
             self._command(address, mode, options),
             stdout=subprocess.PIPE,
@@ -85,14 +85,15 @@ class Running:
             self.finish()
 
     def finish(self) -> str:
-        """Wait for its end: what it printed. Raises :class:`LoadFailed`."""
+        """Wait for its end; the result is its output. Raises :class:`LoadFailed`."""
         printed, said = self._process.communicate()
         if self._process.returncode:
             raise LoadFailed(f"{self._what}: {said.strip() or self._process.returncode}")
         return printed
 
     def figures(self) -> Figures:
-        """Those of :meth:`LoadGenerator.run`, at its end. Raises :class:`LoadFailed`."""
+        """Wait for its end; the result is as for :meth:`LoadGenerator.run`. Raises
+        :class:`LoadFailed`."""
         return _figures(self._what, self.finish())
 
     def stop(self) -> None:
@@ -102,7 +103,7 @@ class Running:
 
 
 def _figures(what: str, printed: str) -> Figures:
-    """What a run printed. Raises :class:`LoadFailed`."""
+    """Parse the output of a run. Raises :class:`LoadFailed`."""
     figures: dict[str, float | str] = json.loads(printed)
     numbers = {name: value for name, value in figures.items() if isinstance(value, int | float)}
     for fault in ("nacked", "returned", "disorder"):
@@ -112,16 +113,15 @@ def _figures(what: str, printed: str) -> Figures:
 
 
 def compile_generator(directory: Path, *, tls: bool = False) -> LoadGenerator:
-    """Compile both programs into ``directory``, the generator ``tls`` and all, for which OpenSSL's
-    headers must be there. Raises :class:`LoadFailed`."""
+    """Compile both programs into ``directory``. With ``tls`` the generator supports TLS, for which
+    OpenSSL's headers must be installed. Raises :class:`LoadFailed`."""
     with_tls = ("-DWITH_TLS", "-lssl", "-lcrypto") if tls else ()
     generator = compile_program("amqp_load", directory, *with_tls)
     return LoadGenerator(generator, compile_program("amqp_sink", directory))
 
 
 def compile_program(name: str, directory: Path, *options: str) -> Path:
-    """Compile a program that is beside this module into ``directory``. Raises
-    :class:`LoadFailed`."""
+    """Compile a program beside this module into ``directory``. Raises :class:`LoadFailed`."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         raise LoadFailed("expected a C compiler (cc or gcc) on the PATH")

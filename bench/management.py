@@ -1,9 +1,9 @@
-"""What an operator's questions cost with very many queues: ``python -m bench.management``.
+"""The cost of an operator's requests with very many queues: ``python -m bench.management``.
 
-The rule: a page of 50,000 queues, sorted by each field, is timed by whoever asks for it, each time
-another page size, so that no order which was found out before is used again; and 100,000 queues are
-imported in one request. Somebody publishes all the while and waits for each confirm: the longest
-that took stands beside.
+The rule: a page of 50,000 queues, sorted by each field, is timed by the client. Each request uses
+another page size, so that a cached order cannot be used again. Then 100,000 queues are imported in
+one request. Meanwhile a client publishes messages and waits for each confirm; the longest waits are
+reported beside.
 """
 
 import argparse
@@ -31,12 +31,12 @@ FIELDS: Final = (
 PAGE_MS_MAX: Final = 200.0
 IMPORT_S_MAX: Final = 60.0
 ASKED: Final = 5
-"""Times for each field."""
+"""Requests per field."""
 LOGIN: Final = "Basic Z3Vlc3Q6Z3Vlc3Q="
 
 
 def pages(report: Report, broker: Arneb, queues: int) -> None:
-    """One page by each field."""
+    """Time one page for each field."""
     client = Client(broker.http_address)
     part = f"a page of {queues:,} queues"
     slowest = 0.0
@@ -58,7 +58,7 @@ def pages(report: Report, broker: Arneb, queues: int) -> None:
 
 
 def importing(report: Report, broker: Arneb, queues: int) -> None:
-    """So many in one request."""
+    """Import all queues in one request."""
     body = json.dumps(queue_definitions(range(queues))).encode()
     part = f"{queues:,} queues imported"
     before, cpu_s = broker.memory().anonymous, broker.cpu_s()

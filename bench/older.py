@@ -1,7 +1,7 @@
-"""An older Arneb beside this one: the code of a commit, and brokers that run it.
+"""An older Arneb beside this one: the code of a commit, for brokers that run it.
 
-The rule: the commit's files are taken out of the history once, beside this checkout, which stays
-as it is; what both are measured with is of this checkout.
+The rule: the commit's files are extracted from the history once, outside this checkout, which stays
+as it is. The measuring code is this checkout's in both cases.
 """
 
 import subprocess
@@ -14,7 +14,7 @@ from conformance.toolbox import extract
 
 
 def export(revision: str, into: Path) -> Path:
-    """Put the files of that commit into the directory ``into``, which is made."""
+    """Extract the files of that commit into the new directory ``into``."""
     command = ["git", "-C", str(REPOSITORY), "archive", "--format=tar", revision]
     archive = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout
     with tarfile.open(fileobj=BytesIO(archive)) as packed:

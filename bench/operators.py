@@ -1,7 +1,7 @@
-"""Operators of a broker, for measurements: many queues, and what somebody does meanwhile.
+"""Background activity for measurements: operators of a broker with many queues.
 
-The rule: what goes on beside a measurement runs on a thread for as long as a block, and keeps how
-long each of its turns took.
+The rule: background activity runs on a thread during a block, and records how long each of its
+turns took.
 """
 
 import threading
@@ -18,7 +18,7 @@ PAUSE_S: Final = 0.002
 
 
 class Meanwhile:
-    """Something that is done again and again while a block runs."""
+    """An activity that is repeated while a block runs."""
 
     def __init__(self) -> None:
         self.over = threading.Event()
@@ -36,12 +36,12 @@ class Meanwhile:
         self._thread.join()
 
     def run(self) -> None:
-        """What is done, until it is over. On the thread."""
+        """Repeat the activity until the block ends; runs on the thread."""
         raise NotImplementedError
 
 
 class Poller(Meanwhile):
-    """Asks for some paths each second."""
+    """Requests some paths every second."""
 
     def __init__(self, client: Client, paths: Sequence[str]) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Poller(Meanwhile):
 
 
 class Canary(Meanwhile):
-    """Publishes a durable message after the other, and waits for each."""
+    """Publishes one durable message after the other, and waits for each confirm."""
 
     def __init__(self, broker: Arneb) -> None:
         super().__init__()
@@ -81,12 +81,12 @@ class Canary(Meanwhile):
         connection.close()
 
     def share_ms(self, share: float) -> float:
-        """So many of all messages took no longer."""
+        """The time within which this share of all messages was confirmed, in milliseconds."""
         return sorted(self.took_ms)[min(int(share * len(self.took_ms)), len(self.took_ms) - 1)]
 
 
 def queue_definitions(numbers: Iterable[int]) -> dict[str, Any]:
-    """A file that defines durable queues of these numbers."""
+    """A definitions file with durable queues of these numbers."""
     return {
         "queues": [
             {"vhost": "/", "name": f"q{number:06}", "durable": True, "auto_delete": False,
@@ -97,7 +97,8 @@ def queue_definitions(numbers: Iterable[int]) -> dict[str, Any]:
 
 
 def declare(broker: Arneb, queues: int) -> None:
-    """So many durable queues, some thousand in a request, since a client waits 30 s for one."""
+    """Declare this many durable queues, some thousands per request, because the client's timeout is
+    30 s."""
     client = Client(broker.http_address)
     for start in range(0, queues, DECLARED_AT_ONCE):
         numbers = range(start, min(queues, start + DECLARED_AT_ONCE))

@@ -1,8 +1,8 @@
-"""How soon a page of the management page has its first figures: ``python -m bench.page_times``.
+"""How soon each view of the management page has its first figures: ``python -m bench.page_times``.
 
-The rule: what a page asks for is asked for as the page does, by an event stream and by single
-calls, all at once; it has its figures when the last one has come. Cold is the first look of
-anybody after a start of the broker, warm the ones after it.
+The rule: requests are made as the page makes them, through an event stream and single calls, all at
+once. The view has its figures when the last answer has arrived. Cold means the first view by
+anybody after a start of the broker; warm means later ones.
 """
 
 import argparse
@@ -74,11 +74,11 @@ PAGES: Final[Mapping[str, tuple[Mapping[str, str], Sequence[str]]]] = {
     "vhosts": (NODE, ("vhosts", "vhost-limits")),
     "policies": (NODE, ("policies", VHOSTS)),
 }  # fmt: skip
-"""What each page watches, and what it asks for once."""
+"""What each view watches, and what it requests once."""
 
 
 class Page:
-    """A browser that has a page open."""
+    """A browser with the page open."""
 
     def __init__(self, address: str, cookie: str) -> None:
         self._address = address
@@ -88,7 +88,7 @@ class Page:
         return f"<Page of {self._address}>"
 
     def first_figures_s(self, watched: Mapping[str, str], once: Sequence[str]) -> float:
-        """How long until all of it has come."""
+        """The seconds until all figures have arrived."""
         began = time.perf_counter()
         asked = "&".join(f"{name}={quote(call, safe='')}" for name, call in watched.items())
         calls = [self._ask(f"page/stream?{asked}"), *map(self._ask, once)]
@@ -115,7 +115,7 @@ class Page:
 
 @contextmanager
 def clients(address: Address, count: int) -> Iterator[None]:
-    """So many connections of AMQP with a channel each, without heartbeats."""
+    """This many AMQP connections with one channel each, without heartbeats."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, soft + count), hard))
     made = [_client(address) for _ in range(count)]
@@ -142,7 +142,7 @@ def _client(address: Address) -> socket.socket:
 
 
 def _until(link: socket.socket, name: str) -> None:
-    """Read one method, which has to be that one."""
+    """Read one method, which must be the named one."""
     data = b""
     while True:
         data += link.recv(65536)
@@ -153,7 +153,7 @@ def _until(link: socket.socket, name: str) -> None:
 
 
 def publish(broker: Arneb, queues: int) -> None:
-    """A message or some into each tenth queue."""
+    """Publish a few messages into every tenth queue."""
     with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
         channel = connection.channel()
         channel.confirm_delivery()
@@ -199,7 +199,7 @@ def main() -> None:
 
 
 def measure(report: Report, page: Page, names: Sequence[str]) -> None:
-    """Each page, for the first time and then again."""
+    """Time each view, first cold and then warm."""
     for name in names:
         watched, once = PAGES[name]
         cold_s = page.first_figures_s(watched, once)

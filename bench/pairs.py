@@ -1,15 +1,15 @@
-"""Compares two versions of Arneb: the broker's CPU a message, row by row, in interleaved pairs.
+"""Compares two versions of Arneb: the broker's CPU time per message, row by row, in interleaved
+pairs.
 
-``python -m bench.pairs REVISION`` takes the code of that commit for *before* and this checkout
-for *after*. Each pair has brokers of its own, since one process may be laid out more luckily than
-another; row by row both are measured, and who goes first alternates, so that a machine whose
-speed drifts is unfair to neither. What is compared
-is the processor time that the broker's process used, which other processes disturb far less than
-they disturb a rate. The ratio of a row is the geometric mean over its pairs, and its upper bound
-is the one-sided 95 % bound of Student's t on the logarithms.
+``python -m bench.pairs REVISION`` compares the code of that commit, *before*, with this checkout,
+*after*. Each pair has brokers of its own, because one process may happen to have a better memory
+layout than another. Both are measured row by row, and the order alternates, so that a machine whose
+speed drifts favours neither. What is compared is the CPU time of the broker's process, which other
+processes disturb far less than they disturb a rate. The ratio of a row is the geometric mean over
+its pairs, and its upper bound is the one-sided 95 % bound of Student's t on the logarithms.
 
-The rule: the exit status is 1 when a bound is above ``--limit``, so that a claim of "no slower"
-is a command that anyone can repeat.
+The rule: the exit status is 1 if a bound is above ``--limit``, so that a claim of "no slower" is a
+command that anyone can repeat.
 """
 
 import argparse
@@ -37,8 +37,8 @@ STUDENT_T_95: Final = (
     6.314, 2.920, 2.353, 2.132, 2.015, 1.943, 1.895, 1.860, 1.833, 1.812,
     1.796, 1.782, 1.771, 1.761, 1.753, 1.746, 1.740, 1.734, 1.729, 1.725,
 )  # fmt: skip
-"""The one-sided 95 % quantile for 1, 2, ... degrees of freedom; the last serves for more, which
-makes the bound a little wider than it is."""
+"""The one-sided 95 % quantiles for 1, 2, ... degrees of freedom. The last one is used for more as
+well, which makes the bound a little wider than necessary."""
 
 LIMIT: Final = 1.03
 WARM_UP_MESSAGES: Final = 20_000
@@ -47,7 +47,8 @@ COMPARED: Final = tuple(
     for row in APPLICATION_ROWS + ROWS + FEATURE_ROWS
     if not (row.fresh or row.tls) and row.unit == "msg/s"
 )
-"""Rows whose work is a number of messages; latency runs and memory are no question of CPU."""
+"""The rows whose work is a number of messages; latency and memory do not depend on CPU time per
+message."""
 
 
 @dataclass(slots=True)
@@ -63,7 +64,7 @@ class Pairs:
 
     @property
     def upper_bound(self) -> float:
-        """Above the true ratio in 95 of 100 experiments."""
+        """A bound that is above the true ratio in 95 of 100 experiments."""
         values = self._logarithms
         quantile = STUDENT_T_95[min(len(values) - 2, len(STUDENT_T_95) - 1)]
         return exp(mean(values) + quantile * stdev(values) / sqrt(len(values)))
@@ -86,7 +87,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when every bound is within the limit, 1 when not, 2 when it could not be measured."""
+    """Compare; the exit status is 0 if every bound is within the limit, 1 if not, 2 if it could not
+    be measured."""
     options = _parse(arguments)
     wanted = options.rows.split(",") if options.rows else [row.name for row in COMPARED]
     rows = [row for row in COMPARED if row.name in wanted]
@@ -138,7 +140,7 @@ def _measure(rows: Sequence[Row], revision: str, count: int, scale: Scale) -> di
 
 
 def _started(broker: Arneb, running: ExitStack) -> Arneb:
-    """``broker``, which runs until ``running`` is left."""
+    """Start ``broker``, which runs until ``running`` is left."""
     running.callback(broker.stop)
     return broker.start()
 

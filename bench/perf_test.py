@@ -1,8 +1,8 @@
-"""Rows by RabbitMQ's own PerfTest, a Java client: its defaults, and messages that are kept.
+"""Rows of RabbitMQ's own PerfTest, a Java client: with its defaults, and with persistent messages.
 
-Client and broker share the machine, and a JVM takes most of it: what the broker computes for a
-message says more than the rate. They are run when they are named, since they need Java and Maven
-(``make client-tools``).
+Client and broker share the machine, and the JVM takes most of it, so the broker's CPU time per
+message says more than the rate. These rows run only when they are named, because they need Java and
+Maven (``make client-tools``).
 """
 
 import re

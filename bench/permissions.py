@@ -1,8 +1,8 @@
-"""What it costs the broker to look at permissions: ``python -m bench.permissions``.
+"""The broker's cost of checking permissions: ``python -m bench.permissions``.
 
-The rule: pairs of runs of the same load in one broker, whose user may do everything in the one and
-has patterns of his own in the other, in user instructions of the broker for each message where
-``perf`` counts them, and else in CPU seconds. Who comes first takes turns.
+The rule: pairs of runs with the same load on one broker. In one run the user may do everything, and
+in the other the user's permissions are patterns. The cost is in user instructions of the broker per
+message if ``perf`` can count them, otherwise in CPU time. The order alternates.
 """
 
 import argparse
@@ -20,9 +20,9 @@ from conformance.management.client import Client
 
 EXCHANGE: Final = "permitted"
 KEYS: Final = 100
-"""Routing keys that messages come by."""
+"""The number of routing keys."""
 ROWS: Final = 50
-"""Topic permissions that the user has, one of them for the exchange."""
+"""How many topic permissions the user has, one of them for the exchange."""
 EVERYTHING: Final = {"configure": ".*", "write": ".*", "read": ".*"}
 PATTERNS: Final = {
     "configure": r"^(amq\.gen.*|app\..*|permitted|load)$",
@@ -36,11 +36,11 @@ RUNS: Final[Mapping[str, Mapping[str, Any]]] = {
     "topic exchange": {"window": 100, "connections": 4, "exchange": EXCHANGE, "keys": KEYS,
                        "share": 0.5},
 }  # fmt: skip
-"""By their names; ``share``: of the messages."""
+"""The runs by name; ``share`` is the part of the messages that is used."""
 
 
 def permit(client: Client, rights: Mapping[str, str], rows: int) -> None:
-    """Have the user so many topic permissions, and these."""
+    """Give the user these rights and this many topic permissions."""
     done = client.call("PUT", "permissions/%2F/guest", dict(rights))
     assert done.status in (201, 204), done
     client.call("DELETE", "topic-permissions/%2F/guest")
@@ -52,7 +52,7 @@ def permit(client: Client, rights: Mapping[str, str], rows: int) -> None:
 
 
 def cost(broker: Arneb, load: LoadGenerator, count: int, options: Mapping[str, Any]) -> float:
-    """Of one message: user instructions, or nanoseconds of CPU."""
+    """The cost of one message: user instructions, or nanoseconds of CPU time."""
     given = dict(options)
     count = int(count * given.pop("share", 1))
 
@@ -94,7 +94,7 @@ def pairs(
     options: argparse.Namespace,
     given: Mapping[str, Any],
 ) -> list[float]:
-    """What a message costs with patterns, to what it costs a user who may do everything."""
+    """Ratios of the cost of a message with patterns to its cost without restrictions."""
     ratios = []
     cost(broker, load, options.count, given)
     for number in range(options.pairs):

@@ -1,8 +1,8 @@
-"""What it costs the broker to be looked at: ``python -m bench.polling``.
+"""The broker's cost of being monitored: ``python -m bench.polling``.
 
-The rule: pairs of runs with the same load, one of them polled each second, in the broker's CPU
-seconds for each message, whose kernel half no count of user instructions would see; and how long
-the answers take meanwhile. On a machine that others use a run takes longer, and is polled more
+The rule: pairs of runs with the same load, one of which is polled every second. The cost is in CPU
+seconds of the broker per message, because a count of user instructions would miss the kernel's
+half. The response times are measured too. On a busy machine a run takes longer and is polled more
 often.
 """
 
@@ -33,7 +33,8 @@ METRICS: Final = '[metrics]\nlisten = "127.0.0.1:0"\n'
 
 @contextmanager
 def clients(broker: Arneb, connections: int, channels: int) -> Iterator[None]:
-    """So many connections and channels. Nobody answers heartbeats for them meanwhile."""
+    """This many connections and channels, without heartbeats, because nothing would answer them
+    meanwhile."""
     parameters = pika.URLParameters(f"{broker.url}?heartbeat=0")
     made = [pika.BlockingConnection(parameters) for _ in range(connections)]
     for number in range(channels):
@@ -46,7 +47,8 @@ def clients(broker: Arneb, connections: int, channels: int) -> Iterator[None]:
 def pairs(
     broker: Arneb, load: LoadGenerator, paths: Sequence[str], count: int, runs: int
 ) -> tuple[list[float], dict[str, list[float]]]:
-    """The ratios of CPU a message, polled to not polled; and how long each path took."""
+    """Ratios of the CPU time per message, polled to not polled, and the response times of each
+    path."""
     ratios, took = list[float](), dict[str, list[float]]()
 
     def messages() -> float:
@@ -63,7 +65,7 @@ def pairs(
 
     messages()
     for turn in range(runs):
-        # Who comes first takes turns: the store grows, and the second would bear it each time.
+        # The order alternates: the store grows, and the second run would always bear that.
         if turn % 2:
             polled, alone = polled_messages(), messages()
         else:

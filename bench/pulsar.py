@@ -1,8 +1,8 @@
 """Measures the Pulsar frontend beside Apache Pulsar standalone, with the official client.
 
-``python -m bench.pulsar`` starts both on empty directories, both flushing to disk before they
-send a receipt, and lets them take turns, round by round and row by row. Client and broker share
-the machine, so the client's own costs are in every figure; they are the same for both.
+``python -m bench.pulsar`` starts both on empty directories, both flushing to disk before they send
+a receipt, and lets them take turns, round by round and row by row. Client and broker share the
+machine, so the client's own cost is in every figure; it is the same for both.
 """
 
 import argparse
@@ -32,7 +32,7 @@ WITHIN_MS: Final = 30_000
 
 
 def _produce(client: pulsar.Client, topic: str, messages: int) -> float:
-    """Messages a second, batched by the client."""
+    """Messages per second, batched by the client."""
     producer = client.create_producer(
         topic,
         batching_enabled=True,
@@ -58,7 +58,7 @@ def _produce(client: pulsar.Client, topic: str, messages: int) -> float:
 
 
 def _consume(client: pulsar.Client, topic: str, subscription: str, messages: int) -> float:
-    """Messages a second, each acknowledged."""
+    """Messages per second, each acknowledged."""
     consumer = client.subscribe(
         topic,
         subscription,
@@ -75,7 +75,7 @@ def _consume(client: pulsar.Client, topic: str, subscription: str, messages: int
 
 
 def _one_by_one(client: pulsar.Client, topic: str, messages: int) -> Figures:
-    """Each message sent when the receipt of the one before has come."""
+    """Each message is sent after the receipt for the one before."""
     producer = client.create_producer(topic, batching_enabled=False)
     took_ms: list[float] = []
     for _ in range(messages):
@@ -103,7 +103,7 @@ def _round(server: Server, turn: int, factor: float) -> Figures:
 
 
 def _timed_start(server: Server) -> float:
-    """Seconds from the command to the first message taken."""
+    """Seconds from the command until the first message is accepted."""
     began = time.perf_counter()
     server.start()
     client = pulsar.Client(server.pulsar_url, logger=pulsar.ConsoleLogger(pulsar.LoggerLevel.Error))
@@ -115,7 +115,8 @@ def _timed_start(server: Server) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when everything could be measured; the figures decide nothing."""
+    """Measure and print; the exit status is 0 if everything could be measured, whatever the
+    figures."""
     parser = argparse.ArgumentParser(prog="bench.pulsar", description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="a tenth of the messages, one round")
@@ -123,8 +124,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--into", type=Path, help="go on with a result, a file of JSON")
     options = parser.parse_args(arguments)
     rounds, factor = (1, 0.1) if options.quick else (options.rounds, 1.0)
-    classpath()  # Maven's time is not Pulsar's
-    # Nor is it a start of a broker that is installed if Python compiles its modules for it.
+    classpath()  # Maven's time must not count as Pulsar's
+    # Bytecode is kept, because an installed broker does not compile its Python modules at a start
+    # either.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     found: dict[str, dict[str, list[float]]] = {}
     with tempfile.TemporaryDirectory(prefix="arneb-bench-") as place, ExitStack() as stack:

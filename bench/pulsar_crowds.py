@@ -1,9 +1,9 @@
-"""Rows beside Apache Pulsar in which there is much of something: consumers, topics,
-subscriptions, or messages without receipts.
+"""Rows beside Apache Pulsar with large numbers of something: consumers, topics, subscriptions, or
+messages without receipts.
 
-The rule: each row has a topic of its own, says how fast it went, and what the broker's process had
-resident behind it. Official clients do the work, but for subscriptions, of which those have too few
-connections.
+The rule: each row has a topic of its own, and reports the rate and the broker's resident memory
+afterwards. Official clients do the work, except with many subscriptions, for which they have too
+few connections.
 """
 
 import threading
@@ -33,7 +33,7 @@ Server = Arneb | PulsarStandalone
 
 
 def crowd_rows(server: Server, turn: int, factor: float) -> Iterator[Figures]:
-    """Every row in its turn; ``factor``: how much of each. Raises :class:`.BrokerFailed`."""
+    """Run every row in turn; ``factor`` scales their sizes. Raises :class:`.BrokerFailed`."""
     quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
     rows: tuple[tuple[str, Callable[[pulsar.Client, str, float], Figures]], ...] = (
         (f"Shared, {CONSUMERS} consumers", _shared),
@@ -69,7 +69,8 @@ def _key_shared(client: pulsar.Client, topic: str, factor: float) -> Figures:
 def _many_consumers(
     client: pulsar.Client, topic: str, factor: float, kind: pulsar.ConsumerType
 ) -> Figures:
-    """One producer, by keys, and a subscription that many share, each message acknowledged."""
+    """One producer with keys, and a subscription that many consumers share, each message
+    acknowledged."""
     messages = max(2_000, int(50_000 * factor))
     got, all_there, lock = [0], threading.Event(), threading.Lock()
 
@@ -99,7 +100,7 @@ def _many_consumers(
 
 
 def _many_topics(client: pulsar.Client, topic: str, factor: float) -> Figures:
-    """Each producer in its turn, round by round, so that all of them are busy."""
+    """Each producer sends in turn, round by round, so that all of them are busy."""
     topics, rounds = max(100, int(TOPICS * factor)), 20
     began = time.perf_counter()
     producers = [
@@ -120,7 +121,7 @@ def _many_topics(client: pulsar.Client, topic: str, factor: float) -> Figures:
 
 
 def _windows(client: pulsar.Client, topic: str, factor: float) -> Figures:
-    """A producer that has at most so many messages without receipts."""
+    """A producer with a limited number of messages without receipts."""
     figures: Figures = {}
     for window in WINDOWS:
         messages = max(200, int((2_000 if window == 1 else 50_000) * factor))
@@ -152,7 +153,7 @@ def _windows(client: pulsar.Client, topic: str, factor: float) -> Figures:
 
 
 def _many_subscriptions(server: Server, topic: str, factor: float) -> Figures:
-    """Subscriptions that nobody uses, and some to which all is delivered."""
+    """Subscriptions that nobody uses, and some to which everything is delivered."""
     idle, messages = max(100, int(SUBSCRIPTIONS * factor)), max(20, int(500 * factor))
     host, _, port = server.pulsar_url.removeprefix("pulsar://").rpartition(":")
     address = Address(host, int(port))

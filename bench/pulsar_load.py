@@ -1,9 +1,9 @@
-"""A Pulsar client that costs little, so that what is measured is the broker.
+"""A Pulsar client with little overhead, so that the broker is what is measured.
 
 It speaks raw frames on blocking sockets and knows one kind of message: a body that begins with the
-time at which it is due, unbatched, as official clients send whatever is delayed. A producer keeps a
-window of messages without receipts; consumers of Shared subscriptions have a receiver queue and
-acknowledge each message, many in a command, as official clients do.
+time at which it is due, unbatched, because official clients do not batch delayed messages. A
+producer keeps a window of messages without receipts. Consumers of Shared subscriptions have a
+receiver queue and acknowledge each message, many per command, as official clients do.
 """
 
 import selectors
@@ -24,34 +24,35 @@ from conformance.wire.pulsar import Command, connect_frame, simple_frame
 BODY_BYTES: Final = 64
 RUN: Final = 1_000
 RUNS_OUT: Final = 5
-"""Runs sent and without receipts. Their receipts fit into a socket's buffer, so that neither side
-ever waits for the other to read."""
+"""How many runs may be without receipts. Their receipts fit into a socket's buffer, so that neither
+side ever waits for the other to read."""
 
 RECEIVER_QUEUE: Final = 1_000
 RECEIVE_BYTES: Final = 256 * 1024
 WITHIN_S: Final = 60.0
 SHARED: Final = 1
 KEY_SHARED: Final = 3
-"""Types of subscriptions, as the protocol numbers them."""
+"""Subscription types, as numbered by the protocol."""
 
 ID: Final = 1
-"""Of the only consumer or producer of a connection."""
+"""The id of a connection's only consumer or producer."""
 
 SIZES: Final = struct.Struct(">II")
 MESSAGE: Final = b"\x08\x09"
 RECEIPT: Final = b"\x08\x07"
 ID_SIZE_AT: Final = SIZES.size + 7
-"""Where a MESSAGE has the size of its message id: behind type, command head and consumer id."""
+"""The position of the size of the message id in a MESSAGE: after type, command head and consumer
+id."""
 
 ID_FIELD: Final = b"\x1a"
 
 DELIVER_AT: Final = b"\x98\x01"
 LOW_BITS: Final = [bytes((low & 0x7F | 0x80, low >> 7 | 0x80)) for low in range(1 << 14)]
-"""The first two bytes of the varint of a time: what differs from message to message."""
+"""The first two bytes of a time as a varint, which differ from message to message."""
 
 
 class Connection:
-    """One connection that has shaken hands."""
+    """One connection that has completed its handshake."""
 
     def __init__(self, address: Address) -> None:
         self.socket = socket.create_connection((address.host, address.port), WITHIN_S)
@@ -60,7 +61,7 @@ class Connection:
         self.call(connect_frame(), Command.CONNECTED)
 
     def call(self, frame: bytes, answer: Command) -> None:
-        """Send ``frame`` and wait for ``answer``."""
+        """Send ``frame`` and wait for ``answer``. Raises :class:`BrokerFailed`."""
         self.socket.sendall(frame)
         wanted = b"\x08" + varint(answer)
         while True:
@@ -68,12 +69,14 @@ class Connection:
                 if frame[4:].startswith(wanted):
                     return
                 if frame[4:6] == bytes((8, Command.PING)):
-                    self.answer(frame)  # ten thousand subscriptions take a broker minutes
+                    # creating ten thousand subscriptions takes minutes, during which the broker
+                    # pings
+                    self.answer(frame)
                     continue
                 raise BrokerFailed(f"expected {answer.name}, got {frame[:80]!r}")
 
     def frames(self) -> Iterator[bytes]:
-        """What came whole, each without its outer size; waits for something."""
+        """Wait for data; the result is the whole frames in it, without their total size."""
         buffer, ends = self.receive()
         at = 0
         for end in ends:
@@ -81,7 +84,8 @@ class Connection:
             at = end
 
     def receive(self) -> tuple[bytes, list[int]]:
-        """What came, and where in it each whole frame ends; waits for something."""
+        """Wait for data; the result is the data and the ends of the whole frames in it. Raises
+        :class:`BrokerFailed`."""
         data = self.socket.recv(RECEIVE_BYTES)
         if not data:
             raise BrokerFailed("the broker closed the connection")
@@ -97,7 +101,7 @@ class Connection:
         return buffer, ends
 
     def answer(self, frame: bytes) -> None:
-        """Answer what is neither a message nor a receipt."""
+        """Handle a frame that is neither a message nor a receipt. Raises :class:`BrokerFailed`."""
         kind = frame[4:6]
         if kind == bytes((8, Command.PING)):
             self.socket.sendall(simple_frame(Command.PONG, []))
@@ -106,13 +110,13 @@ class Connection:
 
 
 def subscribe(connection: Connection, topic: str, subscription: str, kind: int = SHARED) -> None:
-    """A consumer, from the earliest message on."""
+    """Create a consumer that starts at the earliest message."""
     fields: Fields = [(1, topic), (2, subscription), (3, kind), (4, ID), (5, 1), (8, 1), (13, 1)]
     connection.call(simple_frame(Command.SUBSCRIBE, fields), Command.SUCCESS)
 
 
 def make_subscriptions(address: Address, topic: str, names: Iterable[str]) -> None:
-    """Subscribe once, so that they are there."""
+    """Subscribe and leave, so that the subscriptions exist."""
     for name in names:
         connection = Connection(address)
         subscribe(connection, topic, name)
@@ -120,7 +124,8 @@ def make_subscriptions(address: Address, topic: str, names: Iterable[str]) -> No
 
 
 def publish(address: Address, topic: str, times_ms: Iterable[int]) -> float:
-    """One message for each time, 0 = not delayed; messages a second."""
+    """Publish one message for each time, where 0 means no delay; the result is messages per
+    second."""
     connection = Connection(address)
     fields: Fields = [(1, topic), (2, ID), (3, 1)]
     connection.call(simple_frame(Command.PRODUCER, fields), Command.PRODUCER_SUCCESS)
@@ -172,21 +177,21 @@ class Receiver:
 
     connection: Connection
     messages: int
-    """So many it takes, or more."""
+    """How many messages it takes at least."""
     timed: bool = True
-    """The messages are those of :func:`publish`, and none may come before its time."""
+    """Whether the messages are those of :func:`publish`, none of which may come before its time."""
     count: int = 0
     asked: int = 0
 
     def flow(self) -> None:
-        """Give permits for what has become free of the receiver queue, when that is half of it."""
+        """Grant permits for the free part of the receiver queue, once half of it is free."""
         free = min(self.count + RECEIVER_QUEUE, self.messages) - self.asked
         if free and (free >= RECEIVER_QUEUE // 2 or self.asked + free == self.messages):
             self.asked += free
             self.connection.socket.sendall(simple_frame(Command.FLOW, [(1, ID), (2, free)]))
 
     def take(self) -> int:
-        """Take and acknowledge what came; how many that was."""
+        """Wait for messages and acknowledge them; the result is how many there were."""
         buffer, ends = self.connection.receive()
         ids: list[bytes] = []
         at, latest = 0, b""
@@ -214,7 +219,8 @@ class Receiver:
 def drain(
     address: Address, topic: str, subscriptions: Iterable[str], messages: int, within_s: float
 ) -> float:
-    """Each subscription takes ``messages``; deliveries a second, from the first one on."""
+    """Each subscription takes ``messages``; the result is deliveries per second, from the first one
+    on."""
     receivers: list[Receiver] = []
     selector = selectors.DefaultSelector()
     for name in subscriptions:

@@ -1,14 +1,14 @@
-"""Measures three nodes of Arneb on Apache Pulsar beside RabbitMQ's own answer to the loss of a
-machine: three nodes with quorum queues.
+"""Measures three nodes of Arneb on Apache Pulsar beside RabbitMQ's own protection against the loss
+of a machine: three nodes with quorum queues.
 
 ``python -m bench.quorum`` starts one of them, measures it, stops it, and does the same with the
-other, round by round: together they would not fit on a small machine. Messages are mixed and sent
-as clients send them, to a queue with the argument that RabbitMQ's users give; first straight at
-the node that leads the queue, then at one that does not. Then the leader is killed, and it is
-measured for how long a publisher at another node has no confirm.
+other, round by round; a small machine could not run both at once. Messages are mixed and sent as
+client libraries send them, to a queue declared with the argument that RabbitMQ's users use. They
+are sent first to the node that leads the queue, then to one that does not. Then the leader is
+killed, and the time during which a publisher at another node gets no confirm is measured.
 
-The rule: all that either of them needs runs on this machine and is counted, Pulsar's brokers and
-bookies too; both flush to disk on two nodes before they confirm.
+The rule: everything that either of them needs runs on this machine and is counted, including
+Pulsar's brokers and bookies. Both flush to disk on two nodes before they confirm.
 """
 
 import argparse
@@ -41,15 +41,15 @@ from pika.exceptions import AMQPError
 ROUNDS: Final = 3
 MESSAGES: Final = 60_000
 WARM_UP_MESSAGES: Final = 100_000
-"""Before anything is measured: Java compiles what is used much while it is used, and the first row
-would pay for that."""
+"""How many messages are sent before anything is measured: Java compiles code while it runs, and the
+first row would bear that cost."""
 WINDOW: Final = 500
 PREFETCH: Final = 200
 BODY_BYTES: Final = 256
 TURNS_S: Final = 6.0
 QUEUE: Final = "bench"
 Options = dict[str, float | str | bool]
-"""Of the load generator."""
+"""Options of the load generator."""
 
 QUORUM: Final[Mapping[str, object]] = {"x-queue-type": "quorum"}
 
@@ -57,7 +57,7 @@ BEFORE_KILL_S: Final = 2.0
 CONFIRM_WITHIN_S: Final = 60.0
 RETRY_S: Final = 0.05
 TRY_S: Final = 2.0
-"""Then a publisher tries another connection."""
+"""After this time a publisher tries another connection."""
 
 PROGRAM: Final = Path(__file__).parent / "java" / "OneByOne.java"
 JAVA_WARM_UP_S: Final = 5.0
@@ -65,7 +65,7 @@ JAVA_WITHIN_S: Final = 120.0
 
 
 class System(Protocol):
-    """What is compared."""
+    """One of the compared systems."""
 
     name: str
 
@@ -76,20 +76,20 @@ class System(Protocol):
 
     @property
     def other(self) -> Address:
-        """One that does not."""
+        """A node that does not lead it."""
         ...
 
     def cpu_s(self) -> float:
-        """What all of it has computed so far."""
+        """The CPU seconds of all its processes so far."""
         ...
 
     def lose_leader(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL to the leader."""
         ...
 
 
 class Quorum:
-    """RabbitMQ. Its queue is declared at the second node, which leads it then."""
+    """RabbitMQ. Its queue is declared at the second node, which therefore leads it."""
 
     name = "rabbitmq"
 
@@ -115,7 +115,7 @@ class Quorum:
 
 
 class Nodes:
-    """Arneb's, and the Pulsar that holds their log."""
+    """Arneb's nodes, and the Pulsar cluster that holds their log."""
 
     name = "arneb"
 
@@ -140,7 +140,8 @@ class Nodes:
         return _cpu_s([*self._cluster.nodes, *self._service.brokers, *self._service.bookies])
 
     def bare_ms(self) -> float:
-        """What the Java client of Pulsar waits for each of its receipts, at the same Pulsar."""
+        """How long Pulsar's Java client waits for each receipt, on the same Pulsar cluster, in
+        milliseconds."""
         topic = f"persistent://{NAMESPACE}/one-by-one"
         command = [tool("java", "default-jdk-headless"), "-Xmx256m", "-cp", classpath()]
         command += [str(PROGRAM), self._service.url, topic, str(BODY_BYTES)]
@@ -164,7 +165,7 @@ def _cpu_s(processes: Sequence[OwnProcess]) -> float:
 
 @contextmanager
 def rabbitmq() -> Iterator[Quorum]:
-    """While the block lasts."""
+    """A RabbitMQ cluster that runs during the block."""
     with tempfile.TemporaryDirectory(prefix="bench-quorum-") as made:
         cluster = RabbitMQCluster(Path(made))
         try:
@@ -175,7 +176,7 @@ def rabbitmq() -> Iterator[Quorum]:
 
 @contextmanager
 def arneb() -> Iterator[Nodes]:
-    """While the block lasts."""
+    """An Arneb cluster that runs during the block."""
     with (
         pulsar_service("cluster") as service,
         tempfile.TemporaryDirectory(prefix="bench-quorum-") as made,
@@ -188,7 +189,7 @@ def arneb() -> Iterator[Nodes]:
 
 
 def measure(system: System, load: LoadGenerator, scale: float) -> Figures:
-    """All figures of one that runs; its leader is gone afterwards. Raises
+    """Take all measurements of a running system, whose leader is lost afterwards. Raises
     :class:`~bench.load.LoadFailed`."""
     figures: Figures = {}
     count = int(MESSAGES * scale)
@@ -233,8 +234,8 @@ def measure(system: System, load: LoadGenerator, scale: float) -> Figures:
 
 
 def _fail_over(system: System) -> float:
-    """Kill the leader: the longest time between confirms for a publisher at another node, which
-    comes back there when its connection is lost or nothing is heard."""
+    """Kill the leader. The result is the longest time between confirms for a publisher at another
+    node, which reconnects there when its connection is lost or silent."""
     with pika.BlockingConnection(_parameters(system.leading)) as connection:
         connection.channel().queue_declare(QUEUE, durable=True, arguments=dict(QUORUM))
     publisher = _Publisher(system.other)
@@ -249,7 +250,7 @@ def _fail_over(system: System) -> float:
 
 
 class _Publisher:
-    """One confirm at a time, in a thread, until it is stopped."""
+    """Publishes in a thread, one message per confirm, until it is stopped."""
 
     def __init__(self, address: Address) -> None:
         self._confirms: list[float] = []
@@ -264,8 +265,8 @@ class _Publisher:
         self._is_over = True
 
     def pause_s(self, killed_at: float) -> float:
-        """The longest time without a confirm around the kill, once a second has passed in which
-        they came again. Raises TimeoutError."""
+        """The longest time without a confirm around the kill, measured once confirms have come for
+        another second. Raises TimeoutError."""
         end = killed_at + CONFIRM_WITHIN_S
         while True:
             time.sleep(0.5)
@@ -299,7 +300,7 @@ def _parameters(address: Address) -> pika.ConnectionParameters:
 
 
 def main() -> int:
-    """Measure, and print the table."""
+    """Measure and print the table."""
     parser = argparse.ArgumentParser(prog="python -m bench.quorum")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--scale", type=float, default=1.0, help="of the messages of each row")

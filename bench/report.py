@@ -1,4 +1,4 @@
-"""Figures of all rounds, as medians and ratios, in a table that people and programs can read."""
+"""The figures of all rounds as medians and ratios, in a table for people and programs."""
 
 import json
 import os
@@ -23,11 +23,11 @@ BASE: Final = "rabbitmq"
 SUBJECT: Final = "arneb"
 COMPILED: Final = "compiled"
 LIMIT: Final = "lmdb"
-"""What the store alone does, among the brokers."""
+"""The name among the brokers for what the store alone can do."""
 
 SHAPE_PART: Final = 0.25
-"""A run counts where RabbitMQ's rates are in the proportions that they had when goals were set, so
-far up or down."""
+"""A row counts if RabbitMQ's rate, compared with the other rows, is that of the machine on which
+the goals were set, up to this fraction."""
 
 FLUSHES: Final = 400
 FLUSH_BYTES: Final = 4096
@@ -36,13 +36,13 @@ FLUSH_FILE_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What one broker came to: medians over the rounds; None where it was not measured."""
+    """One broker's medians over the rounds; None for what was not measured."""
 
     figure: float | None
     cpu_us: float | None
     written: float | None
     ratio: float | None
-    """To RabbitMQ; above 1 is better."""
+    """Relative to RabbitMQ; above 1 is better."""
 
 
 NOT_MEASURED: Final = Subject(None, None, None, None)
@@ -60,15 +60,15 @@ class Line:
     subject: float | None
     ratio: float | None
     shape: float | None
-    """RabbitMQ's rate, as a part of what it was when the goals were set and of what it is in the
-    median row: 1 is what it should be."""
+    """RabbitMQ's rate divided by its rate when the goals were set, and by the same quotient of the
+    median row; ideally 1."""
     limit: float | None
     of_limit: float | None
     brokers: Mapping[str, Subject]
 
 
 def lines(rows: Sequence[Row], samples: Samples) -> list[Line]:
-    """The table, in the rows' order."""
+    """The table's lines, in the rows' order."""
     usual = _median(
         [
             base / row.shape
@@ -126,8 +126,7 @@ def _ratio(base: float | None, subject: float | None, lower_is_better: bool) -> 
 
 
 def table(rows: list[Line]) -> str:
-    """A Markdown table that also reads well as plain text. A column in which nothing stands is
-    left out."""
+    """A Markdown table that also reads well as plain text, without empty columns."""
     shown = {name: None for line in rows for name in line.brokers}
     names = [name for name in (BASE, SUBJECT, COMPILED) if name in shown]
     titles = {BASE: "RabbitMQ", SUBJECT: "Arneb", COMPILED: "compiled"}
@@ -164,19 +163,19 @@ def table(rows: list[Line]) -> str:
 
 
 def _beside(figures: Iterable[float | None]) -> str:
-    """The brokers' figures in their order; nothing where it was not measured."""
+    """The brokers' figures in order, without those that were not measured."""
     return " / ".join(number(each) for each in figures if each is not None)
 
 
 def _in_shape(shape: float | None) -> str:
-    """RabbitMQ's part of what it should do here, and a word where the row does not count."""
+    """The shape of a row, with a remark if the row does not count."""
     if shape is None:
         return ""
     return f"{shape:.2f}" if abs(shape - 1) <= SHAPE_PART else f"{shape:.2f}, outside"
 
 
 def number(value: float | None) -> str:
-    """A figure with as many digits as mean something; nothing for None."""
+    """A figure with a sensible number of digits; empty for None."""
     if value is None:
         return ""
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
@@ -213,7 +212,7 @@ def _output(*command: str) -> str:
 
 
 def flush_us(directory: Path) -> float:
-    """How long the disk takes for one small synchronous write there: the median."""
+    """The median time of one small synchronous write to that disk, in microseconds."""
     took = []
     with tempfile.NamedTemporaryFile(dir=directory) as file:
         file.write(bytes(FLUSH_FILE_BYTES))
@@ -231,8 +230,8 @@ def flush_us(directory: Path) -> float:
 
 
 def write(rows: Sequence[Row], samples: Samples, *, quick: bool, into: Path | None = None) -> Path:
-    """Write both files; answers the path of the Markdown one. ``into``: the JSON of a result that
-    this run goes on with; the same rows and brokers are to be told from it."""
+    """Write both files; the result is the path of the Markdown one. ``into`` is the JSON of a
+    result that this run continues, with the same rows and brokers."""
     RESULTS.mkdir(exist_ok=True)
     now = datetime.now(UTC)
     path = into.with_suffix(".md") if into else RESULTS / f"{now:%Y-%m-%dT%H%M}Z.md"
@@ -262,8 +261,8 @@ def _span(values: Sequence[float]) -> str:
 
 
 def beside(found: Mapping[str, Mapping[str, Sequence[float]]], base: str = "Pulsar") -> str:
-    """A table of what another broker, Apache Pulsar if it is not said, and Arneb need: medians, and
-    how many times better. Of a rate more is better, of anything else less."""
+    """A table that compares Arneb with another broker, by default Apache Pulsar: medians, and the
+    factor by which Arneb is better. For rates more is better, for anything else less."""
     rows = [f"| | {base} | Arneb | Arneb is better by |", "|---|---|---|---|"]
     for figure, by_name in found.items():
         theirs, ours = median(by_name[base.lower()]), median(by_name["arneb"])
@@ -273,7 +272,7 @@ def beside(found: Mapping[str, Mapping[str, Sequence[float]]], base: str = "Puls
 
 
 def keep(name: str, title: str, text: str) -> Path:
-    """Write a result that is text, with what it was measured on."""
+    """Write a textual result together with what it was measured on."""
     path = RESULTS / f"{name}-{stamp()}.md"
     facts = "\n".join(f"* {each}: {value}" for each, value in machine().items())
     path.write_text(f"# {title}\n\n{facts}\n\n{text}\n")
@@ -284,8 +283,8 @@ def keep(name: str, title: str, text: str) -> Path:
 def keep_rounds(
     name: str, title: str, found: Mapping[str, Mapping[str, Sequence[float]]], into: Path | None
 ) -> Path:
-    """Write :func:`beside` of all rounds, those of ``into`` as well, and the rounds by themselves
-    as JSON, in its place if it is given. ``title`` has the number of rounds for ``{}``."""
+    """Write :func:`beside` of all rounds, including those in ``into``, and the rounds as JSON,
+    replacing ``into`` if it is given. In ``title``, ``{}`` stands for the number of rounds."""
     path = RESULTS / f"{name}-{stamp()}.json" if into is None else into
     before: dict[str, dict[str, list[float]]] = {}
     if into is not None:
@@ -308,7 +307,7 @@ def keep_rounds(
 
 
 def stamp() -> str:
-    """Now, as a part of a file's name."""
+    """The time now, as a part of a file name."""
     return f"{datetime.now(UTC):%Y-%m-%dT%H%M}Z"
 
 

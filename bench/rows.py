@@ -1,4 +1,4 @@
-"""The rows of the benchmark: what is measured, how much of it, and what is aimed at."""
+"""The rows of the benchmark: what is measured, how much of it, and the goals."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -15,21 +15,21 @@ PREFETCH: Final = 1000
 FILL_WINDOW: Final = 1000
 LATENCY_RATE: Final = 2000
 COMMIT_ENTRIES_MAX: Final = 1000
-"""Where the limit row of many connections stops growing its commits, as the broker does."""
+"""Where the limit for many connections stops growing its commits, as the broker does."""
 
 MIB: Final = 1024 * 1024
 
 CPU: Final = "cpu"
-"""The figure of a row that says what the broker's process computed a message, in µs: the table has
-a column for it, beside the rate."""
+"""The name of a row's figure for the CPU time of the broker's process per message, in µs. The table
+has a column for it, beside the rate."""
 
 WRITTEN: Final = "written"
-"""The same for the bytes that it had written to disk for a message."""
+"""The name of the figure for the bytes that it caused to be written to disk per message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much of everything: 1 is the full run."""
+    """How much of everything; 1 is the full run."""
 
     factor: float = 1.0
 
@@ -43,8 +43,8 @@ class Scale:
 def metered(
     load: LoadGenerator, broker: Broker, mode: str, /, *, count: int, **options: float | str | bool
 ) -> Figures:
-    """One run of ``mode`` with ``count`` messages: its rate, what the broker computed for each, and
-    what it had written.
+    """Run ``mode`` once with ``count`` messages: the rate, the broker's CPU time per message, and
+    the bytes that it wrote per message.
 
     Raises :class:`~bench.load.LoadFailed`.
     """
@@ -66,12 +66,12 @@ Limit = Callable[[Scale], float]
 class Row:
     """One thing to measure.
 
-    ``measure`` answers one or more figures by name; each becomes a line of the table, with the
-    goal of that name. The only figure of a row has the name "".
-    ``lower_is_better`` turns the ratio round, so that above 1 is always good for Arneb.
-    ``fresh`` rows get a broker of their own with an empty data directory, once a run. ``tls``: the
-    load generator speaks TLS, for which more must be there to compile it. ``shape``: RabbitMQ's
-    rate when the goals were set, on a slower machine.
+    ``measure`` returns one or more figures by name; each becomes a line of the table, with the goal
+    of that name. If a row has only one figure, its name is "". ``lower_is_better`` inverts the
+    ratio, so that above 1 is always good for Arneb. ``fresh`` rows get a broker of their own with
+    an empty data directory, once per run. ``tls`` means that the load generator uses TLS, for which
+    it must be compiled with OpenSSL. ``shape`` is RabbitMQ's rate when the goals were set, on a
+    slower machine.
     """
 
     name: str
@@ -138,7 +138,7 @@ def _latency(load: LoadGenerator, broker: Broker, scale: Scale) -> Figures:
 
 
 def _memory(load: LoadGenerator, broker: Broker, scale: Scale) -> Figures:
-    time.sleep(1)  # let it finish what it does after the start
+    time.sleep(1)  # let it finish its work after the start
     idle = broker.memory()
     count = scale.count(1_000_000)
     load.run(broker.address, "publish", window=FILL_WINDOW, body=BODY_BYTES, count=count)

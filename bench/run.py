@@ -1,7 +1,7 @@
 """Runs the rows against RabbitMQ and Arneb in interleaved rounds and reports the medians.
 
-Round by round and row by row they take turns, so that whatever else the machine does
-falls on each. All run all the time; those that are not measured idle.
+Brokers take turns row by row in every round, so that other load on the machine affects all of them.
+All of them run all the time; those that are not being measured are idle.
 """
 
 import argparse
@@ -36,7 +36,8 @@ WARM_UP_MESSAGES = 2000
 USUAL_ROWS = APPLICATION_ROWS + CROWD_ROWS + ROWS + FEATURE_ROWS
 ALL_ROWS = USUAL_ROWS + PERF_TEST_ROWS
 Makers = Mapping[str, Callable[[Path, Path | None], Broker]]
-"""What makes a broker on a directory, with TLS if there are certificates; by the broker's name."""
+"""Functions that make a broker in a directory, with TLS if there are certificates, by the broker's
+name."""
 
 TLS_SETTINGS = """
 [amqp.tls]
@@ -75,7 +76,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when everything could be measured; the figures decide nothing."""
+    """Measure and print; the exit status is 0 if everything could be measured, whatever the
+    figures."""
     options = _parse(arguments)
     wanted = options.rows.split(",") if options.rows else [row.name for row in USUAL_ROWS]
     rows = [row for row in ALL_ROWS if row.name in wanted]
@@ -111,7 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(
     rows: Sequence[Row], rounds: int, scale: Scale, makers: Makers, until: float, *, limits: bool
 ) -> Samples:
-    """What there is to be told when all is measured, or at ``until`` of the monotonic clock."""
+    """The samples measured until everything is done, or until the monotonic clock reaches
+    ``until``."""
     samples = Samples()
     with tempfile.TemporaryDirectory(prefix="arneb-bench-") as place:
         directory = Path(place)
@@ -161,8 +164,8 @@ def _measure(
 
 
 def _arneb(home: Path, certificates: Path | None, checkout: Path = REPOSITORY) -> Broker:
-    """With a listener for TLS if there are certificates. Another checkout has its own Python, if
-    it has an environment."""
+    """An Arneb, with a TLS listener if there are certificates. Another checkout uses the Python of
+    its own environment, if it has one."""
     own = checkout / ".venv" / "bin" / "arneb"
     command = [str(own)] if checkout != REPOSITORY and own.exists() else []
     if certificates is None:
@@ -184,7 +187,7 @@ def _running(
     tls: bool = False,
     warm_up: bool = True,
 ) -> Iterator[dict[str, Broker]]:
-    """The brokers by name, each on an empty directory."""
+    """Start the brokers, by name, each on an empty directory."""
     certificates: Path | None = None
     if tls:
         certificates = directory / "certificates"

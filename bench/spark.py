@@ -4,8 +4,8 @@
     python -m bench.spark --linear 20000000
 
 The rule: everything that is compared is measured in one interleaved run, in CPU seconds of the JVM
-and of Python together, as well as in seconds of the clock; the floor (:mod:`bench.spark_floor`) is
-measured anew, with the columns, rows and sizes of the source that stands beside it.
+and Python together, and in elapsed seconds. The floor (:mod:`bench.spark_floor`) is measured each
+time, with the columns, rows and sizes of the source beside it.
 """
 
 import argparse
@@ -52,7 +52,7 @@ TARGETS: Final = {
     ("batches", "length"): 3.0,
     ("batches", "group"): 3.0,
 }
-"""The most that a query may take, as a multiple of the floor's CPU."""
+"""The maximum of each query, as a multiple of the floor's CPU time."""
 
 PYTHON_TARGETS: Final = {
     ("amqp", "places"): 0.5,
@@ -61,11 +61,11 @@ PYTHON_TARGETS: Final = {
     ("batches", "all"): 3.0,
     ("singles", "all"): 5.0,
 }
-"""The most that Python's decoding may take, in µs a row."""
+"""The maximum of Python's decoding, in µs per row."""
 
 
 def amqp(count: int, start: int, values: Sequence[bytes]) -> list[bytes]:
-    """Entries as one publisher's, with routing keys that differ."""
+    """Entries of one AMQP publisher, with various routing keys."""
     return [
         amqp_entry(
             values[n % len(values)],
@@ -77,7 +77,7 @@ def amqp(count: int, start: int, values: Sequence[bytes]) -> list[bytes]:
 
 
 def batches(count: int, start: int, values: Sequence[bytes]) -> list[bytes]:
-    """Pulsar batches of a hundred."""
+    """Pulsar batches of a hundred messages."""
     return [
         pulsar_entry(
             encode_messages(_messages(first, BATCH_MESSAGES, values, is_batch=True)),
@@ -88,7 +88,7 @@ def batches(count: int, start: int, values: Sequence[bytes]) -> list[bytes]:
 
 
 def singles(count: int, start: int, values: Sequence[bytes]) -> list[bytes]:
-    """Pulsar messages that were sent one by one."""
+    """Pulsar messages sent one by one."""
     messages = _messages(start, count, values, is_batch=False)
     return [pulsar_entry(encode_messages([message])) for message in messages]
 
@@ -115,7 +115,7 @@ MAKERS: Final[dict[str, Callable[[int, int, Sequence[bytes]], list[bytes]]]] = {
 
 
 def write_log(directory: Path, rows: dict[str, int], ledger_rows: int = LEDGER_ROWS) -> None:
-    """One topic for each kind of entries."""
+    """Write one topic for each kind of entries."""
     values = [os.urandom(VALUE_BYTES) for _ in range(4096)]
     with LogWriter(directory) as writer:
         for kind, count in rows.items():
@@ -127,8 +127,8 @@ def write_log(directory: Path, rows: dict[str, int], ledger_rows: int = LEDGER_R
 
 
 def write_same(directory: Path, topics: dict[str, int]) -> None:
-    """Topics of so many AMQP entries, the same again and again: to make them takes longer than to
-    read them."""
+    """Write topics with this many AMQP entries, which repeat, because making them takes longer than
+    reading them."""
     entries = amqp(LINEAR_COMMIT_ENTRIES, 0, [os.urandom(VALUE_BYTES) for _ in range(4096)])
     with LogWriter(directory) as writer:
         for topic, rows in topics.items():
@@ -140,7 +140,7 @@ def write_same(directory: Path, topics: dict[str, int]) -> None:
 
 
 def decoding(directory: Path, kind: str, columns: str, rounds: int) -> float:
-    """µs of Python's CPU a row, the best of some rounds; without Spark."""
+    """Python's CPU time per row in µs, the best of some rounds, without Spark."""
     options = read_options({"path": str(directory), "topic": kind, "columns": columns})
     source = options.location.open()
     best, rows = float("inf"), 0
@@ -154,7 +154,7 @@ def decoding(directory: Path, kind: str, columns: str, rounds: int) -> float:
 
 
 def first_batch(directory: Path, kind: str, columns: str) -> pa.RecordBatch:
-    """What the floor repeats: a full batch of the source that stands beside it."""
+    """The batch that the floor repeats: a full batch of the source beside it."""
     options = read_options({"path": str(directory), "topic": kind, "columns": columns})
     for batch in read_batches(
         options.location.open(), plan_read(options).spans[0], columns_of(options), options
@@ -165,7 +165,7 @@ def first_batch(directory: Path, kind: str, columns: str) -> pa.RecordBatch:
 
 @dataclass(slots=True)
 class Measured:
-    """What one query took, round by round."""
+    """The costs of one query, round by round."""
 
     wall_s: list[float] = field(default_factory=list)
     cpu_s: list[float] = field(default_factory=list)
@@ -182,7 +182,7 @@ QUERIES: Final = {
 def spark_queries(
     report: Report, directory: Path, kinds: Sequence[str], rows: int, rounds: int
 ) -> dict[tuple[str, str, str], Measured]:
-    """Every query on every source, in turn: by kind, query, and which source."""
+    """Run every query on every source, in turn; the result is by kind, query and source."""
     spark = session()
     jvm = jvm_of(spark)
     usual = ",".join(c.name for c in STYLES[read_options({"path": "/", "topic": "a"}).style][:-2])
@@ -227,7 +227,8 @@ def spark_queries(
 
 
 def report_queries(report: Report, found: dict[tuple[str, str, str], Measured]) -> None:
-    """CPU seconds of each query, as a multiple of the floor's; seconds of the clock beside it."""
+    """Report the CPU seconds of each query as a multiple of the floor's, and the elapsed
+    seconds."""
     for kind, query in dict.fromkeys((kind, query) for kind, query, _ in found):
         cpu: dict[str, float] = {}
         for source in ("floor", "parquet", "log"):
@@ -281,14 +282,16 @@ def main() -> None:
 
 
 def linear(report: Report, few: int, many: int) -> None:
-    """Whether many rows take as much a row as few do, and what the workers need for them."""
+    """Check that a row costs the same among many rows as among few, and how much memory the workers
+    need."""
     spark = session()
     jvm = jvm_of(spark)
     each: list[float] = []
     with tempfile.TemporaryDirectory(prefix="arneb-bench-spark-") as folder:
         write_same(Path(folder), {f"rows-{rows}": rows for rows in (few, many)})
         reader = spark.read.format("arneb").option("path", folder)
-        for _ in range(WARM_UPS):  # else the few would pay for the JVM's compiler
+        # otherwise the small number of rows would bear the JVM's compilation
+        for _ in range(WARM_UPS):
             assert reader.option("topic", f"rows-{few}").load().count() == few
         for rows in (few, many):
             log = reader.option("topic", f"rows-{rows}")

@@ -2,16 +2,16 @@
 
     python -m bench.spark_beside [--parts commit,scan,growth] [--seconds 20] [--rows 300000]
 
-The rule: the broker, its clients and Spark share this machine's processors, and each figure stands
-beside the same figure without Spark, measured in turn.
+The rule: the broker, its clients and Spark share this machine's processors, and each figure is
+compared with the same figure without Spark, measured in turn.
 
-* ``commit``: a paced publisher, whose messages are consumed at once, beside batches of rows that
-  the data API commits in one.
-* ``scan``: a saturating and a paced publisher, in turn alone, beside loops that only count (the
-  least that any guest on the same processors costs), and beside one query after the other over a
-  log that is there.
+* ``commit``: a paced publisher, whose messages are consumed immediately, beside batches of rows
+  that the data API commits at once.
+* ``scan``: a saturating publisher and a paced one, in turn alone, beside loops that only count (the
+  least that any guest on the same processors costs), and beside one query after the other over an
+  existing log.
 * ``growth``: how much the data file grows while messages are published, consumed and trimmed, with
-  and without scans beside it.
+  and without scans.
 """
 
 import argparse
@@ -40,16 +40,17 @@ from pyspark_arneb.sink.staging import RemoteStaging, Stage
 
 BODY: Final = 256
 RATE: Final = 5_000
-"""Of the paced publisher, messages a second."""
+"""The rate of the paced publisher, in messages per second."""
 WINDOW: Final = 500
 SCANNED: Final = 1_000_000
 SCAN_S: Final = 2.0
-"""Of one figure of ``scan``: pairs close in time, for a machine is not always as fast."""
+"""The duration of one figure of ``scan``. It is short, so that compared figures are close in time,
+because a machine's speed varies."""
 GUEST_START_S: Final = 0.3
 
 
 def staged(staging: RemoteStaging, query: str, batch: int, rows: int, target: str) -> Stage:
-    """Rows of which nobody sees anything before they are committed."""
+    """Stage rows, which are invisible until they are committed."""
     values = pa.array([os.urandom(BODY) for _ in range(min(rows, 8192))], pa.binary())
     table = pa.RecordBatch.from_pydict({"value": values})
     pieces = done = 0
@@ -61,14 +62,14 @@ def staged(staging: RemoteStaging, query: str, batch: int, rows: int, target: st
 
 
 def latency(load: LoadGenerator, broker: Arneb, seconds: float) -> dict[str, float]:
-    """The paced publisher's percentiles, in ms."""
+    """The percentiles of the paced publisher's latency, in ms."""
     found = load.run(broker.address, "latency", rate=RATE, seconds=seconds, body=BODY, queue="c")
     return {name: found[f"{name}_us"] / 1000 for name in ("p50", "p99", "p999", "max")}
 
 
 @contextmanager
 def meanwhile(work: Callable[[], object]) -> Iterator[list[int]]:
-    """Has ``work`` done again and again while the block runs; how often it was done."""
+    """Repeat ``work`` while the block runs; the yielded list holds how often it was done."""
     over, done, failed = threading.Event(), [0], list[BaseException]()
 
     def again() -> None:
@@ -91,7 +92,7 @@ def meanwhile(work: Callable[[], object]) -> Iterator[list[int]]:
 
 
 def commits(report: Report, load: LoadGenerator, broker: Arneb, rows: int, seconds: float) -> None:
-    """A batch of so many rows, again and again, beside a paced publisher."""
+    """Commit a batch of this many rows repeatedly, beside a paced publisher."""
     staging = RemoteStaging(Address(f"http://{broker.http_address}", "guest", "guest"))
     load.run(broker.address, "publish", count=10, window=10, body=BODY, queue="into", keep=True)
     query, taken = uuid4().hex, list[float]()
@@ -143,7 +144,8 @@ def counting() -> Iterator[None]:
 def scans(
     report: Report, load: LoadGenerator, broker: Arneb, seconds: float, rounds: int, spark: Any
 ) -> None:
-    """Publishers alone, beside guests that only count, and beside one query after the other."""
+    """Measure publishers alone, beside guests that only count, and beside one query after the
+    other."""
     load.run(
         broker.address, "publish", count=SCANNED, window=5000, body=BODY, queue="log", keep=True
     )
@@ -203,13 +205,13 @@ def scans(
 def pairs(
     beside: dict[str, dict[str, list[float]]], what: str, name: str
 ) -> Iterator[tuple[float, float]]:
-    """A figure alone and beside something, measured one after the other."""
+    """A figure alone and beside something else, measured one after the other."""
     (figures,) = [each for key, each in beside.items() if key.startswith(what)]
     return zip(figures["alone"], figures[name], strict=True)
 
 
 def growth(report: Report, load: LoadGenerator, folder: Path, seconds: float, spark: Any) -> None:
-    """Two brokers, one after the other: the size of the file at the end."""
+    """Measure two brokers, one after the other: the size of the data file at the end."""
     sizes: dict[str, float] = {}
     for name in ("alone", "beside"):
         broker = Arneb(folder / name, listeners=["amqp", "http"]).start()

@@ -1,8 +1,8 @@
-"""The floor: a data source that hands the same prebuilt batches to Spark again and again.
+"""The floor: a data source that passes the same prebuilt batches to Spark repeatedly.
 
-The rule: it does what any Python source must do, and nothing else, so what a query on it costs is
-Spark's. The batch is made by reading a log's first rows, so its columns, rows and sizes are those
-of the source that is measured beside it.
+The rule: it does what any Python data source must do, and nothing else, so the cost of a query on
+it is Spark's own. The batch is made from a log's first rows, so its columns, rows and sizes are
+those of the source that is measured beside it.
 """
 
 import base64
@@ -25,8 +25,8 @@ from pyspark_arneb.options import NICE
 
 
 class FloorSource(DataSource):
-    """Options: ``batch``, an Arrow stream in base64; ``rows``; ``partitions``; of a stream also
-    ``batches``, in which all rows come."""
+    """Options: ``batch``, an Arrow stream in base64; ``rows``; ``partitions``; for streams also
+    ``batches``, the number of micro-batches for all rows."""
 
     @classmethod
     def name(cls) -> str:
@@ -50,7 +50,7 @@ class FloorSource(DataSource):
 
 
 def repeated(text: str, rows: int) -> Iterator[pa.RecordBatch]:
-    """The batch again and again, to so many rows."""
+    """The batch repeated until there are ``rows`` rows."""
     (batch,) = read_stream(text)
     while rows > 0:
         yield batch.slice(0, rows)
@@ -58,7 +58,7 @@ def repeated(text: str, rows: int) -> Iterator[pa.RecordBatch]:
 
 
 class FloorReader(DataSourceReader):
-    """Hands out ``rows`` rows in all."""
+    """Returns ``rows`` rows in all."""
 
     def __init__(self, batch: str, rows: int, partitions: int) -> None:
         self._batch = batch
@@ -69,21 +69,22 @@ class FloorReader(DataSourceReader):
         return [InputPartition(number) for number in range(self._partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        with guest(NICE) as make_room:  # as the source does: neither has more of the processors
+        # as the data source does, so that neither gets more CPU time
+        with guest(NICE) as make_room:
             for batch in repeated(self._batch, self._rows // self._partitions):
                 make_room()
                 yield batch
 
 
 class Part(InputPartition):
-    """So many rows of a micro-batch."""
+    """The rows of one partition of a micro-batch."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
 
 
 class FloorStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Hands out ``rows`` rows in ``batches`` micro-batches."""
+    """Returns ``rows`` rows in ``batches`` micro-batches."""
 
     def __init__(self, batch: str, rows: int, partitions: int, batches: int) -> None:
         self._batch = batch

@@ -1,7 +1,7 @@
-"""What the measurements with Spark share: a session, CPU seconds of all that it starts, a report.
+"""What the measurements with Spark share: a session, CPU seconds of all its processes, a report.
 
-The rule: whatever is compared is measured in one interleaved run; a figure without a target is
-there to explain one that has a target.
+The rule: whatever is compared is measured in one interleaved run. Figures without a target only
+explain those with one.
 """
 
 import json
@@ -19,7 +19,7 @@ MIB: Final = 1024 * 1024
 
 
 def tree_of(pid: int) -> Iterator[int]:
-    """A process and all that it started."""
+    """A process and all its descendants."""
     yield pid
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
@@ -31,7 +31,7 @@ def tree_of(pid: int) -> Iterator[int]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Of a process and its children, those that have ended included."""
+    """CPU seconds of a process and its descendants, including those that have ended."""
     total = 0
     for each in tree_of(pid):
         try:
@@ -43,7 +43,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def worker_peak_mib(pid: int) -> float:
-    """The most memory that one of the Python workers has had."""
+    """The peak memory of the largest Python worker, in MiB."""
     peak = 0
     for each in tree_of(pid):
         try:
@@ -58,7 +58,7 @@ def worker_peak_mib(pid: int) -> float:
 
 
 def session() -> Any:
-    """Spark on two cores of this machine."""
+    """A Spark session on two cores of this machine."""
     from bench.spark_floor import FloorSource
     from pyspark.sql import SparkSession
 
@@ -90,7 +90,7 @@ def session() -> Any:
 
 
 def jvm_of(spark: Any) -> int:
-    """The process under which Spark's own and its Python workers are."""
+    """The JVM's process, of which the Python workers are descendants."""
     pid: int = spark.sparkContext._gateway.proc.pid
     return pid
 
@@ -108,7 +108,7 @@ class Line:
 
     @property
     def is_met(self) -> bool | None:
-        """None: it has no target."""
+        """Whether the target is met; None if there is none."""
         if self.most is None and self.least is None:
             return None
         return (self.most is None or self.value <= self.most) and (
@@ -117,7 +117,7 @@ class Line:
 
     @property
     def target(self) -> str:
-        """For people."""
+        """The target as text."""
         bound = f"≤ {self.most:g}" if self.most is not None else ""
         return f"≥ {self.least:g}" if self.least is not None else bound
 
@@ -130,35 +130,35 @@ class Line:
 
 @dataclass(slots=True)
 class Report:
-    """What was measured, printed as it comes and written at the end."""
+    """The figures, printed as they are measured and written at the end."""
 
     name: str
     about: str
     lines: list[Line] = field(default_factory=list)
 
     def add(self, part: str, what: str, value: float, unit: str, **target: float) -> None:
-        """Note a figure."""
+        """Add a figure."""
         line = Line(part, what, value, unit, **target)
         self.lines.append(line)
         print(line, flush=True)
 
     def go_on(self, kept: Path) -> None:
-        """Begin with what an earlier run has left there, if there was one."""
+        """Start with the figures that an earlier run left in that file, if there are any."""
         if kept.is_file():
             found = json.loads(kept.read_text(encoding="utf-8"))
             self.lines[:0] = [Line(**each) for each in found]
 
     def leave(self, kept: Path) -> None:
-        """For a later run that goes on."""
+        """Leave the figures in that file for a later run."""
         kept.write_text(json.dumps(list(map(asdict, self.lines))), encoding="utf-8")
 
     @property
     def is_good(self) -> bool:
-        """Every target is met."""
+        """Whether every target is met."""
         return all(line.is_met is not False for line in self.lines)
 
     def write(self) -> Path:
-        """Keep it with the results."""
+        """Write the result into bench/results; the result is its path."""
         path = RESULTS / f"{self.name}-{stamp()}.md"
         facts = {name: each for name, each in machine().items() if name != "rabbitmq"}
         listed = "\n".join(f"* {name}: {value}" for name, value in facts.items())

@@ -1,15 +1,15 @@
-"""Rows through a broker: read by executors without a directory, as a stream, and written.
+"""Rows through a broker: read by executors without the data directory, as a stream, and written.
 
     python -m bench.spark_through [--parts service,stream,fixed,sink] [--rows 1000000]
 
-The rule: the broker, Spark and its workers share this machine's processors; CPU seconds are those
-of all of them. Each part warms up before it is measured.
+The rule: the broker, Spark and its workers share this machine's processors, and CPU seconds are
+those of all of them. Each part warms up before it is measured.
 
-* ``service``: what one executor reads by ``service.url``, in this process, without Spark.
+* ``service``: what one executor reads through ``service.url``, in this process, without Spark.
 * ``stream``: a streaming query catches up with a log, in micro-batches, beside the floor: the same
-  rows in as many micro-batches from batches that are there.
-* ``fixed``: what a micro-batch of one row takes.
-* ``sink``: rows written to a queue and to a topic, exactly once, confirmed when it ends.
+  rows in as many micro-batches, from prebuilt batches.
+* ``fixed``: how long a micro-batch of one row takes.
+* ``sink``: rows written to a queue and to a topic, exactly once, confirmed when the write ends.
 """
 
 import argparse
@@ -40,12 +40,12 @@ from pyspark_arneb.sink.staging import RemoteStaging, Stage
 
 BODY: Final = 256
 BATCH_ROWS: Final = 500_000
-"""Of a micro-batch: ``maxOffsetsPerTrigger``."""
+"""Rows per micro-batch: ``maxOffsetsPerTrigger``."""
 COMMIT_ROWS: Final = 250_000
 USUAL: Final = "topic,ledger_id,entry_id,batch_index,key,value,publish_time,flags"
 
 KEPT: Final = "[retention]\ntime_s = -1\nbytes = -1\n"
-"""Nobody subscribes to the topics that are read here."""
+"""Settings that keep messages, because the topics that are read here have no subscriptions."""
 
 SERVICE_TARGETS: Final = {"amqp": 0.3, "batches": 0.15}
 STREAM_TARGETS: Final = {"amqp": 0.5, "batches": 0.25}
@@ -54,7 +54,7 @@ SINK_TARGET: Final = 100_000
 
 
 def fill(load: LoadGenerator, broker: Arneb, rows: int) -> None:
-    """A queue and a topic of so many rows: AMQP messages one by one, and Pulsar batches."""
+    """Fill a queue and a topic with this many rows: single AMQP messages, and Pulsar batches."""
     load.run(broker.address, "publish", count=rows, window=5000, body=BODY, queue="amqp", keep=True)
     staging = RemoteStaging(Address(f"http://{broker.http_address}", "guest", "guest"))
     table = pa.RecordBatch.from_pydict(
@@ -73,7 +73,7 @@ def fill(load: LoadGenerator, broker: Arneb, rows: int) -> None:
 
 
 def service(report: Report, broker: Arneb, rows: int, rounds: int) -> None:
-    """One executor's reading."""
+    """Measure the reading of one executor."""
     url = f"http://{broker.http_address}"
     for kind, least in SERVICE_TARGETS.items():
         options = read_options(
@@ -97,7 +97,8 @@ def service(report: Report, broker: Arneb, rows: int, rounds: int) -> None:
 
 
 def caught_up(frame: Any, folder: Path) -> tuple[int, float]:
-    """Rows that a query reads until it has caught up, and the seconds of its micro-batches."""
+    """Run a query until it has caught up; the result is its rows and the seconds of its
+    micro-batches."""
     query = (
         frame.writeStream.format("noop")
         .option("checkpointLocation", str(folder / uuid4().hex))
@@ -114,7 +115,7 @@ def caught_up(frame: Any, folder: Path) -> tuple[int, float]:
 
 
 def stream(report: Report, broker: Arneb, folder: Path, rows: int, rounds: int, spark: Any) -> None:
-    """Catching up by ``service.url``, by ``path``, and from the floor."""
+    """Measure catching up through ``service.url``, through ``path``, and from the floor."""
     jvm = jvm_of(spark)
     for kind, least in STREAM_TARGETS.items():
         by_path = {"path": str(broker.data)}
@@ -151,7 +152,7 @@ def stream(report: Report, broker: Arneb, folder: Path, rows: int, rounds: int, 
 
 
 def fixed(report: Report, load: LoadGenerator, broker: Arneb, folder: Path, spark: Any) -> None:
-    """Micro-batches of one message each."""
+    """Measure micro-batches of one message each."""
     load.run(broker.address, "publish", count=30, window=10, body=BODY, queue="few", keep=True)
     for way, where in {
         "path": {"path": str(broker.data)},
@@ -181,7 +182,7 @@ def fixed(report: Report, load: LoadGenerator, broker: Arneb, folder: Path, spar
 def sink(
     report: Report, load: LoadGenerator, broker: Arneb, rows: int, rounds: int, spark: Any
 ) -> None:
-    """Rows that are there in memory, written."""
+    """Measure the writing of rows that are in memory."""
     load.run(broker.address, "publish", count=1, window=1, body=BODY, queue="out", keep=True)
     frame = spark.range(rows).selectExpr(
         "cast(repeat(md5(cast(id as string)), 8) as binary) value",

@@ -1,4 +1,4 @@
-"""Queues, exchanges and bindings of a row, made before the clock runs and gone after it."""
+"""Queues, exchanges and bindings of a row, created before the clock runs and deleted after it."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ ACK_TIMEOUT_S: Final = 300.0
 
 
 class Topology:
-    """What one row needs beside the queue that the load generator makes itself."""
+    """What one row needs besides the queue that the load generator makes itself."""
 
     def __init__(self, connection: pika.BlockingConnection) -> None:
         self._connection = connection
@@ -26,29 +26,30 @@ class Topology:
         return self._channel
 
     def queue(self, name: str, arguments: Mapping[str, Any] | None = None) -> str:
-        """A fresh durable queue."""
+        """Declare a fresh durable queue; the result is its name."""
         self._channel.queue_delete(name)
         self._channel.queue_declare(name, durable=True, arguments=dict(arguments or {}))
         self._queues.append(name)
         return name
 
     def exchange(self, name: str, kind: str) -> str:
-        """A fresh exchange, not durable, so that binding to it costs no flush to disk."""
+        """Declare a fresh exchange; it is not durable, so that binding to it costs no flush to
+        disk."""
         self._channel.exchange_delete(name)
         self._channel.exchange_declare(name, kind)
         self._exchanges.append(name)
         return name
 
     def count(self, queue: str) -> int:
-        """How many messages are ready."""
+        """The number of ready messages."""
         return int(self._channel.queue_declare(queue, passive=True).method.message_count)
 
     def wait(self, seconds: float) -> None:
-        """Serve the connection meanwhile."""
+        """Wait while processing the connection's events."""
         self._connection.sleep(seconds)
 
     def clear(self) -> None:
-        """Leave nothing behind."""
+        """Delete everything."""
         for exchange in self._exchanges:
             self._channel.exchange_delete(exchange)
         for queue in self._queues:
@@ -60,7 +61,7 @@ class Topology:
 
 @contextmanager
 def topology(address: Address) -> Iterator[Topology]:
-    """A topology to be filled, cleared at the end."""
+    """An empty topology, cleared at the end."""
     parameters = pika.ConnectionParameters(
         address.host, address.port, heartbeat=0, blocked_connection_timeout=ACK_TIMEOUT_S
     )

@@ -1,14 +1,14 @@
-"""Measures transactions of ten messages beside Apache Pulsar standalone, with one programme.
+"""Measures transactions of ten messages beside Apache Pulsar standalone, with one program.
 
 ``python -m bench.transactions`` starts both on empty directories, both flushing to disk before they
-confirm, and lets them take turns, round by round. Each of so many workers opens a transaction,
-sends ten messages to its topic at once and commits, again and again. The client is the official
-one for Java (``bench/java/Transactions.java``), for both; what the client's process and the
-broker's computed is a row of the table, so that whoever reads it sees which of them was busy.
+confirm, and lets them take turns, round by round. Each worker repeatedly opens a transaction, sends
+ten messages to its topic at once and commits. The client is the official Java one
+(``bench/java/Transactions.java``) for both. The CPU times of the client's process and of the
+broker's are rows of the table, so that readers see which of them was busy.
 
 The last column is the client's own floor: what it reaches on this machine with
-``bench/transaction_sink.c``, which answers at once, keeps nothing and costs next to nothing. No
-broker can be better than that, so a factor beyond it cannot be seen with this client.
+``bench/transaction_sink.c``, which answers immediately, keeps nothing and costs next to nothing. No
+broker can do better than that, so this client cannot show a larger factor.
 """
 
 import argparse
@@ -31,17 +31,19 @@ from conformance.brokers.pulsar_standalone import PulsarStandalone
 from conformance.toolbox import own_environment, tool
 
 MESSAGES: Final = 10
-"""In each transaction."""
+"""Messages per transaction."""
 
 WORKERS: Final = (1, 16, 64)
 ROUNDS: Final = 3
 SECONDS: Final = 8.0
 WARM_UP_S: Final = 4.0
 WARMING_WORKERS: Final = 16
-"""At once, before anything counts, so that no broker is measured while it compiles itself."""
+"""How many workers run at once before anything counts, so that no broker is measured while it
+compiles itself."""
 
 STARTED_WITHIN_S: Final = 120.0
-"""A virtual machine that compiles its programme first, and makes producers."""
+"""How long the start may take: the virtual machine first compiles the program and creates
+producers."""
 
 PROGRAM: Final = Path(__file__).parent / "java" / "Transactions.java"
 TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -52,10 +54,10 @@ Figures = dict[str, float]
 
 
 class Sink:
-    """What answers at once."""
+    """The server that answers immediately."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises :class:`.LoadFailed`."""
+        """Compile the server. Raises :class:`.LoadFailed`."""
         self._program = compile_program("transaction_sink", directory)
         self._process: subprocess.Popen[str] | None = None
         self.pulsar_url = ""
@@ -65,19 +67,19 @@ class Sink:
 
     @property
     def pid(self) -> int:
-        """Of its process."""
+        """Its process id."""
         assert self._process is not None, "it was started"
         return self._process.pid
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start answering."""
         pipe = subprocess.PIPE
         self._process = subprocess.Popen([self._program], stdin=pipe, stdout=pipe, text=True)
         assert self._process.stdout is not None, "it has a pipe"
         self.pulsar_url = f"pulsar://127.0.0.1:{int(self._process.stdout.readline())}"
 
     def stop(self) -> None:
-        """End it."""
+        """Stop it."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -87,8 +89,8 @@ Server = Arneb | PulsarStandalone | Sink
 
 
 def measure(server: Server, workers: int, seconds: float, *, batches: bool) -> Figures:
-    """What so many workers do in that time, how long one transaction takes, and what it costs the
-    broker and the client. Raises :class:`.BrokerFailed`."""
+    """Measure what this many workers do in that time, how long one transaction takes, and what it
+    costs the broker and the client. Raises :class:`.BrokerFailed`."""
     before_s, children_s = cpu_s(server.pid), children_cpu_s()
     command = [tool("java", "default-jdk-headless"), "-Xmx512m", "-cp", classpath(), str(PROGRAM)]
     command += [server.pulsar_url, str(workers), str(MESSAGES), str(WARM_UP_S), str(seconds)]
@@ -116,20 +118,20 @@ def measure(server: Server, workers: int, seconds: float, *, batches: bool) -> F
 
 
 def cpu_s(pid: int) -> float:
-    """What a process has computed so far."""
+    """The CPU seconds of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def children_cpu_s() -> float:
-    """The same of children of ours that have ended."""
+    """The CPU seconds of our child processes that have ended."""
     times = os.times()
     return times.children_user + times.children_system
 
 
 def beside_the_floor(found: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
-    """The table: medians, how many times better Arneb is than Pulsar, and how many times better
-    what answers at once would be."""
+    """The table: medians, by what factor Arneb is better than Pulsar, and by what factor the server
+    that answers immediately is."""
     rows = ["| | Pulsar | Arneb | better by | the client alone | better by |", "|---|" + "---|" * 5]
     for figure, by_name in found.items():
         theirs, ours, floor = (median(by_name[name]) for name in NAMES)
@@ -138,13 +140,13 @@ def beside_the_floor(found: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
             factor = each / theirs if figure.endswith("/s") else theirs / max(each, 1e-9)
             cells += [number(each), f"{factor:.2g}"]
         if "CPU" in figure:
-            cells[-1] = ""  # of nothing
+            cells[-1] = ""  # the sink uses next to no CPU time, so a factor would mean nothing
         rows.append(f"| {figure} | {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
 def main() -> int:
-    """Measure, and print the table."""
+    """Measure and print the table."""
     parser = argparse.ArgumentParser(prog="python -m bench.transactions")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of one measurement")

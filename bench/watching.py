@@ -1,7 +1,7 @@
-"""What pages cost the broker that are open: ``python -m bench.watching``.
+"""The cost of open pages to the broker: ``python -m bench.watching``.
 
-The rule: as :mod:`bench.polling`: pairs of runs with the same load, in one of which so many event
-streams are open, in the broker's CPU seconds for each message.
+The rule: as in :mod:`bench.polling`, pairs of runs with the same load, in one of which a number of
+event streams are open, in CPU seconds of the broker per message.
 """
 
 import argparse
@@ -34,11 +34,11 @@ SHOWN: Final = {
     "node": "page/node",
     "list": "page/topics?page=1&page_size=50&sort=messages&sort_reverse=true",
 }
-"""What stands on the page of queues and topics, the longest first."""
+"""What the page of queues and topics shows, with the longest queues first."""
 
 
 class Stream:
-    """A page that is open: reads what comes, and counts it."""
+    """An open page: reads what arrives, and counts the bytes."""
 
     def __init__(self, address: str, cookie: str) -> None:
         self.bytes = 0
@@ -59,10 +59,10 @@ class Stream:
             while data := self._answer.read1(65536):
                 self.bytes += len(data)
         except (OSError, ValueError, http.client.HTTPException):
-            pass  # it is closed
+            pass  # it has been closed
 
     def close(self) -> None:
-        """The page is closed, and nothing of it is left for the run that is compared."""
+        """Close the page, so that nothing of it disturbs the run that it is compared with."""
         if self._socket is not None:
             self._socket.shutdown(socket.SHUT_RDWR)
         self._thread.join()
@@ -85,7 +85,7 @@ def session(address: str) -> str:
 
 @contextmanager
 def watching(address: str, count: int) -> Iterator[list[Stream]]:
-    """So many pages of as many people."""
+    """This many open pages, each with a session of its own."""
     streams = [Stream(address, session(address)) for _ in range(count)]
     try:
         yield streams
@@ -97,7 +97,8 @@ def watching(address: str, count: int) -> Iterator[list[Stream]]:
 def pairs(
     broker: Arneb, load: LoadGenerator, streams: int, count: int, runs: int
 ) -> tuple[list[float], int]:
-    """The ratios of CPU a message, watched to not watched; and the bytes that pages were sent."""
+    """Ratios of the CPU time per message, watched to not watched, and the bytes sent to the
+    pages."""
     ratios, sent = list[float](), 0
     address = urlsplit(f"http://{broker.http_address}").netloc
 
@@ -123,7 +124,8 @@ def pairs(
 
 
 def resting(broker: Arneb, streams: int) -> list[float]:
-    """What pages take of a broker that has nothing else to do, in milliseconds of CPU a second."""
+    """What open pages cost a broker that is otherwise idle, in milliseconds of CPU time per
+    second."""
     address = urlsplit(f"http://{broker.http_address}").netloc
 
     def used() -> float:
@@ -173,7 +175,7 @@ def main() -> None:
 
 
 def kept_pairs(kept: Path | None) -> tuple[list[float], int]:
-    """The ratios of earlier runs, and the bytes that pages were sent."""
+    """The ratios of earlier runs, and the bytes sent to the pages."""
     if kept is None or not kept.is_file():
         return [], 0
     ratios, sent = json.loads(kept.read_text(encoding="utf-8"))

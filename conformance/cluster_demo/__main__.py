@@ -1,8 +1,7 @@
-"""The demo's script: Pulsar, three nodes, a publisher, a leader that hands over, the next one
-killed, and everything counted.
+"""The demo's script: Pulsar, three nodes, a hand-over, a killed leader, and everything counted.
 
 ``python -m conformance.cluster_demo [--messages 100000] [--url URL --http URL]`` starts Apache
-Pulsar with three bookies and two brokers, or uses a running one.
+Pulsar with three bookies and two brokers, or uses a running one. A publisher runs throughout.
 """
 
 import argparse

@@ -1,5 +1,4 @@
-"""Copies on Apache Pulsar: the log topic is trimmed, and a node with an empty directory takes a
-copy.
+"""Copies on Apache Pulsar: the log topic is trimmed, and a node without data takes a copy.
 
 ``python -m conformance.cluster_demo.copies [--messages 5000]`` has two nodes store messages, closes
 the topic's ledger, checks that Pulsar deletes it, kills a third node in the middle of taking its

@@ -1,4 +1,4 @@
-"""Calls of Pulsar's admin API, as any HTTP client makes them."""
+"""Calls of Pulsar's admin API, made as by any HTTP client."""
 
 import json
 import urllib.error
@@ -34,7 +34,7 @@ class Admin:
         return self.call("GET", path, **query)
 
     def get_if_there(self, path: str) -> Any:
-        """The document; None when there is no such thing."""
+        """The document, or None if the path does not exist."""
         try:
             return self.get(path)
         except Refused as refused:
@@ -43,7 +43,7 @@ class Admin:
             raise
 
     def read(self, path: str) -> bytes:
-        """A body that is no document."""
+        """The body of an answer that is not JSON."""
         return self._call("GET", path)
 
     def put(self, path: str, body: Any = None, **query: str) -> Any:
@@ -56,7 +56,7 @@ class Admin:
         return self.call("DELETE", path, **query)
 
     def call(self, method: str, path: str, body: Any = None, **query: str) -> Any:
-        """The document, or None; raises :class:`Refused`."""
+        """The answer's document, or None if it has none. Raises :class:`Refused`."""
         found = self._call(method, path, body, **query)
         return json.loads(found) if found else None
 
@@ -78,7 +78,7 @@ class Admin:
 
 
 def local(topic: str) -> str:
-    """A topic's own name, without tenant and namespace."""
+    """A topic's local name, without tenant and namespace."""
     return topic.rpartition("/")[2]
 
 

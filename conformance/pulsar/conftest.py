@@ -1,8 +1,8 @@
-"""A Pulsar broker, clients of the official wheel, and names for the Pulsar scenarios.
+"""A Pulsar broker, clients of the official Python wheel, and names for the Pulsar scenarios.
 
-``--pulsar`` says against what they run: ``arneb``, ``pulsar`` (Apache Pulsar standalone), or
-both. A broker that runs elsewhere is named by ``ARNEB_PULSAR_URL`` (``ARNEB_AMQP_URL`` and
-``ARNEB_ADMIN_URL`` for the scenarios that need its other ports); otherwise one is started for
+``--pulsar`` chooses what they run against: ``arneb``, ``pulsar`` (Apache Pulsar standalone), or
+both. ``ARNEB_PULSAR_URL`` names a broker that is already running (``ARNEB_AMQP_URL`` and
+``ARNEB_ADMIN_URL`` are for the scenarios that need its other ports). Otherwise one is started for
 the session, on free loopback ports and throw-away data.
 """
 
@@ -29,14 +29,15 @@ from pika.adapters.blocking_connection import BlockingChannel
 _numbers = itertools.count(1)
 
 ANSWER_WITHIN_S = 30
-"""For one answer. Pulsar needs seconds for the first of each kind, and more on a busy machine."""
+"""The timeout of one request. Pulsar needs seconds for the first request of each kind, and more on
+a busy machine."""
 
 TRANSACTING: Final = {
     "transactionCoordinatorEnabled": "true",
     "systemTopicEnabled": "true",
     "acknowledgmentAtBatchIndexLevelEnabled": "true",
 }
-"""Of Apache Pulsar: what Arneb does without being asked to."""
+"""Settings that make Apache Pulsar do what Arneb does by default."""
 
 Connect = Callable[..., pulsar.Client]
 Named = Callable[[str], str]
@@ -45,13 +46,13 @@ Mortal = Callable[..., Arneb | OwnCluster]
 
 @dataclass(frozen=True, slots=True)
 class BrokerUrls:
-    """Where one broker is reached; ``amqp`` is empty and ``admin`` empty when that is not known."""
+    """Where one broker is reached; ``amqp`` and ``admin`` are empty if that is not known."""
 
     pulsar: str
     amqp: str
     admin: str
     is_pulsar: bool = False
-    """It is Apache Pulsar, for the few places of ``DIFFERENCES.md``."""
+    """Whether it is Apache Pulsar, for the few places named in ``DIFFERENCES.md``."""
 
 
 def arneb_only(*values: object) -> ParameterSet:
@@ -83,7 +84,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def broker_urls(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[BrokerUrls]:
-    """The broker."""
+    """The broker of the session."""
     if request.param == "pulsar":
         if not PulsarStandalone.installed():
             pytest.fail("Apache Pulsar needs java and mvn: make client-tools")
@@ -124,7 +125,7 @@ def broker_urls(
 def transacting_url(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """A broker that knows transactions."""
+    """The URL of a broker with transactions enabled."""
     if request.param not in (request.config.getoption("pulsar") or ["arneb", "pulsar"]):
         pytest.skip("not asked for")
     place = tmp_path_factory.mktemp(request.param)
@@ -142,13 +143,13 @@ def transacting_url(
 
 @pytest.fixture(scope="session")
 def pulsar_url(broker_urls: BrokerUrls) -> str:
-    """Where the broker speaks Pulsar."""
+    """The URL at which the broker speaks Pulsar."""
     return broker_urls.pulsar
 
 
 @pytest.fixture
 def channel(broker_urls: BrokerUrls) -> Iterator[BlockingChannel]:
-    """A confirming AMQP channel of the same broker."""
+    """An AMQP channel of the same broker, in confirm mode."""
     if broker_urls.is_pulsar:
         pytest.skip("Apache Pulsar does not speak AMQP")
     if not broker_urls.amqp:
@@ -161,7 +162,7 @@ def channel(broker_urls: BrokerUrls) -> Iterator[BlockingChannel]:
 
 @pytest.fixture
 def admin(broker_urls: BrokerUrls) -> Admin:
-    """Pulsar's admin API of the broker."""
+    """The admin API of the broker."""
     if not broker_urls.admin:
         pytest.skip("ARNEB_ADMIN_URL is not set")
     return Admin(broker_urls.admin)
@@ -169,8 +170,8 @@ def admin(broker_urls: BrokerUrls) -> Admin:
 
 @pytest.fixture
 def mortal(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Mortal]:
-    """Starts brokers with the settings given, which may be killed and come back where they
-    were. Of a cluster that is the leader and another node goes on, unless all are to go."""
+    """Starts brokers with the given settings, which can be killed and started again at the same
+    ports. In a cluster only the leader is killed and another node takes over, unless ``all_go``."""
     started: list[Arneb | OwnCluster] = []
     nodes: int = request.config.getoption("arneb_nodes")
 
@@ -200,7 +201,7 @@ def mortal(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Mortal]:
 
 @pytest.fixture
 def connect(pulsar_url: str) -> Iterator[Connect]:
-    """Opens clients; all are closed at the end."""
+    """Opens clients, which are closed at the end."""
     opened: list[pulsar.Client] = []
     quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 
@@ -233,5 +234,5 @@ def name() -> Named:
 
 @pytest.fixture
 def topic(name: Named) -> str:
-    """A topic that is not there yet."""
+    """The name of a topic that does not exist yet."""
     return f"persistent://public/default/{name('topic')}"

@@ -1,13 +1,13 @@
-"""Kills a broker and its Java clients again and again while these consume, process and produce.
+"""Kills a broker and its Java clients repeatedly while these consume, process and produce.
 
-Run by the scenarios in a short form, or by hand::
+The tests run a short form; by hand::
 
     python -m conformance.pulsar.exactly_once --kills 100 --seed 7
 
-Workers in Java (``ExactlyOnce.java``) take tasks and send a result of each, in a transaction. It
-must hold that each task has one result when nobody is killed any more. The broker deduplicates: a
-producer that does not hear whether a message was stored sends it again. With ``--nodes`` it is a
-cluster of so many, of which the leader is killed; another one goes on meanwhile.
+Java workers (``ExactlyOnce.java``) take tasks and send a result for each, in a transaction. When
+the killing has ended, each task must have exactly one result. The broker deduplicates, because a
+producer that gets no receipt sends its message again. With ``--nodes`` the broker is a cluster of
+that many nodes, of which the leader is killed, and another one takes over.
 """
 
 import argparse
@@ -34,28 +34,29 @@ RESULTS: Final = "persistent://public/default/results"
 TASKS_PER_KILL: Final = 200
 WORKERS: Final = 2
 TIMEOUT_S: Final = 3
-"""Of a transaction whose client was killed."""
+"""The timeout of transactions, after which those of a killed client end."""
 
 PENDING_MAX: Final = 100_000
-"""Tasks without receipts. A client that found the broker away a few times waits for half a minute
-before it looks again, and refuses what its queue has no room for meanwhile."""
+"""How many tasks may be without a receipt. A client that failed to connect a few times waits for
+half a minute before its next attempt, and meanwhile refuses what its queue has no room for."""
 
 DONE_WITHIN_S: Final = 120.0
-"""The last results, after the last kill."""
+"""How long the last results may take after the last kill."""
 
 SILENCE_MS: Final = 5_000
 BACK_AFTER_S: Final = 0.5, 6.0
-"""A node that was killed: some times before another one leads, and some behind that."""
+"""How long a killed node stays away, in seconds: sometimes it comes back before another one leads,
+and sometimes after."""
 
 SETTINGS: Final = "[pulsar]\ndeduplication = true\n"
 
 
 class PromiseBroken(AssertionError):
-    """What became of the tasks is not what was promised."""
+    """The tasks did not get exactly one result each."""
 
 
 class ExactlyOnce:
-    """A broker and its workers; for a ``with`` block."""
+    """A broker and its workers, as a context manager."""
 
     def __init__(self, place: Path, seed: int, nodes: int = 1) -> None:
         self._dice = random.Random(seed)
@@ -71,7 +72,7 @@ class ExactlyOnce:
         self._tasks = 0
         self._not_given = 0
         self._taken: set[bytes] = set()
-        """Where the results stand that were taken."""
+        """The message ids of the results taken so far."""
 
     def __repr__(self) -> str:
         return f"<ExactlyOnce {self._tasks} tasks on {self._broker!r}>"
@@ -105,9 +106,10 @@ class ExactlyOnce:
             self._broker.stop()
 
     def play(self, kills: int) -> str:
-        """Kill so often, one or the other; what was seen. Raises :class:`PromiseBroken`."""
+        """Kill the broker or a worker ``kills`` times; the result is a summary. Raises
+        :class:`PromiseBroken`."""
         self._give_tasks()
-        found = self._take(1, DONE_WITHIN_S)  # the workers have come
+        found = self._take(1, DONE_WITHIN_S)  # the workers are running
         killed: Counter[str] = Counter()
         for _ in range(kills):
             self._give_tasks()
@@ -120,7 +122,8 @@ class ExactlyOnce:
             )
         counts = Counter(each.split()[0] for each in found)
         missing = {b"%d" % number for number in range(self._tasks)} - counts.keys()
-        # With the ids that the tasks had: other ones, and the task stood there twice.
+        # Results include the id of the task's message: if the ids differ, the task itself was
+        # stored twice.
         twice = sorted(each for each in found if counts[each.split()[0]] > 1)
         if missing or twice:
             raise PromiseBroken(f"{len(missing)} missing {sorted(missing)[:5]}, twice {twice[:8]}")
@@ -139,7 +142,7 @@ class ExactlyOnce:
         if self._dice.random() < 0.5:
             self._broker.kill()
             if isinstance(self._broker, MovingCluster):
-                # Another one leads before this one is back, and follows.
+                # The node may come back before or after another one leads; then it follows.
                 time.sleep(self._dice.uniform(*BACK_AFTER_S))
             self._broker.start()
             return "broker"
@@ -157,8 +160,8 @@ class ExactlyOnce:
         return subprocess.Popen(command, stdout=quiet, stderr=quiet, env=own_environment())
 
     def _take(self, count: int, within_s: float) -> list[bytes]:
-        """So many results, and those that come besides; one that comes again, as acknowledgements
-        may be lost with a broker, is the same one."""
+        """Take at least ``count`` results, and any others that come. A message received again is
+        counted once, because a broker that is killed may lose acknowledgements."""
         found: list[bytes] = []
         end = time.monotonic() + within_s
         while time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""What Pulsar scenarios do again and again."""
+"""Steps that many Pulsar scenarios share."""
 
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -11,32 +11,35 @@ from conformance.wire.pulsar import PulsarClient
 from conformance.wire.running import run
 
 WITHIN_MS = 30_000
-"""For what must come; machines are busy."""
+"""How long to wait for something that must come, in milliseconds; machines are busy."""
 
 FIRST_MS = 3_000
-"""For the first of what may come; a client that was sent away comes back in its own time."""
+"""How long to wait for the first of what may come; a disconnected client reconnects after a delay
+of its own."""
 
 TURN_MS = 20
-"""For each of several consumers, before the next is asked."""
+"""How long to wait for each of several consumers before the next one."""
 
 SILENCE_MS = 300
-"""For what must not come."""
+"""How long to wait for something that must not come."""
 
 GAP_MS = 1_000
-"""For the next of what comes together: a Java process may stop for a while to look for garbage."""
+"""How long to wait for the next of several messages that come together; a Java process may pause
+for garbage collection."""
 
 ACKS_SENT_S = 0.6
-"""The client gathers acknowledgements for 100 ms, and more on a busy machine; other commands
-overtake them."""
+"""How long to wait until acknowledgements have been sent: the client collects them for 100 ms, or
+longer on a busy machine, and other commands overtake them."""
 
 
 def numbers(count: int, first: int = 0) -> list[bytes]:
-    """So many different payloads."""
+    """``count`` different payloads."""
     return [b"%d" % number for number in range(first, first + count)]
 
 
 def send(producer: pulsar.Producer, payloads: Iterable[bytes]) -> list[pulsar.MessageId]:
-    """Send and wait for every receipt; the ids in the order of sending."""
+    """Send the payloads and wait for all receipts; the result is the message ids in the order of
+    sending."""
     ids: list[pulsar.MessageId] = []
     for payload in payloads:
         producer.send_async(payload, lambda result, message_id: ids.append(message_id))
@@ -45,19 +48,20 @@ def send(producer: pulsar.Producer, payloads: Iterable[bytes]) -> list[pulsar.Me
 
 
 def take(consumer: pulsar.Consumer, count: int) -> list[pulsar.Message]:
-    """The next messages, not acknowledged."""
+    """Receive the next messages without acknowledging them."""
     return [consumer.receive(WITHIN_MS) for _ in range(count)]
 
 
 def payloads(messages: Sequence[pulsar.Message]) -> list[bytes]:
-    """What they say."""
+    """The payloads of messages."""
     return [message.data() for message in messages]
 
 
 def gather(
     consumers: Sequence[pulsar.Consumer], count: int, *, acknowledge: bool = False
 ) -> list[list[pulsar.Message]]:
-    """So many messages and no more, whoever of ``consumers`` gets them; for each what it got."""
+    """Receive exactly ``count`` messages, whichever of ``consumers`` gets them; the result is a
+    list for each consumer."""
     found: list[list[pulsar.Message]] = [[] for _ in consumers]
     end = time.monotonic() + WITHIN_MS / 1000
     while (so_far := sum(map(len, found))) < count:
@@ -75,17 +79,17 @@ def gather(
 
 
 def assert_gets(consumer: pulsar.Consumer, expected: Sequence[bytes]) -> None:
-    """The consumer gets, and acknowledges, what is expected and nothing more."""
+    """The consumer gets exactly the expected payloads, and acknowledges them."""
     (found,) = gather([consumer], len(expected), acknowledge=True)
     assert payloads(found) == list(expected)
 
 
 def drain(consumer: pulsar.Consumer, *, acknowledge: bool = True) -> list[bytes]:
-    """Everything that comes until it is silent."""
+    """Receive until nothing more comes; the result is the payloads."""
     found: list[bytes] = []
     while True:
         try:
-            # After a seek the client may take a while to come back.
+            # After a seek the client may take a while to reconnect.
             message = consumer.receive(GAP_MS if found else FIRST_MS)
         except pulsar.Timeout:
             return found
@@ -95,13 +99,13 @@ def drain(consumer: pulsar.Consumer, *, acknowledge: bool = True) -> list[bytes]
 
 
 def assert_silent(consumer: pulsar.Consumer) -> None:
-    """Nothing comes."""
+    """Check that nothing comes."""
     with pytest.raises(pulsar.Timeout):
         raise AssertionError(f"expected nothing, got {consumer.receive(SILENCE_MS).data()!r}")
 
 
 def played(pulsar_url: str, topic: str, play: Callable[[PulsarClient], Awaitable[None]]) -> None:
-    """Have a connection that is driven by hand take part."""
+    """Run ``play`` with a client that sends raw commands."""
     host, _, port = pulsar_url.removeprefix("pulsar://").rpartition(":")
 
     async def connected() -> None:

@@ -1,8 +1,9 @@
-"""A proxy of Pulsar's protocol that loses receipts: what a message needs to be sent again.
+"""A proxy for Pulsar's protocol that loses a receipt, so that a message is sent again.
 
-The rule: everything goes through as it is, but for the first receipt behind a message with the
-mark, by the connection on which that came: in its place the connection ends. A broker of Apache
-Pulsar may be its own client by the same address, and write of the transaction meanwhile.
+The rule: everything is passed on unchanged except one receipt: the first to follow a message with
+the mark on the same connection. Instead of passing it on, the proxy closes the connection. Only
+that connection counts, because a broker of Apache Pulsar may connect to itself through the same
+address and write about the transaction meanwhile.
 """
 
 import socket
@@ -18,14 +19,14 @@ MARK: Final = b"its receipt is lost"
 
 
 class LosingProxy:
-    """Stands before one broker."""
+    """A proxy in front of one broker."""
 
     def __init__(self, listener: socket.socket, broker: tuple[str, int]) -> None:
         self._listener = listener
         self._broker = broker
         self._lock = threading.Lock()
         self.seen = 0
-        """How often a marked message came by."""
+        """How many times a marked message was passed on."""
         self.lost = 0
         """How many receipts were lost."""
 
@@ -33,7 +34,7 @@ class LosingProxy:
         return f"<LosingProxy before {self._broker}, {self.lost} lost>"
 
     def serve(self) -> None:
-        """Take connections until the listener is closed."""
+        """Accept connections until the listener is closed."""
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
@@ -73,7 +74,7 @@ class LosingProxy:
 
 @contextmanager
 def losing(port: int, broker: tuple[str, int]) -> Iterator[LosingProxy]:
-    """Stand before a broker, at a port of this machine."""
+    """Run the proxy in front of a broker, on this port of 127.0.0.1."""
     with socket.create_server(("127.0.0.1", port)) as listener:
         proxy = LosingProxy(listener, broker)
         threading.Thread(target=proxy.serve, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Producers that want a topic for themselves."""
+"""Producers that claim a topic for themselves."""
 
 import queue
 import threading
@@ -18,7 +18,7 @@ SILENCE_S = 0.5
 
 
 class Waiting:
-    """A producer that is asked for in a thread of its own."""
+    """A request for a producer, made in a thread because it may have to wait."""
 
     def __init__(self, client: pulsar.Client, topic: str) -> None:
         self._found: queue.Queue[pulsar.Producer | Exception] = queue.Queue()

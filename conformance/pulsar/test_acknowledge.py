@@ -1,4 +1,4 @@
-"""Acknowledging and redelivering: individual, cumulative, inside batches, negative."""
+"""Acknowledgement and redelivery: individual, cumulative, within batches, negative."""
 
 import time
 

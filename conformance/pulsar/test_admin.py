@@ -1,4 +1,4 @@
-"""The admin API: what operators and clients ask for, and what they are told."""
+"""The admin API: what operators and clients request, and the answers."""
 
 import time
 from typing import Any
@@ -53,7 +53,8 @@ def test_what_is_asked_of_one_log_is_asked_of_one_partition(
     root = f"/admin/v2/non-persistent/public/default/{fleeting}"
     for path in ("subscription/s/position/1", "examinemessage", "messageid/0", "lastMessageId"):
         assert refused(admin.get, f"{root}/{path}") == 405, path
-    # What it would answer with fits no client there, which Apache Pulsar finds out first.
+    # The client accepts none of the content types of this answer, and Apache Pulsar notices that
+    # first.
     assert refused(admin.post, f"{root}/terminate") in (405, 406)
 
 
@@ -138,7 +139,8 @@ def test_lookups_are_answered(
     broker_urls: Any, admin: Admin, topic: str, pytestconfig: pytest.Config
 ) -> None:
     found = admin.get(f"/lookup/v2/topic/persistent/public/default/{local(topic)}")
-    if not pytestconfig.getoption("arneb_nodes"):  # of several, the one that leads is named
+    # in a cluster, the answer names the node that leads
+    if not pytestconfig.getoption("arneb_nodes"):
         assert found["brokerUrl"] == broker_urls.pulsar
     assert found["httpUrl"].startswith("http://")
     quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
@@ -244,7 +246,9 @@ def test_who_has_nothing_to_expire_is_a_conflict(
     send(client.create_producer(topic, batching_enabled=False), numbers(5))
     admin.put(f"{local(topic)}/subscription/late", "latest")
     assert status("subscription/away/expireMessages/1000") == 204
-    time.sleep(1)  # Apache Pulsar looks for one thing at a time, and that is a conflict too
+    # Apache Pulsar checks for expired messages once at a time; a second check meanwhile is a
+    # conflict too
+    time.sleep(1)
     assert status("subscription/away/expireMessages/0") == 204
     assert backlog(admin, topic, "away") == 5
     assert status("subscription/late/expireMessages/1") == 409

@@ -1,5 +1,5 @@
-"""What administration scripts lean on: what is deleted is gone, numbers may be text, and what is
-given is kept."""
+"""What administration scripts rely on: deleted objects are gone, numbers may be text, and given
+values are kept."""
 
 import json
 import time
@@ -22,7 +22,7 @@ def refused(call: Any, *arguments: Any, **query: str) -> int:
 
 
 def schema(*fields: str) -> dict[str, Any]:
-    """A record of numbers that may be left out."""
+    """A record of optional numbers."""
     parts = [{"name": each, "type": "int", "default": 0} for each in fields]
     text = json.dumps({"type": "record", "name": "R", "fields": parts})
     return {"type": "AVRO", "schema": text, "properties": {}}
@@ -291,7 +291,7 @@ def test_statistics_of_all_topics_have_names_of_their_own(
         found = (each.get("persistent", {}).get(topic) for each in domains)
         return next((each for each in found if each), {})
 
-    ends = time.monotonic() + 30  # Pulsar gathers these from time to time
+    ends = time.monotonic() + 30  # Apache Pulsar updates these figures from time to time
     while (found := shown()).get("msgInCount") != 2:
         assert time.monotonic() < ends, f"expected two messages, got {found}"
         time.sleep(0.2)

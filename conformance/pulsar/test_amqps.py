@@ -1,4 +1,5 @@
-"""AMQP by TLS, at the same broker whose Pulsar port is guarded; the certificates are the same."""
+"""AMQP over TLS, on the broker whose Pulsar port requires authentication; the certificates are the
+same."""
 
 import ssl
 from pathlib import Path

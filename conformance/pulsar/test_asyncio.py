@@ -1,4 +1,4 @@
-"""The wheel's clients for asyncio: the same commands, asked for without threads that wait."""
+"""The wheel's asyncio clients: the same operations without threads that wait."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ Scenario = Callable[[pulsar.asyncio.Client], Awaitable[None]]
 
 @pytest.fixture
 def play(pulsar_url: str) -> Callable[[Scenario], None]:
-    """Runs a scenario in a loop of its own."""
+    """Runs a scenario in an event loop of its own."""
 
     @asynccontextmanager
     async def connected() -> AsyncIterator[pulsar.asyncio.Client]:
@@ -48,7 +48,7 @@ async def take(consumer: pulsar.asyncio.Consumer, count: int) -> list[pulsar.Mes
 
 
 async def send(producer: pulsar.asyncio.Producer, bodies: list[bytes]) -> list[pulsar.MessageId]:
-    """All at once; the ids in the order of sending."""
+    """Send all at once; the result is the ids in the order of sending."""
     return list(await asyncio.gather(*(producer.send(each) for each in bodies)))
 
 
@@ -124,7 +124,8 @@ def test_what_was_acknowledged_does_not_come_again(
         consumer = await client.subscribe(topic, "s")
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(consumer.receive(), SILENCE_MS / 1000)
-        # Dropped while it still receives, the wheel's consumer takes the process with it.
+        # If it were garbage-collected while receiving, the wheel's consumer would crash the
+        # process.
         await consumer.close()
 
     play(scenario)

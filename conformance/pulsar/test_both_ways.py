@@ -37,7 +37,7 @@ def publish(channel: BlockingChannel, queue: str, *bodies: bytes, **properties: 
 
 
 def get(channel: BlockingChannel, queue: str) -> list[tuple[object, pika.BasicProperties, bytes]]:
-    """Everything that is ready, acknowledged."""
+    """Get and acknowledge every ready message."""
     found = []
     while (message := channel.basic_get(queue, auto_ack=True))[0] is not None:
         found.append(message)
@@ -193,7 +193,7 @@ def test_a_queue_cannot_lose_its_place_through_pulsar(
 def test_a_queue_whose_topic_is_deleted_through_pulsar_is_deleted(
     channel: BlockingChannel, queue: str, admin: Admin
 ) -> None:
-    """By the admin API, which refuses that while it is consumed from unless it is forced to."""
+    """The admin API refuses to delete a topic with consumers unless the deletion is forced."""
     channel.queue_bind(queue, "amq.topic", f"{queue}.#")
     cancelled: list[str] = []
     channel.add_on_cancel_callback(lambda frame: cancelled.append(frame.method.consumer_tag))
@@ -220,7 +220,7 @@ def test_a_queue_whose_topic_is_deleted_through_pulsar_is_deleted(
 def test_an_exclusive_queue_is_its_connections_own(
     channel: BlockingChannel, name: Named, client: pulsar.Client
 ) -> None:
-    """Neither to publish to nor to join, until the connection has gone."""
+    """Until its connection closes, others can neither publish to it nor subscribe."""
     queue = name("exclusive")
     channel.queue_declare(queue, exclusive=True)
     with pytest.raises(pulsar.NotAllowedError):

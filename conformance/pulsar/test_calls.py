@@ -1,5 +1,5 @@
-"""How calls of the admin API are written: methods, slashes, encoded names, parameters that come
-twice or say nothing."""
+"""How requests to the admin API may be written: methods, slashes, encoded names, repeated and empty
+parameters."""
 
 import http.client
 import json
@@ -14,7 +14,7 @@ WITHIN_S = 30.0
 
 
 class Caller:
-    """Calls as they are, where clients of HTTP would tidy them up."""
+    """Sends requests exactly as written, where HTTP clients would normalise them."""
 
     def __init__(self, url: str) -> None:
         self._where = urlsplit(url).netloc
@@ -23,7 +23,7 @@ class Caller:
         return f"<Caller of {self._where}>"
 
     def __call__(self, method: str, path: str, body: Any = None) -> tuple[int, set[str], bytes]:
-        """The status, what ``Allow`` names, and the body."""
+        """The status, the methods in ``Allow``, and the body."""
         connection = http.client.HTTPConnection(self._where, timeout=WITHIN_S)
         connection.putrequest(method, path)
         content = None if body is None else json.dumps(body).encode()

@@ -12,7 +12,7 @@ def chunking(client: pulsar.Client, topic: str) -> pulsar.Producer:
 
 
 def large(number: int) -> bytes:
-    """A message of three chunks at the size that clients are told."""
+    """A message that has three chunks at the maximum size that the broker announces."""
     return b"%06d" % number * (2_200_000)
 
 
@@ -22,7 +22,7 @@ def large(number: int) -> bytes:
 def test_the_chunks_of_a_message_go_to_one_consumer(
     connect: Connect, topic: str, kind: pulsar.ConsumerType
 ) -> None:
-    """Two messages are sent at a time, so that their chunks lie between one another."""
+    """Two producers send at the same time, so that the chunks of their messages are interleaved."""
     consumers = [connect().subscribe(topic, "s", kind, receiver_queue_size=3) for _ in range(3)]
     producers = [chunking(connect(), topic) for _ in range(2)]
     sent = []

@@ -1,4 +1,4 @@
-"""Compaction: the last message of each key stays for who reads compacted."""
+"""Compaction: readers of the compacted topic get the last message of each key."""
 
 import time
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ def publish(
 
 
 def compact(admin: Admin, topic: str) -> None:
-    """Have it compacted, and wait for the end."""
+    """Compact the topic and wait until that is finished."""
     admin.put(f"{local(topic)}/compaction")
     end = time.monotonic() + WITHIN_S
     while (status := admin.get(f"{local(topic)}/compaction")["status"]) != "SUCCESS":
@@ -39,7 +39,7 @@ def compact(admin: Admin, topic: str) -> None:
 
 
 def read(client: pulsar.Client, topic: str, name: str, *, compacted: bool = True) -> list[Pair]:
-    """Everything that a new subscription gets."""
+    """Everything that a new subscription receives."""
     consumer = client.subscribe(topic, name, initial_position=EARLIEST, is_read_compacted=compacted)
     found: list[Pair] = []
     while True:
@@ -53,7 +53,7 @@ def read(client: pulsar.Client, topic: str, name: str, *, compacted: bool = True
 
 
 BATCHING = pytest.mark.parametrize("batching", [False, arneb_only(True)], ids=["single", "batch"])
-"""What Apache Pulsar removes from a batch its C++ client delivers all the same, without a value."""
+"""The C++ client delivers even what Apache Pulsar has removed from a batch, without a value."""
 
 
 @BATCHING
@@ -68,7 +68,7 @@ def test_the_last_of_each_key_stays(
     assert read(client, topic, "compacted") == pairs[-5:]
     assert read(client, topic, "whole", compacted=False) == pairs
     publish(client, topic, [("k0", b"new"), ("k0", b"newer")], batching=batching)
-    # What came after the compaction is all there.
+    # Everything published after the compaction is delivered.
     assert read(client, topic, "later") == [*pairs[-5:], ("k0", b"new"), ("k0", b"newer")]
     compact(admin, topic)
     left = [pair for pair in pairs[-5:] if pair[0] != "k0"]

@@ -1,4 +1,5 @@
-"""What namespaces, tenants, schemas and resource groups are made with: kept, or refused."""
+"""The values with which namespaces, tenants, schemas and resource groups are created: kept, or
+refused."""
 
 import time
 from collections.abc import Iterator
@@ -37,12 +38,12 @@ POLICIES: dict[str, tuple[Any, str, Any]] = {
         {"role": ["produce"]},
     ),
 }
-"""Fields of the document, with what is given, and the path at which each is shown, as what."""
+"""Fields of the document: the given value, and the path and value under which it is shown."""
 
 
 @pytest.fixture
 def path(admin: Admin, name: Named) -> Iterator[str]:
-    """A namespace that is not there yet."""
+    """The path of a namespace that does not exist yet."""
     made = f"/admin/v2/namespaces/public/{name('ns')}"
     yield made
     if admin.get_if_there(made):
@@ -50,7 +51,7 @@ def path(admin: Admin, name: Named) -> Iterator[str]:
 
 
 def status(admin: Admin, method: str, path: str, body: Any) -> int:
-    """With what a call is answered."""
+    """The status of the answer to a call."""
     try:
         admin.call(method, path, body)
     except Refused as refused:
@@ -226,7 +227,8 @@ def test_a_value_of_a_topic_is_taken_back_by_nothing(
 
 
 def comes_to_be(admin: Admin, path: str, expected: Any) -> bool:
-    """Apache Pulsar hears of a topic's policies by a topic of its own."""
+    """Whether the expected value is shown in the end: Apache Pulsar publishes a topic's policies
+    through another topic."""
     end = time.monotonic() + SEEN_WITHIN_S
     while (found := admin.get(path)) != expected and time.monotonic() < end:
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""What is damaged on its way to the broker is refused, and nothing else suffers by it."""
+"""What is damaged on its way to the broker is refused, and nothing else is affected."""
 
 import socket
 import threading
@@ -14,9 +14,9 @@ WHOLE, DAMAGED = b"come-whole", b"come-holed"
 
 
 class BadWire:
-    """A way to the broker on which :data:`WHOLE` becomes :data:`DAMAGED`.
+    """A proxy in front of the broker that replaces :data:`WHOLE` by :data:`DAMAGED`.
 
-    What the broker says of its own port is changed as well, so that clients stay on this way.
+    The broker's own port is replaced in its answers too, so that clients keep using the proxy.
     """
 
     def __init__(self, broker: int) -> None:

@@ -1,4 +1,5 @@
-"""Dead letter topics: where a message goes that nobody could use, and what it says there."""
+"""Dead letter topics: where messages go that no consumer could process, and what they carry
+there."""
 
 import time
 
@@ -21,7 +22,7 @@ SHARED = pulsar.ConsumerType.Shared
 KEY_SHARED = pulsar.ConsumerType.KeyShared
 
 DEATHS = 2
-"""So often a message is given once more."""
+"""How many times a message is redelivered."""
 
 
 def mourning(
@@ -36,7 +37,7 @@ def mourning(
 
 
 def kill(consumer: pulsar.Consumer, messages: int) -> None:
-    """Send so many messages back until they are dead."""
+    """Return this many messages until they are dead-lettered."""
     counts: dict[bytes, int] = {}
     for _ in range(messages * (DEATHS + 1)):
         message = consumer.receive(WITHIN_MS)
@@ -47,8 +48,8 @@ def kill(consumer: pulsar.Consumer, messages: int) -> None:
 
 
 def let_go(consumer: pulsar.Consumer) -> None:
-    """Nothing more comes. The wheel does not survive it when a client is closed while a consumer
-    of partitions answers for what it has just buried."""
+    """Close the consumer after nothing more comes. The wheel crashes if a client is closed while a
+    consumer of partitions is handling acknowledgements of dead letters."""
     assert_silent(consumer)
     consumer.close()
 
@@ -57,7 +58,8 @@ def let_go(consumer: pulsar.Consumer) -> None:
 def test_dead_letters_are_kept_for_who_comes_later(
     connect: Connect, topic: str, kind: pulsar.ConsumerType
 ) -> None:
-    """By the name of the topic and its subscription; the policy's own subscription keeps them."""
+    """The dead letter topic is named after the topic and the subscription; the policy's initial
+    subscription keeps its messages."""
     policy = pulsar.ConsumerDeadLetterPolicy(DEATHS, initial_subscription_name="graves")
     assert (policy.max_redeliver_count, policy.initial_subscription_name) == (DEATHS, "graves")
     consumer = mourning(connect(), topic, policy, kind)
@@ -75,7 +77,7 @@ def test_dead_letters_are_kept_for_who_comes_later(
         assert message.partition_key() == f"k{message.data().decode()}"
         assert message.properties()["a"] == "1"
         assert message.properties()["REAL_TOPIC"] == topic
-    # What is in its grave has been acknowledged.
+    # Dead-lettered messages have been acknowledged.
     assert_gets(connect().subscribe(topic, "s", kind), [])
 
 

@@ -1,4 +1,5 @@
-"""What a producer sends again is stored once, whatever happens to the broker meanwhile."""
+"""A message that a producer sends again is stored once, whatever happens to the broker
+meanwhile."""
 
 import threading
 
@@ -14,12 +15,12 @@ QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 
 
 def keep(client: pulsar.Client) -> None:
-    """See to it that everything stays."""
+    """Create a subscription that keeps everything."""
     client.subscribe("t", "all", initial_position=EARLIEST).close()
 
 
 def assert_stored(client: pulsar.Client, expected: list[bytes]) -> None:
-    """It has everything once and in order."""
+    """Check that each message is stored once, in order."""
     assert_gets(client.subscribe("t", "all", initial_position=EARLIEST), expected)
 
 

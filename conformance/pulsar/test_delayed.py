@@ -1,4 +1,4 @@
-"""Delayed delivery: deliver-at and deliver-after, who holds back and who does not, restarts."""
+"""Delayed delivery: deliver-at and deliver-after, which subscription types delay, and restarts."""
 
 import time
 from datetime import timedelta
@@ -15,7 +15,7 @@ EXCLUSIVE = pulsar.ConsumerType.Exclusive
 SHARED = pulsar.ConsumerType.Shared
 
 LATE_MS = 20_000
-"""So much later a message may come, on a busy machine."""
+"""How late a message may be, in milliseconds, on a busy machine."""
 
 
 def now_ms() -> int:

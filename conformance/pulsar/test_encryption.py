@@ -1,4 +1,4 @@
-"""End-to-end encryption: what clients with the key, without it and with another one get."""
+"""End-to-end encryption: what clients with the key, without it and with another one receive."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ COMPRESSIONS = [
 
 
 def made_keys(directory: Path) -> pulsar.CryptoKeyReader:
-    """A pair of keys that clients encrypt with; the broker never sees them."""
+    """A key pair that clients encrypt with; the broker never sees it."""
     key = rsa.generate_private_key(65537, 2048)
     public, private = directory / "public.pem", directory / "private.pem"
     spki, plain = PublicFormat.SubjectPublicKeyInfo, NoEncryption()
@@ -111,7 +111,8 @@ def test_without_the_key_messages_stay_closed(
     action: pulsar.ConsumerCryptoFailureAction,
     has_key: bool,
 ) -> None:
-    """They fail and wait for who has the key, are thrown away, or come as they are."""
+    """Receiving fails and the messages wait for a consumer with the key; or they are discarded; or
+    they are delivered encrypted."""
     wrong = made_keys(tmp_path) if has_key else None
     client = connect()
     consumer = client.subscribe(topic, "s", crypto_key_reader=wrong, crypto_failure_action=action)

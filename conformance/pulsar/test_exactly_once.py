@@ -8,7 +8,7 @@ from conformance.pulsar import exactly_once
 
 KILLS = 4
 SEED = 9
-"""With which both are killed."""
+"""The seed that decides what is killed and when."""
 
 
 def test_each_task_has_one_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

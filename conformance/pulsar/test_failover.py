@@ -1,4 +1,4 @@
-"""Failover subscriptions: one active consumer, and what happens when it comes or goes."""
+"""Failover subscriptions: one consumer is active, and what happens when consumers come and go."""
 
 import pulsar
 import pytest
@@ -26,7 +26,7 @@ def test_one_gets_everything_and_the_other_takes_over(connect: Connect, topic: s
     two = subscribe(connect(), topic, "b")
     send(client.create_producer(topic), numbers(10))
     first, second = map(payloads, gather([one, two], 10))
-    # Which of them is active follows from the topic's name.
+    # The topic's name determines which of them is active.
     active, idle = (one, two) if first else (two, one)
     assert sorted([first, second]) == [[], numbers(10)]
     for message in take_again(active, 4):

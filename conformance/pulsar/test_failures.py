@@ -1,4 +1,4 @@
-"""What cannot be is refused with the error that says why."""
+"""Impossible requests are refused with the error that says why."""
 
 import socket
 import threading
@@ -91,7 +91,7 @@ def test_somebody_listens_there_and_says_nothing() -> None:
 
 
 def test_a_full_queue_takes_no_more(client: pulsar.Client, topic: str) -> None:
-    """What waits for a batch to be full waits in the queue."""
+    """Messages that wait for their batch to fill up occupy the queue."""
     producer = client.create_producer(
         topic,
         max_pending_messages=5,
@@ -127,7 +127,7 @@ def test_what_is_not_answered_in_time_fails(mortal: Mortal) -> None:
         producer.send(b"lost")
     broker.start()
     consumer = client.subscribe("t", "s", initial_position=pulsar.InitialPosition.Earliest)
-    while True:  # it comes back in its own time
+    while True:  # the producer reconnects after a delay of its own
         try:
             producer.send(b"later")
         except pulsar.Timeout:
@@ -168,7 +168,7 @@ def test_receipts_call_back(client: pulsar.Client, topic: str) -> None:
 
 
 def test_replication_is_not_asked_for(client: pulsar.Client, topic: str) -> None:
-    """Of one cluster: what clients say about others does no harm."""
+    """There is only one cluster: options about others are accepted and have no effect."""
     consumer = client.subscribe(topic, "s", replicate_subscription_state_enabled=True)
     producer = client.create_producer(topic)
     producer.send(b"0", disable_replication=True)

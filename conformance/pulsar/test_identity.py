@@ -1,4 +1,4 @@
-"""Clients prove who they are: tokens, passwords, certificates; and TLS."""
+"""Client authentication by tokens, passwords and certificates; and TLS."""
 
 import base64
 import json
@@ -22,8 +22,8 @@ from conformance.wire.protobuf import data_of, decode, integer
 from conformance.wire.pulsar import Command, connect_frame
 
 TOKEN_S = 4.0
-"""How long a token is good that is to run out: it says so in whole seconds, and the first
-connection takes one on a busy machine."""
+"""The lifetime of a token that is to expire during a test. Tokens expire at whole seconds, and on a
+busy machine the first connection takes a second."""
 
 ATTEMPTS = 12
 
@@ -36,7 +36,7 @@ QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 
 @dataclass(frozen=True)
 class Guarded:
-    """A broker that asks who comes, and where its files are."""
+    """A broker that requires authentication, and the directory with its files."""
 
     pulsar: str
     pulsar_tls: str
@@ -69,7 +69,8 @@ def guarded(
 
 
 def answer_to_connect(url: str) -> list[bytes]:
-    """The frames that come until the broker closes the connection of one who proves nothing."""
+    """The frames that the broker sends before it closes the connection of a client without
+    credentials."""
     host, _, port = url.removeprefix("pulsar://").rpartition(":")
     data = b""
     with socket.create_connection((host, int(port)), WITHIN_MS / 1000) as connection:
@@ -120,7 +121,7 @@ def test_a_certificate_may_be_the_clients_and_not_its_proofs(guarded: Guarded) -
 
 
 def test_the_brokers_certificate_is_looked_at(guarded: Guarded, tmp_path: Path) -> None:
-    """Who trusts another root, or looks for another name, does not come in."""
+    """Clients that trust another root, or expect another name, do not connect."""
     options = {"authentication": pulsar.AuthenticationToken(token())}
     assert_works(guarded.connect(tls=True, tls_validate_hostname=True, **options), "by-name")
     make_certificate(tmp_path, "root")
@@ -180,15 +181,15 @@ def test_a_provider_brings_its_proof(guarded: Guarded) -> None:
 )
 def test_nothing_else_does(guarded: Guarded, authentication: pulsar.Authentication | None) -> None:
     client = guarded.connect(authentication=authentication)
-    # Clients keep on trying for a while with some of these.
+    # With some of these, clients keep retrying for a while.
     with pytest.raises((pulsar.AuthenticationError, pulsar.ConnectError, pulsar.Timeout)):
         client.create_producer("closed")
     client.close()
 
 
 def test_who_brings_nothing_is_told_at_once(guarded: Guarded) -> None:
-    """Each time, however often it comes. The C++ client goes on until its time is up, with either
-    broker: what it was told is no reason for it to give up."""
+    """Every attempt is answered at once. The C++ client retries until its timeout, with either
+    broker, because it does not treat this error as final."""
     began = time.monotonic()
     for _ in range(ATTEMPTS):
         (frame,) = answer_to_connect(guarded.pulsar)  # and then the connection is closed

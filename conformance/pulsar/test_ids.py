@@ -1,4 +1,4 @@
-"""Message ids: written down, read again, compared, and used in place of messages."""
+"""Message ids: serialized, parsed, compared, and used in place of messages."""
 
 from itertools import pairwise
 

@@ -1,4 +1,5 @@
-"""Key_Shared subscriptions: a key at one consumer at a time and in order, come who may."""
+"""Key_Shared subscriptions: a key is with one consumer at a time and in order, whatever consumers
+come and go."""
 
 import time
 from collections import defaultdict
@@ -37,7 +38,7 @@ def sticky(*ranges: tuple[int, int]) -> pulsar.ConsumerKeySharedPolicy:
 
 
 def publish(producer: pulsar.Producer, keys: int, rounds: int, first: int = 0) -> None:
-    """To each key the numbers of so many rounds."""
+    """Send ``rounds`` consecutive numbers to each key."""
     for number in range(first, first + rounds):
         for key in range(keys):
             producer.send_async(b"%d" % number, lambda *_: None, partition_key=f"key-{key}")
@@ -82,7 +83,8 @@ def test_every_key_goes_to_one_consumer_in_order(connect: Connect, topic: str) -
 
 
 def test_keys_go_where_the_ring_says(connect: Connect, topic: str) -> None:
-    """Points follow from consumer names, those of one name are numbered: the same in Pulsar."""
+    """The positions on the hash ring are derived from consumer names, with a number for equal
+    names, as in Apache Pulsar."""
     names = ("orders-1", "orders-2", "orders-2")
     consumers = [subscribe(connect(), topic, consumer_name=each) for each in names]
     producer = connect().create_producer(topic)
@@ -99,7 +101,7 @@ def test_keys_go_where_the_ring_says(connect: Connect, topic: str) -> None:
 
 
 def test_order_survives_a_kill(mortal: Mortal) -> None:
-    """Consumers come back one after the other, and what was acknowledged stays so."""
+    """Consumers reconnect one after the other, and what was acknowledged stays acknowledged."""
     broker = mortal()
     clients = [pulsar.Client(broker.pulsar_url) for _ in range(4)]
     consumers = [subscribe(each, "t") for each in clients[1:]]
@@ -133,8 +135,9 @@ def test_order_survives_a_kill(mortal: Mortal) -> None:
 
 
 def test_keys_stay_in_order_while_consumers_come_and_go(connect: Connect, topic: str) -> None:
-    """What was processed (received and acknowledged) of a key is in order, but for what came
-    again because its consumer left with it; and nobody has what another has not answered."""
+    """The messages of a key are processed (received and acknowledged) in order, except those
+    redelivered because their consumer left. No consumer receives a key of which another has
+    unacknowledged messages."""
     producer = connect().create_producer(topic)
     consumers = {0: subscribe(connect(), topic, receiver_queue_size=20)}
     processed: dict[str, list[int]] = defaultdict(list)
@@ -235,8 +238,8 @@ def test_the_ordering_key_goes_before_the_partition_key(connect: Connect, topic:
     low = subscribe(connect(), topic, key_shared_policy=sticky((0, 32767)))
     high = subscribe(connect(), topic, key_shared_policy=sticky((32768, 65535)))
     producer = connect().create_producer(topic)
-    producer.send(b"1", partition_key="Order-3459134")  # 6067
-    producer.send(b"2", partition_key="key01")  # 47652
+    producer.send(b"1", partition_key="Order-3459134")  # hash 6067
+    producer.send(b"2", partition_key="key01")  # hash 47652
     producer.send(b"3", partition_key="key01", ordering_key="Order-3459134")
     assert_gets(low, [b"1", b"3"])
     assert_gets(high, [b"2"])
@@ -246,8 +249,8 @@ def test_the_ordering_key_goes_before_the_partition_key(connect: Connect, topic:
 def test_sticky_ranges(connect: Connect, topic: str, policy: str) -> None:
     low = subscribe(connect(), topic, key_shared_policy=sticky((0, 20_000)))
     producer = connect().create_producer(topic)
-    producer.send(b"in", partition_key="Order-3459134")  # 6067
-    producer.send(b"out", partition_key="key01")  # 47652
+    producer.send(b"in", partition_key="Order-3459134")  # hash 6067
+    producer.send(b"out", partition_key="key01")  # hash 47652
     assert_gets(low, [b"in"])
     if policy == "hole":
         rest = subscribe(connect(), topic, key_shared_policy=sticky((20_001, 65_535)))

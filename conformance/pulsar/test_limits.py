@@ -1,4 +1,5 @@
-"""Limits of what is unacknowledged, and permits: who leaves too much unanswered gets no more."""
+"""Limits on unacknowledged messages, and permits: a consumer with too many unacknowledged messages
+gets no more."""
 
 import time
 
@@ -8,7 +9,7 @@ from conformance.pulsar.conftest import Connect
 from conformance.pulsar.helpers import assert_silent, numbers, payloads, send
 
 UNACKED_MAX = 50_000
-"""``maxUnackedMessagesPerConsumer`` as Pulsar is delivered."""
+"""Apache Pulsar's default of ``maxUnackedMessagesPerConsumer``."""
 
 BATCH = 500
 
@@ -55,7 +56,7 @@ def test_a_consumer_at_its_limit_waits_until_half_is_acknowledged(
 def test_no_more_comes_than_was_asked_for(
     connect: Connect, topic: str, kind: pulsar.ConsumerType
 ) -> None:
-    """What a consumer with a small queue leaves is there for another."""
+    """Messages that do not fit into one consumer's small queue are available to another."""
     one = connect().subscribe(topic, "s", kind, receiver_queue_size=10)
     send(connect().create_producer(topic), numbers(50))
     time.sleep(0.3)
@@ -67,11 +68,11 @@ def test_no_more_comes_than_was_asked_for(
 
 
 def test_a_consumer_without_a_queue_gets_one_at_a_time(connect: Connect, topic: str) -> None:
-    """So two of them share evenly, whoever came first."""
+    """So two such consumers share evenly, whichever of them came first."""
     one, two = (
         connect().subscribe(topic, "s", pulsar.ConsumerType.Shared, receiver_queue_size=0)
         for _ in range(2)
     )
     send(connect().create_producer(topic), numbers(6))
-    # The client refuses to wait for a limited time without a queue.
+    # Without a queue, the client does not support a timeout here.
     assert [each.receive().data() for each in (one, one, two, one, two, two)] == numbers(6)

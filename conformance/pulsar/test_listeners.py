@@ -1,4 +1,4 @@
-"""Listeners: messages that call, pauses, and messages that were not acknowledged in time."""
+"""Message listeners: callbacks, pauses, and messages not acknowledged in time."""
 
 import queue
 from typing import Any
@@ -12,11 +12,11 @@ EARLIEST = pulsar.InitialPosition.Earliest
 SHARED = pulsar.ConsumerType.Shared
 
 ACK_TIMEOUT_MS = 10_000
-"""The least that the wheel takes."""
+"""The minimum that the wheel accepts."""
 
 
 class Heard:
-    """Everything that a listener is called with."""
+    """Records everything that a listener is called with."""
 
     def __init__(self, *, acknowledges: bool = True) -> None:
         self._acknowledges = acknowledges
@@ -34,7 +34,7 @@ class Heard:
         return found
 
     def rest(self) -> list[bytes]:
-        """What comes until it is silent."""
+        """The payloads that come until nothing more does."""
         found: list[bytes] = []
         while True:
             try:
@@ -62,7 +62,7 @@ def test_a_listener_that_pauses_misses_nothing(client: pulsar.Client, topic: str
     assert [heard.next() for _ in range(20)] == numbers(20)
     consumer.pause_message_listener()
     send(producer, numbers(50, first=20))
-    # What the listener's thread had already been given still calls.
+    # Messages that were already in the listener's queue are still delivered.
     early = heard.rest()
     assert early == numbers(len(early), first=20)
     assert len(early) <= 10
@@ -119,7 +119,7 @@ def test_a_client_that_shuts_down_is_gone(connect: Connect, admin: Admin, topic:
     client.shutdown()
     assert not consumer.is_connected()
     assert not producer.is_connected()
-    # The broker has let go of its exclusive subscription and of its name.
+    # The broker has released the exclusive subscription and the producer's name.
     other = connect()
     other.create_producer(topic, producer_name="x").send(b"x")
     assert other.subscribe(topic, "s").receive(WITHIN_MS).data() == b"x"

@@ -1,5 +1,5 @@
-"""A message of a transaction whose receipt is lost is sent again by its client, inside of the same
-transaction: with deduplication it is there once, and without it twice, with either broker."""
+"""If the receipt for a message of a transaction is lost, the client sends it again within the same
+transaction. With deduplication it is stored once, and without it twice, on either broker."""
 
 from pathlib import Path
 
@@ -33,7 +33,8 @@ def test_sent_again(
     broker, own = made(broker_name, tmp_path, url, deduplicates)
     try:
         with losing(advertised, ("127.0.0.1", own)) as proxy:
-            broker.start()  # which may call itself by the name that it advertises
+            # the broker may use its advertised address itself, so the proxy is there first
+            broker.start()
             topic = "persistent://public/default/sent-again"
             quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
             command = [*built_in_java("LostReceipt"), url, topic, MARK.decode()]
@@ -54,7 +55,7 @@ def test_sent_again(
 def made(
     name: str, place: Path, url: str, deduplicates: bool
 ) -> tuple[Arneb | PulsarStandalone, int]:
-    """A broker that says it is at ``url``, and the port at which it is."""
+    """A broker that advertises ``url``, and the port at which it really listens."""
     truth = str(deduplicates).lower()
     if name == "arneb":
         settings = f'[pulsar]\nadvertised_url = "{url}"\nbrokerDeduplicationEnabled = {truth}\n'

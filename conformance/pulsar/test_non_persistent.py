@@ -1,4 +1,5 @@
-"""Non-persistent topics: who is there when a message comes may have it, and nobody else."""
+"""Non-persistent topics: consumers that are connected when a message arrives may get it, and nobody
+else."""
 
 import time
 
@@ -17,7 +18,7 @@ EARLIEST = pulsar.InitialPosition.Earliest
 
 @pytest.fixture
 def topic(name: Named) -> str:
-    """A topic that is not there yet."""
+    """The name of a topic that does not exist yet."""
     return f"non-persistent://public/default/{name('topic')}"
 
 
@@ -53,7 +54,8 @@ def test_who_cannot_take_more_loses_it(connect: Connect, topic: str) -> None:
     consumer = connect().subscribe(topic, "s", receiver_queue_size=2)
     producer = connect().create_producer(topic, batching_enabled=False)
     send(producer, numbers(50))
-    # The client asks for more while it takes, and so gets what is sent from then on.
+    # While receiving, the client grants more permits and so gets messages that are sent from then
+    # on.
     got = drain(consumer)
     assert 2 <= len(got) < 50
     assert got == numbers(len(got))

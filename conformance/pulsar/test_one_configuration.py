@@ -1,7 +1,8 @@
-"""Every way in at one broker: plain and TLS, HTTP and HTTPS, with tokens, passwords, certificates
-and with nothing, where nobody without a proof may do more than a role that is named.
+"""Every way to connect to one broker: plain and TLS, HTTP and HTTPS, with tokens, passwords,
+certificates and without credentials. Clients without credentials get a configured role and its
+rights.
 
-What the suites of the official clients ask of their broker, on one configuration.
+This is what the official clients' test suites require of their broker, in one configuration.
 """
 
 from collections.abc import Iterator
@@ -22,14 +23,14 @@ from conformance.toolbox import finished
 QUIET: Final = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 ANSWERED_WITHIN_S: Final = 30
 REFUSED_WITHIN_S: Final = 3
-"""Of clients that go on trying for so long, whatever they are told."""
+"""The operation timeout of clients that keep retrying until then, whatever the answer."""
 
 RUN_WITHIN_S: Final = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where one broker is reached, by the scheme of the URL."""
+    """Where one broker is reached, by URL scheme."""
 
     urls: dict[str, str]
     files: Path
@@ -81,7 +82,7 @@ def works(client: pulsar.Client, topic: str) -> None:
 
 
 def proof(kind: str, files: Path) -> pulsar.Authentication | None:
-    """One of the ways in which the C++ client is given a proof."""
+    """The ways to give the C++ client its credentials."""
     certificate, key = str(files / "me.crt"), str(files / "me.key")
     parameters = f"tlsCertFile:{certificate},tlsKeyFile:{key}"
     return {
@@ -113,7 +114,7 @@ def test_every_proof_at_every_port(ports: Ports, name: Named, scheme: str, kind:
 
 
 def test_a_token_may_come_with_the_end_of_its_line(ports: Ports, name: Named) -> None:
-    """As one does that was read from a file."""
+    """As when it was read from a file."""
     authentication = pulsar.AuthenticationToken(token() + "\n")
     works(ports.connect("pulsar", authentication=authentication), name("in"))
 
@@ -139,7 +140,7 @@ def test_certificates_where_there_is_tls(ports: Ports, name: Named, scheme: str,
 def test_a_wrong_proof_is_not_nothing(
     ports: Ports, name: Named, scheme: str, authentication: pulsar.Authentication
 ) -> None:
-    """Whoever proves something wrong is not let in as one who proves nothing."""
+    """A client with wrong credentials is not treated like one without any."""
     options = {"operation_timeout_seconds": REFUSED_WITHIN_S}
     client = ports.connect(scheme, authentication=authentication, **options)
     with pytest.raises((pulsar.AuthenticationError, pulsar.ConnectError, pulsar.Timeout)):

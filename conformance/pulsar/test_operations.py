@@ -1,4 +1,4 @@
-"""What operators type besides the day's work: bundles, backlogs, properties, clusters, brokers."""
+"""Less common tasks of operators: bundles, backlogs, properties, clusters, brokers."""
 
 import time
 import urllib.request
@@ -12,14 +12,14 @@ from conformance.pulsar.helpers import WITHIN_MS, send
 
 ROUND_ROBIN = pulsar.PartitionsRoutingMode.RoundRobinDistribution
 PARTITIONS_SEEN_WITHIN_S = 90.0
-"""The C++ client looks every minute."""
+"""The C++ client checks for new partitions every minute."""
 
 BROKERS = "/admin/v2/brokers"
 CLUSTERS = "/admin/v2/clusters"
 
 
 def status(call: Any, *arguments: Any, **query: str) -> int:
-    """With what a call is answered."""
+    """The status of the answer to a call."""
     try:
         call(*arguments, **query)
     except Refused as refused:
@@ -187,8 +187,8 @@ def test_what_is_not_done_here_is_refused_with_one_sentence(
 
 
 def test_geo_replication_is_refused(admin: Admin, broker_urls: BrokerUrls, name: Named) -> None:
-    """Of a cluster that nobody wrote down, as in Pulsar; of one that somebody did, because there
-    is none."""
+    """With an unregistered cluster, as in Apache Pulsar; with a registered one, because Arneb does
+    not replicate."""
     namespace, cluster = f"/admin/v2/namespaces/public/{name('ns')}", name("c")
     admin.put(namespace, {})
     assert status(admin.post, f"{namespace}/replication", ["standalone", cluster]) == 403
@@ -235,7 +235,8 @@ def test_who_peeks_by_a_subscription_that_is_not_there_sees_the_beginning(
 def test_topics_that_pulsar_keeps_for_itself_are_in_no_listing(
     client: pulsar.Client, admin: Admin, name: Named
 ) -> None:
-    """Those who look for one find it; those of transactions nobody may use."""
+    """A client that knows the name can read such a topic, but nobody may use those of
+    transactions."""
     namespace = name("ns")
     admin.put(f"/admin/v2/namespaces/public/{namespace}", {})
     prefix = f"persistent://public/{namespace}"
@@ -268,7 +269,7 @@ def test_a_missing_partition_is_made_again(
 def test_partitions_are_added_under_live_producers_and_consumers(
     client: pulsar.Client, admin: Admin, name: Named
 ) -> None:
-    """The clients look for new partitions from time to time, and use them without being told."""
+    """Clients check for new partitions from time to time, and use them without being told to."""
     topic = name("t")
     admin.put(f"{local(topic)}/partitions", 2)
     consumer = client.subscribe(topic, "s")

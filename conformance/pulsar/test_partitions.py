@@ -1,4 +1,5 @@
-"""Partitioned topics: made, grown, produced to, consumed, and shared out among consumers."""
+"""Partitioned topics: created, enlarged, produced to, consumed from, and divided among
+consumers."""
 
 import time
 
@@ -56,7 +57,7 @@ def test_more_partitions_can_be_had_but_not_fewer(
     admin.post(f"{local(topic)}/partitions", 4)
     assert len(client.get_topic_partitions(topic)) == 4
     assert admin.get(f"{local(topic)}/partitions")["partitions"] == 4
-    # The subscription has the new partitions too, before anybody consumes there.
+    # The subscription exists on the new partitions too, before anybody consumes there.
     producer = client.create_producer(f"{topic}-partition-3")
     send(producer, numbers(3))
     assert admin.get(f"{local(topic)}-partition-3/subscriptions") == ["s"]
@@ -131,7 +132,7 @@ def test_topics_come_to_be_partitioned_where_the_namespace_says_so(
 
 
 def shares(admin: Admin, topic: str, partitions: int) -> list[str]:
-    """The active consumer of every partition, as the broker's statistics name it."""
+    """The active consumer of every partition, according to the broker's statistics."""
     found: list[str] = []
     for index in range(partitions):
         stats = admin.get(f"{local(topic)}-partition-{index}/stats")

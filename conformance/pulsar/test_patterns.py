@@ -1,4 +1,5 @@
-"""Consumers of all topics whose names match: what matches, what comes later, what goes."""
+"""Consumers of all topics whose names match a pattern: which match, which are added later, which
+go."""
 
 import re
 
@@ -13,12 +14,12 @@ SHARED = pulsar.ConsumerType.Shared
 MODES = pulsar.RegexSubscriptionMode
 
 LOOKS_AGAIN_MS = 90_000
-"""The wheel looks for new topics once a minute, whatever it is told."""
+"""The wheel checks for new topics once a minute, whatever it is configured to."""
 
 
 @pytest.fixture
 def prefix(name: Named) -> str:
-    """What the names of a scenario's topics begin with."""
+    """A prefix for the names of a scenario's topics."""
     return name("pattern")
 
 
@@ -95,7 +96,7 @@ def test_a_pattern_without_a_topic_waits_for_one(
     pattern = re.compile(full("persistent", f"{prefix}-.*"))
     consumer = client.subscribe(pattern, "s", SHARED, initial_position=EARLIEST)
     assert_silent(consumer)
-    # As long as they are open, nobody takes their topics for idle.
+    # While these producers are open, their topics are not considered inactive.
     producers = [client.create_producer(full("persistent", f"{prefix}-{each}")) for each in "ab"]
     for producer, suffix in zip(producers, "ab", strict=True):
         producer.send(suffix.encode())

@@ -1,4 +1,4 @@
-"""``pulsar-perf transaction``, as operators measure with it: consume, produce and commit."""
+"""``pulsar-perf transaction``, with which operators measure consuming, producing and committing."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 RUN_WITHIN_S = 240
 TRANSACTIONS = 100
 PRODUCED = 10
-"""Messages in each; one is consumed."""
+"""Messages produced in each transaction; one is consumed."""
 
 COUNTS = re.compile(
     r"(\d+) transaction executed .* (\d+) transaction open failed .* (\d+) transaction end failed "
@@ -31,7 +31,7 @@ COUNTS = re.compile(
 def urls(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, str]]:
-    """Where a broker that knows transactions speaks Pulsar and HTTP."""
+    """The Pulsar and HTTP URLs of a broker with transactions enabled."""
     if request.param not in (request.config.getoption("pulsar") or ["arneb", "pulsar"]):
         pytest.skip("not asked for")
     place = tmp_path_factory.mktemp(request.param)
@@ -77,7 +77,7 @@ def test_the_tool_measures_transactions(urls: tuple[str, str], tmp_path: Path, n
     assert failed == [0, 0, 0, 0]
     assert executed >= TRANSACTIONS
     assert acked >= TRANSACTIONS
-    # What was sent in the last, which the tool leaves when it has enough, may be missing.
+    # The tool stops when it has enough, so the messages of its last transaction may be missing.
     for _ in range(TRANSACTIONS * PRODUCED):
         kept.acknowledge(kept.receive(30_000))
     assert sent >= TRANSACTIONS * PRODUCED

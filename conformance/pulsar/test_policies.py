@@ -1,4 +1,4 @@
-"""Policies of topics: backlog quotas, retention, expiry, and the end of a topic."""
+"""Policies of topics: backlog quotas, retention, expiry, and termination."""
 
 import time
 from typing import Any
@@ -23,7 +23,7 @@ EXPIRES_WITHIN_S = 180.0
 
 
 def wait_for(condition: object, what: str) -> None:
-    """Wait for what the broker does in its own time."""
+    """Wait for something that the broker does in its own time."""
     assert callable(condition)
     end = time.monotonic() + WITHIN_S
     while not condition():
@@ -39,7 +39,7 @@ def backlog(admin: Admin, topic: str, subscription: str = "s") -> int:
 
 @pytest.fixture
 def namespace(admin: Admin, name: Named) -> str:
-    """A namespace of the scenario's own, as a path of the admin API."""
+    """A namespace for this scenario, as a path of the admin API."""
     made = f"/admin/v2/namespaces/public/{name('namespace')}"
     admin.put(made)
     return made
@@ -61,7 +61,7 @@ def test_a_full_backlog_keeps_producers_out(
     client = connect()
     consumer = client.subscribe(topic, "s")
     send(client.create_producer(topic), [b"x" * 500] * 6)
-    # The broker looks from time to time; then who produces has to go and cannot come back.
+    # The broker checks periodically; then producers are disconnected and cannot reconnect.
     end = time.monotonic() + WITHIN_S
     with pytest.raises(refusal):
         while time.monotonic() < end:
@@ -159,7 +159,7 @@ def test_permissions_are_kept(admin: Admin, namespace: str) -> None:
 def test_the_end_of_a_topic_disturbs_nobody(
     client: pulsar.Client, admin: Admin, broker_urls: Any, topic: str
 ) -> None:
-    """A client that is told what it does not know closes its connection and comes again."""
+    """A client that receives a command it does not know closes its connection and reconnects."""
     consumer = client.subscribe(topic, "s")
     send(client.create_producer(topic), numbers(1))
     consumer.acknowledge(take(consumer, 1)[0])
@@ -173,7 +173,7 @@ def test_the_end_of_a_topic_disturbs_nobody(
     admin.post(f"{local(topic)}/terminate")
     time.sleep(1)
     if broker_urls.is_pulsar:
-        assert seen() != [before]  # known difference: it tells everybody
+        assert seen() != [before]  # known difference: Apache Pulsar notifies every consumer
     else:
         assert seen() == [before]
 
@@ -182,7 +182,7 @@ def test_the_end_of_a_topic_disturbs_nobody(
 def test_messages_live_as_long_as_they_should(
     client: pulsar.Client, admin: Admin, topic: str
 ) -> None:
-    """Apache Pulsar looks once in five minutes."""
+    """Apache Pulsar checks only every five minutes."""
     consumer = client.subscribe(topic, "s")
     admin.post(f"{local(topic)}/messageTTL", messageTTL="1")
     send(client.create_producer(topic), numbers(3))
@@ -195,7 +195,7 @@ def test_messages_live_as_long_as_they_should(
 def test_a_subscription_that_nobody_uses_goes(
     client: pulsar.Client, admin: Admin, namespace: str
 ) -> None:
-    """Both count in minutes, and Apache Pulsar looks once in one."""
+    """The limit is in minutes, and Apache Pulsar checks once per minute."""
     topic = f"persistent://public/{namespace.rpartition('/')[2]}/t"
     path = f"/admin/v2/{topic.replace('://', '/')}"
     used = client.subscribe(topic, "used")

@@ -1,4 +1,5 @@
-"""Policies of namespaces and topics hold: who may come, what may be sent, and how fast it goes."""
+"""Policies of namespaces and topics take effect: who may connect, what may be sent, and at what
+rate."""
 
 import json
 import time
@@ -14,14 +15,14 @@ from conformance.wire.protobuf import data_of, integer
 from conformance.wire.pulsar import PulsarClient, PulsarClosed
 
 PUBLISHED_AT, DELIVER_AT = 3, 19
-"""Fields of a message's metadata."""
+"""Fields of a message's metadata: publish time and deliver-at time."""
 
 SHARED = pulsar.ConsumerType.Shared
 HOLDS_WITHIN_S = 30.0
-"""Apache Pulsar tells its topics of policies by and by."""
+"""How long a policy may take to take effect; Apache Pulsar informs its topics gradually."""
 
 SETTLES_S = 1.0
-"""What most policies take until they hold there."""
+"""How long most policies take there."""
 
 
 STAYS = {
@@ -29,17 +30,17 @@ STAYS = {
     "maxInactiveDurationSeconds": 600,
     "deleteWhileInactive": False,
 }
-"""The brokers look every second for topics that nobody uses."""
+"""Keeps topics that nobody uses, for which the brokers check every second."""
 
 
 class Order(pulsar.schema.Record):
-    """What a schema describes."""
+    """The type that a schema describes."""
 
     number = pulsar.schema.Integer()
 
 
 class Place:
-    """A namespace of a scenario's own, with a topic in it."""
+    """A namespace for one scenario, with a topic in it."""
 
     def __init__(self, admin: Admin, namespace: str) -> None:
         self.admin = admin
@@ -49,7 +50,7 @@ class Place:
         self.path = f"{self.topics}/t"
 
     def set(self, level: str, path: str, value: Any) -> None:
-        """Set a policy of the namespace, or of the topic, by one of its two names."""
+        """Set a policy of the namespace or of the topic; ``path`` has one name, or one for each."""
         of_namespace, _, of_topic = path.partition(" ")
         if level == "namespace":
             self.admin.post(f"{self.namespace}/{of_namespace}", value)
@@ -59,7 +60,8 @@ class Place:
         time.sleep(SETTLES_S)
 
     def _wait_until_seen(self, path: str, value: Any) -> None:
-        """Until the topic is said to have it: Apache Pulsar hears of it by a topic of its own."""
+        """Wait until the topic shows the value: Apache Pulsar publishes policies through another
+        topic."""
         end = time.monotonic() + HOLDS_WITHIN_S
         while self.admin.get(path, applied="true") != value and time.monotonic() < end:
             time.sleep(0.1)
@@ -79,7 +81,7 @@ levels = pytest.mark.parametrize("level", ["namespace", "topic"])
 
 
 def comes_to_hold(attempt: Callable[[], Any]) -> str:
-    """What refuses an attempt in the end."""
+    """The error with which an attempt is refused in the end."""
     end = time.monotonic() + HOLDS_WITHIN_S
     while time.monotonic() < end:
         try:
@@ -179,8 +181,8 @@ def test_a_consumer_that_is_there_leaves_no_more_unacknowledged(
 
 
 def test_a_topic_has_a_largest_message(place: Place, broker_urls: BrokerUrls) -> None:
-    """Played without a client: that of C++ closes its connection when it is refused, and waits for
-    ever."""
+    """Raw commands are used because the C++ client closes its connection when it is refused, and
+    waits for ever."""
     with pytest.raises(Refused) as caught:
         place.admin.post(f"{place.path}/maxMessageSize", 100 << 20)
     assert caught.value.status == 412
@@ -242,7 +244,7 @@ NAME, PERMITS, UNACKED, TYPE, BACKLOG = 7, 8, 9, 13, 15
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_consumer_is_told_of_itself(place: Place, broker_urls: BrokerUrls, kind: str) -> None:
-    """By CONSUMER_STATS, which the client of C++ asks for."""
+    """In answer to CONSUMER_STATS, which the C++ client sends."""
 
     async def play(client: PulsarClient) -> None:
         await client.subscribe(place.topic, "s", kind=KINDS[kind], more=[(6, "me")])
@@ -312,12 +314,17 @@ def test_a_namespace_may_ask_for_encryption(place: Place, connect: Connect) -> N
 
 @levels
 def test_a_consumer_comes_so_often_and_no_more(place: Place, connect: Connect, level: str) -> None:
-    client = connect(operation_timeout_seconds=3)
+    """The rate is that of one consumer: of one name, and one number within its client."""
     rate = {"subscribeThrottlingRatePerConsumer": 1, "ratePeriodInSecond": 30}
     place.set(level, "subscribeRate", rate)
-    # Others come all the same.
+
+    def come(name: str) -> pulsar.Consumer:
+        client = connect(operation_timeout_seconds=3)
+        return client.subscribe(place.topic, "s", SHARED, consumer_name=name)
+
     for number in range(3):
-        client.subscribe(place.topic, "s", SHARED, consumer_name=f"c{number}").close()
+        come(f"c{number}").close()
+    assert comes_to_hold(lambda: come("c0")) == "NotAllowedError"
 
 
 @levels

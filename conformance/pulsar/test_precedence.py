@@ -1,7 +1,7 @@
-"""Policies of three levels: what is said nearest holds, a topic before its namespace before the
-broker, and what holds is shown to who asks for it.
+"""Policies on three levels: a topic's value overrides its namespace's, which overrides the
+broker's, and the effective value can be queried.
 
-The brokers of these scenarios have other defaults than they come with, by Pulsar's names of them.
+The brokers of these scenarios have defaults other than the usual ones, under Pulsar's names.
 """
 
 import itertools
@@ -21,10 +21,11 @@ from conformance.pulsar.conftest import Named
 from conformance.pulsar.helpers import SILENCE_MS, numbers, send
 
 SHOWN_WITHIN_S: Final = 20.0
-"""Apache Pulsar keeps policies of topics in a topic of its own."""
+"""How long a value may take to be shown; Apache Pulsar keeps policies of topics in another
+topic."""
 
 SETTLES_S: Final = 2.0
-"""What a policy takes there until it holds, where nothing shows it."""
+"""How long a policy takes to take effect there, where nothing shows it."""
 
 BROKER: Final[dict[str, object]] = {
     "defaultRetentionTimeInMinutes": 11,
@@ -55,11 +56,11 @@ BROKER: Final[dict[str, object]] = {
     "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds": 3_000,
     "allowAutoSubscriptionCreation": True,
 }
-"""In the words of ``broker.conf``."""
+"""Under the names in ``broker.conf``."""
 
 
 def in_toml(value: object) -> str:
-    """The same, for a configuration file of Arneb."""
+    """The value in the syntax of Arneb's configuration file."""
     return json.dumps(value)
 
 
@@ -82,18 +83,18 @@ OF_TOPICS_TABLE: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """One policy, with what the broker, the namespace and the topic say of it."""
+    """One policy, with the values set for the broker, the namespace and the topic."""
 
     path: str
-    """Below the topic; below the namespace too, unless ``above`` says otherwise."""
+    """The path below the topic, and below the namespace unless ``above`` is given."""
     broker: Any
     namespace: Any
     topic: Any
     above: str = ""
     verb: str = "POST"
-    """That sets it for a namespace."""
+    """The method that sets it for a namespace."""
     in_query: bool = False
-    """The topic's value is a parameter of the query."""
+    """Whether the topic's value is a query parameter."""
 
 
 def rate(messages: int, size: int) -> dict[str, Any]:
@@ -172,7 +173,7 @@ POLICIES: Final = (
 def urls(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, str]]:
-    """Where a broker with other defaults speaks Pulsar, and its admin API."""
+    """The Pulsar and admin URLs of a broker with other defaults."""
     if request.param not in (request.config.getoption("pulsar") or ["arneb", "pulsar"]):
         pytest.skip("not asked for")
     broker: Arneb | PulsarStandalone
@@ -225,7 +226,7 @@ def client(urls: tuple[str, str]) -> Iterator[pulsar.Client]:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A namespace of a scenario's own, with a topic in it."""
+    """A namespace for one scenario, with a topic in it."""
 
     admin: Admin
     namespace: str
@@ -233,7 +234,7 @@ class Place:
     topic: str
 
     def said_of_namespace(self, policy: Policy, value: Any) -> None:
-        """Set what the namespace says; None: nothing."""
+        """Set the namespace's value; None removes it."""
         path = f"{self.namespace}/{policy.above or policy.path}"
         if value is not None:
             self.admin.call(policy.verb, path, value)
@@ -243,7 +244,7 @@ class Place:
             self.admin.delete(path)
 
     def said_of_topic(self, policy: Policy, value: Any) -> None:
-        """Set what the topic says; None: nothing."""
+        """Set the topic's value; None removes it."""
         path = f"{self.path}/{policy.path}"
         if value is None:
             self.admin.delete(path)
@@ -255,7 +256,7 @@ class Place:
             )
 
     def applied(self, policy: Policy, wanted: Any) -> Any:
-        """What is shown as holding in the end."""
+        """The effective value that is shown in the end."""
         end = time.monotonic() + SHOWN_WITHIN_S
         while True:
             found = self.admin.get(f"{self.path}/{policy.path}", applied="true")
@@ -290,7 +291,7 @@ def test_what_is_said_nearest_is_shown_to_hold(place: Place, policy: Policy) -> 
     place.said_of_namespace(policy, policy.namespace)
     assert place.applied(policy, policy.topic) == policy.topic
     if policy.path == "schemaValidationEnforced":
-        return  # a topic cannot be made to say nothing of it
+        return  # a topic's value of this policy cannot be removed
     place.said_of_topic(policy, None)
     assert place.applied(policy, policy.namespace) == policy.namespace
     place.said_of_namespace(policy, None)
@@ -327,7 +328,7 @@ def test_backlog_quotas_of_three_levels(place: Place) -> None:
 
 @pytest.mark.parametrize("level", ["namespace", "topic"])
 def test_more_is_kept_than_may_wait(place: Place, level: str) -> None:
-    """Retention is larger than a backlog may be, whichever is set first."""
+    """Retention is larger than the backlog quota, whichever is set first."""
     path = place.namespace if level == "namespace" else place.path
     megabyte = 1024 * 1024
     place.admin.post(f"{path}/retention", retention(100, 5))
@@ -349,7 +350,8 @@ def _status(admin: Admin, path: str, body: object) -> int:
 
 
 def refusal(attempt: Callable[[], Any]) -> str:
-    """By what an attempt is refused in the end: Apache Pulsar tells its topics by and by."""
+    """The error with which an attempt is refused in the end: Apache Pulsar informs its topics
+    gradually."""
     end = time.monotonic() + SHOWN_WITHIN_S
     while time.monotonic() < end:
         try:
@@ -363,7 +365,7 @@ def refusal(attempt: Callable[[], Any]) -> str:
 
 
 def comes(attempt: Callable[[], Any]) -> Any:
-    """What is let in in the end."""
+    """The result of an attempt that succeeds in the end."""
     end = time.monotonic() + SHOWN_WITHIN_S
     while True:
         try:
@@ -386,8 +388,8 @@ def comes(attempt: Callable[[], Any]) -> Any:
 def test_who_may_come_is_said_by_the_nearest(
     place: Place, client: pulsar.Client, path: str, above: str, most: int
 ) -> None:
-    """The broker lets in a few, the namespace 1, the topic 2, and at last as many as come, of which
-    ``most`` do: as many as the other limits of the broker let in."""
+    """The broker admits a few, the namespace 1, the topic 2, and finally the topic has no limit.
+    Then ``most`` are admitted, which is as many as the broker's other limits allow."""
     counted = itertools.count()
 
     def one() -> Any:
@@ -429,7 +431,7 @@ def test_who_may_come_is_said_by_the_nearest(
 
 
 def test_types_of_subscriptions_of_three_levels(place: Place, client: pulsar.Client) -> None:
-    """But for Key_Shared, which nobody allows where the broker does not."""
+    """Except Key_Shared, which cannot be allowed if the broker does not allow it."""
 
     def attempt(kind: pulsar.ConsumerType) -> Callable[[], Any]:
         return lambda: client.subscribe(place.topic, f"s-{kind.name}", kind)

@@ -164,7 +164,7 @@ def test_a_consumer_without_a_queue_asks_for_each_message(
 
 
 def test_no_more_comes_than_the_receiver_queue_holds(client: pulsar.Client, topic: str) -> None:
-    """Permits: what one consumer does not ask for, another gets."""
+    """Permits: what one consumer does not request, another gets."""
     options = {"consumer_type": pulsar.ConsumerType.Shared, "receiver_queue_size": 10}
     idle = client.subscribe(topic, "s", **options)
     send(client.create_producer(topic), numbers(100))

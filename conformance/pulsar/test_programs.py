@@ -1,5 +1,5 @@
 """Random programs: acknowledgements of every kind, redelivery, seeking, and consumers of every type
-one after the other on one subscription, against a model of a few lines."""
+one after the other on one subscription, compared with a model of a few lines."""
 
 import asyncio
 import random
@@ -30,7 +30,7 @@ WITHIN_S = 30.0
 SILENCE_S = 0.15
 
 Delivery = tuple[int, int, int]
-"""An entry, its redelivery count, and its messages that are left."""
+"""An entry, its redelivery count, and a bit set of its unacknowledged messages."""
 
 
 def full(entry: int) -> int:
@@ -39,7 +39,7 @@ def full(entry: int) -> int:
 
 @dataclass
 class Model:
-    """One subscription with one consumer, who gets everything at once."""
+    """One subscription with one consumer, which receives everything immediately."""
 
     kind: int = SHARED
     left: list[int] = field(default_factory=lambda: [full(each) for each in range(ENTRIES)])
@@ -74,7 +74,7 @@ class Model:
 
 
 class Play:
-    """The same on a broker."""
+    """The same operations on a broker."""
 
     def __init__(self, address: Address, topic: str) -> None:
         self._address = address
@@ -87,7 +87,7 @@ class Play:
     async def publish(self) -> None:
         client = await PulsarClient.open(self._address)
         await client.look_up(self._topic)
-        await client.subscribe(self._topic, "kept")  # so that nothing of the log goes
+        await client.subscribe(self._topic, "kept")  # so that nothing is removed from the log
         await client.create_producer(self._topic)
         for number in range(ENTRIES):
             metadata = [(NUM_MESSAGES_IN_BATCH, BATCH_MESSAGES)] if number in BATCHES else []
@@ -129,14 +129,14 @@ class Play:
         await self.consumer.abort()
 
     async def expect(self, deliveries: set[Delivery], what: str) -> None:
-        """These come, each once, and nothing else does."""
+        """Check that exactly these deliveries come, each once."""
         try:
             async with asyncio.timeout(WITHIN_S):
                 while len(self._got) < len(deliveries):
                     self._came.clear()
                     await self._came.wait()
         except TimeoutError:
-            pass  # what is missing is shown below
+            pass  # the assertion below shows what is missing
         await asyncio.sleep(SILENCE_S)
         got, self._got = sorted(self._got), []
         assert got == sorted(deliveries), what

@@ -37,14 +37,14 @@ class Colour(Enum):
 
 
 class Place(Record):  # type: ignore[misc]
-    """A part of others."""
+    """A record nested in others."""
 
     city = String(required=True)
     number = Integer()
 
 
 class Everything(Record):  # type: ignore[misc]
-    """A field of every type that both forms know."""
+    """A field of every type that both encodings support."""
 
     _avro_namespace = "arneb.test"
 
@@ -62,19 +62,19 @@ class Everything(Record):  # type: ignore[misc]
 
 
 class Binary(Record):  # type: ignore[misc]
-    """What JSON has no words for."""
+    """A type that JSON cannot represent."""
 
     data = Bytes(required=True)
 
 
 class Order(Record):  # type: ignore[misc]
-    """An order as it was at first."""
+    """The first version of an order."""
 
     item = String(required=True)
 
 
 class LaterOrder(Record):  # type: ignore[misc]
-    """The same, with more."""
+    """A later version, with more fields."""
 
     item = String(required=True)
     gift = String(default=None, required_default=True)
@@ -189,7 +189,7 @@ def test_protocol_buffers_go_through(client: pulsar.Client, topic: str) -> None:
 
 
 def test_protocol_buffers_keep_their_message(connect: Connect, topic: str) -> None:
-    """The two have the same fields; it is the name that tells them apart."""
+    """The two messages have the same fields; only their names differ."""
     client = connect()
     moment = Timestamp(seconds=7, nanos=5)
     assert there_and_back(client, topic, ProtobufNativeSchema(Timestamp), moment) == [moment]

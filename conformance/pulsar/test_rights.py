@@ -1,5 +1,5 @@
-"""What roles may do where authorization is on: commands by the official client, and admin calls, by
-everybody who has a right and by everybody who lacks just that."""
+"""What roles may do if authorization is enabled: commands by the official client, and admin calls,
+by everybody who has a right and by everybody who lacks just that one."""
 
 import json
 import urllib.error
@@ -29,7 +29,7 @@ NAMESPACE_CONSUMERS = frozenset({"root", "admin", "consumes"})
 
 @dataclass(frozen=True)
 class Guarded:
-    """A broker that asks for rights."""
+    """A broker that requires rights."""
 
     pulsar: str
     admin: str
@@ -75,7 +75,7 @@ def guarded(
 
 
 def grant(broker: Guarded) -> None:
-    """Give every role its rights."""
+    """Grant every role its rights."""
     steps: list[tuple[str, str, Any]] = [
         ("PUT", "tenants/t", {"adminRoles": ["admin"], "allowedClusters": ["standalone"]}),
         ("PUT", f"namespaces/{NAMESPACE}", None),
@@ -179,7 +179,7 @@ CALLS: dict[tuple[str, str], tuple[frozenset[str], int]] = {
     ("GET", f"{T}/retention"): (ADMINS, 403),
     ("GET", f"schemas/{NAMESPACE}/topic/schemas"): (MAY_LOOK, 401),
 }
-"""Who may make a call, and what the others hear."""
+"""The roles that may make a call, and the status for the others."""
 
 
 @pytest.mark.parametrize("call", CALLS, ids=" ".join)

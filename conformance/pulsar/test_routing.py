@@ -1,4 +1,4 @@
-"""Partitioned topics as clients see them: where a message goes, and reading all of them."""
+"""Partitioned topics as clients see them: where a message goes, and reading all partitions."""
 
 import time
 
@@ -20,7 +20,7 @@ def parted(admin: Admin, topic: str) -> str:
 
 
 def publishers(admin: Admin, topic: str) -> list[int]:
-    """How many producers each partition has."""
+    """The number of producers of each partition."""
     stats = (admin.get(f"{local(topic)}-partition-{n}/stats") for n in range(PARTITIONS))
     return [len(each["publishers"]) for each in stats]
 

@@ -29,14 +29,14 @@ EARLIEST = pulsar.InitialPosition.Earliest
 
 
 class Order(Record):  # type: ignore[misc]
-    """What is sold."""
+    """The first version of an order."""
 
     item = String()
     count = Integer()
 
 
 class LaterOrder(Record):  # type: ignore[misc]
-    """The same, with something that may be left out."""
+    """A compatible version, with an additional optional field."""
 
     _avro_namespace = None
     item = String()
@@ -45,7 +45,7 @@ class LaterOrder(Record):  # type: ignore[misc]
 
 
 class OtherOrder(Record):  # type: ignore[misc]
-    """Something else: what was there is required to be of another type."""
+    """An incompatible version: a required field has another type."""
 
     item = Bytes(required=True)
     count = String(required=True)

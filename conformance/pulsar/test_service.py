@@ -1,4 +1,4 @@
-"""Finding the broker: by HTTP, by one of several addresses, by what a provider says."""
+"""Finding the broker: by HTTP, by one of several addresses, by a service info provider."""
 
 import logging
 import time
@@ -13,11 +13,11 @@ from conformance.pulsar.helpers import WITHIN_MS, numbers, payloads, send, take
 
 QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
 CHECKS_MS = 200
-"""So often a client looks whether its cluster is there."""
+"""How often a client checks whether its cluster is available, in milliseconds."""
 
 
 def nowhere() -> str:
-    """An address where nobody listens."""
+    """An address where nothing listens."""
     return f"pulsar://127.0.0.1:{free_port()}"
 
 
@@ -47,7 +47,7 @@ def test_one_address_of_several_is_enough(pulsar_url: str, topic: str) -> None:
 
 
 class Provider(pulsar.ServiceInfoProvider):  # type: ignore[misc]
-    """Says where the broker is, and later that it is elsewhere."""
+    """Tells the client where the broker is, and later that it has moved."""
 
     def __init__(self, first: str) -> None:
         self._first = first

@@ -1,5 +1,5 @@
-"""Settings of a broker, by the names that they have in Apache Pulsar: the largest message, and how
-Key_Shared subscriptions distribute keys."""
+"""Settings of a broker, under their names in Apache Pulsar: the largest message, and how Key_Shared
+subscriptions distribute keys."""
 
 from collections.abc import Iterator
 
@@ -25,7 +25,7 @@ subscriptionKeySharedUseConsistentHashing = false
 def set_url(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """A broker that is not as it comes."""
+    """A broker without the default settings."""
     if request.param not in (request.config.getoption("pulsar") or ["arneb", "pulsar"]):
         pytest.skip("not asked for")
     place = tmp_path_factory.mktemp(request.param)
@@ -53,7 +53,8 @@ def client(set_url: str) -> Iterator[pulsar.Client]:
 
 
 def test_clients_hear_how_large_a_message_may_be(client: pulsar.Client, name: Named) -> None:
-    """What is larger is refused by the client itself, which heard it when it connected."""
+    """The client itself refuses larger messages, because the limit is announced when it
+    connects."""
     topic = name("large")
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic, batching_enabled=False)
@@ -74,7 +75,7 @@ def test_chunks_are_as_large_as_messages_may_be(client: pulsar.Client, name: Nam
     large = bytes(range(256)) * (2 * MESSAGE_BYTES_MAX // 256 + 1)
     first = producer.send(large)
     assert consumer.receive(WITHIN_MS).data() == large
-    # Its id is that of its last chunk.
+    # The id of a chunked message is that of its last chunk.
     assert producer.send(b"x").entry_id() - first.entry_id() == 1
     assert first.entry_id() == 2
 
@@ -82,7 +83,8 @@ def test_chunks_are_as_large_as_messages_may_be(client: pulsar.Client, name: Nam
 def test_few_keys_are_spread_by_ranges_over_few_consumers(
     client: pulsar.Client, name: Named
 ) -> None:
-    """Who comes takes half of the largest range of hashes; one who leaves gives his to the next."""
+    """A new consumer takes half of the largest hash range; the range of one that leaves goes to the
+    next."""
     topic = name("spread")
     kind = pulsar.ConsumerType.KeyShared
     consumers = [client.subscribe(topic, "s", kind, consumer_name=each) for each in ("a", "b", "c")]

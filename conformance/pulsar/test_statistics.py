@@ -1,4 +1,4 @@
-"""Statistics: what dashboards read of topics, subscriptions and clients."""
+"""Statistics: what dashboards read about topics, subscriptions and clients."""
 
 import time
 from typing import Any
@@ -26,7 +26,7 @@ OF_CONSUMERS = (
 
 
 def picked(document: dict[str, Any], fields: str) -> dict[str, Any]:
-    """Those fields, which must be there."""
+    """The named fields of a document, which must exist."""
     return {field: document[field] for field in fields.split()}
 
 

@@ -118,7 +118,7 @@ def test_seeking_to_a_time(client: pulsar.Client, topic: str) -> None:
 
 
 def test_seeking_brings_back_what_was_acknowledged_alone(client: pulsar.Client, topic: str) -> None:
-    """Old acknowledgements are forgotten, holes and redeliveries too."""
+    """Earlier acknowledgements are forgotten, including holes and pending redeliveries."""
     consumer = client.subscribe(topic, "s", SHARED, negative_ack_redelivery_delay_ms=100)
     send(client.create_producer(topic), numbers(10))
     held = take(consumer, 10)
@@ -212,7 +212,7 @@ def test_a_short_name_is_a_topic_of_the_default_namespace(
     ("address", "error"),
     [
         ("persistent://public/no-such-namespace/t", pulsar.TopicNotFound),
-        # Apache Pulsar still knows the names of version 1, with a cluster in them.
+        # Apache Pulsar still knows the topic names of version 1, which contain a cluster.
         arneb_only("persistent://public/cluster/default/t", pulsar.TopicNotFound),
     ],
 )

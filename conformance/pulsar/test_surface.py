@@ -1,5 +1,5 @@
-"""What the official wheel offers beside producing and consuming: knowing the end, batches of what
-is received, chunks that are given up, deduplication by policy."""
+"""What the official wheel offers besides producing and consuming: detecting the end, receiving in
+batches, discarding incomplete chunks, deduplication by policy."""
 
 import pulsar
 import pytest

@@ -1,4 +1,4 @@
-"""Table views: the last value of each key, as it is and as it changes."""
+"""Table views: the last value of each key, now and as it changes."""
 
 import threading
 
@@ -13,7 +13,7 @@ WITHIN_S = WITHIN_MS / 1000
 
 
 class Told:
-    """What a view tells, and a way to wait for it."""
+    """What a view reports, and a way to wait for it."""
 
     def __init__(self) -> None:
         self.values: dict[str, object] = {}
@@ -94,6 +94,6 @@ def test_a_view_has_to_read_what_is_there(client: pulsar.Client, topic: str) -> 
 
 
 class Wrong(pulsar.schema.Record):  # type: ignore[misc]
-    """No text."""
+    """A record, and not a string."""
 
     number = pulsar.schema.Integer()

@@ -1,7 +1,7 @@
-"""Interleavings of transactions, each played on Apache Pulsar and on Arneb by our own client.
+"""Interleavings of transactions, each run on Apache Pulsar and on Arneb with our own client.
 
-The rule: what is compared is what a consumer gets in the end, and how many are refused with a
-conflict. In which order messages of transactions stand is one of the differences.
+The rule: what is compared is what a consumer receives in the end, and how many steps are refused
+with a conflict. The order of the transactions' messages is one of the known differences.
 """
 
 from contextlib import suppress
@@ -21,21 +21,21 @@ from arneb_pulsar.client import (
     SubscriptionType,
     connect,
 )
-from arneb_pulsar.client.errors import TimedOut, TransactionConflict
+from arneb_pulsar.client.errors import PulsarError, TimedOut, TransactionConflict
 
 BEFORE: Final = ("0", "1", "2", "3")
-"""What is in the topic when a play begins."""
+"""The messages in the topic when a play begins."""
 
 RECEIVED_WITHIN_S: Final = 30.0
 SILENCE_S: Final = 2.0
 SHORT_S: Final = 3.0
-"""The time-out of transactions whose name is in small letters."""
+"""The timeout of transactions whose name is a lower-case letter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """Steps of transactions A, B and the short-lived a; ``gets``: what a new consumer gets at the
-    end; ``conflicts``: how many steps were refused."""
+    """Steps of transactions A, B and C and of the short-lived a. ``gets`` is what a new consumer
+    receives at the end, and ``conflicts`` is how many steps are refused."""
 
     name: str
     steps: str
@@ -85,7 +85,7 @@ def test_transactions_interleave(transacting_url: str, play: Play, name: Named) 
 
 @dataclass(slots=True)
 class Stage:
-    """Who takes part in one play."""
+    """The client, consumer and producer of one play."""
 
     client: Client
     consumer: Any
@@ -96,14 +96,14 @@ class Stage:
     open: dict[str, Any] = field(default_factory=dict)
 
     async def transaction(self, letter: str) -> Any:
-        """That of a letter, opened when it is first named."""
+        """The transaction of a letter, which is opened when it is first used."""
         if letter not in self.open:
             timeout_s = SHORT_S if letter.islower() else 120.0
             self.open[letter] = await self.client.begin_transaction(timeout_s=timeout_s)
         return self.open[letter]
 
     async def do(self, step: str) -> None:
-        """One step. Raises :class:`TransactionConflict`."""
+        """Carry out one step. Raises :class:`TransactionConflict`."""
         verb, *words = step.split()
         match verb:
             case "again":
@@ -133,7 +133,7 @@ class Stage:
 
 
 async def played(url: str, topic: str, play: Play) -> tuple[str, int]:
-    """What a consumer gets after all of it, and how many conflicts there were."""
+    """What a consumer receives after all steps, and how many conflicts there were."""
     options = ConsumerOptions(type=play.kind, initial_position=InitialPosition.EARLIEST)
     conflicts = 0
     async with connect(url) as client:
@@ -159,7 +159,7 @@ async def played(url: str, topic: str, play: Play) -> tuple[str, int]:
             except TransactionConflict:
                 conflicts += 1
         for each in stage.open.values():
-            with suppress(Exception):  # those that have ended
+            with suppress(PulsarError):  # most have ended already
                 await each.abort()
         await stage.consumer.close()
         consumer = await client.subscribe(topic, "s", options)

@@ -1,6 +1,6 @@
 """Transactions of both protocols on the same topic: AMQP's ``tx`` and Pulsar's, side by side.
 
-The rule: what one has not committed the other does not see, nor is it held up by it.
+The rule: neither sees what the other has not committed, and neither is delayed by it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -41,14 +41,14 @@ def queue(channel: BlockingChannel, name: Named) -> str:
 
 @pytest.fixture
 def transacting(channel: BlockingChannel) -> BlockingChannel:
-    """Another channel, which works in transactions."""
+    """Another channel, in transaction mode."""
     opened = channel.connection.channel()
     opened.tx_select()
     return opened
 
 
 def played(url: str, play: Callable[[Client], Awaitable[None]]) -> None:
-    """Have a client of Pulsar's protocol take part."""
+    """Run ``play`` with a Pulsar client."""
 
     async def connected() -> None:
         async with connect(url) as client:
@@ -62,13 +62,13 @@ def publish(channel: BlockingChannel, queue: str, body: bytes) -> None:
 
 
 def ready(channel: BlockingChannel, queue: str) -> int:
-    """How many messages AMQP counts."""
+    """The number of ready messages according to AMQP."""
     found: int = channel.queue_declare(queue, passive=True).method.message_count
     return found
 
 
 async def received(consumer: Any, count: int) -> list[bytes]:
-    """So many messages and no more."""
+    """Receive exactly ``count`` messages; the result is their payloads."""
     found = [(await consumer.receive(RECEIVED_WITHIN_S)).data for _ in range(count)]
     with suppress(TimedOut):
         raise AssertionError(f"expected no more, got {(await consumer.receive(SILENCE_S)).data!r}")

@@ -1,8 +1,8 @@
 """A minimal AMQP 0-9-1 client on raw frames, for what libraries hide.
 
-The rule: it reports what came and when, and decides nothing. Each confirm, delivery and
-close is handed over as it is read; publishing does not wait. Frames are built and parsed by
-pamqp; there is no recovery, no heartbeat and no cleverness.
+The rule: it reports what arrived and when, and decides nothing. Each confirm, delivery and close is
+passed on as it is read; publishing does not wait. pamqp builds and parses the frames. There is no
+recovery and there are no heartbeats.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class AmqpClosed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """One message as it came."""
+    """One message as it was delivered."""
 
     tag: int
     redelivered: bool
@@ -45,10 +45,10 @@ class Delivery:
 
 @dataclass(slots=True)
 class Handlers:
-    """Called from the reading task, in the order of the frames."""
+    """Callbacks, called by the reading task in the order of the frames."""
 
     confirmed: Callable[[list[int], bool], None] = lambda tags, acked: None
-    """The publishes that one basic.ack (True) or basic.nack (False) answers."""
+    """The publishes that one basic.ack (True) or basic.nack (False) covers."""
     delivered: Callable[[Delivery], None] = lambda delivery: None
     returned: Callable[[commands.Basic.Return], None] = lambda method: None
     ended: Callable[[], None] = lambda: None
@@ -68,10 +68,11 @@ class AmqpClient:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.handlers = Handlers()
         self.published = 0
-        """Publishes on this channel; the tag of the last one once confirms are on."""
+        """The number of publishes on this channel; in confirm mode, the tag of the last one."""
         self.closed: AmqpClosed | None = None
         self._unconfirmed: dict[int, None] | None = None
-        """In the order of publishing; None = confirms are off."""
+        """Unconfirmed tags in the order of publishing; None if the channel is not in confirm
+        mode."""
         self._reader = reader
         self._writer = writer
         self._answers: asyncio.Queue[Any] = asyncio.Queue()
@@ -80,7 +81,7 @@ class AmqpClient:
 
     @classmethod
     async def open(cls, address: Address, *, user: str = "guest", password: str = "guest") -> Self:
-        """Connect, shake hands, open channel 1."""
+        """Connect, complete the handshake and open channel 1."""
         client = cls(*await asyncio.open_connection(address.host, address.port, limit=1 << 20))
         opened(client)
         client._writer.write(PROTOCOL_HEADER)
@@ -101,7 +102,7 @@ class AmqpClient:
         return await self._expect(answer)
 
     async def declare_queue(self, name: str, **arguments: Any) -> commands.Queue.DeclareOk:
-        """queue.declare, durable unless told otherwise."""
+        """Declare a queue, by default a durable one."""
         method = commands.Queue.Declare(queue=name, **({"durable": True} | arguments))
         answer: commands.Queue.DeclareOk = await self.call(method, commands.Queue.DeclareOk)
         return answer
@@ -125,7 +126,8 @@ class AmqpClient:
         *,
         mandatory: bool = False,
     ) -> int:
-        """Write one message, persistent unless ``properties`` say otherwise; its confirm tag."""
+        """Write one message, persistent unless ``properties`` say otherwise; the result is its
+        confirm tag."""
         self.published += 1
         if self._unconfirmed is not None:
             self._unconfirmed[self.published] = None
@@ -151,11 +153,11 @@ class AmqpClient:
         self._send(1, commands.Basic.Reject(tag, False))
 
     async def round_trip(self) -> None:
-        """Returns when the broker has read everything that was sent before."""
+        """Wait until the broker has processed everything sent before."""
         await self.call(commands.Basic.Qos(prefetch_count=0), commands.Basic.QosOk)
 
     async def drain(self) -> None:
-        """Wait until the socket takes more."""
+        """Wait until the socket accepts more."""
         await self._writer.drain()
 
     async def wait_closed(self) -> AmqpClosed:
@@ -166,7 +168,7 @@ class AmqpClient:
         return self.closed
 
     async def abort(self) -> None:
-        """Drop the connection without a word. Idempotent."""
+        """Close the socket without connection.close. Idempotent."""
         if self._reading is not None:
             self._reading.cancel()
             await asyncio.wait([self._reading])
@@ -174,7 +176,7 @@ class AmqpClient:
         dropped(self)
 
     async def close(self) -> None:
-        """Close the AMQP way."""
+        """Close the connection with connection.close."""
         self._send(0, commands.Connection.Close(200, "bye", 0, 0))
         await self._expect(commands.Connection.CloseOk)
         await self.abort()
@@ -241,7 +243,8 @@ class AmqpClient:
                 self._answers.put_nowait(value)
 
     def _confirmed(self, tag: int, multiple: bool) -> list[int]:
-        """Single confirms may come in any order; "multiple" means all that are open up to it."""
+        """Single confirms may come in any order; a multiple one covers all unconfirmed tags up to
+        its own."""
         if self._unconfirmed is None or tag not in self._unconfirmed:
             raise AmqpClosed(0, f"expected a confirm of an open publish, got tag {tag}")
         tags = list(takewhile(lambda open_: open_ <= tag, self._unconfirmed)) if multiple else [tag]

@@ -1,4 +1,4 @@
-"""Protobuf by field numbers, without a schema: enough to write commands and to read answers."""
+"""Protobuf by field numbers, without a schema: enough to write commands and read answers."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,14 +6,15 @@ Value = int | bytes | str | Sequence["tuple[int, Value]"]
 """A protobuf value: a varint, bytes, or a nested message as (field number, value) pairs."""
 
 Fields = Sequence[tuple[int, Value]]
-"""More fields of a command; of one that is there already the last counts."""
+"""Additional fields of a command; if a field occurs twice, the last value counts."""
 
 Message = dict[int, list[int | bytes]]
 """A parsed message: every value of every field, by field number."""
 
 
 def varint(value: int) -> bytes:
-    """Negative numbers as protobuf's int32/int64 do it: 64-bit two's complement."""
+    """Encode an integer. Negative numbers are encoded like protobuf's int32 and int64: as 64-bit
+    two's complement."""
     value &= (1 << 64) - 1
     out = bytearray()
     while value > 0x7F:
@@ -24,7 +25,7 @@ def varint(value: int) -> bytes:
 
 
 def encode(fields: Sequence[tuple[int, Value]]) -> bytes:
-    """A protobuf message from (field number, value) pairs."""
+    """Encode a protobuf message from (field number, value) pairs."""
     out = bytearray()
     for number, value in fields:
         if isinstance(value, int):
@@ -38,7 +39,7 @@ def encode(fields: Sequence[tuple[int, Value]]) -> bytes:
 
 
 def decode(data: bytes) -> Message:
-    """Every field of a protobuf message, unparsed below the first level."""
+    """Decode every field of a protobuf message; nested messages stay encoded."""
     fields: Message = {}
     at = 0
     while at < len(data):
@@ -72,14 +73,14 @@ def _read_varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def integer(message: Message, number: int, default: int = 0) -> int:
-    """A varint field, its last value as protobuf wants it."""
+    """A varint field; the last value counts, as protobuf requires."""
     value = message.get(number, [default])[-1]
     assert isinstance(value, int)
     return value
 
 
 def data_of(message: Message, number: int) -> bytes:
-    """A bytes, string or message field; empty when absent."""
+    """A bytes, string or message field; empty if absent."""
     value = message.get(number, [b""])[-1]
     assert isinstance(value, bytes)
     return value

@@ -1,8 +1,8 @@
-"""A minimal Pulsar client on raw frames, for what the official wheel cannot ask for.
+"""A minimal Pulsar client on raw frames, for what the official wheel cannot do.
 
-The wheel has no acks with receipts, no batch-index acks by hand and no way to send a broken
-frame. Commands are built from protobuf field numbers as the protocol's facts give them;
-there is no schema file and no generated code here.
+The wheel cannot acknowledge with receipts, acknowledge batch indexes explicitly, or send a broken
+frame. Commands are built from the protocol's field numbers; there is no schema file and no
+generated code here.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ EXCLUSIVE: Final = 0
 SHARED: Final = 1
 FAILOVER: Final = 2
 KEY_SHARED: Final = 3
-"""Types of subscriptions."""
+"""Subscription types."""
 
 PROTOCOL_VERSION: Final = 20
 
@@ -77,7 +77,7 @@ class PulsarClosed(Exception):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """A message id less its batch index: where an entry stands."""
+    """A message id without the batch index: the position of an entry."""
 
     ledger: int
     entry: int
@@ -85,20 +85,20 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A MESSAGE command as it came."""
+    """A MESSAGE command as it arrived."""
 
     place: Place
     redelivery_count: int
     messages: int
     """How many messages the entry holds."""
     unacked: int
-    """Bit i set = message i is still to be acknowledged."""
+    """Bit i is set if message i is still unacknowledged."""
     payload: bytes
-    """What follows the metadata: for a batch, its messages as they are packed."""
+    """What follows the metadata; for a batch, its messages as packed."""
 
 
 def simple_frame(command: Command, fields: Sequence[tuple[int, Value]]) -> bytes:
-    """A command without payload as it goes over the wire."""
+    """The frame of a command without payload."""
     base = encode([(1, int(command)), (int(command), fields)])
     return SIZE.pack(len(base) + 4) + SIZE.pack(len(base)) + base
 
@@ -109,7 +109,7 @@ def payload_frame(
     metadata: Sequence[tuple[int, Value]],
     payload: bytes,
 ) -> bytes:
-    """A command with checksum, metadata and payload."""
+    """The frame of a command with checksum, metadata and payload."""
     base = encode([(1, int(command)), (int(command), fields)])
     meta = encode(metadata)
     covered = SIZE.pack(len(meta)) + meta + payload
@@ -119,12 +119,12 @@ def payload_frame(
 
 
 def connect_frame() -> bytes:
-    """The CONNECT command of a client that asks for no authentication."""
+    """The CONNECT command of a client without authentication."""
     return simple_frame(Command.CONNECT, [(1, "arneb-raw"), (4, PROTOCOL_VERSION)])
 
 
 class PulsarClient:
-    """One connection, driven by hand."""
+    """One connection whose commands are sent explicitly."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.received: Callable[[int, Entry], None] = lambda consumer, entry: None
@@ -141,7 +141,7 @@ class PulsarClient:
 
     @classmethod
     async def open(cls, address: Address) -> Self:
-        """Connect and shake hands."""
+        """Connect and complete the handshake."""
         client = cls(*await asyncio.open_connection(address.host, address.port, limit=1 << 20))
         opened(client)
         client._write(connect_frame())
@@ -149,7 +149,7 @@ class PulsarClient:
         return client
 
     async def look_up(self, topic: str) -> None:
-        """Ask where the topic is; Apache Pulsar serves none that nobody has asked for."""
+        """Look the topic up; Apache Pulsar serves no topic that has not been looked up."""
         request, answer = self._request()
         self._write(simple_frame(Command.LOOKUP, [(1, topic), (2, request)]))
         await asyncio.wait_for(answer, CALL_WITHIN_S)
@@ -163,7 +163,7 @@ class PulsarClient:
         kind: int = SHARED,
         more: Fields = (),
     ) -> None:
-        """Subscribe from the earliest entry. Raises :class:`PulsarClosed` when refused."""
+        """Subscribe from the earliest entry. Raises :class:`PulsarClosed` if refused."""
         request, answer = self._request()
         fields: list[tuple[int, Value]] = [(1, topic), (2, subscription), (3, kind)]
         fields += [(4, consumer), (5, request), (8, 1), (13, 1), *more]
@@ -171,7 +171,7 @@ class PulsarClient:
         await asyncio.wait_for(answer, CALL_WITHIN_S)
 
     async def close_consumer(self, *, consumer: int = 1) -> None:
-        """Leave the subscription."""
+        """Close the consumer."""
         request, answer = self._request()
         self._write(simple_frame(Command.CLOSE_CONSUMER, [(1, consumer), (2, request)]))
         await asyncio.wait_for(answer, CALL_WITHIN_S)
@@ -186,9 +186,10 @@ class PulsarClient:
         consumer: int = 1,
         cumulative: bool = False,
     ) -> asyncio.Future[Message]:
-        """Acknowledge entries with a receipt; the future is done when that has come.
+        """Acknowledge entries with a receipt; the future is done when the receipt has come.
 
-        The number beside a place says which messages stay unacknowledged; None = none.
+        The number beside a place is a bit set of the messages that stay unacknowledged; None means
+        none.
         """
         request, answer = self._request()
         ids: list[tuple[int, Value]] = []
@@ -201,7 +202,8 @@ class PulsarClient:
         return answer
 
     async def create_producer(self, topic: str, *, producer: int = 1, more: Fields = ()) -> Message:
-        """What PRODUCER_SUCCESS says. Raises :class:`PulsarClosed` when refused."""
+        """Create a producer; the result is PRODUCER_SUCCESS. Raises :class:`PulsarClosed` if
+        refused."""
         request, answer = self._request()
         fields: list[tuple[int, Value]] = [(1, topic), (2, producer), (3, request), *more]
         self._write(simple_frame(Command.PRODUCER, fields))
@@ -216,7 +218,8 @@ class PulsarClient:
         more: Fields = (),
         metadata: Fields = (),
     ) -> asyncio.Future[Message]:
-        """Send one message; the future is its receipt, or raises :class:`PulsarClosed`."""
+        """Send one message; the future's result is its receipt, or it raises
+        :class:`PulsarClosed`."""
         answer = self._promise()
         self._receipts[producer, sequence] = answer
         described: Fields = [(1, f"raw-{producer}"), (2, sequence), (3, 1), *metadata]
@@ -225,19 +228,19 @@ class PulsarClient:
         return answer
 
     async def last_place(self, *, consumer: int = 1) -> Message:
-        """Where the topic ends (field 1) and how far all is acknowledged (field 3)."""
+        """The last message id (field 1) and the mark-delete position (field 3)."""
         request, answer = self._request()
         self._write(simple_frame(Command.GET_LAST_MESSAGE_ID, [(1, consumer), (2, request)]))
         return await asyncio.wait_for(answer, CALL_WITHIN_S)
 
     async def statistics(self, *, consumer: int = 1) -> Message:
-        """What CONSUMER_STATS_RESPONSE says. Raises :class:`PulsarClosed` when refused."""
+        """The CONSUMER_STATS_RESPONSE. Raises :class:`PulsarClosed` if refused."""
         request, answer = self._request()
         self._write(simple_frame(Command.CONSUMER_STATS, [(1, request), (4, consumer)]))
         return await asyncio.wait_for(answer, CALL_WITHIN_S)
 
     async def seek(self, place: Place, *, consumer: int = 1) -> None:
-        """Have the subscription go on with that entry; its consumers are closed."""
+        """Make the subscription continue with that entry; its consumers are disconnected."""
         request, answer = self._request()
         fields: list[tuple[int, Value]] = [(1, consumer), (2, request)]
         fields.append((3, [(1, place.ledger), (2, place.entry)]))
@@ -245,12 +248,12 @@ class PulsarClient:
         await asyncio.wait_for(answer, CALL_WITHIN_S)
 
     def give_back(self, places: Sequence[Place], *, consumer: int = 1) -> None:
-        """Have entries delivered again."""
+        """Request redelivery of entries."""
         ids = [(2, [(1, each.ledger), (2, each.entry)]) for each in places]
         self._write(simple_frame(Command.REDELIVER, [(1, consumer), *ids]))
 
     async def abort(self) -> None:
-        """Drop the connection without a word. Idempotent."""
+        """Close the socket. Idempotent."""
         self._reading.cancel()
         await asyncio.wait([self._reading])
         self._writer.transport.abort()
@@ -270,7 +273,8 @@ class PulsarClient:
 
     def _promise(self) -> asyncio.Future[Message]:
         answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
-        # An answer that never comes because the broker died is nobody's error.
+        # Retrieve the exception, so that asyncio does not report answers that never came because
+        # the broker died.
         answer.add_done_callback(lambda done: done.cancelled() or done.exception())
         return answer
 
@@ -341,7 +345,7 @@ class PulsarClient:
 
 
 def _words(left: int | None) -> Iterator[int]:
-    """An ack set: 64-bit words, the lowest first; nothing when the whole entry is acked."""
+    """An ack set: 64-bit words, the lowest first; empty if the whole entry is acknowledged."""
     while left:
         yield left & (1 << 64) - 1
         left >>= 64

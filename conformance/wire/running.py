@@ -1,4 +1,4 @@
-"""Runs a scenario of raw clients to its end and drops whatever connections it left open."""
+"""Runs a scenario of raw clients to its end, and drops any connections that it left open."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -16,8 +16,8 @@ class Client(Protocol):
 
 
 _opened: dict[Client, None] = {}
-"""In the order of their coming. One that is gone is let go of, or a run of hundreds of kills would
-keep all that its clients ever received."""
+"""Open clients, in the order of connecting. Closed ones are removed; otherwise a run with hundreds
+of kills would keep everything that its clients ever received."""
 
 
 def opened(client: Client) -> None:
@@ -31,7 +31,7 @@ def dropped(client: Client) -> None:
 
 
 def run(scenario: Coroutine[Any, Any, T]) -> T:
-    """:func:`asyncio.run`, with no connection left open behind it."""
+    """:func:`asyncio.run`, after which no connection is left open."""
 
     async def main() -> T:
         try:

@@ -1,6 +1,6 @@
-"""What Apache Pulsar and Arneb make of bodies that are not as they should be.
+"""How Apache Pulsar and Arneb answer invalid request bodies.
 
-``python -m conformance.pulsar.bodies`` plays all of them on both and prints what differs.
+``python -m conformance.pulsar.bodies`` sends all of them to both and prints the differences.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from conformance.pulsar.bodies.playing import differences, play
 
 
 def main() -> int:
-    """Play it, and print what differs."""
+    """Send the bodies and print the differences."""
     parser = argparse.ArgumentParser(prog="python -m conformance.pulsar.bodies")
     parser.add_argument("--pulsar", help="the admin URL of an Apache Pulsar that runs")
     parser.add_argument("--arneb", help="the admin URL of an Arneb that runs")

@@ -1,9 +1,9 @@
-"""Every call of Pulsar's admin API that takes a body, each with one that is right.
+"""Every call of Pulsar's admin API that takes a body, each with a valid one.
 
-The rule: a path has ``{n}``, a number that each body has of its own, so that no two meddle with
-each other. Topics stand in a namespace of their own, since Apache Pulsar keeps their policies in a
-topic beside them, for which the policies of its namespace hold. Where what
-was set can be asked for, it is asked for at ``shown``.
+The rule: a path contains ``{n}``, a number that differs for each body, so that bodies do not affect
+each other. Topics have a namespace of their own, because Apache Pulsar keeps their policies in a
+topic beside them, to which the policies of its namespace apply. If the value that was set can be
+read back, it is read at ``shown``.
 """
 
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ SHOWN: Final = "what was set, asked for where it is set"
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A call, a body that it takes, and where the outcome is shown."""
+    """A call, a valid body for it, and the path at which the outcome is shown."""
 
     method: str
     path: str
     right: Any
     shown: str = SHOWN
     first: bool = True
-    """The right body is sent before each other one."""
+    """Whether the valid body is sent before each of the others."""
 
     @property
     def name(self) -> str:
-        """How it is told from others."""
+        """The name that identifies it in the results."""
         return f"{self.method} {self.path.removeprefix('/admin/')}"
 
 
@@ -86,7 +86,7 @@ BOTH: Final[dict[str, tuple[str, Any]]] = {
     "dispatcherPauseOnAckStatePersistent": ("POST", None),
     "schemaCompatibilityStrategy": ("PUT", "FORWARD"),
 }
-"""Policies that namespaces and topics have by the same path."""
+"""Policies that have the same path for namespaces and topics."""
 
 OF_NAMESPACES: Final[dict[str, tuple[str, Any]]] = {
     "compactionThreshold": ("PUT", 5),
@@ -202,4 +202,4 @@ ENDPOINTS: Final = (
         first=False,
     ),
 )
-"""All of them. What is refused whatever it says (501) is not here."""
+"""All endpoints, except those that are always refused (501)."""

@@ -1,7 +1,8 @@
-"""Bodies that are not as they should be, made of one that is.
+"""Invalid bodies, derived from a valid one.
 
-The rule: pure, and the same each time. What people send: nothing, ``null``, another kind of value,
-a number as text, a field too many or too few, broken JSON, another type of content.
+The rule: pure and deterministic. The bodies are mistakes that people make: nothing, ``null``, a
+value of another type, a number as text, a field too many or too few, broken JSON, another content
+type.
 """
 
 import json
@@ -12,7 +13,7 @@ JSON: Final = "application/json"
 
 
 class Body(NamedTuple):
-    """One body, and what it says it is; no type is no header."""
+    """One body with its name and its content type; an empty type means no header."""
 
     name: str
     content: bytes
@@ -26,7 +27,7 @@ IN_LISTS: Final[tuple[list[Any], ...]] = ([None], [1], ["x"], [[]], [{}], [True]
 
 
 def bodies(right: Any) -> Iterator[Body]:
-    """The right one and all others."""
+    """The valid body and all others."""
     text = json.dumps(right)
     yield Body("right", text.encode())
     yield Body("nothing", b"")

@@ -1,4 +1,4 @@
-"""Sending every body to one broker, and setting what two of them said side by side."""
+"""Sends every body to one broker, and compares the answers of two."""
 
 import http.client
 import json
@@ -14,7 +14,7 @@ from conformance.pulsar.bodies.mutations import JSON, Body, bodies
 
 ANSWER_WITHIN_S: Final = 30.0
 SETTLES_S: Final = 2.0
-"""What Apache Pulsar takes until a topic's policies are seen."""
+"""How many seconds Apache Pulsar takes until a topic's policies are visible."""
 
 LATEST: Final = {"ledgerId": -1, "entryId": -1, "partitionIndex": -1}
 TENANT: Final = {"adminRoles": [], "allowedClusters": ["standalone"]}
@@ -22,7 +22,7 @@ TENANT: Final = {"adminRoles": [], "allowedClusters": ["standalone"]}
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What one broker made of one body."""
+    """What one broker answered to one body, and what it showed afterwards."""
 
     endpoint: str
     body: Body
@@ -44,7 +44,8 @@ class Broker:
     def ask(
         self, method: str, path: str, content: bytes | None = None, kind: str = ""
     ) -> tuple[int, bytes]:
-        """The status and the answer; what closed the connection is asked again on another."""
+        """The status and body of an answer. A request whose connection was closed is repeated on a
+        new one, up to three times; the result then is 0 and a text."""
         headers = {"Content-Type": kind} if kind else {}
         for _ in range(3):
             try:
@@ -56,15 +57,15 @@ class Broker:
         return 0, b"the connection was closed"
 
     def do(self, method: str, path: str, right: Any) -> None:
-        """What has to be done before."""
+        """Make a preparatory call, which must succeed or find its object existing."""
         status, answer = self.ask(method, path, json.dumps(right).encode(), JSON)
         assert 200 <= status < 300 or status == 409, f"{method} {path}: {status} {answer!r:.300}"
 
 
 def play(url: str, endpoints: Sequence[Endpoint] = ENDPOINTS) -> list[Said]:
-    """Every body of every call. One body of each call goes to the same namespace and topic, and
-    the calls to those are far enough apart for Apache Pulsar, which knows a topic's policies
-    when it has read them again."""
+    """Send every body of every call. The n-th body of each call uses the n-th namespace and topic.
+    Calls for the same topic are far enough apart for Apache Pulsar, which knows a topic's policies
+    only after it has read them back."""
     broker = Broker(url)
     all_bodies = {each.name: list(bodies(each.right)) for each in endpoints}
     broker.do("PUT", "/admin/v2/namespaces/public/bodies", {})
@@ -96,7 +97,7 @@ def play(url: str, endpoints: Sequence[Endpoint] = ENDPOINTS) -> list[Said]:
 
 
 def _reason(status: int, answer: bytes) -> str:
-    """What the broker says of it; nothing of Jackson's own words, which name classes of Java."""
+    """The broker's reason, without the JSON around it."""
     try:
         found = json.loads(answer)
     except ValueError:
@@ -123,12 +124,12 @@ JACKSON: Final = re.compile(r"com\.fasterxml|java\.lang|org\.apache|<html|Unreco
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One body of which two brokers made different things."""
+    """One body to which two brokers reacted differently."""
 
     pulsar: Said
     arneb: Said
     of: str
-    """``status``, ``shown`` or ``reason``."""
+    """What differs: ``status``, ``shown`` or ``reason``."""
 
     def __str__(self) -> str:
         one, other = self.pulsar, self.arneb
@@ -138,7 +139,9 @@ class Difference:
 
 
 def differences(pulsar: Sequence[Said], arneb: Sequence[Said]) -> list[Difference]:
-    """What differs: the status, then what is shown afterwards, then the reason."""
+    """The differences: in the status, otherwise in what is shown afterwards, otherwise in the
+    reason. Reasons that Apache Pulsar takes from its JSON library, which name Java classes, are not
+    compared."""
     found: list[Difference] = []
     for one, other in zip(pulsar, arneb, strict=True):
         if one.status != other.status:

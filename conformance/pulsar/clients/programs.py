@@ -1,8 +1,8 @@
-"""Programs of Pulsar's clients of other languages: how they are made.
+"""Builds programs that use Pulsar's clients in other languages.
 
-The rule: each directory beside this is a program that takes the broker's URL first, prints a line
-for each of its scenarios and ends with 1 when one failed. It is built once, and again when one of
-its files has changed.
+The rule: each directory beside this is a program that takes the broker's URL as its first argument,
+prints a line for each of its scenarios, and exits with 1 if one failed. It is built once, and again
+when one of its files changes.
 """
 
 import shutil
@@ -14,13 +14,13 @@ from conformance.toolbox import BUILD_WITHIN_S, finished, made_once, tool
 
 HERE: Final = Path(__file__).parent
 EXPECTATIONS: Final = HERE.parents[1] / "clients/expectations"
-"""What the programs in Go are written with."""
+"""A Go package with the assertions that the programs use."""
 
 RUN_WITHIN_S: Final = 600.0
 
 
 def built_in_java(main: str) -> list[str]:
-    """The program in Java, with the official client: the command that runs ``main``."""
+    """The Java program with the official client: the command that runs the class ``main``."""
     started, maven = tool("java", "default-jdk-headless"), tool("mvn", "maven")
     files = _sources("java", "pom.xml", "src/**/*.java")
 
@@ -33,7 +33,7 @@ def built_in_java(main: str) -> list[str]:
 
 
 def built_in_go() -> list[str]:
-    """The program in Go, with the official client."""
+    """The Go program with the official client."""
     go = tool("go", "golang-go")
     files = [*_sources("go", "*"), *(each for each in EXPECTATIONS.iterdir() if each.is_file())]
 
@@ -45,7 +45,7 @@ def built_in_go() -> list[str]:
 
 
 def built_in_javascript() -> list[str]:
-    """The program for node, with a client in JavaScript alone."""
+    """The Node.js program, with a client in pure JavaScript."""
     node, npm = tool("node", "nodejs"), tool("npm", "npm")
     files = _sources("javascript", "*.js", "*.json")
 

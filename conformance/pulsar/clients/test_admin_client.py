@@ -1,6 +1,6 @@
 """Pulsar's own admin client for Java, against Apache Pulsar and Arneb.
 
-One source file, run as it is with the jars that the standalone broker needs anyway.
+It is one source file, run directly with the jars that the standalone broker needs anyway.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Programs written with Pulsar's clients of other languages, run on Apache Pulsar and on Arneb."""
+"""Programs that use Pulsar's clients in other languages, run against Apache Pulsar and Arneb."""
 
 from collections.abc import Callable
 from typing import Final
@@ -30,9 +30,9 @@ def test_transactions_of_the_client_in_java(transacting_url: str) -> None:
 
 
 LEAKING = tuple(f"transactions: {each}" for each in ("aborted", "two at a time", "its time is up"))
-"""The client in Go does not say in a message's metadata to which transaction it belongs, by which
-Apache Pulsar knows what was aborted, and shows it (apache/pulsar-client-go, issue 1498). Arneb goes
-by the command."""
+"""The Go client does not write the transaction into a message's metadata. Apache Pulsar needs it
+there to recognise aborted messages, and so delivers them (apache/pulsar-client-go, issue 1498).
+Arneb uses the transaction in the SEND command."""
 
 
 def test_transactions_of_the_client_in_go(

@@ -1,7 +1,7 @@
 """A table of every command of ``pulsar-admin`` on Apache Pulsar standalone and on Arneb.
 
-``python -m conformance.pulsar.commands [--all]`` plays the script on both and prints what differs,
-and with ``--all`` every line; the exit status is 1 when something differs or is missing.
+``python -m conformance.pulsar.commands [--all]`` runs the script on both and prints the lines that
+differ, or with ``--all`` every line. The exit status is 1 if something differs or is missing.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from conformance.pulsar.commands.playing import SETTINGS, SETTLES_S, play, table
 
 
 def main() -> int:
-    """Play it, and print the table."""
+    """Run the script on both brokers and print the table."""
     parser = argparse.ArgumentParser(prog="python -m conformance.pulsar.commands")
     parser.add_argument("--all", action="store_true", help="print every line")
     options = parser.parse_args()
@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def printed(line: Line) -> str:
-    """A line, with both answers where they differ."""
+    """A line, with both answers if they differ."""
     if line.outcome is Outcome.SAME:
         return f"same      {line.command}"
     said = f"  Pulsar  {line.pulsar}\n  Arneb   {line.arneb}"

@@ -1,8 +1,9 @@
-"""Comparing what two brokers have a command say: whether it was done, what it shows, and why not.
+"""Compares what two brokers answer to a command: whether it was done, what it shows, or why it was
+refused.
 
-The rule: what is refused is refused with the same status. Documents are compared by their fields
-and the kinds of their values, and by the values where those are a policy's. What only Apache Pulsar
-does is refused by Arneb with a reason, which is an outcome of its own and not a difference.
+The rule: refusals must have the same status. Documents are compared by their fields and the types
+of the values; documents of policies are compared by the values too. Arneb refuses what only Apache
+Pulsar does and gives a reason; that is an outcome of its own and not a difference.
 """
 
 import json
@@ -22,7 +23,7 @@ LISTED: Final = re.compile(r"\[([^\[\]\n]*)\]")
 TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+(Z|[+-]\d\d:\d\d)?")
 
 POLICIES: Final = ("get-", "policies")
-"""What these show is compared by its values."""
+"""Commands whose names begin like this are compared by the values that they show."""
 
 
 LEDGERS: Final = "a cursor is a row of the store, and has no ledger"
@@ -74,11 +75,11 @@ EXPLAINED: Final[Mapping[str, str]] = {
         "hold for a topic of the namespace"
     ),
 }
-"""By the beginnings of lines."""
+"""Reasons for known differences, by the beginning of the command line."""
 
 
 class Outcome(Enum):
-    """How two answers to one command stand to each other."""
+    """How two answers to one command compare."""
 
     SAME = "the same"
     REASON = "refused with a reason"
@@ -98,7 +99,7 @@ class Line:
 
 
 def compared(command: str, pulsar: Said, arneb: Said) -> Line:
-    """A line of the table."""
+    """Compare two answers; the result is a line of the table."""
     one, other = shown(command, pulsar), shown(command, arneb)
     outcome = Outcome.OTHER
     if one == other:
@@ -115,14 +116,14 @@ def compared(command: str, pulsar: Said, arneb: Said) -> Line:
 
 
 def shown(command: str, said: Said) -> str:
-    """What is compared."""
+    """The text that is compared."""
     if not said.ok:
         return f"refused: {said.status or last_line(said.err)}"
     try:
         document = json.loads(said.out)
     except ValueError:
         return f"done: {plain(said.out)}" if said.out.strip() else "done"
-    # Policies are compared by their values; what is measured differs from run to run.
+    # Policies are compared by their values; measured figures differ from run to run.
     is_policy = command.split()[1].startswith(POLICIES) and not is_measured(command)
     return "done: " + json.dumps(
         in_order(document) if is_policy else shape(document), sort_keys=True
@@ -130,12 +131,12 @@ def shown(command: str, said: Said) -> str:
 
 
 def explained(command: str) -> str:
-    """Why two brokers differ in it, if that is known."""
+    """Why the brokers differ in this command, if that is known; otherwise empty."""
     return next((why for known, why in EXPLAINED.items() if command.startswith(known)), "")
 
 
 def different(one: str, other: str) -> tuple[str, str]:
-    """Of two documents, what only one of them has."""
+    """The parts that only one of two documents has."""
     try:
         first, second = (
             set(paths(json.loads(each.removeprefix("done: ")))) for each in (one, other)
@@ -146,7 +147,7 @@ def different(one: str, other: str) -> tuple[str, str]:
 
 
 def paths(value: Any, path: str = "") -> Iterator[str]:
-    """Every leaf, with what leads to it."""
+    """Every leaf of a document, preceded by its path."""
     if isinstance(value, dict) and value:
         for key, each in value.items():
             yield from paths(each, f"{path}.{key}")
@@ -172,12 +173,12 @@ MEASURED: Final = frozenset(
 
 
 def is_measured(command: str) -> bool:
-    """What it shows is no policy."""
+    """Whether it shows something other than a policy."""
     return command.split()[1] in MEASURED
 
 
 def in_order(value: Any) -> Any:
-    """The same, with lists in one order: most of them stand for sets."""
+    """The same value with all lists sorted, because most of them represent sets."""
     if isinstance(value, dict):
         return {key: in_order(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -186,7 +187,7 @@ def in_order(value: Any) -> Any:
 
 
 def shape(value: Any) -> Any:
-    """Its fields and the kinds of their values."""
+    """The value's fields and the types of their values."""
     if isinstance(value, dict):
         return {plain(key): shape(each) for key, each in sorted(value.items())}
     if isinstance(value, list):
@@ -198,7 +199,7 @@ def shape(value: Any) -> Any:
 
 
 def plain(text: str) -> str:
-    """Without addresses, times and numbers; lists of names in one order."""
+    """The text without addresses, times and numbers, and with lists of names sorted."""
     text = LISTED.sub(lambda it: f"[{', '.join(sorted(it[1].split(', ')))}]", text)
     for pattern in (TIME, NAMED, NUMBER):
         text = pattern.sub("#", text)
@@ -206,6 +207,6 @@ def plain(text: str) -> str:
 
 
 def last_line(text: str) -> str:
-    """What it comes to."""
+    """The last line that is not blank."""
     lines = [each for each in text.strip().splitlines() if each.strip()]
-    return plain(lines[-1]) if lines else "nothing was said"
+    return plain(lines[-1]) if lines else "no output"

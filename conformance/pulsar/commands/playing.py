@@ -1,4 +1,4 @@
-"""Playing the script on one broker, and setting what two of them said side by side."""
+"""Runs the script on one broker, and compares the answers of two."""
 
 import json
 import shlex
@@ -20,14 +20,14 @@ SETTINGS: Final = {
     "forceDeleteNamespaceAllowed": "true",
     "delayedDeliveryTickTimeMillis": 1000,
 }
-"""Of Apache Pulsar: what Arneb does without being asked to."""
+"""Settings that make Apache Pulsar do what Arneb does by default."""
 
 SETTLES_S: Final = 0.25
-"""What Apache Pulsar takes until a policy of a topic is what it was set to."""
+"""How many seconds Apache Pulsar takes until a topic's policy has the value that was set."""
 
 TAKES_EFFECT_LATER: Final = ("set-", "remove-", "expire-messages")
-"""Commands that Apache Pulsar answers before they are done; a second expiry meanwhile is a
-conflict."""
+"""Commands that Apache Pulsar answers before they have taken effect. A second expiry before the
+first is finished would be a conflict."""
 
 MESSAGES: Final = 6
 
@@ -35,8 +35,8 @@ Played = Sequence[tuple[str, Said]]
 
 
 def play(admin_url: str, pulsar_url: str, place: Path, settles_s: float = 0.0) -> Played:
-    """Every line of the script with what came of it; files that it names are in ``place``, and a
-    policy takes ``settles_s`` until it is seen."""
+    """Run every line of the script; the result is each line with its outcome. Files that the script
+    names are made in ``place``; ``settles_s`` is the time to wait after setting a policy."""
     names = _files(place) | {"ledger": "0"}
     played: list[tuple[str, Said]] = []
     with recorded(admin_url) as recorder, pulsar_admin(recorder.url) as admin:
@@ -62,7 +62,7 @@ def play(admin_url: str, pulsar_url: str, place: Path, settles_s: float = 0.0) -
 
 
 def table(pulsar_said: Played, arneb_said: Played) -> list[Line]:
-    """Both side by side."""
+    """Compare the outcomes on both brokers, line by line."""
     return [
         compared(command, one, other)
         for (command, one), (_, other) in zip(pulsar_said, arneb_said, strict=True)
@@ -81,7 +81,7 @@ def _files(place: Path) -> dict[str, str]:
 
 
 def _produce(url: str, topic: str) -> str:
-    """Send some messages, of which the first may be acknowledged; the ledger of the last."""
+    """Send some messages; the result is the ledger of the last."""
     quiet = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
     client = pulsar.Client(url, operation_timeout_seconds=30, logger=quiet)
     try:

@@ -1,7 +1,7 @@
-"""Recording: what a tool asks of a broker by HTTP, and with what status it is answered.
+"""Records the statuses of HTTP answers between a tool and a broker.
 
-The rule: everything goes through as it is. ``pulsar-admin`` shows the reason of a refusal and not
-its status.
+The rule: everything is passed on unchanged. This is needed because ``pulsar-admin`` shows the
+reason of a refusal but not its status.
 """
 
 import http.client
@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 
 ANSWER_WITHIN_S: Final = 60.0
 OWN: Final = frozenset({"connection", "transfer-encoding", "content-length", "server", "date"})
-"""Headers that belong to one connection."""
+"""Headers that belong to a single connection."""
 
 
 class Recorder:
-    """Stands before one broker."""
+    """A proxy in front of one broker."""
 
     def __init__(self, server: ThreadingHTTPServer) -> None:
         self._server = server
@@ -29,23 +29,23 @@ class Recorder:
 
     @property
     def url(self) -> str:
-        """Where it is to be asked."""
+        """The URL of the proxy."""
         host, port = self._server.server_address[:2]
         return f"http://{host!s}:{port}"
 
     def record(self, status: int) -> None:
-        """Somebody was answered so."""
+        """Record the status of an answer."""
         self._statuses.append(status)
 
     def taken(self) -> list[int]:
-        """The statuses since it was asked last."""
+        """The statuses since the last call."""
         found, self._statuses = self._statuses, []
         return found
 
 
 @contextmanager
 def recorded(url: str) -> Iterator[Recorder]:
-    """Stand before the broker at ``url``."""
+    """Run a proxy in front of the broker at ``url``."""
     broker = urlsplit(url)
     assert broker.hostname is not None
 
@@ -76,7 +76,7 @@ def recorded(url: str) -> Iterator[Recorder]:
             self.wfile.write(found)
 
         def log_message(self, *said: object) -> None:
-            """Nothing is told of it."""
+            """Log nothing."""
 
     for method in ("GET", "PUT", "POST", "DELETE", "HEAD"):
         setattr(Handler, f"do_{method}", Handler.pass_on)

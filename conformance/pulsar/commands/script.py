@@ -1,7 +1,8 @@
-"""The script: every command of ``pulsar-admin``, with arguments, in an order that can be played.
+"""The script: every command of ``pulsar-admin``, with arguments, in an order in which it can be
+run.
 
-The rule: each command that there is stands here at least once; a test compares with what the tool
-itself lists. Policies are asked for before they are set, set, asked for again and taken back.
+The rule: each existing command occurs at least once; a test compares the script with what the tool
+itself lists. Policies are read before they are set, set, read again and removed.
 """
 
 from collections.abc import Iterator
@@ -421,7 +422,7 @@ SHOWS_APPLIED: Final = frozenset(
         "subscription-dispatch-rate",
     }
 )
-"""Asked of ``topicPolicies`` with ``-ap`` too."""
+"""Policies that ``topicPolicies`` can also show with ``-ap``."""
 
 APPLIED: Final = {
     "auto-subscription-creation": "-a",
@@ -500,7 +501,7 @@ WITHOUT_REMOVAL: Final = {
     "is-allow-auto-update-schema": "-d",
     "schema-validation-enforce": "-e",
 }
-"""Of namespaces, with what ends them below."""
+"""Policies of namespaces that are not removed but reset by the commands below."""
 
 ENDS: Final = f"""
 namespaces get-anti-affinity-namespaces -c standalone -g group
@@ -525,11 +526,11 @@ NOT_PLAYED: Final = {
     "sinks localrun": "it asks no broker",
     "sources localrun": "it asks no broker",
 }
-"""Commands that stand in no script, and why."""
+"""Commands that the script leaves out, and why."""
 
 
 def policies(group: str, table: dict[str, str], target: str) -> Iterator[str]:
-    """Asked for, set, asked for, taken back."""
+    """The commands that read a policy, set it, read it again and remove it."""
     for name, arguments in table.items():
         asked = (
             f"get-{name}s"
@@ -547,7 +548,7 @@ def policies(group: str, table: dict[str, str], target: str) -> Iterator[str]:
 
 
 def script() -> list[str]:
-    """All of it, in order."""
+    """All commands, in order."""
     return [
         *FIRST.strip().splitlines(),
         *TOPICS.strip().splitlines(),

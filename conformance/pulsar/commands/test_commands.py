@@ -1,4 +1,5 @@
-"""Every command of ``pulsar-admin`` says on Arneb what it says on Apache Pulsar, or why not."""
+"""Every command of ``pulsar-admin`` has the same outcome on Arneb as on Apache Pulsar, or a known
+reason why not."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The tool: ``pulsar-admin`` of Apache Pulsar, which does many commands in one process."""
+"""Apache Pulsar's ``pulsar-admin``, which runs many commands in one process here."""
 
 import json
 import subprocess
@@ -16,17 +16,17 @@ HERE: Final = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What came of one command."""
+    """The outcome of one command."""
 
     ok: bool
     out: str
     err: str
     status: int = 0
-    """Of the last answer by HTTP; 0 if nothing was asked."""
+    """The status of the last HTTP answer; 0 if no request was made."""
 
 
 class PulsarAdmin:
-    """The tool, asking one broker."""
+    """The tool, connected to one broker."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
@@ -35,11 +35,11 @@ class PulsarAdmin:
         return f"<PulsarAdmin, process {self._process.pid}>"
 
     def names(self) -> list[str]:
-        """The commands that there are."""
+        """The existing commands."""
         return self([]).out.split("\n")[:-1]
 
     def __call__(self, arguments: Sequence[str]) -> Said:
-        """One command, to its end."""
+        """Run one command to its end."""
         asked, answers = self._process.stdin, self._process.stdout
         assert asked is not None
         assert answers is not None
@@ -52,7 +52,7 @@ class PulsarAdmin:
 
 @contextmanager
 def pulsar_admin(url: str) -> Iterator[PulsarAdmin]:
-    """The tool for the broker whose admin API is at ``url``."""
+    """Run the tool for the broker whose admin API is at ``url``."""
     java = tool("java", "default-jdk-headless")
     program = str(HERE / "Commands.java")
     command = [java, "-Xmx384m", "-cp", classpath(HERE / "pom.xml"), program, url]

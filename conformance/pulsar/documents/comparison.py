@@ -1,7 +1,7 @@
-"""Comparing two documents: fields, kinds of values, and whether a figure is one at all.
+"""Compares two documents: their fields, the types of values, and the signs of numbers.
 
-The rule: a figure is 0, below or above it. How large it is depends on the moment, and what differs
-in that is for the scenarios that ask for one figure.
+The rule: of a number only its sign is compared, because its size depends on the moment. Scenarios
+that ask for single numbers check those.
 """
 
 import re
@@ -16,7 +16,7 @@ ABSENT: Final = "absent"
 
 
 class Difference(NamedTuple):
-    """A field, by its path with the indexes of lists left out, and both values."""
+    """A field, identified by its path without the indexes of lists, and both values."""
 
     path: str
     pulsar: Any
@@ -24,7 +24,9 @@ class Difference(NamedTuple):
 
 
 def differences(pulsar: Any, arneb: Any, path: str = "") -> Iterator[Difference]:
-    """Every field of which two documents say different things."""
+    """Every field in which the two documents differ. Of lists with different lengths, only the
+    elements up to the shorter length are compared; but a list that is empty in only one document is
+    a difference."""
     if isinstance(pulsar, dict) and isinstance(arneb, dict):
         for key in sorted(pulsar.keys() | arneb.keys()):
             here = f"{path}.{key}" if path else key
@@ -39,7 +41,7 @@ def differences(pulsar: Any, arneb: Any, path: str = "") -> Iterator[Difference]
 
 
 def _sorted(values: list[Any]) -> list[Any]:
-    """Consumers and producers by their names."""
+    """The list, with consumers and producers sorted by name."""
     return sorted(
         values,
         key=lambda it: (

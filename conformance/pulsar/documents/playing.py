@@ -1,8 +1,8 @@
-"""A busy topic on one broker, and every document that the broker makes of it.
+"""A busy topic on one broker, and every document that the broker shows about it.
 
-The rule: everything that a document has a figure for happens: each type of subscription with
-consumers that came and left, messages in batches, given back, delayed and expired, transactions
-committed, aborted and open, keys that move.
+The rule: everything for which a document has a figure takes place: each subscription type, with
+consumers that came and left; messages in batches, returned, delayed and expired; transactions
+committed, aborted and open; keys that move.
 """
 
 import json
@@ -30,7 +30,7 @@ MESSAGES: Final = 60
 KEYS: Final = 12
 RECEIVED_WITHIN_S: Final = 30.0
 BUSY_S: Final = 2.5
-"""More than an interval of statistics, on brokers that are told to look once a second."""
+"""Longer than one statistics interval, for brokers that update their statistics every second."""
 
 PLAIN: Final = "plain"
 PARTED: Final = "parted"
@@ -39,7 +39,7 @@ Documents = Mapping[str, Any]
 
 
 def options(kind: SubscriptionType, name: str, **more: Any) -> ConsumerOptions:
-    """Of a consumer that takes a few messages at a time."""
+    """Options of a consumer for these topics."""
     return ConsumerOptions(
         type=kind,
         name=name,
@@ -53,7 +53,7 @@ def options(kind: SubscriptionType, name: str, **more: Any) -> ConsumerOptions:
 
 
 async def documents(url: str, admin: Admin, suffix: str) -> Documents:
-    """All documents of topics that are busy now."""
+    """All documents of two busy topics, one of them partitioned."""
     topics = {kind: f"documents-{kind}-{suffix}" for kind in (PLAIN, PARTED)}
     await anyio.to_thread.run_sync(lambda: admin.put(f"{topics[PARTED]}/partitions", 2))
     async with connect(url) as client:
@@ -110,7 +110,7 @@ async def _of_one(client: Client, admin: Admin, kind: str, topic: str) -> dict[s
                 consumers[name].acknowledge(message)
             elif count % 3 == 1 and name in ("shared", "keys"):
                 consumers[name].negative_acknowledge(message)
-    # Keys move while the first consumer has some of them.
+    # Keys move while the first consumer holds messages of some of them.
     more = [
         await client.subscribe(topic, name, options(kinds, "b"))
         for name, kinds in (("shared", shared), ("keys", keys), ("over", over))

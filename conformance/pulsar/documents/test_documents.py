@@ -1,5 +1,5 @@
-"""Every document of a busy topic has on Arneb the fields that it has on Apache Pulsar, with figures
-where that has some."""
+"""Every document of a busy topic has the same fields on Arneb as on Apache Pulsar, with figures of
+the same sign."""
 
 import re
 from pathlib import Path
@@ -32,12 +32,12 @@ EXPLAINED: Final = {
     r"stats\.(publishers\[\]|subscriptions\.\w+\.consumers\[\])\.\w+": WHO,
     r"partitioned-stats\.subscriptions\.\w+\.(active\w+|keySharedMode|last\w+Timestamp)": WHO,
 }
-"""What differs, by the end of its path."""
+"""Reasons for known differences, by a pattern for the end of the path."""
 
 
 def explained(found: Difference) -> bool:
-    """It is known. Which partition a message without a key goes to is the client's choice, so of
-    single partitions only the fields are compared."""
+    """Whether the difference is known. The client chooses the partition of a message without a key,
+    so for single partitions only the presence of fields is compared."""
     if ".partitions." in found.path and ABSENT not in found:
         return True
     return any(re.search(f"({each})$", found.path) for each in EXPLAINED)

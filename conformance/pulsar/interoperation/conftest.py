@@ -1,6 +1,6 @@
-"""The three libraries against one broker, and the matrix of what is tried between them.
+"""The three client libraries on one broker, and the combinations that are tested.
 
-Each way is played against Arneb and against Apache Pulsar (``--pulsar``).
+Each combination is run against Arneb and against Apache Pulsar (``--pulsar``).
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 WAYS: Final = (("ours", "wheel"), ("wheel", "ours"), ("ours", "java"), ("java", "ours"))
-"""Who sends, who receives."""
+"""Pairs of sender and receiver."""
 
 OTHERS: Final = ("wheel", "java")
 
@@ -40,28 +40,28 @@ Libraries = dict[str, Library]
 
 @pytest.fixture(scope="session")
 def our_library(broker_urls: BrokerUrls) -> Iterator[Ours]:
-    """This project's."""
+    """This project's library."""
     with ours(broker_urls.pulsar) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
 def wheel_library(broker_urls: BrokerUrls) -> Iterator[Wheel]:
-    """Python's official one."""
+    """The official Python library."""
     with wheel(broker_urls.pulsar) as made:
         yield made
 
 
 @pytest.fixture(scope="session")
 def java_library(broker_urls: BrokerUrls) -> Iterator[Java]:
-    """Java's official one."""
+    """The official Java library."""
     with java(broker_urls.pulsar) as made:
         yield made
 
 
 @pytest.fixture
 def libraries(our_library: Ours, wheel_library: Wheel, java_library: Java) -> Iterator[Libraries]:
-    """All, by their names; what a scenario has opened is closed behind it."""
+    """All libraries by name; what a scenario has opened is closed at its end."""
     used = [UsedLibrary(each) for each in (our_library, wheel_library, java_library)]
     yield {each.name: each for each in used}
     for each in used:
@@ -69,7 +69,7 @@ def libraries(our_library: Ours, wheel_library: Wheel, java_library: Java) -> It
 
 
 class UsedLibrary:
-    """A library that knows what one scenario has opened."""
+    """A library that remembers what one scenario has opened."""
 
     def __init__(self, library: Library) -> None:
         self.name = library.name
@@ -94,18 +94,18 @@ class UsedLibrary:
     def close_all(self) -> None:
         """Close what the scenario has not closed itself."""
         for each in self._opened:
-            with suppress(Refused, ValueError):  # closed before; the wheel says the latter
+            with suppress(Refused, ValueError):  # already closed; the wheel raises ValueError
                 each.close()
 
 
 @pytest.fixture(scope="session")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
-    """One pair."""
+    """One key pair."""
     return made_keys(tmp_path_factory.mktemp("keys"), "one")
 
 
 def made_keys(directory: Path, *names: str) -> Keys:
-    """A pair of keys of each name."""
+    """A key pair for each name."""
     public, private = dict[str, str](), dict[str, str]()
     for name in names:
         key = rsa.generate_private_key(65537, 2048)

@@ -1,4 +1,4 @@
-"""The official Java client, in a process of its own that is told in JSON what to do."""
+"""The official Java client, in a separate process that obeys commands in JSON."""
 
 import json
 import shutil
@@ -41,7 +41,7 @@ def java(url: str) -> Iterator["Java"]:
 
 
 def program() -> list[str]:
-    """How to start it; built once."""
+    """The command that starts it; it is built once."""
     started, maven = tool("java", "default-jdk-headless"), tool("mvn", "maven")
     files = [SOURCES / "pom.xml", *SOURCES.glob("src/**/*.java")]
 
@@ -66,7 +66,7 @@ class Java:
         return f"<Java, process {self._process.pid}>"
 
     def call(self, what: str, **arguments: Any) -> Any:
-        """One call, answered. Raises :class:`Refused`."""
+        """Make one call and return its answer. Raises :class:`Refused`."""
         calls, answers = self._process.stdin, self._process.stdout
         assert calls is not None
         assert answers is not None

@@ -1,7 +1,7 @@
-"""What any of the three client libraries is asked to do, and what it says of what it got.
+"""What scenarios ask of any of the three client libraries, and how received messages are described.
 
-The rule: a scenario says what it wants in these words alone; ``ours``, ``wheel`` and ``java`` each
-carry them out with nothing but what their library offers its applications.
+The rule: scenarios use only these terms. ``ours``, ``wheel`` and ``java`` implement them with
+nothing but the public API of each library.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 WITHIN_S: Final = 30.0
-"""For one message. Apache Pulsar needs seconds for the first of each kind."""
+"""How long to wait for one message, in seconds. Apache Pulsar needs seconds for the first of each
+kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """Pairs of keys as PEM files: the public and the private half of each name."""
+    """Key pairs as PEM files: the public and the private key of each name."""
 
     public: Mapping[str, str]
     private: Mapping[str, str]
@@ -22,7 +23,8 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """A message to be sent. ``value`` is bytes, text, a dict of a record, or None."""
+    """A message to be sent. ``value`` is bytes, text, a dict with the fields of a record, or
+    None."""
 
     value: Any
     key: str | bytes | None = None
@@ -35,7 +37,7 @@ class Outgoing:
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """A message as its application got it."""
+    """A message as the application received it."""
 
     value: Any
     is_null: bool
@@ -45,10 +47,10 @@ class Incoming:
     event_time_ms: int
     redelivery_count: int
     id: bytes
-    """As every library writes ids down."""
+    """The id as serialized by every library."""
 
     def outgoing(self) -> Outgoing:
-        """What it says, without what its way added."""
+        """The message as it was sent, without what was added on the way."""
         return Outgoing(
             self.value, self.key, self.ordering_key, dict(self.properties), self.event_time_ms
         )
@@ -60,9 +62,11 @@ class Sending:
 
     compression: str = "NONE"
     packing: str = "single"
-    """single, batch (all that is sent together), key batch (a batch of each key), or chunks."""
+    """``single``, ``batch`` (everything that is sent together), ``key batch`` (one batch per key),
+    or ``chunks``."""
     schema: str = "bytes"
-    """bytes, string, protobuf; json or avro and which version: ``json older``, ``avro newer``."""
+    """``bytes``, ``string`` or ``protobuf``, or ``json`` or ``avro`` with a version of the record:
+    ``json older``, ``avro newer``."""
     keys: Keys | None = None
     name: str = ""
 
@@ -87,7 +91,7 @@ class Sender(Protocol):
     """A producer of one of the libraries."""
 
     def send(self, messages: Sequence[Outgoing]) -> list[bytes]:
-        """Send them together, and wait until all are stored; their ids."""
+        """Send the messages together and wait until all are stored; the result is their ids."""
 
     def close(self) -> None: ...
 
@@ -96,14 +100,14 @@ class Receiver(Protocol):
     """A consumer of one of the libraries."""
 
     def receive(self, within_s: float = WITHIN_S) -> Incoming | None:
-        """The next message; None if none came."""
+        """The next message; None if none came in time."""
 
     def acknowledge(self, which: Incoming, *, cumulative: bool = False) -> None: ...
 
     def negative_acknowledge(self, which: Incoming) -> None: ...
 
     def seek(self, where: bytes) -> None:
-        """To an id that any library has written down."""
+        """Seek to an id serialized by any library."""
 
     def close(self) -> None: ...
 
@@ -119,11 +123,11 @@ class Library(Protocol):
 
 
 class Refused(Exception):
-    """What a library raised; its text is the library's own."""
+    """A library raised an error; the message is the library's own."""
 
 
 def take(receiver: Receiver, count: int) -> list[Incoming]:
-    """The next messages, acknowledged."""
+    """Receive and acknowledge the next messages."""
     found = []
     for number in range(count):
         message = receiver.receive()

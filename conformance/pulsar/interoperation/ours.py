@@ -1,4 +1,4 @@
-"""The client library of this project, on trio in a thread of its own."""
+"""This project's client library, on trio in a thread of its own."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -43,7 +43,7 @@ from arneb_pulsar.client.errors import PulsarError, TimedOut
 from arneb_pulsar.client.producer.building import Keywords
 
 BATCH_S: Final = 5.0
-"""Longer than anybody takes to hand over what is to be one batch."""
+"""Longer than it takes any scenario to send all messages of one batch, in seconds."""
 
 TYPES: Final = {
     "Exclusive": SubscriptionType.EXCLUSIVE,
@@ -61,7 +61,7 @@ PACKINGS: Final = {
 
 @contextmanager
 def ours(url: str) -> Iterator["Ours"]:
-    """A client, connected."""
+    """A connected client."""
     with (
         start_blocking_portal("trio") as portal,
         portal.wrap_async_context_manager(connect(url)) as client,
@@ -181,7 +181,7 @@ class OurReceiver:
         return None if message is None else _incoming(message)
 
     def receive_message(self, within_s: float = WITHIN_S) -> Message[Any] | None:
-        """As our library hands it out, for who asks how it was packed."""
+        """The next message as our own type, for tests that look at its packing."""
         try:
             message: Message[Any] = self._portal.call(self._consumer.receive, within_s)
         except TimedOut:
@@ -240,7 +240,7 @@ def _key_files(keys: Keys | None) -> KeyFiles | None:
 
 
 def _records() -> dict[str, type]:
-    """Two versions of one record; both go by the same name."""
+    """Two versions of one record, with the same name."""
 
     @dataclass
     class Order:

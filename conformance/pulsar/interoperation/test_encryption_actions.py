@@ -1,10 +1,10 @@
-"""What becomes of a message whose reader has no key: each action, both ways.
+"""What happens to a message whose consumer lacks the key: each action, in both directions.
 
-| action | in clear behind it | the message itself |
+| action | unencrypted messages behind it | the message itself |
 |---|---|---|
-| CONSUME | comes | comes as it is |
-| DISCARD | comes | is acknowledged |
-| FAIL | comes | stays, for a consumer with the key |
+| CONSUME | are delivered | is delivered encrypted |
+| DISCARD | are delivered | is acknowledged |
+| FAIL | are delivered | stays, for a consumer with the key |
 """
 
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_without_the_key(
 def test_each_of_several_keys_opens_a_message(
     libraries: Libraries, topic: str, tmp_path: Path
 ) -> None:
-    """Of Java and ours; the wheel encrypts with one."""
+    """Between Java and ours; the wheel encrypts with only one key."""
     keys = made_keys(tmp_path, "one", "two")
     for sender in ("ours", "java"):
         secrets = f"{topic}-{sender}"

@@ -1,10 +1,10 @@
-"""What a message carries beside its value, and when it comes, both ways.
+"""What a message carries besides its value, and when it is delivered, in both directions.
 
 | | single | batch |
 |---|---|---|
-| key, key of bytes (not the wheel), ordering key, properties, event time, null value | ✓ | ✓ |
-| not before its time | ✓ (never in batches) | |
-| an id that one library wrote down, and another seeks | ✓ | ✓ |
+| key, binary key (not the wheel), ordering key, properties, event time, null value | ✓ | ✓ |
+| delayed delivery | ✓ (never in batches) | |
+| an id serialized by one library, used by another to seek | ✓ | ✓ |
 """
 
 import time
@@ -56,7 +56,7 @@ def test_a_message_brings(
 def test_keys_are_any_bytes(
     libraries: Libraries, topic: str, sender: str, receiver: str, packing: str
 ) -> None:
-    """The wheel has keys of text alone."""
+    """The wheel supports only text keys."""
     consumer = libraries[receiver].receiver(topic, Receiving())
     producer = libraries[sender].sender(topic, Sending(packing=packing))
     messages = [Outgoing(b"1", key=b"\xff\x00"), Outgoing(b"2", key=b"text")]
@@ -88,7 +88,7 @@ def _one_by_one(consumer: Receiver, count: int) -> Iterator[Incoming]:
 @pytest.mark.parametrize("packing", PACKINGS)
 @pytest.mark.parametrize("other", OTHERS)
 def test_ids_are_read_by_all(libraries: Libraries, topic: str, other: str, packing: str) -> None:
-    """Those that a producer was told, and those of messages that came."""
+    """The ids from receipts, and those of received messages."""
     first, second = libraries["ours"], libraries[other]
     for writer, reader in ((first, second), (second, first)):
         producer = writer.sender(topic, Sending(packing=packing))

@@ -1,12 +1,12 @@
-"""Every compression in every packing, in clear and encrypted, both ways.
+"""Every compression in every packing, unencrypted and encrypted, in both directions.
 
 | | single | batch | key batch | chunks |
 |---|---|---|---|---|
 | none, LZ4, ZLIB, ZSTD, SNAPPY | ✓ | ✓ | ✓ | ✓ |
 | each of them encrypted | ✓ | ✓ | ✓ | ✓ |
 
-The rule: the receiver gets what the sender said, and a third consumer, of ours, looks at how it
-travelled: what was asked for is what is in the topic.
+The rule: the receiver gets what was sent, and a third consumer, of our library, checks that the
+messages are packed in the topic as requested.
 """
 
 from random import Random
@@ -23,7 +23,7 @@ COMPRESSIONS: Final = ("NONE", "LZ4", "ZLIB", "ZSTD", "SNAPPY")
 PACKINGS: Final = ("single", "batch", "key batch", "chunks")
 BODY: Final = bytes(range(256)) * 20
 LARGE: Final = Random(1).randbytes(5_500_000) + bytes(1_000_000)
-"""Over a broker's bound of 5 MiB whatever compresses it."""
+"""Over the broker's limit of 5 MiB, however well it is compressed."""
 
 FEW: Final = (
     Outgoing(BODY, key="a", properties={"n": "0"}),
@@ -58,7 +58,7 @@ def test_it_comes_as_it_was_sent(
     producer.send(messages)
     found = [each.outgoing() for each in take(consumer, len(messages))]
     if packing == "key batch":
-        # Which key's batch goes first is each library's own affair.
+        # Each library decides which key's batch it sends first.
         found, messages = sorted(found, key=by_key), sorted(messages, key=by_key)
     assert found == messages
     seen = witness.receive_message()
@@ -67,7 +67,7 @@ def test_it_comes_as_it_was_sent(
 
 
 def by_key(message: Outgoing) -> str:
-    """Sorts without changing the order of a key's messages."""
+    """A sort key that keeps the order of messages with the same key."""
     return str(message.key or "")
 
 

@@ -1,4 +1,5 @@
-"""Every schema both ways, and its evolution: what one version wrote, as the other reads it.
+"""Every schema in both directions, and its evolution: messages written with one version, read with
+the other.
 
 | | same version | older read as newer | newer read as older |
 |---|---|---|---|
@@ -57,7 +58,7 @@ def test_values_come_as_they_were_sent(
 def test_newer_readers_read_what_older_writers_wrote(
     libraries: Libraries, topic: str, sender: str, receiver: str, kind: str
 ) -> None:
-    """Both versions are in the topic, one behind the other."""
+    """The topic contains messages of both versions, one after the other."""
     older = libraries[sender].sender(topic, Sending(schema=f"{kind} older"))
     older.send([Outgoing({"item": "hat", "count": 1})])
     newer = libraries[sender].sender(topic, Sending(schema=f"{kind} newer"))

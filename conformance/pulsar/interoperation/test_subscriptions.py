@@ -2,12 +2,12 @@
 
 | type | |
 |---|---|
-| Exclusive | whoever comes second is refused, and let in when the first has gone |
-| Failover | one is active; the other goes on behind what it acknowledged |
-| Shared | each message goes to one; what one gives back, the other gets, counted |
-| Key_Shared | each key goes to one, in order |
+| Exclusive | the second consumer is refused, and admitted when the first has left |
+| Failover | one is active; the other continues after what it acknowledged |
+| Shared | each message goes to one; if it is returned, the other gets it, counted as a redelivery |
+| Key_Shared | each key goes to one consumer, in order |
 
-With batch-index acknowledgements, what one has done of a batch the other does not get.
+With batch-index acknowledgements, a consumer does not get what another has acknowledged of a batch.
 """
 
 import pytest
@@ -35,7 +35,8 @@ def sent(libraries: Libraries, topic: str, count: int) -> list[Outgoing]:
 
 
 def drained(*consumers: Receiver, count: int) -> list[list[Incoming]]:
-    """What each of them gets, acknowledged, until all have come."""
+    """Receive and acknowledge until ``count`` messages have come; the result is a list for each
+    consumer."""
     found: list[list[Incoming]] = [[] for _ in consumers]
     for _ in range(100):
         for got, consumer in zip(found, consumers, strict=True):
@@ -61,7 +62,7 @@ def test_exclusive(libraries: Libraries, topic: str, first: str, second: str) ->
 
 @pytest.mark.parametrize(("first", "second"), PAIRS)
 def test_failover(libraries: Libraries, topic: str, first: str, second: str) -> None:
-    """A hash of the topic and of their names says which of the two is active."""
+    """A hash of the topic and of the consumers' names decides which of the two is active."""
     consumers = [
         libraries[each].receiver(topic, Receiving(type="Failover", name=each))
         for each in (first, second)
@@ -93,7 +94,8 @@ def test_shared(libraries: Libraries, topic: str, first: str, second: str) -> No
 def test_what_one_leaves_the_other_gets(
     libraries: Libraries, topic: str, first: str, second: str
 ) -> None:
-    """Given back, it is counted; left by one that closes, it comes as well."""
+    """A returned message comes with a redelivery count; a message left by a consumer that closes
+    comes as well."""
     one = libraries[first].receiver(topic, Receiving())
     sent(libraries, topic, 3)
     given_back, done, left = one.receive(), one.receive(), one.receive()

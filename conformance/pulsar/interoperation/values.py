@@ -1,7 +1,7 @@
-"""Values: what scenarios send and expect, as the schemas and the records of a library.
+"""The values that scenarios send and expect, in terms of a library's schemas and records.
 
-The rule: a scenario says bytes, text or the fields of a record; only here they become objects of a
-library, and those the same again.
+The rule: scenarios use bytes, text or the fields of a record. Only here are these converted to
+objects of a library and back.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -11,11 +11,11 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message as ProtobufMessage
 
 Make = Callable[..., Any]
-"""A class of schemas: it takes what it is a schema of."""
+"""A schema class: it is called with what it is a schema of."""
 
 
 class Values:
-    """Those of one library."""
+    """The values of one library."""
 
     def __init__(
         self,
@@ -26,8 +26,9 @@ class Values:
         of_records: Mapping[str, Make],
         protobuf: Make,
     ) -> None:
-        """``records`` are the versions of one record, by name; ``fields_of`` names the fields of
-        one; ``plain`` and ``of_records`` are classes of schemas, by their names in scenarios."""
+        """``records`` are the versions of one record, by name, and ``fields_of`` returns the names
+        of a record's fields. ``plain`` and ``of_records`` are schema classes, by their names in
+        scenarios."""
         self._records = dict(records)
         self._fields_of = fields_of
         self._plain = frozenset(plain)
@@ -45,18 +46,18 @@ class Values:
         return f"<Values of {len(self._schemas)} schemas>"
 
     def schema(self, name: str) -> Any:
-        """The library's own."""
+        """The library's schema of that name in scenarios."""
         return self._schemas[name]
 
     def made(self, schema: str, value: Any) -> Any:
-        """A value of the library's from a plain one."""
+        """Convert a plain value to the library's."""
         kind, _, version = schema.partition(" ")
         if value is None or kind in self._plain:
             return value
         return Duration(**value) if kind == "protobuf" else self._records[version](**value)
 
     def plain(self, value: Any) -> Any:
-        """The other way."""
+        """Convert the library's value to a plain one."""
         if isinstance(value, ProtobufMessage):
             return {each.name: content for each, content in value.ListFields()}
         if isinstance(value, tuple(self._records.values())):

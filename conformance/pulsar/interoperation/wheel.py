@@ -1,4 +1,4 @@
-"""The official Python client: a wheel over the C++ library."""
+"""The official Python client: a wheel around the C++ library."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -82,7 +82,7 @@ class Wheel:
         return "<Wheel>"
 
     def sender(self, topic: str, how: Sending) -> Sender:
-        """See ``Library``. It encrypts with one key."""
+        """See ``Library``. The wheel encrypts with one key only."""
         options = dict(PACKINGS[how.packing])
         if how.keys is not None:
             ((name, _),) = how.keys.public.items()
