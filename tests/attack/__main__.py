@@ -1,7 +1,7 @@
 """``python -m tests.attack [SECONDS] [--seed N] [--listener LISTENER] [--theme THEME]``
 
-Attacks every port (or one) for so long, prints what was measured, and exits 1 if a bound did not
-hold. The same seed sends the same bytes.
+Attacks every listener (or one) for that long, prints what was measured, and exits with 1 if a bound
+did not hold. The same seed sends the same bytes.
 """
 
 import random

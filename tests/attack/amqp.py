@@ -19,11 +19,11 @@ from arneb_amqp.wire.tables import Field, array, long, longstr, table
 
 CHANNELS: Final = 50
 LARGE_QUEUE: Final = "attack-large"
-"""Holds messages of a MiB."""
+"""A queue with messages of one MiB."""
 
 HEARTBEAT: Final = b"\x08\0\0\0\0\0\0\xce"
 FIRST_READ: Final = 16_000
-"""So many fill it."""
+"""The number of heartbeats that fill the broker's first read."""
 
 Theme = Callable[[random.Random], bytes]
 
@@ -33,7 +33,7 @@ def frame(kind: type[Command], channel: int = 1, **fields: Any) -> bytes:
 
 
 def opening() -> bytes:
-    """The whole handshake and some channels, without a look at what the broker says."""
+    """The whole handshake and some channels, sent without reading the broker's answers."""
     channels = b"".join(frame(Channel.Open, each) for each in range(1, CHANNELS + 1))
     return b"".join(
         (
@@ -44,14 +44,14 @@ def opening() -> bytes:
                   heartbeat=0),
             frame(Connection.Open, 0, virtual_host="/"),
             channels,
-            # Until the broker has read how large frames are, they are small.
+            # Frames must be small until the broker has read the negotiated frame size.
             HEARTBEAT * FIRST_READ,
         )
     )  # fmt: skip
 
 
 def deep(levels: int) -> Field:
-    """A table in a table in an array, as deep as that."""
+    """Tables and arrays nested this deep."""
     value: Field = longstr(b"x" * 100)
     for level in range(levels):
         value = table({"k": value}) if level % 2 else array([value])
@@ -67,7 +67,7 @@ def some_channel(chance: random.Random) -> int:
 
 
 def gets(chance: random.Random) -> bytes:
-    """Large messages, not acknowledged and given back again."""
+    """Gets large messages without acknowledging them, and requeues them."""
     found = b""
     for _ in range(200):
         channel = some_channel(chance)
@@ -77,7 +77,7 @@ def gets(chance: random.Random) -> bytes:
 
 
 def consumers(chance: random.Random) -> bytes:
-    """Many consumers of a large backlog, some of which go again, with every kind of prefetch."""
+    """Starts many consumers of a large backlog, with every kind of prefetch, and cancels them."""
     found = b""
     for number in range(500):
         channel, tag = some_channel(chance), f"c{number}-{chance.random()}"
@@ -90,7 +90,7 @@ def consumers(chance: random.Random) -> bytes:
 
 
 def declares(chance: random.Random) -> bytes:
-    """Queues and exchanges, again and again, with deep arguments and long names."""
+    """Declares queues and exchanges repeatedly, with deeply nested arguments and long names."""
     found = b""
     for _ in range(300):
         channel, number = some_channel(chance), chance.randrange(30)
@@ -106,7 +106,8 @@ def declares(chance: random.Random) -> bytes:
 
 
 def publications(chance: random.Random) -> bytes:
-    """To nobody, and back; with thousands of headers; along a hundred words; confirmed."""
+    """Publishes messages that are routed nowhere and returned, have thousands of headers, have
+    routing keys of a hundred words, and are confirmed."""
     found = frame(Confirm.Select, 1) + frame(Confirm.Select, 2)
     number = chance.randrange(30)
     name = f"attack-{number}-" + "n" * 200
@@ -133,7 +134,7 @@ def transactions(chance: random.Random) -> bytes:
 
 
 def open_transactions(chance: random.Random) -> bytes:
-    """Messages in transactions that nobody ever ends."""
+    """Publishes messages in transactions that are never ended."""
     found = b""
     for _ in range(60):
         channel = some_channel(chance)
@@ -144,7 +145,8 @@ def open_transactions(chance: random.Random) -> bytes:
 
 
 def channels(chance: random.Random) -> bytes:
-    """Channels that break and open again: each mistake is answered with a text."""
+    """Opens channels, causes an error on each, and opens them again: each error is answered with a
+    text."""
     found = b""
     for _ in range(1000):
         channel = chance.randrange(CHANNELS + 1, 2000)
@@ -155,7 +157,7 @@ def channels(chance: random.Random) -> bytes:
 
 
 def unfinished(chance: random.Random) -> bytes:
-    """Contents that never come to an end, on every channel."""
+    """Sends contents, the last of which never ends, on every channel."""
     found = b""
     for channel in range(1, CHANNELS + 1):
         whole = publishes(b"u" * 300_000, key="nowhere", channel=channel).data

@@ -1,8 +1,9 @@
-"""A thousand connections that are all busy at once, beside one that is not: how long a pass lasts.
+"""A thousand connections that are all busy at once, beside an idle one: how long a pass over them
+lasts.
 
-Either each sends what is work for several turns, or each publishes and acknowledges a little.
+Either each sends work for several turns, or each publishes and acknowledges a little.
 
-Run it as ``python -m tests.attack.busy``; ``test_busy.py`` holds what it finds against bounds.
+Run it as ``python -m tests.attack.busy``; ``test_busy.py`` checks the results against bounds.
 """
 
 import tempfile
@@ -20,7 +21,8 @@ from tests.attack.running import AttackedBroker
 
 CONNECTIONS: Final = 1_000
 REQUESTS: Final = 1_500
-"""Of each: some 28 KiB, which the kernel takes though nobody reads, and work of several turns."""
+"""Requests per connection: 28 KiB, which the kernel accepts although nobody reads, and work for
+several turns."""
 
 ROUNDS: Final = 20
 MESSAGE_BYTES: Final = 100
@@ -30,12 +32,12 @@ PING_EVERY_S: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a run found."""
+    """The results of a run."""
 
     passes: Mapping[str, float]
     turns: Mapping[str, float]
     pings_s: list[float]
-    """How long the one that is not busy waited for its answers, the worst last."""
+    """How long the idle connection waited for its answers, in ascending order."""
 
 
 def _batch() -> bytes:
@@ -43,7 +45,7 @@ def _batch() -> bytes:
 
 
 def attack(connections: int = CONNECTIONS) -> Found:
-    """Have them all send at once, and wait until the last has been served."""
+    """Have all connections send at once, and wait until all have been served."""
     with (
         tempfile.TemporaryDirectory() as directory,
         AttackedBroker(Path(directory) / "data") as broker,
@@ -63,7 +65,7 @@ def attack(connections: int = CONNECTIONS) -> Found:
 
         pinging = threading.Thread(target=ping)
         pinging.start()
-        broker.pause()  # so that all of it is there at once
+        broker.pause()  # so that all requests are there at once
         for client in clients:
             client.socket.sendall(data)
         broker.go_on()
@@ -80,8 +82,9 @@ def attack(connections: int = CONNECTIONS) -> Found:
 
 
 def publish(connections: int = CONNECTIONS) -> Found:
-    """Have each publish a message to a queue of its own, and acknowledge the one before, all at the
-    same moment, and wait for all confirms and deliveries; :data:`ROUNDS` times."""
+    """At the same moment, each connection publishes a message to a queue of its own and
+    acknowledges the one before; then all confirms and deliveries are awaited. Repeated
+    :data:`ROUNDS` times."""
     with (
         tempfile.TemporaryDirectory() as directory,
         AttackedBroker(Path(directory) / "data") as broker,
@@ -94,7 +97,7 @@ def publish(connections: int = CONNECTIONS) -> Found:
                 client.socket.sendall(ack + _message(f"q{number}"))
             broker.go_on()
             for client in clients:
-                client.expect(commands.Basic.Deliver)  # which comes before the confirm
+                client.expect(commands.Basic.Deliver)  # the delivery comes before the confirm
                 client.skip_delivery(2)
                 client.expect(commands.Basic.Ack)
         after = broker.turns()

@@ -1,7 +1,8 @@
-"""A canary: one honest client at each port that asks little and waits for its answer.
+"""A canary: one honest client at each listener, which sends small requests and waits for each
+answer.
 
-``python -m tests.attack.canary PORTS SECONDS`` prints how long each answer took, as JSON.
-``PORTS`` is JSON as well: the port of every listener.
+``python -m tests.attack.canary PORTS SECONDS`` prints how long each answer took, as JSON. ``PORTS``
+is JSON as well: the port of every listener.
 """
 
 import json
@@ -27,7 +28,7 @@ NO_HEADERS: Final[Mapping[str, str]] = {}
 
 
 def amqp(port: int) -> Ask:
-    """Publish with a confirm, and get it."""
+    """Publish with a confirm, and get the message."""
     connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port, heartbeat=0))
     channel = connection.channel()
     channel.queue_declare("canary")
@@ -41,7 +42,7 @@ def amqp(port: int) -> Ask:
 
 
 def pulsar(port: int) -> Ask:
-    """Send, and wait for the receipt."""
+    """Send a message and wait for the receipt."""
     stream = socket.create_connection(("127.0.0.1", port), timeout=60)
     reader, heard = FrameReader(), list[bytes]()
 
@@ -63,7 +64,7 @@ def pulsar(port: int) -> Ask:
 
 
 def http(path: str, headers: Mapping[str, str] = NO_HEADERS) -> Callable[[int], Ask]:
-    """Get a document, each time on a connection of its own."""
+    """Get a document, each time on a new connection."""
 
     def of(port: int) -> Ask:
         asked = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=dict(headers))
@@ -87,7 +88,7 @@ CANARIES: Final[Mapping[str, tuple[str, Callable[[int], Ask]]]] = {
     "http-management": ("http", http(PAGE, AS_GUEST)),
     "http-pulsar": ("http-pulsar", http("/admin/v2/clusters")),
 }
-"""By their names: at which listener, and what is asked there."""
+"""The canaries by name: the listener, and what is requested there."""
 
 
 def watch(canary: str, port: int, until: float, found: dict[str, list[float]]) -> None:

@@ -1,9 +1,9 @@
-"""100,000 channels, open at once and then gone: what stays of them in memory.
+"""Opens 100,000 channels at once and closes them: how much memory remains in use.
 
-``python -m tests.attack.channels`` has them closed one by one on connections that stay, then
-dropped with their connections, and prints both figures. The rule: a minute later no more than
-:data:`LEFT_MIB` above idle is left. ``--used``: each channel has had a method of its own that sets
-something.
+``python -m tests.attack.channels`` first closes them one by one on connections that stay open, then
+drops them with their connections, and prints both figures. The rule: a minute later no more than
+:data:`LEFT_MIB` above the idle level may be in use. With ``--used`` each channel first changes one
+of its settings.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def _method(channel: int, method: tuple[int, int], arguments: bytes) -> bytes:
 
 
 class Client:
-    """A connection that sends a method on each of its channels, and then reads the answers."""
+    """A connection that sends a method on each of its channels and then reads the answers."""
 
     def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=60.0)
@@ -57,14 +57,14 @@ class Client:
     def on_each(
         self, count: int, method: tuple[int, int], arguments: bytes, answer: tuple[int, int]
     ) -> None:
-        """The same on the channels 1 to ``count``."""
+        """Send the same method on channels 1 to ``count``, and read the answers."""
         for channel in range(1, count + 1):
             self._socket.sendall(_method(channel, method, arguments))
         for _ in range(count):
             self._expect(answer)
 
     def drop(self) -> None:
-        """Without a word."""
+        """Close the socket without connection.close."""
         self._file.close()
         self._socket.close()
 
@@ -78,7 +78,7 @@ class Client:
 def opened(
     broker: AttackedBroker, connections: int, channels: int, *, used: bool = False
 ) -> Iterator[list[Client]]:
-    """Clients with so many channels each; they are dropped at the end."""
+    """Clients with that many channels each; they are dropped at the end."""
     clients = []
     try:
         for _ in range(connections):
@@ -93,7 +93,7 @@ def opened(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when what is left has its bound."""
+    """Measure; the exit status is 0 if the remaining memory is within the bound."""
     parser = argparse.ArgumentParser(prog="tests.attack.channels", description=__doc__)
     parser.add_argument("--used", action="store_true")
     used = parser.parse_args(arguments).used

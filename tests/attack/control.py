@@ -1,7 +1,8 @@
 """What a hostile program sends to the control socket.
 
-The rule: whoever may open it is the broker's own user, or root, and trusted with everything; what
-such a program writes by mistake must still hurt nobody, so no theme asks for what ends the broker.
+The rule: only the broker's own user and root can open the socket, and they are trusted with
+everything. What their programs send by mistake must still harm nobody, so no theme asks for the
+broker to be stopped.
 """
 
 import json
@@ -24,7 +25,7 @@ def opening() -> bytes:
 
 
 def garbage(chance: random.Random) -> bytes:
-    """Bytes, other protocols, and heads that are none."""
+    """Bytes, other protocols, and malformed heads."""
     return chance.choice(
         (
             chance.randbytes(2000),
@@ -39,24 +40,24 @@ def garbage(chance: random.Random) -> bytes:
 
 
 def half_requests(chance: random.Random) -> bytes:
-    """A request without its end, wherever that is."""
+    """Requests cut off anywhere."""
     whole = ask("PUT", "/ctl/settings", json.dumps({"log_level": "x" * 5000}).encode())
     return whole[: chance.randrange(1, len(whole))]
 
 
 def giant_headers(_: random.Random) -> bytes:
-    """More than any head may be, in one line."""
+    """A head that is longer than allowed, in one line."""
     return b"GET /ctl/about HTTP/1.1\r\nhost: x\r\nx-long: " + b"y" * 500_000
 
 
 def endless_body(_: random.Random) -> bytes:
-    """Definitions of which no end comes."""
+    """Definitions that never end."""
     head = b"POST /api/definitions HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
     return head + (b"ffff\r\n" + b" " * 0xFFFF + b"\r\n") * 32
 
 
 def odd_orders(chance: random.Random) -> bytes:
-    """Orders that there are not, and settings that cannot be."""
+    """Unknown commands and impossible settings."""
     bodies = (b"", b"null", b"[" * 300_000, b'{"a":' * 20_000, b'{"log_level": 7}', b"\xff" * 100,
               b'{"vm_memory_high_watermark": "' + b"9" * 5000 + b'"}',
               json.dumps({f"setting {n}": n for n in range(1000)}).encode())  # fmt: skip
@@ -69,7 +70,7 @@ def odd_orders(chance: random.Random) -> bytes:
 
 
 def lists(_: random.Random) -> bytes:
-    """All that there is, again and again, and read by nobody."""
+    """Requests every list repeatedly, and reads none."""
     names = ("ctl/about", "ctl/environment", "api/queues", "api/definitions", "api/overview")
     return b"".join(ask("GET", f"/{each}") for each in names) * 20
 

@@ -1,10 +1,10 @@
-"""A crowd: thousands of clients at one port who say little or nothing, and never leave.
+"""A crowd: thousands of clients at one listener who say little or nothing, and never leave.
 
 ``python -m tests.attack.crowd ADDRESS SECONDS SEED [COUNT]``; ``ADDRESS`` is a port, or the path of
 a socket.
 
-The rule: each has one manner, and keeps it. Whom the broker sends away comes again, so many a
-second at the most; how many there were, and how many stood at once, is printed.
+The rule: each client has one manner, and keeps to it. Clients that the broker disconnects come
+again, at a limited rate. The total number of clients, and the largest number at once, are printed.
 """
 
 import os
@@ -18,48 +18,49 @@ from tests.attack.dialing import dial
 from tests.attack.requests import HOST, get, put
 
 COUNT: Final = 2_000
-"""Twice as many as a port of HTTP lets in."""
+"""Twice as many as an HTTP listener admits."""
 
 COME_AGAIN_A_SECOND: Final = 500
-"""The kernel's queue of a port and the machine are not what is attacked."""
+"""The highest rate of new clients: neither the kernel's accept queue nor the machine is the
+target."""
 
 Manner = Callable[[float, random.Random], bytes]
-"""What somebody says who came so many seconds ago, once a second."""
+"""What a client sends, called once a second with the seconds since it connected."""
 
 
 def silent(_: float, __: random.Random) -> bytes:
-    """Nothing at all."""
+    """Sends nothing at all."""
     return b""
 
 
 def drips_a_head(since_s: float, _: random.Random) -> bytes:
-    """One header a second, and never the last."""
+    """Sends one header per second, and never the last."""
     return f"GET / HTTP/1.1\r\n{HOST}".encode() if since_s < 1 else b"x-more: y\r\n"
 
 
 def drips_a_body(since_s: float, _: random.Random) -> bytes:
-    """One byte a second of very many."""
+    """Sends one byte per second of a very long body."""
     head = f"PUT /api/alarms HTTP/1.1\r\n{HOST}content-length: 900000\r\n\r\n"
     return head.encode() if since_s < 1 else b" "
 
 
 def asks_and_stays(_: float, __: random.Random) -> bytes:
-    """A small question a second, on a connection that is kept."""
+    """Sends a small request per second, on a persistent connection."""
     return get("/healthz")
 
 
 def reads_nothing(since_s: float, _: random.Random) -> bytes:
-    """Everything that there is, which it never reads."""
+    """Requests large documents and never reads them."""
     return get("/api/queues") * 3 if since_s < 1 else b""
 
 
 def grows_a_head(_: float, __: random.Random) -> bytes:
-    """A header that grows by some KiB a second."""
+    """Sends a header that grows by some KiB per second."""
     return b"GET / HTTP/1.1\r\nhost: x\r\nx-long: " + b"y" * 4096
 
 
 def writes_half(since_s: float, chance: random.Random) -> bytes:
-    """A request that was cut off somewhere."""
+    """Sends a request that is cut off somewhere."""
     whole = put("/api/alarms", b"{" + b" " * 300 + b"}")
     return whole[: chance.randrange(1, len(whole))] if since_s < 1 else b""
 
@@ -78,12 +79,12 @@ class Guest:
         self.came_at = time.monotonic()
 
     def speak(self, chance: random.Random) -> bool:
-        """Say what there is to say; False if the broker has sent it away."""
+        """Send what the manner says; False if the broker has closed the connection."""
         said = self.manner(time.monotonic() - self.came_at, chance)
         try:
             if said:
                 self.socket.send(said)
-            # One that reads nothing would not notice otherwise.
+            # A client that reads nothing would otherwise not notice.
             return self.manner is reads_nothing or self.socket.recv(4096) != b""
         except BlockingIOError:
             return True
@@ -92,7 +93,7 @@ class Guest:
 
 
 def crowd(address: str, seconds: float, seed: int, count: int) -> Mapping[str, int]:
-    """How many came, and how many stood at once at the most."""
+    """How many clients came, and the largest number at once."""
     chance, until = random.Random(seed), time.monotonic() + seconds
     there: list[Guest] = []
     came = most = 0
@@ -115,7 +116,7 @@ def crowd(address: str, seconds: float, seed: int, count: int) -> Mapping[str, i
 
 
 def main() -> None:
-    os.nice(5)  # the broker is attacked, not the machine
+    os.nice(5)  # the target is the broker, not the machine
     address, seconds, seed, *count = sys.argv[1:]
     print(crowd(address, float(seconds), int(seed), int(count[0]) if count else COUNT))
 

@@ -1,5 +1,5 @@
-"""What hostile clients of the data API send: ranges without end, places that are none, leases of
-others, and writes that are begun and never ended."""
+"""What hostile clients of the data API send: endless ranges, impossible positions, other clients'
+leases, and writes that are begun and never ended."""
 
 import json
 import random
@@ -23,7 +23,7 @@ def post(path: str, document: Any) -> bytes:
 
 
 def data_blocks(chance: random.Random) -> bytes:
-    """Everything that there is, a hundred times over, and what there cannot be."""
+    """Everything that exists, a hundred times over, and what cannot exist."""
     whole = "from=0:0&to=2147483647:4294967295&bytes=1073741824"
     sizes = (0, -1, 9**19)
     odd = [
@@ -36,7 +36,8 @@ def data_blocks(chance: random.Random) -> bytes:
 
 
 def data_documents(chance: random.Random) -> bytes:
-    """Lists as long as they may be, of nothing, of others' leases, of places that are none."""
+    """Lists of the maximum length: of nothing, of other clients' leases, of impossible
+    positions."""
     names = [f"persistent://public/default/none-{n}" for n in range(10_000)]
     subscription = {"subscription": "x" * chance.choice((1, 501)), "owner": "somebody else"}
     places = {LARGE_TOPIC: {"id": chance.randrange(TOPICS), "next": chance.choice(PLACES)}}
@@ -60,7 +61,7 @@ def data_documents(chance: random.Random) -> bytes:
 
 
 def data_leftovers(chance: random.Random) -> bytes:
-    """Stages by the hundred that nobody ever commits, and rows that are none."""
+    """Hundreds of stages that are never committed, and malformed rows."""
     said = {"rows": 1, "columns": ["value"], "targets": [{"topic": LARGE_TOPIC}], "properties": []}
     head = json.dumps(said).encode()
     rows = b"ARW1" + pack("<I", len(head)) + head + pack("<i", 1) + b"x"

@@ -1,10 +1,10 @@
-"""A hostile client: ten connections to one listener that send all they can and read nothing.
+"""A hostile client: ten connections to one listener that send as much as they can and read nothing.
 
 ``python -m tests.attack.hostile LISTENER ADDRESS SECONDS SEED [THEME]``; ``ADDRESS`` is a port, or
 the path of a socket.
 
-The rule: what it sends follows from the seed. When the broker ends a connection, as it may, another
-begins with the next theme.
+The rule: what it sends is determined by the seed. When the broker closes a connection, as it may,
+another one begins with the next theme.
 """
 
 import os
@@ -19,10 +19,11 @@ from tests.attack import amqp, control, http, management, pulsar
 from tests.attack.dialing import dial
 
 CONNECTIONS: Final = 10
-"""As many as the finding had that took 20 GiB."""
+"""As many as once made a broker use 20 GiB."""
 
 STALLED_S: Final = 5.0
-"""A connection whose broker reads nothing for so long has done what it can; another follows."""
+"""A connection from which the broker has read nothing for this long has had its effect; another one
+follows."""
 
 Theme = Callable[[random.Random], bytes]
 
@@ -48,7 +49,7 @@ class Flood:
         self.bytes = 0
 
     def go_on(self) -> bool:
-        """Send what goes; False if the broker has had enough."""
+        """Send as much as the socket accepts; False if the broker has closed the connection."""
         try:
             sent = self.socket.send(self._left)
         except BlockingIOError:
@@ -64,7 +65,7 @@ class Flood:
 def flood(
     listener: str, address: str, seconds: float, seed: int, only: str = ""
 ) -> tuple[int, int]:
-    """How many connections there were, and how many bytes they sent."""
+    """The number of connections, and the bytes that they sent."""
     chance = random.Random(seed)
     opening, themes = LISTENERS[listener]
     names = [only] if only else list(themes)
@@ -92,7 +93,7 @@ def flood(
 
 
 def main() -> None:
-    os.nice(5)  # the broker is attacked, not the machine
+    os.nice(5)  # the target is the broker, not the machine
     listener, address, seconds, seed, *only = sys.argv[1:]
     connections, sent = flood(listener, address, float(seconds), int(seed), *only)
     print(f"{listener}: {connections} connections sent {sent / 1e6:.1f} MB")

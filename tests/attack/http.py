@@ -1,4 +1,4 @@
-"""What hostile clients of the two HTTP ports send."""
+"""What hostile clients of the two HTTP listeners send."""
 
 import json
 import random

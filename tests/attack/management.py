@@ -57,7 +57,7 @@ def hostile_json(chance: random.Random) -> bytes:
 
 
 def huge_bodies(_: random.Random) -> bytes:
-    """A hundred megabytes of definitions, of which no end comes."""
+    """A hundred megabytes of definitions that never end."""
     head = "POST /api/definitions HTTP/1.1\r\nhost: x\r\n"
     head += f"authorization: {GUEST}\r\ntransfer-encoding: chunked\r\n\r\n"
     piece = b"%x\r\n" % PIECE + b'{"queues": [' + b"1," * ((PIECE - 12) // 2) + b"\r\n"
@@ -65,7 +65,7 @@ def huge_bodies(_: random.Random) -> bytes:
 
 
 def large_definitions(chance: random.Random) -> bytes:
-    """A few thousand objects, the last of which cannot be: nothing of it is done."""
+    """A few thousand objects, the last of which is invalid, so that none is created."""
     vhost = f"hostile-{chance.randrange(5)}"
     users: list[Any] = [{"name": f"h{n}", "password_hash": "", "tags": []} for n in range(5000)]
     document = {"users": users, "vhosts": [{"name": vhost}],
@@ -75,7 +75,7 @@ def large_definitions(chance: random.Random) -> bytes:
 
 
 def lists(chance: random.Random) -> bytes:
-    """Everything there is, sorted by what nobody sorts by, by patterns that never end."""
+    """Every list, sorted by unusual fields, filtered by patterns that take long to match."""
     slow = "%5E(?!b)(a%7Ca)*$".replace("(", "%28").replace("?", "%3F")
     sorts = (
         "messages",
@@ -122,7 +122,7 @@ def odd_paths(chance: random.Random) -> bytes:
 
 
 def cycles(chance: random.Random) -> bytes:
-    """Exchanges that lead to one another, and to where they come from, and messages into them."""
+    """Exchanges that are bound in cycles, and messages published to them."""
     names = [f"cycle{n}" for n in range(6)]
     body = b'{"type": "fanout", "durable": false}'
     asked = [ask("PUT", f"exchanges/%2F/{name}", body) for name in names]
@@ -135,7 +135,7 @@ def cycles(chance: random.Random) -> bytes:
 
 
 def guesses(chance: random.Random) -> bytes:
-    """Passwords, hashes and tokens that somebody makes up."""
+    """Guessed passwords, hashes and tokens."""
     proofs = []
     for number in range(20):
         guessed = b"%s:%d" % (chance.choice((b"guest", b"admin", b"\xff" * 500)), number)

@@ -14,7 +14,7 @@ from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 SPACE: Final = "public/default"
 LARGE_TOPIC: Final = "attack-large"
-"""The queue of the same name."""
+"""The queue with large messages, as a topic."""
 
 Theme = Callable[[random.Random], bytes]
 
@@ -34,7 +34,7 @@ def lists(_: random.Random) -> bytes:
 
 
 def patterns(chance: random.Random) -> bytes:
-    """Expressions that a matcher has to work for."""
+    """Patterns that are expensive to match."""
     texts = (".*", f"{SPACE}/(a|b)*a(a|b){{60}}", f"{SPACE}/((a*)*|(b*)*)*c", "(.*)" * 100)
     return frames(
         *[
@@ -72,7 +72,7 @@ def lookups(chance: random.Random) -> bytes:
 
 
 def producers(chance: random.Random) -> bytes:
-    """Come and go with much to say of themselves, and send."""
+    """Creates and closes producers with much metadata, and sends messages."""
     metadata = [pb.KeyValue(key=f"k{n}", value="v" * 1000) for n in range(50)]
     found = b""
     for number in range(100):
@@ -89,7 +89,7 @@ def producers(chance: random.Random) -> bytes:
 
 
 def subscribers(chance: random.Random) -> bytes:
-    """Every kind of subscription to a large backlog, with every request that consumers have."""
+    """Every type of subscription to a large backlog, with every request that consumers can make."""
     some = [pb.MessageIdData(ledgerId=n % 7, entryId=n, ack_set=[n] * 20) for n in range(500)]
     found: list[Message] = []
     for number in range(40):
@@ -114,8 +114,9 @@ def subscribers(chance: random.Random) -> bytes:
 
 
 def transactions(chance: random.Random) -> bytes:
-    """Opened by the hundred and left: with messages, names of topics as long as they may be and
-    subscriptions, in those that others have opened, too, whose numbers count up."""
+    """Opens transactions by the hundred and leaves them: with messages, topic names and
+    subscriptions of the maximum length, also in transactions that others have opened, whose ids can
+    be guessed because they count up."""
     topic = f"attack-{chance.randrange(20)}"
     found = [
         frames(
@@ -146,7 +147,7 @@ def transactions(chance: random.Random) -> bytes:
 
 
 def schemas(chance: random.Random) -> bytes:
-    """As deep and as wide as they may be."""
+    """Schemas that are as deep and as wide as possible."""
     nested: object = "string"
     for _ in range(150):
         nested = {"type": "array", "items": nested}

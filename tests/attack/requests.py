@@ -1,10 +1,11 @@
-"""Requests as hostile clients of the HTTP ports write them, one behind the other."""
+"""Requests as hostile clients of the HTTP listeners write them, one after the other without
+waiting."""
 
 from base64 import b64encode
 from typing import Final
 
 HOST: Final = f"host: x\r\nauthorization: Basic {b64encode(b'guest:guest').decode()}\r\n"
-"""What each says besides: of somebody who is let in."""
+"""The headers of each request, with the credentials of a valid user."""
 
 
 def get(path: str) -> bytes:

@@ -1,7 +1,6 @@
-"""An attack: a broker, its canaries, the hostile clients of one listener, and what was measured.
+"""An attack: a broker, its canaries, the hostile clients of one listener, and the measurements.
 
-The rule: what is measured is compared with bounds that have a name, and printed whether it holds
-or not.
+The rule: measurements are compared with named bounds, and printed whether the bounds hold or not.
 """
 
 import json
@@ -42,28 +41,29 @@ LARGE_MESSAGES: Final = 50
 CANARY_P99_S: Final = 0.25
 CANARY_WORST_S: Final = 1.0
 TURN_P999_MS: Final = 10.0
-"""Of a processor as fast as :data:`COUNTING_MS` says. What turns do is bounded by counting, so on a
-slower one each takes longer, and this bound with them."""
+"""On a processor as fast as :data:`COUNTING_MS` says. The work of a turn is limited by counting, so
+on a slower processor each turn takes longer, and the bound grows with it."""
 
 COUNTED: Final = 300_000
 COUNTING_MS: Final = 11.0
-"""In which Python counts to that where the bound was set. Derived: a machine on which a broker's
-messages took twice the CPU they took there counted in 19 to 22."""
+"""How long Python took to count that far on the processor on which the bound was set. Derived: a
+machine on which a broker's messages took twice the CPU time counted in 19 to 22 ms."""
 
 TURN_WORST_MS: Final = 50.0
 
 OTHERS_SHARE_MAX: Final = 0.2
-"""Of the machine's processors, for other programs. A canary that is late beside more than that says
-nothing of the broker."""
+"""The share of the machine's processors that other programs may take. Beside more than that, a late
+canary says nothing about the broker."""
 
 MEMORY_MIB: Final = 256
-"""Above idle and the bounds that have a name, whatever the attack."""
+"""How much memory any attack may cost above the idle level and the bounds below."""
 
 PAGE_MIB: Final = 8
-"""One page of figures of so many queues."""
+"""One page of figures for that many queues."""
 
 TRANSACTION_MIB: Final = 16
-"""Of an AMQP connection: a setting, by whose default ten connections would take gigabytes."""
+"""A setting that limits messages and transactions per AMQP connection; with its default, ten
+connections could use gigabytes."""
 
 BOUNDS_MIB: Final[Mapping[str, float]] = {
     "amqp": CONNECTIONS * (AmqpConfig().outbox_bytes_max / MIB + TRANSACTION_MIB),
@@ -72,28 +72,28 @@ BOUNDS_MIB: Final[Mapping[str, float]] = {
     "http-pulsar": DEFAULT_LIMITS.held_bytes_max / MIB + PAGES_MAX * PAGE_MIB,
     "control": CONTROL_LIMITS.held_bytes_max / MIB,
 }
-"""What the settings of a listener name for so many connections."""
+"""The memory that the settings of each listener allow for that many connections."""
 
 CONTROL: Final = "control"
-"""The socket in the data directory."""
+"""The control socket in the data directory."""
 
 LISTENERS: Final = tuple(each for each in BOUNDS_MIB if each != CONTROL)
 
 MANAGEMENT: Final = "http-management"
-"""The management API, by somebody who knows a password. It is on the port of ``http``."""
+"""The management API, used by somebody who knows a password. It is on the port of ``http``."""
 
 ATTACKED: Final = (*LISTENERS, MANAGEMENT, CONTROL)
 
 JSON: Final[Mapping[str, str]] = {"content-type": "application/json"}
 CROWD: Final = "crowd"
-"""The theme of very many who say little: :mod:`tests.attack.crowd`."""
+"""The theme of very many clients who say little: :mod:`tests.attack.crowd`."""
 
 CROWDED: Final = ("http", "http-pulsar", CONTROL)
-"""Where crowds come."""
+"""The listeners that are attacked by crowds."""
 
 
 class AttackedBroker:
-    """A broker process with all ports open, whose turns are measured."""
+    """A broker process with all listeners open, whose turns are measured."""
 
     def __init__(self, data_dir: Path) -> None:
         options = [f"--{listener}=127.0.0.1:0" for listener in LISTENERS]
@@ -130,11 +130,11 @@ class AttackedBroker:
         return self._process.poll() is None
 
     def address(self, listener: str) -> str:
-        """A port, or the path of a socket."""
+        """The listener's port, or the path of a socket."""
         return str(self._socket if listener == CONTROL else self.ports[listener])
 
     def pause(self) -> None:
-        """Have it stand still: whatever comes gathers in the kernel."""
+        """Stop the process with SIGSTOP, so that whatever arrives accumulates in the kernel."""
         self._process.send_signal(signal.SIGSTOP)
 
     def go_on(self) -> None:
@@ -142,19 +142,19 @@ class AttackedBroker:
         self._process.send_signal(signal.SIGCONT)
 
     def cpu_s(self) -> float:
-        """Processor time that it has taken."""
+        """The CPU seconds that the broker has used."""
         figures = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(figures[11]) + int(figures[12])) / os.sysconf("SC_CLK_TCK")
 
     def memory_mib(self) -> float:
-        """Memory that the kernel cannot take back."""
+        """The anonymous memory, which the kernel cannot reclaim."""
         for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
             if line.startswith("RssAnon:"):
                 return int(line.split()[1]) / 1024
         raise AssertionError("expected RssAnon")
 
     def turns(self) -> dict[str, Any]:
-        """What the watchdog has counted so far."""
+        """The watchdog's counts so far."""
         url = f"http://127.0.0.1:{self.ports['http']}/api/turns"
         proof = f"Basic {b64encode(b'guest:guest').decode()}"
         request = urllib.request.Request(url, headers={"authorization": proof})
@@ -163,7 +163,7 @@ class AttackedBroker:
         return found
 
     def deduplicate(self, namespace: str) -> None:
-        """Make a namespace of Pulsar's in which nothing is stored twice."""
+        """Create a Pulsar namespace with deduplication."""
         url = f"http://127.0.0.1:{self.ports['http-pulsar']}/admin/v2/namespaces/{namespace}"
         for method, path, body in (("PUT", "", b"{}"), ("POST", "/deduplication", b"true")):
             asked = urllib.request.Request(url + path, body, JSON, method=method)
@@ -171,7 +171,7 @@ class AttackedBroker:
                 assert answer.status == 204
 
     def fill(self) -> None:
-        """Queues for whoever asks for all of them, and messages of a MiB."""
+        """Create many queues, to be listed, and a queue with messages of one MiB."""
         parameters = pika.ConnectionParameters("127.0.0.1", self.ports["amqp"])
         connection = pika.BlockingConnection(parameters)
         channel = connection.channel()
@@ -186,7 +186,7 @@ class AttackedBroker:
 
 @dataclass
 class Findings:
-    """What one attack has shown."""
+    """The results of one attack."""
 
     listener: str
     theme: str
@@ -197,15 +197,15 @@ class Findings:
     turn_p999_ms: float = 0.0
     turn_worst_ms: float = 0.0
     slowness: float = 1.0
-    """So many times as long as there the processor takes to count, once at the least."""
+    """How many times longer this processor takes to count than the reference; at least 1."""
     others_share: float = 0.0
-    """What programs that have nothing to do with it took of the machine meanwhile."""
+    """The share of the machine that unrelated programs used meanwhile."""
     cpu_share: float = 0.0
-    """Of one processor, what the broker took meanwhile."""
+    """The CPU load of the broker meanwhile, as a share of one processor."""
     collections: int = 0
-    """Full ones."""
+    """Full garbage collections."""
     long_turns: int = 0
-    """Longer than the bound."""
+    """Turns longer than the bound."""
     culprits: list[str] = field(default_factory=list)
 
     @property
@@ -237,7 +237,7 @@ class Findings:
 
     @property
     def broken(self) -> list[str]:
-        """The bounds that do not hold."""
+        """The names of the bounds that do not hold."""
         found = []
         if self.peak_mib > self.memory_bound_mib:
             found.append("memory")
@@ -249,7 +249,7 @@ class Findings:
 
     @property
     def late(self) -> list[str]:
-        """The canaries that had to wait for too long."""
+        """The canaries that had to wait too long."""
         found = []
         for listener, times in self.canary.items():
             if p99(times) > CANARY_P99_S:
@@ -260,13 +260,13 @@ class Findings:
 
     @property
     def says_nothing(self) -> bool:
-        """Only canaries were late, and others kept the machine busy."""
+        """Whether only canaries were late and other programs kept the machine busy."""
         only_late = bool(self.late) and self.broken == self.late
         return only_late and self.others_share > OTHERS_SHARE_MAX
 
 
 def listening(attacked: str) -> str:
-    """The listener on whose port something is attacked."""
+    """The listener whose port is attacked."""
     return "http" if attacked == MANAGEMENT else attacked
 
 
@@ -281,7 +281,7 @@ def p99(times: Sequence[float]) -> float:
 def attack(
     broker: AttackedBroker, listener: str, seconds: float, seed: int, theme: str = ""
 ) -> Findings:
-    """Attack one listener beside the canaries of all."""
+    """Attack one listener while the canaries of all listeners run."""
     found = Findings(listener, theme, seconds, broker.memory_mib(), slowness=_slowness())
     before, busy = broker.turns(), _busy_s() - _ours_s(broker)
     began, cpu_s = time.monotonic(), broker.cpu_s()
@@ -310,7 +310,8 @@ def attack(
 
 
 def _slowness() -> float:
-    """Of the processor, by the least of some plays: what others do to its caches comes and goes."""
+    """How much slower than the reference this processor is, from the fastest of some attempts,
+    because other programs disturb its caches from time to time."""
     took_s = []
     for _ in range(5):
         began, number = time.thread_time(), 0
@@ -321,7 +322,7 @@ def _slowness() -> float:
 
 
 def _busy_s() -> float:
-    """Processor time that anybody has taken since the machine started."""
+    """CPU seconds used by all programs since the machine started."""
     user, nice, system, _, _, *interrupts = (
         Path("/proc/stat").read_text().split("\n")[0].split()[1:]
     )
@@ -329,13 +330,13 @@ def _busy_s() -> float:
 
 
 def _ours_s(broker: AttackedBroker) -> float:
-    """What of it the broker, the canaries and the hostile clients have taken, and we."""
+    """The part of it used by the broker, the canaries, the hostile clients and us."""
     children, own = (getrusage(who) for who in (RUSAGE_CHILDREN, RUSAGE_SELF))
     return broker.cpu_s() + sum(each.ru_utime + each.ru_stime for each in (children, own))
 
 
 def _compare(before: Mapping[str, Any], after: Mapping[str, Any], found: Findings) -> None:
-    """Of the turns since ``before``: the counts are those of the histogram's classes."""
+    """Evaluate the turns since ``before``: the counts are those of the histogram's classes."""
     bounds = [*after["bounds_ms"], float("inf")]
     pairs = zip(after["turns_by_bound"], before["turns_by_bound"], strict=True)
     counts = [late - early for late, early in pairs]
@@ -348,7 +349,7 @@ def _compare(before: Mapping[str, Any], after: Mapping[str, Any], found: Finding
             found.turn_worst_ms = bound
         if not found.turn_p999_ms and seen >= wanted:
             found.turn_p999_ms = bound
-    # The worst is known exactly if it was in this attack.
+    # The longest turn is known exactly if it happened during this attack.
     if after["turns"]["worst_ms"] > before["turns"]["worst_ms"]:
         found.turn_worst_ms = after["turns"]["worst_ms"]
     found.collections = int(after["collections"][-1]["total"] - before["collections"][-1]["total"])
@@ -360,7 +361,7 @@ def _compare(before: Mapping[str, Any], after: Mapping[str, Any], found: Finding
 
 @contextmanager
 def _sampling(broker: AttackedBroker, found: Findings) -> Iterator[None]:
-    """Look at the broker's memory until the block is over."""
+    """Sample the broker's memory while the block runs."""
     over = threading.Event()
 
     def sample() -> None:
@@ -377,6 +378,6 @@ def _sampling(broker: AttackedBroker, found: Findings) -> Iterator[None]:
 
 
 def settle(broker: AttackedBroker) -> None:
-    """Let what the last attack left behind go."""
+    """Give the broker time to release what the last attack left behind."""
     time.sleep(1.0)
     broker.turns()

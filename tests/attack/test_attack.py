@@ -1,4 +1,5 @@
-"""Hostile clients at every port, for a few seconds: others have their turn, and memory its bound.
+"""Hostile clients at every listener, for a few seconds: others are still served, and memory stays
+within its bound.
 
 ``make soak-attack`` does the same for minutes, with other seeds.
 """
@@ -17,15 +18,16 @@ from tests.attack.running import (
 )
 
 SECONDS = 12.0
-"""In which each of ten connections has sent what it can, and for some another theme follows."""
+"""Long enough for each of ten connections to send all it can, and for some to be followed by
+another theme."""
 
 SECONDS_OF = {MANAGEMENT: 6.0, CONTROL: 3.0}
-"""Where there are fewer themes than connections."""
+"""Shorter where there are fewer themes than connections."""
 
 TIMED_SECONDS = 5.0
 
 ATTEMPTS = 3
-"""If only canaries are late while other programs keep the machine busy."""
+"""How often to try if only canaries are late while other programs keep the machine busy."""
 
 SEED = 20_260_101
 

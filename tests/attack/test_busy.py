@@ -7,7 +7,8 @@ from tests.attack.busy import Found, attack, publish
 
 CONNECTIONS = 400
 PASS_P999_MS = 50.0
-"""In CPU time. Without a limit one in a few hundred takes as long as all their turns together."""
+"""In CPU time. Without a limit, one pass in a few hundred takes as long as all turns of the
+connections together."""
 
 
 @pytest.mark.alone

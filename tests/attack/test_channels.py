@@ -1,5 +1,5 @@
-"""Many channels hold next to nothing until they publish or consume; the whole run is in
-:mod:`.channels`."""
+"""Many channels take almost no memory until they publish or consume; :mod:`.channels` is the whole
+run."""
 
 from pathlib import Path
 
@@ -14,8 +14,8 @@ CONNECTIONS = 10
 def test_channels_that_carry_nothing_take_next_to_nothing(
     tmp_path: Path, used: bool, most_mib: int
 ) -> None:
-    """Of 20,000: a twentieth or a quarter of what they take with all that they may need, and what
-    the connections read."""
+    """With 20,000 channels: a twentieth or a quarter of the memory that they take once they have
+    everything they may need, plus the connections' read buffers."""
     with AttackedBroker(tmp_path / "data") as broker:
         idle_mib = broker.memory_mib()
         with opened(broker, CONNECTIONS, CHANNELS_EACH, used=used):

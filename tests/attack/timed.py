@@ -1,9 +1,10 @@
-"""A hostile client that has its answers, and chooses the moment or the order of what it sends next.
+"""A hostile client that reads its answers, and chooses the moment or the order of what it sends
+next.
 
 ``python -m tests.attack.timed THEME PORT SECONDS``.
 
-The rule: what it does is what the broker saves a pass, or a turn, for: it would be that pass which
-others wait for.
+The rule: it targets the broker's own optimisations. Each theme makes the broker spend time on
+something that is meant to save time, so that other clients would have to wait.
 """
 
 import os
@@ -26,17 +27,19 @@ from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 QUEUE: Final = "attack-just-late"
 JUST_LATE_S: Final = LOOK_S - 1e-6
-"""Behind each answer: so each look for the client lasts as long as it may, and is not in vain."""
+"""How long to wait after each answer: the broker's look for more input then lasts as long as it
+may, and still finds something."""
 
 AGAIN: Final = "public/again"
 """A namespace with deduplication."""
 
 BURSTS: Final = 8
-"""So many turns' worth of duplicates wait at once."""
+"""How many turns' worth of duplicates are sent at once."""
 
 
 def just_late(port: int, until: float) -> int:
-    """Publish, and wait for each confirm and a moment more; how often."""
+    """Publish, wait for the confirm and then a moment longer, repeatedly; the result is how
+    often."""
     count = 0
     with RawClient(port) as client:
         client.open()
@@ -57,7 +60,8 @@ def just_late(port: int, until: float) -> int:
 
 
 def duplicates(port: int, until: float) -> int:
-    """Send one message again and again, in a transaction and outside of it in turn."""
+    """Send one message again and again, alternately inside and outside a transaction; the result is
+    how often."""
     with socket.create_connection(("127.0.0.1", port), timeout=60) as stream:
         reader = FrameReader()
 
@@ -97,7 +101,7 @@ THEMES: Final[Mapping[str, tuple[str, Callable[[int, float], int]]]] = {
     "just-late": ("amqp", just_late),
     "duplicates": ("pulsar", duplicates),
 }
-"""At which listener, and what is done there."""
+"""The themes by name: the listener, and what is done there."""
 
 
 def main() -> None:

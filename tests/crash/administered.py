@@ -1,7 +1,7 @@
-"""What has been administered, as one flat table: to be compared field for field.
+"""Everything that has been administered, as one flat table that can be compared field by field.
 
-The rule: a row is found by its kind and its names, and holds what a request said or what an export
-of definitions says, in the same form.
+The rule: a row is identified by its kind and its names, and holds what a request or an export of
+definitions says, in the same form.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ CATALOGUE: Final = frozenset(
         "policies",
     }
 )  # fmt: skip
-"""One change, however many of them there are."""
+"""Kinds whose changes are applied together, however many rows there are."""
 TOPOLOGY: Final = frozenset({"queues", "exchanges", "bindings"})
 
 _FIELDS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
@@ -30,11 +30,11 @@ _FIELDS: Final[Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
     ),
     "bindings": (("vhost", "source", "destination_type", "destination", "routing_key"), ()),
 }  # fmt: skip
-"""Of each list of definitions, what names a row and what it says."""
+"""For each list in definitions: the fields that identify a row, and those with its content."""
 
 
 def state_of(definitions: Mapping[str, Any]) -> State:
-    """All rows of an export, or of what is to be imported."""
+    """All rows of an export, or of definitions to be imported."""
     state: State = {}
     for kind, (names, fields) in _FIELDS.items():
         for row in definitions.get(kind, []):
@@ -50,7 +50,7 @@ def state_of(definitions: Mapping[str, Any]) -> State:
 
 
 def without_user(state: State, name: str) -> State:
-    """It is deleted, and what it may do with it."""
+    """The state after the user has been deleted, with its permissions."""
     return {
         key: value
         for key, value in state.items()
@@ -60,7 +60,7 @@ def without_user(state: State, name: str) -> State:
 
 
 def without_vhost(state: State, name: str) -> State:
-    """It is deleted, and all that is in it."""
+    """The state after the vhost has been deleted, with everything in it."""
     return {
         key: value
         for key, value in state.items()
@@ -69,7 +69,8 @@ def without_vhost(state: State, name: str) -> State:
 
 
 def imported(number: int) -> dict[str, Any]:
-    """Definitions of some hundred objects; ``number`` stands in each that can be changed."""
+    """Definitions with some hundred objects; each object that can be changed contains
+    ``number``."""
     vhost = "imported"
     return {
         "users": [

@@ -1,12 +1,13 @@
-"""Kills a broker while it is administered; every change is done or not done, and nothing else is.
+"""Kills a broker while it is administered: every change must be done or not done, and nothing else.
 
-An administrator changes one thing after the other by the management API: users, their tags and
-passwords, permissions of vhosts and of routing keys, vhosts, policies of both kinds, parameters,
-limits, queues, exchanges and bindings, and whole definitions of hundreds of objects. The broker is
-killed at random instants. What was answered must be there afterwards, field for field; what was not
-may be there whole or not at all. Of definitions the users, vhosts, permissions, parameters and
-policies are one change; of their queues, exchanges and bindings some may be there, each whole. Run
-by the test suite, or by hand from the repository's root::
+An administrator makes one change after the other through the management API: users, their tags and
+passwords, permissions for vhosts and for routing keys, vhosts, policies of both kinds, parameters,
+limits, queues, exchanges and bindings, and whole definitions with hundreds of objects. The broker
+is killed at random instants. Afterwards, every change that was answered must be there, field by
+field; one that was not may be there completely or not at all. In an import of definitions, the
+users, vhosts, permissions, parameters and policies are one change; of the queues, exchanges and
+bindings only some may be there, each complete. The test suite runs a short form; by hand, from the
+repository's root::
 
     python -m tests.crash.administration --kills 100
 """
@@ -40,7 +41,7 @@ USERS: Final = tuple(f"u{number}" for number in range(5))
 VHOSTS: Final = tuple(f"v/{number}" for number in range(3))
 NAMES: Final = ("a", "b c", "d/e")
 LIFE_S_MAX: Final = 1.2
-"""The broker is killed so long after it was ready, at the most."""
+"""The broker is killed at most this long after it became ready, in seconds."""
 
 HASHES: Final = (
     "KfOQms8bmaZS7/fdXsYYgOiSfOgm8oCh1YSKWvl1fLiAIRa3",
@@ -48,11 +49,12 @@ HASHES: Final = (
 )
 
 Change = tuple[str, str, str, Any, Callable[[State], State]]
-"""What kind it is, method, path and body of the request, and what comes of it."""
+"""A kind of change; the method, path and body of its request; and a function from the state before
+to the state after it."""
 
 
 class PromiseBroken(Exception):
-    """Something is there in part, or not at all, or was never said."""
+    """Something is there in part, or missing, or was never requested."""
 
 
 class Administrator:
@@ -66,14 +68,14 @@ class Administrator:
         return f"<Administrator after {self._number} changes>"
 
     def next(self, state: State) -> Change:
-        """Something that can be changed as things stand."""
+        """A change that is possible in this state."""
         while True:
             self._number += 1
             found = self._dice.choice(_KINDS)(self, state)
             if found is not None:
                 return found
 
-    # One method a kind of change; None: there is nothing to change so.
+    # One method for each kind of change; None if such a change is not possible now.
 
     def _user(self, state: State) -> Change | None:
         name = self._dice.choice(USERS)
@@ -197,7 +199,7 @@ class Administrator:
             return "queue deleted", "DELETE", path, None, lambda old: _less(old, gone)
         arguments: dict[str, Any] = {"x-max-length": self._number}
         kind = state[("vhosts", vhost)]["default_queue_type"]
-        if kind in ("classic", "quorum"):  # what a queue is declared with, it says
+        if kind in ("classic", "quorum"):  # the declaration of a queue includes its type
             arguments["x-queue-type"] = kind
         body = {"durable": True, "auto_delete": False, "arguments": arguments}
         return self._put("queue", path, body, key, body)
@@ -231,7 +233,7 @@ class Administrator:
         wanted = state_of(document)
 
         def apply(old: State) -> State:
-            # Queues, exchanges and bindings that are there stay as they are.
+            # Existing queues, exchanges and bindings stay as they are.
             new = {key: value for key, value in wanted.items() if key[0] in CATALOGUE}
             return {**wanted, **old, **new}
 
@@ -275,7 +277,7 @@ def _less(state: State, keys: Sequence[tuple[str, ...]]) -> State:
 
 
 class Run:
-    """One broker's lives."""
+    """The lives of one broker."""
 
     def __init__(self, directory: Path, seed: int) -> None:
         self._broker = Arneb(directory, listeners=("amqp", "http"))
@@ -284,10 +286,11 @@ class Run:
         self._killed = threading.Event()
         self.done: Counter[str] = Counter()
         self.cut: Counter[str] = Counter()
-        """Changes that a kill cut off, by whether they were done; and those that were answered."""
+        """Changes that a kill interrupted, by kind and by whether they were done. (``done`` counts
+        those that were answered.)"""
 
     async def kill_times(self, kills: int) -> None:
-        """Raises :class:`PromiseBroken` or :class:`BrokerFailed`."""
+        """Kill the broker that often. Raises :class:`PromiseBroken` or :class:`BrokerFailed`."""
         self._broker.start()
         state = self._shown()
         for _ in range(kills):
@@ -305,7 +308,7 @@ class Run:
         self._broker.kill()
 
     def _life(self, state: State) -> State:
-        """Changes until the kill, and what is there after it."""
+        """Make changes until the kill; the result is the state found after it."""
         self._killed.clear()
         timer = threading.Timer(self._dice.uniform(0.02, LIFE_S_MAX), self._kill)
         timer.start()
@@ -343,7 +346,8 @@ class Run:
         return state_of(answer.json)
 
     def _judge(self, kind: str, before: State, after: State, found: State) -> None:
-        """``kind`` was cut off: all else is as it was answered."""
+        """Check the state after a change of this ``kind`` was interrupted: everything else must be
+        as it was answered."""
         for whole in (after, before):
             if found == whole:
                 self.cut[f"{kind}, {'done' if whole is after else 'not done'}"] += 1
@@ -374,7 +378,7 @@ def _difference(before: State, after: State, found: State) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when every promise was kept."""
+    """Run it; the exit status is 0 if every promise was kept."""
     parser = parser_of("python -m tests.crash.administration", __doc__ or "")
     options = parser.parse_args(arguments)
     return play(parser, options, Run, (PromiseBroken, BrokerFailed))

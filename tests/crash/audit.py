@@ -1,7 +1,7 @@
-"""Reads everything back after a restart, by every protocol.
+"""Reads everything back after a restart, through every protocol.
 
-A marker published at the end of both topics says where to stop: deliveries come in log
-order, so whoever has the marker has all that was due before it.
+A marker published at the end of both topics says where to stop: deliveries come in log order, so a
+reader that has received the marker has received everything before it.
 """
 
 import asyncio
@@ -25,7 +25,8 @@ from tests.crash.workload import (
 
 AUDIT_WITHIN_S = 30.0
 MARKER = "fanmarker"
-"""A publisher of both topics, so that the markers obey the rules of all the others."""
+"""The name under which markers are published. They are ordinary messages of both topics, so that
+they obey the same rules."""
 
 MARKER_BYTES = 40
 KEPT_PART = 0.12
@@ -37,7 +38,8 @@ class AuditStuck(Exception):
 
 
 class Audit:
-    """One reading of everything. ``read``, then ``acknowledge_most`` if all is well, ``close``."""
+    """Reads everything once: call ``read``, then ``acknowledge_most`` if all is well, then
+    ``close``."""
 
     def __init__(
         self,
@@ -87,7 +89,8 @@ class Audit:
         return recovery
 
     async def acknowledge_most(self, dice: random.Random) -> None:
-        """Acknowledge what came back less a random part, so that no backlog grows."""
+        """Acknowledge all but a random part of what came back, so that the backlog does not
+        grow."""
         identities = [identity for identity in self._tags if dice.random() > KEPT_PART]
         self._history.amqp.send(identities)
         for identity in identities:
@@ -120,7 +123,7 @@ class Audit:
         recovery.told = self._told()
 
     def _told(self) -> list[bytes]:
-        """All of the broker's history that is on disk by now."""
+        """The broker's history of the queue, as far as it is on disk by now."""
         reader = self._wheel.create_reader(self._names.history, pulsar.MessageId.earliest)
         told: list[bytes] = []
         while reader.has_message_available():

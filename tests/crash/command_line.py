@@ -1,6 +1,7 @@
-"""The command line of a crash run: how many kills, which seed, where; and what became of it.
+"""The command line of a crash run: how many kills, which seed and directory; and the outcome.
 
-The rule: a run can be repeated by its seed, and a failed one leaves its data where it says.
+The rule: a run can be repeated with its seed. A failed run keeps its data and prints where they
+are.
 """
 
 import argparse
@@ -15,10 +16,10 @@ from conformance.wire.running import run as run_scenario
 
 
 class Lives(Protocol):
-    """A broker that is killed again and again."""
+    """A broker that is killed repeatedly."""
 
     def kill_times(self, kills: int) -> Awaitable[None]:
-        """Raises what is wrong."""
+        """Kill it that often; raises if anything is wrong."""
         ...
 
     def end(self) -> None:
@@ -27,7 +28,7 @@ class Lives(Protocol):
 
 
 def parser_of(prog: str, description: str) -> argparse.ArgumentParser:
-    """The options that all runs have."""
+    """A parser with the options that all runs have."""
     parser = argparse.ArgumentParser(prog=prog, description=description)
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=None)
@@ -42,9 +43,9 @@ def play(
     failures: tuple[type[Exception], ...],
     parent: str | None = None,
 ) -> int:
-    """Run what ``make`` makes of a directory and a seed: 0 when every promise was kept; else the
-    data directory stays and its name is printed. ``parent``: where a directory is made if none is
-    given."""
+    """Run what ``make`` creates from a directory and a seed. The exit status is 0 if every promise
+    was kept; otherwise the data directory is kept and its name printed. ``parent`` is where a
+    directory is made if none is given."""
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(10**6)
     directory: Path = options.directory or Path(tempfile.mkdtemp("", "arneb-crash-", parent))
     if (directory / "data").exists():

@@ -1,9 +1,9 @@
-"""Kills a broker, damages its journal, and holds the next start to what it then promises.
+"""Kills a broker, damages its journal, and checks what the next start promises in that case.
 
-What was confirmed may be lost by that, and must be said to be: whatever is not said is there, under
-its old position and in order; the positions of what is lost are never given to anything else; and
-``arneb check`` is not silent either, before the start or after it. Run by the test suite, or by
-hand from the repository's root for as long as one likes::
+Damage may lose confirmed messages, but the loss must be reported: whatever is not reported as lost
+is there, at its old position and in order; lost positions are never given to anything else; and
+``arneb check`` reports the damage too, before the start and after it. The test suite runs a short
+form; by hand, from the repository's root, for as long as you like::
 
     python -m tests.crash.damaged --kills 200
     python -m tests.crash.damaged --kills 20 --seed 1234
@@ -38,20 +38,20 @@ from arneb_core.store.reading.snapshot_environment import open_snapshot_environm
 LOAD_S_MIN, LOAD_S_MAX = 0.05, 0.6
 QUEUES = ("one", "two")
 GENERATION_MESSAGES = 3_000
-"""Then the queues are deleted and made anew, so that audits stay short."""
+"""After this many messages the queues are deleted and made again, so that audits stay short."""
 
 SHARED_MEMORY = Path("/dev/shm")
 
 LOG_LINE = "the journal"
-"""What the broker's report has in it."""
+"""Words that every report of the broker about the journal contains."""
 
 
 class PromiseBroken(Exception):
-    """What was promised and is not so; one line for each anomaly."""
+    """Promises were broken; one line for each anomaly."""
 
 
 class NothingTested(Exception):
-    """The journal never had anything that could be damaged."""
+    """The journal never contained anything that could be damaged."""
 
 
 Log = dict[Position, bytes]
@@ -59,8 +59,8 @@ Log = dict[Position, bytes]
 
 @dataclass(slots=True)
 class Seen:
-    """What a data directory holds: its queues' logs, what is said to be lost, and how many entries
-    are in the journal only."""
+    """The contents of a data directory: the logs of its queues, what is reported as lost, and how
+    many entries are only in the journal."""
 
     logs: dict[str, Log] = field(default_factory=dict)
     gaps: dict[str, set[Position]] = field(default_factory=dict)
@@ -95,7 +95,7 @@ def seen_in(data: Path) -> Seen:
 
 
 def _place(data: bytearray, dice: random.Random) -> int:
-    """A byte that was written; most often near the start, where the newest records are."""
+    """A byte that has been written, mostly near the start, where the newest records are."""
     used = len(data.rstrip(b"\0"))
     return min(int(2 ** dice.uniform(4, math.log2(used + 16))), used - 1)
 
@@ -115,7 +115,7 @@ def _wipe(data: bytearray, dice: random.Random) -> str:
 
 
 def _shuffle(data: bytearray, dice: random.Random) -> str:
-    """A sector stands where another one belongs."""
+    """Put a sector in the place of another one."""
     one, other = (_place(data, dice) // 512 * 512 for _ in range(2))
     data[one : one + 512], data[other : other + 512] = (
         data[other : other + 512],
@@ -142,7 +142,7 @@ UNHARMED_PART = 0.1
 
 
 def damage(data: Path, dice: random.Random) -> str:
-    """Do something to the journal; what."""
+    """Damage the journal; the result says how."""
     journal = data / JOURNAL_NAME
     if not journal.exists():
         return "no journal yet"
@@ -161,8 +161,8 @@ def damage(data: Path, dice: random.Random) -> str:
 
 
 def judge(before: Seen, after: Seen, said: str, checked: str) -> list[str]:
-    """Every broken promise. ``said`` is what the start printed, ``checked`` what ``arneb check``
-    did before it."""
+    """Every broken promise. ``said`` is the output of the start, and ``checked`` that of ``arneb
+    check`` before it."""
     anomalies: list[str] = []
     for name, log in before.logs.items():
         found = after.logs.get(name, {})
@@ -189,7 +189,7 @@ def judge(before: Seen, after: Seen, said: str, checked: str) -> list[str]:
 
 
 def _named(said: str, name: str) -> set[Position]:
-    """The positions of a queue that the report says are lost."""
+    """The positions of a queue that the report names as lost."""
     found: set[Position] = set()
     for match in re.finditer(
         rf"{name}' entr(?:y|ies) (\d+):(\d+)(?: to (\d+):(\d+))? (?:is|are)", said
@@ -201,7 +201,7 @@ def _named(said: str, name: str) -> set[Position]:
 
 
 class Run:
-    """One broker's lives. The seed repeats a run's plan, though not the machine's timing."""
+    """The lives of one broker. The seed repeats a run's plan, but not the machine's timing."""
 
     def __init__(self, directory: Path, seed: int) -> None:
         self._broker = Arneb(directory, listeners=("amqp",))
@@ -210,10 +210,10 @@ class Run:
         self._number = 0
         self._confirmed: dict[str, set[int]] = {}
         self._given: dict[str, Log] = {}
-        """What ever stood at a position."""
+        """By queue, everything that was ever at each position."""
 
     async def kill_times(self, kills: int) -> None:
-        """Raises :class:`PromiseBroken` or :class:`BrokerFailed`."""
+        """Kill the broker that often. Raises :class:`PromiseBroken` or :class:`BrokerFailed`."""
         self._broker.start()
         lost = journaled = 0
         for life in range(1, kills + 1):
@@ -243,7 +243,7 @@ class Run:
             for kept in self._broker.data.glob(f"{JOURNAL_NAME}.damaged-*"):
                 kept.unlink()
         if not journaled:
-            # Where a write takes long the broker commits without the journal.
+            # If writes are slow, the broker commits without the journal.
             raise NothingTested(
                 f"nothing was tested: the journal held no entry at any of {kills} kills; is the "
                 "disk too slow for it? expected a --directory on a faster one, such as /dev/shm"
@@ -273,7 +273,8 @@ class Run:
         await client.abort()
 
     async def _load(self) -> None:
-        """One publisher, who waits for each confirm, so that the journal is what it waits for."""
+        """One publisher that waits for each confirm, so that its messages go through the
+        journal."""
         client = await AmqpClient.open(self._broker.address)
         sent: dict[int, str] = {}
 
@@ -301,7 +302,8 @@ class Run:
         await client.abort()
 
     def _true_state(self) -> Seen:
-        """What is on disk before the damage: all that was confirmed, and nothing moved."""
+        """What is on disk before the damage. Checks that everything confirmed is there, and that no
+        position was used twice."""
         seen = seen_in(self._broker.data)
         anomalies = []
         for name, log in seen.logs.items():
@@ -320,7 +322,7 @@ class Run:
         return seen
 
     async def _deliveries(self, after: Seen) -> list[str]:
-        """Consumers get what is there, in the log's order, and do not wait for what is not."""
+        """Check that consumers get what is there, in log order, and do not wait for what is not."""
         anomalies = []
         for queue in QUEUES:
             name = self._name(queue)
@@ -330,24 +332,25 @@ class Run:
                 found = [number_of(each.body) for each in await drained(client, name)]
             if found != expected:
                 anomalies.append(f"{name}: {len(expected)} in the log, {len(found)} delivered")
-            self._confirmed[name] = set(expected)  # what was lost is lost
+            self._confirmed[name] = set(expected)  # what was lost stays lost
             await client.abort()
         return anomalies
 
 
 def _number(entry: bytes) -> int:
-    """The number of a message by its body, which is what the entry ends with."""
+    """A message's number, found in its body at the end of the entry."""
     *_, number = re.findall(rb"(\d+):", entry[HEADER_BYTES:])
     return int(number)
 
 
 def fast_place() -> str | None:
-    """Where a write is fast, so that the broker has the journal take what is published alone."""
+    """A directory in which writes are fast, so that the broker uses the journal for a publisher
+    that is alone."""
     return str(SHARED_MEMORY) if os.access(SHARED_MEMORY, os.W_OK) else None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status; see :func:`.play`."""
+    """Run it; for the exit status see :func:`.play`."""
     parser = parser_of("damaged", "SIGKILLs, damaged journals, and a verdict after each start.")
     options = parser.parse_args(arguments)
     failures = (PromiseBroken, NothingTested, BrokerFailed, AmqpClosed, OSError, TimeoutError)

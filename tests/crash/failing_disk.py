@@ -1,4 +1,4 @@
-"""Disks that fail: a preloaded shim that obeys a file, and a file system without room."""
+"""Disks that fail: a preloaded shim controlled by a file, and a file system without room."""
 
 import mmap
 import os
@@ -16,7 +16,7 @@ FIELD = struct.Struct("=I")
 
 
 class Field(Enum):
-    """The struct at the top of ``failfs.c``: the place of each number in it."""
+    """The fields of the struct at the top of ``failfs.c``, by index."""
 
     SYNC_ERROR = 0
     WRITE_ERROR = 1
@@ -34,12 +34,12 @@ CONTROL_BYTES = len(Field) * FIELD.size
 
 
 def compile_shim(directory: Path) -> Path | None:
-    """The compiled shim; None when there is no compiler."""
+    """The compiled shim; None if there is no compiler."""
     return compiled(SOURCE, directory / "failfs.so")
 
 
 def compiled(source: Path, library: Path) -> Path | None:
-    """``source`` as a library to be preloaded; None when there is no compiler."""
+    """Compile ``source`` into a library that can be preloaded; None if there is no compiler."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         return None
@@ -49,7 +49,7 @@ def compiled(source: Path, library: Path) -> Path | None:
 
 
 class FailingDisk:
-    """The other side of the shim's control file."""
+    """Controls the shim through its control file."""
 
     def __init__(self, shim: Path, control: Path, watched: Path) -> None:
         control.write_bytes(bytes(CONTROL_BYTES))
@@ -69,7 +69,7 @@ class FailingDisk:
         FIELD.pack_into(self._mapped, field.value * FIELD.size, value)
 
     def heal(self) -> None:
-        """Every call succeeds again."""
+        """Let every call succeed again."""
         for field in (
             Field.SYNC_ERROR,
             Field.WRITE_ERROR,
@@ -80,8 +80,8 @@ class FailingDisk:
             self[field] = 0
 
     def cut(self, after: int, seed: int) -> None:
-        """Let the power go in that write or sync from now, the first being 1. What is not flushed
-        then is lost, or not, as the dice have it."""
+        """Cut the power during a write or sync, counted from now, the first being 1. Data that are
+        not flushed then are lost or not, at random."""
         self[Field.CUT_SEED] = seed
         self[Field.CUT_AFTER] = after
 
@@ -90,7 +90,7 @@ class FailingDisk:
 
 
 class SmallDisk:
-    """A file system of a few MiB in memory that can be made larger."""
+    """A file system of a few MiB in memory that can be enlarged."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
@@ -101,7 +101,7 @@ class SmallDisk:
     @classmethod
     @contextmanager
     def mounted(cls, place: Path, mib: int) -> Iterator["SmallDisk | None"]:
-        """None where we may not mount."""
+        """A mounted file system; None if we are not allowed to mount."""
         place.mkdir()
         options = ("-o", f"size={mib}m", "-t", "tmpfs", "tmpfs", str(place))
         if os.geteuid() != 0 or not _mount(*options):
@@ -119,6 +119,7 @@ def _mount(*arguments: str) -> bool:
 
 
 def limit_file_size(pid: int, size_bytes: int | None) -> None:
-    """RLIMIT_FSIZE of a running process: a disk full for files beyond that size."""
+    """Set RLIMIT_FSIZE of a running process, which has the effect of a full disk for files beyond
+    that size."""
     size = resource.RLIM_INFINITY if size_bytes is None else size_bytes
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))

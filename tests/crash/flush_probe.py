@@ -1,7 +1,7 @@
-"""A flush probe: how long the disk takes to flush, beside the broker.
+"""A flush probe: measures how long the disk takes to flush while the broker uses it.
 
 The rule: the broker promises that an acknowledgement is durable soon, and cannot be quicker than
-the disk below it. What the slowest flush of a life took is taken off before a test calls that
+the disk below it. So the time of the slowest flush in a life is subtracted before a test calls that
 promise broken.
 """
 
@@ -15,7 +15,7 @@ EVERY_S: Final = 0.02
 
 
 class FlushProbe:
-    """Flushes a byte again and again, in a thread of its own, while it is entered."""
+    """Flushes a byte repeatedly, in a thread of its own, while it is entered."""
 
     def __init__(self, directory: Path) -> None:
         self._file = directory / "flush-probe"
@@ -37,7 +37,7 @@ class FlushProbe:
 
     @property
     def slowest_s(self) -> float:
-        """The longest so far, and the one under way counts."""
+        """The longest flush so far, including one that is still under way."""
         begun_s = self._begun_s
         return max(self._slowest_s, time.monotonic() - begun_s if begun_s else 0.0)
 

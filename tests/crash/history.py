@@ -1,8 +1,8 @@
-"""What clients were told and did, across any number of lives of one broker.
+"""What clients did and what they were told, across any number of lives of one broker.
 
-The rule: this is the clients' own record. Nothing in it is read back from the broker
-under test except what it answered at the time, so it can be held against what the broker
-shows after a crash; :mod:`tests.crash.verdict` does that.
+The rule: this is the clients' own record. Nothing in it is read back from the broker under test
+except its answers at the time. So it can be compared with what the broker shows after a crash,
+which :mod:`tests.crash.verdict` does.
 """
 
 from collections.abc import Hashable, Iterable
@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 Identity = tuple[str, int]
-"""A message by its publisher and its number there, from 1."""
+"""A message, identified by its publisher and its number there, from 1."""
 
 Item = tuple[int, int, int]
-"""Where a message stands: ledger, entry, index in the batch (0 when there is none)."""
+"""The place of a message: ledger, entry, and index in the batch (0 if there is none)."""
 
 ACK_DURABLE_WITHIN_S = 0.1
 ACK_MARGIN_S = 0.2
-"""What a busy machine may add to the promise before a test calls it broken."""
+"""How much later than promised an ack may become durable on a busy machine before a test calls the
+promise broken."""
 ACK_WITHIN_S = ACK_DURABLE_WITHIN_S + ACK_MARGIN_S
 
 T = TypeVar("T", bound=Hashable)
@@ -27,8 +28,8 @@ T = TypeVar("T", bound=Hashable)
 class AckBook(Generic[T]):
     """The acks of one subscription.
 
-    An ack that was sent may be durable; one in ``durable`` must be. What is in neither must
-    come back.
+    An ack in ``sent`` may be durable, and one in ``durable`` must be. Messages in neither must come
+    back.
     """
 
     sent: set[T] = field(default_factory=set)
@@ -40,7 +41,7 @@ class AckBook(Generic[T]):
         self.sent.update(items)
 
     def reach(self, items: Iterable[T], now: float) -> None:
-        """The broker answered something that was sent behind these acks."""
+        """The broker has answered something that was sent after these acks."""
         for item in items:
             self.reached.setdefault(item, now)
 
@@ -48,13 +49,15 @@ class AckBook(Generic[T]):
         self.durable.update(items)
 
     def crash(self, now: float) -> None:
-        """The broker died: acks read long enough ago have become durable, the rest may have."""
+        """The broker died: acks that were read long enough ago have become durable; the others may
+        have."""
         limit = now - ACK_WITHIN_S
         self.durable.update(item for item, read in self.reached.items() if read <= limit)
         self.reached.clear()
 
     def recovered(self, log: Iterable[T], returned: Iterable[T]) -> None:
-        """After the restart the state is known exactly: what did not come back is gone."""
+        """After the restart the state is known exactly: messages that did not come back are
+        acknowledged."""
         gone = set(log) - set(returned)
         self.sent = set(gone)
         self.durable = gone
@@ -71,18 +74,18 @@ class Seen:
 
 @dataclass(slots=True)
 class History:
-    """One generation of topics: everything that happened to it so far."""
+    """Everything that has happened so far to one generation of topics."""
 
     published: dict[str, int] = field(default_factory=dict)
-    """The highest number each publisher may have written to its socket."""
+    """The highest number that each publisher may have written to its socket."""
     confirmed: dict[Identity, Item | None] = field(default_factory=dict)
-    """Confirms and receipts; a Pulsar receipt says where the message stands."""
+    """Confirms and receipts; a Pulsar receipt gives the place of the message."""
     refused: list[Identity] = field(default_factory=list)
-    """Negative confirms, which nothing here provokes."""
+    """Negative confirms; nothing here should cause any."""
     seen: list[Seen] = field(default_factory=list)
-    """Every AMQP delivery of the present life, in order."""
+    """Every AMQP delivery of the current life, in order."""
     ever_seen: set[Identity] = field(default_factory=set)
-    """Every AMQP delivery of all lives before."""
+    """The messages of every AMQP delivery in earlier lives."""
     entries_seen: set[Item] = field(default_factory=set)
     """Every message delivered over Pulsar."""
     amqp: AckBook[Identity] = field(default_factory=AckBook)
@@ -110,4 +113,4 @@ class Recovery:
     told: list[bytes] = field(default_factory=list)
     """The broker's own history of the queue, batch by batch."""
     after_crash: bool = True
-    """False when the last stop was orderly after all."""
+    """False if the last stop was an orderly one after all."""

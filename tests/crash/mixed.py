@@ -1,11 +1,11 @@
-"""Kills a broker that does a bit of everything, and holds it to its promises after each kill.
+"""Kills a broker that does a bit of everything, and checks its promises after each kill.
 
 Every :mod:`player <tests.crash.players.player>` has a feature and topics of its own; in each life
-some of them are at work together. Half of the kills are power cuts: they fall into a write or a
-sync of the store, and what it had not flushed is lost. With ``--set-clock`` the broker's wall clock
-is set back and forward all the time, but never past ours: nothing may come early by ours. (An
-``x-delay`` begins by the broker's clock, so its player rests then.) Run by the test suite, or by
-hand from the repository's root for as long as one likes::
+some of them are active together. Half of the kills are power cuts: they happen during a write or a
+sync of the store, and what it has not flushed is lost. With ``--set-clock`` the broker's wall clock
+is set back and forward all the time, but never ahead of ours: nothing may come early by ours. (An
+``x-delay`` is counted by the broker's clock, so its player is not active then.) The test suite runs
+a short form; by hand, from the repository's root, for as long as you like::
 
     python -m tests.crash.mixed --kills 100
     python -m tests.crash.mixed --kills 20 --seed 1234 --players stream,keys
@@ -46,24 +46,26 @@ START_S_MAX = 0.8
 KILL_IN_START_PART = 0.1
 KILL_IN_STOP_PART = 0.1
 AT_WORK_PARTS = (0.05, 0.4, 0.9)
-"""In some lives one is alone: then the loop itself commits, to the journal."""
+"""The smallest of these leaves one player alone in some lives: then the broker's loop commits by
+itself, to the journal."""
 JUDGED_WITHIN_S = 90.0
 SUMMARY_EVERY = 10
 WAITED_S_TOLD = 0.1
-"""A broker that had no processor for longer could promise little."""
+"""If the broker waited longer than this for a processor, the report says so, because it could
+promise little then."""
 FLUSHES_OF_AN_ACK = 2
 POWER_CUT_PART = 0.5
 WRITES_OF_A_LIFE = 150
 WRITES_OF_A_START = 12
-"""The power goes before so many writes and syncs, mostly long before."""
+"""The highest number of writes and syncs before the power is cut; mostly it is far fewer."""
 TRIM_LOOKS_MAX = 300
 CLOCK_BEHIND_S_MAX = 2 * 60 * 60
 CLOCK_SET_PART = 0.03
-"""Of the looks at whether the broker has died."""
+"""How often the clock is set, as a share of the checks whether the broker has died."""
 
 
 class Run:
-    """One broker's lives. The seed repeats a run's plan, though not the machine's timing."""
+    """The lives of one broker. The seed repeats a run's plan, but not the machine's timing."""
 
     def __init__(
         self,
@@ -88,16 +90,16 @@ class Run:
             extra["LD_PRELOAD"] = ":".join(each for each in preloaded if each)
         self._broker = Arneb(directory, listeners=listeners, settings=UNLIMITED, extra=extra)
         self._alive_at = 0.0
-        """When the broker was last seen running, by the loop's clock."""
+        """When the broker was last seen running, on the event loop's clock."""
         self._wait = ProcessorWait(lambda: 0.0)
-        """Of the life that goes on."""
+        """The waits for a processor in the current life."""
         self._dice = random.Random(seed)
         self._players = [
             PLAYERS[name](self._broker, random.Random(self._dice.random())) for name in names
         ]
 
     async def kill_times(self, kills: int) -> None:
-        """Raises :class:`PromiseBroken` or :class:`BrokerFailed`."""
+        """Kill the broker that often. Raises :class:`PromiseBroken` or :class:`BrokerFailed`."""
         self._broker.start()
         for player in self._players:
             await player.prepare()
@@ -140,7 +142,7 @@ class Run:
         return f"{pause:.2f} s after the start of the process{how}"
 
     def _may_cut_power(self, writes_max: int) -> bool:
-        """Perhaps have the disk lose its power soon."""
+        """Perhaps have the disk lose its power soon; the result is whether it will."""
         if self._disk is None:
             return False
         self._disk.heal()
@@ -151,7 +153,7 @@ class Run:
         return True
 
     async def _dies_within(self, seconds: float) -> bool:
-        """Whether the broker is gone before that time is over."""
+        """Whether the broker ends before that time is over."""
         loop = asyncio.get_running_loop()
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
@@ -166,7 +168,8 @@ class Run:
         return not self._broker.running
 
     async def _load(self) -> str:
-        """Some players at once, then SIGKILL at a random instant."""
+        """Run some players at once, then send SIGKILL at a random instant; the result describes
+        it."""
         part = self._dice.choice(AT_WORK_PARTS)
         chosen = [each for each in self._players if self._dice.random() < part]
         chosen = chosen or [self._dice.choice(self._players)]
@@ -181,7 +184,7 @@ class Run:
         self._wait = ProcessorWait(partial(waited_s_of, self._broker.pid))
         with FlushProbe(self._broker.directory) as probe:
             died = await self._dies_within(pause)
-        # An ack may have waited for a flush that was under way, and then for its own.
+        # An ack may have had to wait for a flush that was under way, and then for its own.
         waited_s = FLUSHES_OF_AN_ACK * probe.slowest_s
         if died and not cut:
             raise PromiseBroken(
@@ -195,7 +198,8 @@ class Run:
             how += ", SIGTERM first"
         if self._wait.waited_s > WAITED_S_TOLD:
             how += f", {self._wait.waited_s:.2f} s without a processor"
-        # What the power took may have been gone for as long as this loop was busy elsewhere.
+        # A broker whose power was cut may have been dead for as long as this loop was busy
+        # elsewhere.
         now = self._alive_at if died else asyncio.get_running_loop().time()
         if not died:
             self._wait.look(now)
@@ -211,7 +215,7 @@ class Run:
         return how
 
     async def _delete_all(self) -> None:
-        """Nothing that several queues shared stays behind them."""
+        """Delete everything and check that no bodies shared by several queues are left."""
         for player in self._players:
             await player.clear()
             await player.end()
@@ -228,13 +232,13 @@ class Run:
 
 
 def _bodies_in(data: Path) -> int:
-    """How many messages are kept apart from the queues that share them."""
+    """The number of bodies that are stored apart from the queues that share them."""
     with open_snapshot_environment(data) as environment, environment.snapshot() as snapshot:
         return snapshot.rows(Table.BODIES)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status; see :func:`.play`."""
+    """Run it; for the exit status see :func:`.play`."""
     parser = parser_of("mixed", "SIGKILLs of a broker that does a bit of everything.")
     parser.add_argument("--players", default=",".join(PLAYERS), help="some of %(default)s")
     parser.add_argument("--entries", type=int, default=HolePlayer.entries, help="to make holes in")

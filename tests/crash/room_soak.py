@@ -1,8 +1,9 @@
-"""The soak of room: a broker on a small disk is filled, drained by acks only, and filled again.
+"""The soak of a small disk: a broker is filled, drained with acks only, and filled again.
 
-``python -m tests.crash.room_soak [--rounds 10] [--seed N] [--mib 64] [--on tmpfs ext4]``, as root:
-each file system is mounted for it. Prints a line a round, and fails when a message is lost or comes
-twice, when a fill is much smaller than the first, or when publishers stay refused or blocked.
+``python -m tests.crash.room_soak [--rounds 10] [--seed N] [--mib 64] [--on tmpfs ext4]``, as root,
+because each file system is mounted for it. It prints a line for each round, and fails if a message
+is lost or comes twice, if a fill is much smaller than the first, or if publishers stay refused or
+blocked.
 """
 
 import argparse
@@ -24,17 +25,17 @@ from conformance.wire.running import run
 QUEUES = ("small", "mixed", "large")
 SIZES = {"small": (10, 400), "mixed": (10, 30_000), "large": (20_000, 100_000)}
 RUNS = {"full": 50, "alarm": 4}
-"""Messages sent at once to each queue: few while the alarm has to come in time."""
+"""Messages sent to each queue at a time: few if the alarm has to be raised in time."""
 WITHIN_S = 60.0
 BLOCKED_S = 3.0
-"""Without an answer for so long, publishers count as blocked by the alarm."""
+"""Publishers without an answer for this long count as blocked by the alarm."""
 SHRINK_MAX = 0.7
-"""A fill of less than this of the first means that room was lost."""
+"""A fill smaller than this share of the first means that room was lost."""
 SETTINGS = {
     "full": "[alarms]\ndisk_free_min_bytes = 0\n",
     "alarm": "[alarms]\ndisk_free_min_bytes = 24000000\ncheck_interval_s = 0.1\n",
 }
-"""Until appends are refused for want of room, and until the alarm blocks publishers."""
+"""Fill until appends are refused for lack of room, or until the alarm blocks publishers."""
 
 
 class Filler:
@@ -59,7 +60,7 @@ class Filler:
         return cls(client, dice, run_max)
 
     async def fill(self) -> None:
-        """Publish until something is refused, or nothing is answered any more."""
+        """Publish until something is refused or nothing is answered any more."""
         while not self.refused:
             for queue in QUEUES:
                 for _ in range(self._run_max):
@@ -94,7 +95,8 @@ class Filler:
 
 
 async def drain(broker: Arneb, queue: str, last: asyncio.Event) -> list[bytes]:
-    """Take and acknowledge what the queue has and gets, until ``last`` and it is empty."""
+    """Consume and acknowledge until ``last`` is set and the queue is empty; the result is the
+    bodies."""
     got: list[bytes] = []
     news = asyncio.Event()
     client = await AmqpClient.open(broker.address)
@@ -118,7 +120,7 @@ async def drain(broker: Arneb, queue: str, last: asyncio.Event) -> list[bytes]:
 
 
 async def one_round(broker: Arneb, dice: random.Random, run_max: int) -> tuple[int, int]:
-    """Fill and drain; how many messages and bytes were confirmed."""
+    """Fill and drain; the result is how many messages and bytes were confirmed."""
     filler = await Filler.open(broker, dice, run_max)
     await filler.fill()
     all_in = asyncio.Event()
@@ -159,7 +161,7 @@ async def soak(broker: Arneb, rounds: int, dice: random.Random, name: str, run_m
 
 @contextmanager
 def mounted(kind: str, place: Path, mib: int) -> Iterator[None]:
-    """A file system of that kind and size at ``place``."""
+    """A file system of that kind and size, mounted at ``place``."""
     place.mkdir()
     image = place.with_suffix(".img")
     if kind == "tmpfs":

@@ -16,7 +16,7 @@ def survives(
     *options: str,
     seconds_per_kill_max: int,
 ) -> None:
-    """Fails with all that the run said, unless every promise was kept."""
+    """Fail with the run's whole output unless every promise was kept."""
     command = [sys.executable, "-m", module, "--kills", str(kills), "--directory", str(directory)]
     command += options
     if seed is not None:

@@ -1,4 +1,4 @@
-"""A wall clock that a test sets, for one process: a preloaded shim that obeys a file."""
+"""A wall clock that a test sets for one process: a preloaded shim controlled by a file."""
 
 import mmap
 import struct
@@ -11,12 +11,12 @@ OFFSET_NS = struct.Struct("=q")
 
 
 def compile_clock(directory: Path) -> Path | None:
-    """The compiled shim; None when there is no compiler."""
+    """The compiled shim; None if there is no compiler."""
     return compiled(SOURCE, directory / "setclock.so")
 
 
 class SetClock:
-    """The other side of the shim's control file."""
+    """Controls the shim through its control file."""
 
     def __init__(self, shim: Path, control: Path) -> None:
         control.write_bytes(bytes(OFFSET_NS.size))
@@ -25,8 +25,8 @@ class SetClock:
             self._mapped = mmap.mmap(file.fileno(), OFFSET_NS.size)
 
     def set(self, offset_s: float) -> None:
-        """From now on the process's clock is ahead of ours by that, or behind if it is less
-        than 0."""
+        """From now on the process's clock is ahead of ours by that many seconds, or behind if
+        negative."""
         OFFSET_NS.pack_into(self._mapped, 0, round(offset_s * 1e9))
 
     def close(self) -> None:

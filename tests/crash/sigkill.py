@@ -1,9 +1,9 @@
-"""Kills a broker again and again under load and holds it to its promises after each kill.
+"""Kills a broker repeatedly under load and checks its promises after each kill.
 
-Run by the test suite, or by hand from the repository's root for as long as one likes::
+The test suite runs a short form; by hand, from the repository's root, for as long as you like::
 
     python -m tests.crash.sigkill --kills 300
-    python -m tests.crash.sigkill --kills 50 --seed 1234   # the same dice again
+    python -m tests.crash.sigkill --kills 50 --seed 1234   # the same plan again
 """
 
 import asyncio
@@ -36,12 +36,12 @@ CHECK_BESIDE_PART = 0.5
 
 
 class PromiseBroken(Exception):
-    """What was promised and is not so; one line for each anomaly."""
+    """Promises were broken; one line for each anomaly."""
 
 
 class Run:
-    """One broker's lives. The dice decide everything, so the seed repeats a run's plan (though
-    not the machine's timing)."""
+    """The lives of one broker. A random generator decides everything, so the seed repeats a run's
+    plan (but not the machine's timing)."""
 
     def __init__(self, directory: Path, seed: int) -> None:
         self._broker = Arneb(directory, listeners=("amqp", "pulsar"))
@@ -51,7 +51,8 @@ class Run:
         self._crashed = True
 
     async def kill_times(self, kills: int) -> None:
-        """Raises :class:`PromiseBroken`, :class:`AuditStuck` or :class:`BrokerFailed`."""
+        """Kill the broker that often. Raises :class:`PromiseBroken`, :class:`AuditStuck` or
+        :class:`BrokerFailed`."""
         self._broker.start()
         await prepare(self._broker, self._names)
         await self._load(0)
@@ -79,7 +80,8 @@ class Run:
         return f"{pause:.2f} s after the start of the process"
 
     async def _load(self, life: int) -> str:
-        """Everybody at once, then SIGKILL at a random instant."""
+        """Run all clients at once, then send SIGKILL at a random instant; the result describes
+        it."""
         workload = Workload(self._broker, self._names, self._history, self._dice, life)
         tasks = await workload.start()
         pause = self._dice.uniform(LOAD_S_MIN, LOAD_S_MAX)
@@ -97,7 +99,7 @@ class Run:
         return how
 
     async def _stop_a_little(self, wait: ProcessorWait) -> str:
-        """SIGTERM, so that the kill falls into the orderly stop or just after it."""
+        """Send SIGTERM, so that the kill comes during the orderly stop or just after it."""
         pause = self._dice.uniform(0, 0.2)
         self._broker.signal(signal.SIGTERM)
         await wait.look_for(pause)
@@ -160,7 +162,7 @@ def _end_check(checking: subprocess.Popen[str]) -> list[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status; see :func:`.play`."""
+    """Run it; for the exit status see :func:`.play`."""
     parser = parser_of("sigkill", "SIGKILLs under load, and a verdict after each.")
     options = parser.parse_args(arguments)
     return play(parser, options, Run, (PromiseBroken, AuditStuck, BrokerFailed))

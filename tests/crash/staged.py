@@ -1,10 +1,11 @@
-"""Kills a broker while batches are staged and committed; every row of every batch is there once.
+"""Kills a broker while batches are staged and committed: every row of every batch must be stored
+once.
 
-A writer plays a streaming sink: for each batch several tasks stage rows, some of them twice by
-attempts of which one is lost, and then the batch is committed; whatever was not answered is done
-again, as Spark does it. The broker is killed at random instants: while pieces come, in the commit,
-before its answer, and while it starts. Run by the test suite, or by hand from the repository's
-root::
+A writer acts like a streaming sink: for each batch several tasks stage rows, sometimes twice by
+attempts of which one is lost, and then the batch is committed. Like Spark, it repeats whatever was
+not answered. The broker is killed at random instants: while pieces arrive, during the commit,
+before its answer, and while it starts. The test suite runs a short form; by hand, from the
+repository's root::
 
     python -m tests.crash.staged --kills 200
 """
@@ -39,11 +40,11 @@ TASKS: Final = 3
 KEYS: Final = 5
 ROWS_MAX: Final = 400
 LIFE_S_MAX: Final = 0.8
-"""The broker is killed so long after it was ready, at the most."""
+"""The broker is killed at most this long after it became ready, in seconds."""
 
 
 class PromiseBroken(Exception):
-    """A row that is not there once, or not in its order."""
+    """A row is missing, stored twice or out of order."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ def body_of(rows: Sequence[Row]) -> bytes:
 
 
 class Writer:
-    """Writes batch after batch, through whatever happens to the broker."""
+    """Writes batch after batch, whatever happens to the broker."""
 
     def __init__(self, dice: random.Random) -> None:
         self._dice = dice
@@ -86,23 +87,23 @@ class Writer:
         self.batches: list[int] = []
         """How many rows each task of each batch has."""
         self.repeated = 0
-        """Commits that were answered with: already."""
+        """How many commits were answered as already done."""
         self.stopped = threading.Event()
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """In a thread."""
+        """Write until stopped; runs in a thread."""
         try:
             while not self.stopped.is_set():
                 self.batches.append(self._dice.randrange(ROWS_MAX))
                 self._write(len(self.batches) - 1)
-        except BaseException as error:  # told to who started the thread
+        except BaseException as error:  # re-raised by the thread that started this one
             self.error = error
         finally:
             connection.close_connections()
 
     def _write(self, batch: int) -> None:
-        """Until it is committed."""
+        """Stage and commit one batch, until it is committed."""
         attempt = 0
         while not self.stopped.is_set():
             attempt += 1
@@ -114,17 +115,18 @@ class Writer:
                     self.repeated += 1
                 return
             except ServiceError as error:
-                # Stages that went with the answer of a commit, or with a broker that was killed.
+                # The stages are gone with a commit whose answer was lost, or with a broker that was
+                # killed.
                 if error.status and error.code not in ("stage_not_found", "busy"):
                     raise
                 time.sleep(0.005)
 
     def _task(self, batch: int, task: int, attempt: int) -> dict[str, object]:
-        """One attempt that counts, beside one that is lost now and then."""
+        """Stage the rows of one task, sometimes with a second attempt that is lost."""
         rows = [Row(batch, task, number) for number in range(self.batches[batch])]
         if self._dice.random() < 0.3:
             self._stage(batch, f"t{task}-lost-{attempt}", rows[: len(rows) // 2])
-        # Another attempt of a task stages the same rows by another name, as Spark's do.
+        # Another attempt of a task stages the same rows under another name, as Spark's attempts do.
         name = f"t{task}-a{attempt}"
         pieces = self._stage(batch, name, rows)
         return {"stage": name, "pieces": pieces, "rows": len(rows)}
@@ -145,7 +147,7 @@ class Writer:
 
 
 class Run:
-    """One broker's lives."""
+    """The lives of one broker."""
 
     def __init__(self, directory: Path, seed: int) -> None:
         self._broker = Arneb(
@@ -157,7 +159,7 @@ class Run:
         self._writer = Writer(random.Random(seed + 1))
 
     async def kill_times(self, kills: int) -> None:
-        """Raises :class:`PromiseBroken` or :class:`BrokerFailed`."""
+        """Kill the broker that often. Raises :class:`PromiseBroken` or :class:`BrokerFailed`."""
         thread = threading.Thread(target=self._writer.run, daemon=True)
         self._start()
         self._make_topics()
@@ -187,7 +189,7 @@ class Run:
         self._broker.kill()
 
     def _make_topics(self) -> None:
-        """With a cursor on each, which keeps what is written."""
+        """Create the topics, with a cursor on each, which keeps what is written."""
         assert self._writer.address is not None, "it was started"
         ask(self._writer.address, "POST", "/publish", rows=body_of([]))
         said = {"subscription": "kept", "owner": "run", "topics": {each: {} for each in TOPICS}}
@@ -205,7 +207,8 @@ class Run:
             raise PromiseBroken(f"the writer was refused: {error}")
 
     def _judge(self) -> None:
-        """Every batch up to the mark is there, row for row and once, and nothing of the rest."""
+        """Check that every batch up to the mark is stored row for row and once, and nothing of
+        later batches."""
         assert self._writer.address is not None, "it was started"
         asked = {"query": QUERY}
         mark = ask(self._writer.address, "GET", "/commits", parameters=asked)["batch"]
@@ -252,7 +255,7 @@ class Run:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when every promise was kept."""
+    """Run it; the exit status is 0 if every promise was kept."""
     parser = parser_of("python -m tests.crash.staged", __doc__ or "")
     options = parser.parse_args(arguments)
     return play(parser, options, Run, (PromiseBroken, BrokerFailed))

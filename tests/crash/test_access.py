@@ -80,7 +80,8 @@ trio.run(main, sys.argv[1], int(sys.argv[2]))
 
 
 def changed_until_killed(path: Path, number: int, seconds: float, changes: str = CHANGES) -> int:
-    """The next number that is not known to be done."""
+    """Make changes until the kill; the result is the number of the first one not known to be
+    done."""
     command = [sys.executable, "-c", changes, str(path), str(number)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""SIGKILL between a change and its answer leaves it done or not done; see
+"""A SIGKILL between a change and its answer leaves it done or not done; see
 :mod:`tests.crash.administration`."""
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Backups of a broker at work: what was confirmed is in them, whoever is killed meanwhile."""
+"""Backups of a working broker: they contain what was confirmed, whoever is killed meanwhile."""
 
 import shutil
 import signal
@@ -18,15 +18,16 @@ import pytest
 from arneb.demo.process import BrokerProcess
 
 SIZES: Final = (10, 10, 10, 3_000, 40_000)
-"""Of bodies: small ones go to the journal, if they come alone, and large ones never do."""
+"""Sizes of bodies: small ones go to the journal if they come alone, and large ones never do."""
 
 PUBLISHERS: Final = 3
 FIRST: Final = 200
-"""Confirmed by each publisher before the first backup: a copy takes a while."""
+"""How many messages each publisher has confirmed before the first backup, so that the copy takes a
+while."""
 
 
 class Publisher(Thread):
-    """Publishes numbered messages into a queue of its own, each confirmed before the next."""
+    """Publishes numbered messages to a queue of its own, each confirmed before the next."""
 
     def __init__(self, port: int, queue: str, seed: int) -> None:
         super().__init__(daemon=True)
@@ -79,7 +80,7 @@ def backup(data: Path, target: Path) -> "subprocess.Popen[str]":
 
 
 def until_it_copies(process: "subprocess.Popen[str]", making: Path, bytes_min: int) -> None:
-    """Return when so many bytes of the copy are there."""
+    """Wait until that many bytes of the copy are there."""
     while True:
         try:
             if (making / "data.mdb").stat().st_size > bytes_min:
@@ -91,8 +92,8 @@ def until_it_copies(process: "subprocess.Popen[str]", making: Path, bytes_min: i
 
 
 def restored(copy: Path, elsewhere: Path) -> dict[str, int]:
-    """How many messages each queue has when a broker starts on a backup; they are those that were
-    published first, none is missing or there twice."""
+    """How many messages each queue has when a broker starts on a backup. Checks that they are the
+    first ones published, none missing and none twice."""
     checked = subprocess.run(
         [sys.executable, "-m", "arneb", "check", copy], capture_output=True, text=True, check=False
     )

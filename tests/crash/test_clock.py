@@ -1,4 +1,5 @@
-"""A real broker whose wall clock is set while it works: what waits comes by the clock, and soon."""
+"""A real broker whose wall clock is set while it works: delayed messages come by that clock, and
+soon."""
 
 import time
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ from tests.crash.set_clock import SetClock, compile_clock
 HOUR_S: Final = 3600.0
 SINCE_1970_S: Final = time.time()
 WITHIN_S: Final = 30.0
-"""On a busy machine; what must not come at all is told by what came before it."""
+"""Long enough for a busy machine. That a message does not come is concluded from one that comes
+before it."""
 
 KILLS: Final = 5
 SECONDS_PER_KILL_MAX: Final = 100
@@ -87,7 +89,8 @@ def test_set_back_by_an_hour_nothing_comes_early(broker: Arneb, clock: SetClock)
 def test_what_waits_comes_soon_after_the_clock_was_corrected(
     broker: Arneb, clock: SetClock
 ) -> None:
-    """A machine without a battery: the clock says 1970 until the network has told it the time."""
+    """On a machine without a clock battery, the clock says 1970 until the network has corrected
+    it."""
     broker.start()
     with channel_of(broker) as channel:
         delayed_queue(channel)

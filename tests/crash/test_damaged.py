@@ -1,4 +1,4 @@
-"""Starts with a damaged journal lose nothing in silence; see :mod:`tests.crash.damaged`."""
+"""Starts with a damaged journal lose nothing without saying so; see :mod:`tests.crash.damaged`."""
 
 import shutil
 import tempfile
@@ -22,7 +22,7 @@ def test_no_start_with_a_damaged_journal_loses_anything_in_silence(
     survives(
         "tests.crash.damaged", kills, seed, directory, seconds_per_kill_max=SECONDS_PER_KILL_MAX
     )
-    shutil.rmtree(directory)  # kept when it fails
+    shutil.rmtree(directory)  # kept if the run fails
 
 
 def test_a_run_whose_journals_held_nothing_is_no_success(

@@ -22,11 +22,12 @@ ARGUMENTS = {
     "x-message-ttl": 30,
     "x-max-length": 300,
 }
-"""Everything that is published to such a queue departs: rejected, expired, or for want of room."""
+"""Everything published to these queues leaves them: rejected, expired, or dropped by the length
+limit."""
 
 
 class Load:
-    """What is published, over all lives of the broker."""
+    """What is published in all lives of the broker."""
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []
@@ -65,7 +66,7 @@ class Load:
 
 
 async def declare(client: AmqpClient) -> int:
-    """Both queues; how many messages are in the first."""
+    """Declare both queues; the result is how many messages are in the first."""
     await client.declare_queue("dead")
     answer = await client.declare_queue("q", arguments=ARGUMENTS)
     return int(answer.message_count or 0)
@@ -98,7 +99,7 @@ async def kill_under_load(directory: Path, dice: random.Random) -> None:
 
 
 async def drained(client: AmqpClient, expected: set[bytes]) -> Counter[bytes]:
-    """The dead letters, when ``expected`` are among them or nothing more comes. The last of them
+    """The dead letters, once ``expected`` are among them or nothing more comes; the last of them
     may still be on their way from the queue."""
     answer = await client.declare_queue("dead")
     bodies: Counter[bytes] = Counter()

@@ -1,4 +1,4 @@
-"""SIGKILL while delayed messages are published, sealed into buckets, merged and come due."""
+"""SIGKILL while delayed messages are published, sealed into buckets, merged and become due."""
 
 import asyncio
 import random
@@ -24,7 +24,7 @@ FLOW = 200
 ACKED_PART = 0.7
 LATE_S = 10.0
 DELIVER_AT = 19
-"""The field of a message's metadata."""
+"""The field of a message's metadata with its delivery time."""
 
 TOPIC = "persistent://public/default/later"
 SUBSCRIPTIONS = ("a", "b", "c")
@@ -43,7 +43,7 @@ def now_ms() -> int:
 
 
 class Subscriber:
-    """What one subscription was given, over all lives of the broker."""
+    """What one subscription received in all lives of the broker."""
 
     def __init__(self, name: str, load: "Load", dice: random.Random) -> None:
         self.name = name
@@ -54,11 +54,11 @@ class Subscriber:
         self._dice = dice
         self._waiting: list[Entry] = []
         self._here: set[int] = set()
-        """What came in this life of the broker."""
+        """What came in the current life of the broker."""
         self._news = asyncio.Event()
 
     async def consume(self, broker: Arneb) -> None:
-        """Take what comes, and acknowledge most of it with receipts, until the broker is gone."""
+        """Receive, and acknowledge most messages with receipts, until the broker is gone."""
         with suppress(PulsarClosed, OSError):
             client = await PulsarClient.open(broker.pulsar_address)
             client.received, client.ended = self._received, self._news.set
@@ -96,7 +96,7 @@ class Subscriber:
 
 
 class Load:
-    """What was published, over all lives of the broker."""
+    """What was published in all lives of the broker."""
 
     def __init__(self, dice: random.Random) -> None:
         self.times_ms: list[int] = []
@@ -104,7 +104,7 @@ class Load:
         self._dice = dice
 
     async def publish(self, broker: Arneb) -> None:
-        """Publish, most of it to come later, until the broker is gone."""
+        """Publish, mostly delayed messages, until the broker is gone."""
         with suppress(PulsarClosed, OSError):
             client = await PulsarClient.open(broker.pulsar_address)
             await client.create_producer(TOPIC)
@@ -125,7 +125,8 @@ class Load:
 
 
 def rows_left(broker: Arneb) -> Counter[str]:
-    """What the kill left of the index: buckets, and parts of a bucket that was being written."""
+    """What the kill left of the delayed index: buckets, and parts of a bucket that was being
+    written."""
     with open_snapshot_environment(broker.data) as environment, environment.snapshot() as snapshot:
         keys = [parse_delayed_key(key)[1:3] for key in snapshot.keys(Table.DELAYED, b"")]
     heads = {bucket for bucket, kind in keys if kind is DelayedKind.HEAD}
@@ -156,7 +157,8 @@ async def kill_again_and_again(directory: Path, dice: random.Random) -> None:
         lost: list[int] = []
         while any(load.confirmed - each.seen for each in subscribers):
             before, lost = lost, [len(load.confirmed - each.seen) for each in subscribers]
-            if lost != before:  # a fast disk confirms more than is delivered in that time
+            # on a fast disk, more messages are confirmed than delivered in that time
+            if lost != before:
                 end = max(end, time.monotonic() + LATE_S)
             assert time.monotonic() < end, f"{lost} of {len(load.confirmed)} never came"
             await asyncio.wait(tasks, timeout=0.05)

@@ -1,4 +1,5 @@
-"""A disk that fails, hangs or is full: nothing is confirmed, consumers go on, it recovers."""
+"""A disk that fails, hangs or is full: nothing is confirmed, consumers go on, and the broker
+recovers."""
 
 import asyncio
 import errno
@@ -27,9 +28,9 @@ QUEUE = "orders"
 WITHIN_S = 10.0
 ACKS_DURABLE_AFTER_S = 0.4
 DISK_MIB = 40
-NO_ALARM = "[alarms]\ndisk_free_min_bytes = 0\n"
-"""An alarm would block publishers long before the disk is full."""
 """Well over what a store sets aside for acks on a full disk."""
+NO_ALARM = "[alarms]\ndisk_free_min_bytes = 0\n"
+"""Without this, an alarm would block publishers long before the disk is full."""
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +50,7 @@ def disk(shim: Path, tmp_path: Path) -> Iterator[FailingDisk]:
 
 @pytest.fixture
 def broker(disk: FailingDisk, tmp_path: Path) -> Iterator[Arneb]:
-    """A broker on the failing disk; the disk is whole again and the store clean at the end."""
+    """A broker on the failing disk; at the end the disk works again and the store is checked."""
     broker = Arneb(
         tmp_path / "broker", listeners=("amqp", "pulsar"), extra=disk.environment
     ).start()
@@ -65,7 +66,7 @@ def assert_clean(broker: Arneb) -> None:
 
 
 class Publisher:
-    """Publishes numbered messages and keeps what the broker said to each."""
+    """Publishes numbered messages and records the broker's answer to each."""
 
     def __init__(self, client: AmqpClient) -> None:
         self.client = client
@@ -83,7 +84,7 @@ class Publisher:
         return publisher
 
     async def publish(self, *bodies: bytes, exchange: str = "", key: str = QUEUE) -> list[bool]:
-        """Publish, and wait for every answer: True = confirmed."""
+        """Publish and wait for every answer; True means confirmed."""
         self.send(*bodies, exchange=exchange, key=key)
         return await asyncio.wait_for(self.answered(*bodies), WITHIN_S)
 
@@ -99,7 +100,7 @@ class Publisher:
         return [self.answers[body] for body in bodies]
 
     async def publish_until_confirmed(self, name: str) -> list[bytes]:
-        """Try new messages until one is taken; those that were not are answered all the same."""
+        """Publish new messages until one is confirmed; the others are answered too."""
         for attempt in range(100):
             body = f"{name}-{attempt}".encode()
             if (await self.publish(body))[0]:
@@ -114,7 +115,7 @@ class Publisher:
 
 
 class Consumer:
-    """Consumes over AMQP and acknowledges on demand."""
+    """Consumes over AMQP and acknowledges on request."""
 
     def __init__(self, client: AmqpClient) -> None:
         self.client = client
@@ -129,7 +130,7 @@ class Consumer:
         return consumer
 
     async def wait_for(self, count: int) -> list[bytes]:
-        """The bodies so far, as soon as there are that many."""
+        """Wait until there are ``count`` messages; the result is all bodies so far."""
         async with asyncio.timeout(WITHIN_S):
             while len(self.got) < count:
                 self._news.clear()
@@ -149,7 +150,7 @@ def bodies(name: str, count: int) -> list[bytes]:
 
 
 async def backlog(broker: Arneb, queue: str = QUEUE) -> list[bytes]:
-    """Everything that is ready in the queue, given back afterwards."""
+    """Everything that is ready in the queue, requeued afterwards."""
     client = await AmqpClient.open(broker.address)
     count = (await client.declare_queue(queue, passive=True)).message_count or 0
     await client.abort()
@@ -160,7 +161,7 @@ async def backlog(broker: Arneb, queue: str = QUEUE) -> list[bytes]:
 
 
 async def restarted(broker: Arneb) -> list[bytes]:
-    """Kill it, start it again, and see what the queue has."""
+    """Kill the broker and start it again; the result is what the queue has."""
     broker.kill()
     broker.start()
     return await backlog(broker)
@@ -188,14 +189,14 @@ def test_no_confirm_while_the_disk_fails_and_confirms_when_it_is_whole(
         disk[fault[0]] = fault[1]
         during = bodies("during", 20)
         publisher.send(*during)
-        await publisher.client.round_trip()  # so the broker has read them all
+        await publisher.client.round_trip()  # so that the broker has read all of them
         while not disk[Field.FAILURES]:  # noqa: ASYNC110 - a process of its own counts them
             await asyncio.sleep(0.01)
         assert not any(publisher.answers.get(body) for body in during)
         disk.heal()
-        # Those whose own write failed are refused, once it is certain that it is not there. What
-        # waited behind that, or behind a takeover that failed, is stored now. Which of them is told
-        # what is no guess, as the restart shows.
+        # Messages whose own write failed are refused once it is certain that they are not stored.
+        # Those that waited behind it, or behind a failed takeover, are stored now. Whichever answer
+        # a message gets is correct, as the restart shows.
         await asyncio.wait_for(publisher.answered(*during), WITHIN_S)
         await publisher.publish_until_confirmed("after")
         assert all(await publisher.publish(*bodies("then", 20)))
@@ -231,7 +232,8 @@ def test_pulsar_producers_get_send_errors_while_the_disk_fails(
 def test_the_official_producer_gets_through_when_the_disk_is_whole_again(
     broker: Arneb, disk: FailingDisk
 ) -> None:
-    """It closes the connection on a send error and sends everything again, once each."""
+    """On a send error it closes the connection and sends everything again; each message is stored
+    once."""
     topic = topic_of("resent")
     wheel = pulsar_client(broker)
     producer = wheel.create_producer(topic, batching_enabled=False)
@@ -301,11 +303,11 @@ def test_consumers_go_on_while_the_disk_fails(
         assert [delivery.body for delivery in consumer.got] == before
         assert not any(delivery.redelivered for delivery in consumer.got)
         disk.heal()
-        # They may have been in doubt until now, as above.
+        # Their outcome may have been uncertain until now, as above.
         assert not any(await asyncio.wait_for(publisher.answered(*during), WITHIN_S))
         after = await publisher.publish_until_confirmed("after")
         assert await consumer.wait_for(301) == before + after
-        # The acks of the bad time are made up for: they are durable soon after it.
+        # Acks from the time of the failure are written soon after it.
         await consumer.client.round_trip()
         await asyncio.sleep(ACKS_DURABLE_AFTER_S)
         assert await restarted(broker) == after
@@ -338,7 +340,7 @@ def test_a_refused_publish_to_two_queues_is_in_neither(
 def test_while_the_disk_hangs_nothing_is_confirmed_or_delivered(
     broker: Arneb, disk: FailingDisk
 ) -> None:
-    """No consumer sees a message that a crash could still take back."""
+    """No consumer sees a message that a crash could still undo."""
 
     async def scenario() -> None:
         publisher = await Publisher.open(broker)
@@ -349,7 +351,7 @@ def test_while_the_disk_hangs_nothing_is_confirmed_or_delivered(
         publisher.send(*bodies("held", 10))
         other = await AmqpClient.open(broker.address)
         for _ in range(10):
-            # The broker is alive all the while, for the same connection too.
+            # The broker stays responsive all the time, on the same connection too.
             await other.round_trip()
             await publisher.client.round_trip()
             await asyncio.sleep(0.05)
@@ -398,7 +400,7 @@ def test_every_confirm_has_a_sync_before_it(broker: Arneb, disk: FailingDisk) ->
 
 
 async def _fill(publisher: Publisher) -> int:
-    """Publish until the first refusal; how many were taken."""
+    """Publish until the first refusal; the result is how many were confirmed."""
     taken = 0
     for number in range(200):
         run = [b"%d-%d-" % (number, index) + bytes(20_000) for index in range(20)]
@@ -443,7 +445,7 @@ def test_a_full_disk_refuses_publishes_until_there_is_room(tmp_path: Path) -> No
 
 
 def test_a_file_that_may_not_grow_refuses_publishes_until_it_may(tmp_path: Path) -> None:
-    """The same by RLIMIT_FSIZE, where nothing can be mounted."""
+    """The same with RLIMIT_FSIZE, for machines on which nothing can be mounted."""
     broker = Arneb(tmp_path, listeners=("amqp",), settings=NO_ALARM).start()
     try:
         limit_file_size(broker.pid, DISK_MIB << 20)

@@ -1,4 +1,4 @@
-"""Few descriptors left: strangers at every port are refused, and whoever is here goes on."""
+"""Few file descriptors left: new clients are refused at every port, and connected ones go on."""
 
 import asyncio
 import os
@@ -13,16 +13,16 @@ from conformance.wire.running import run
 LISTENERS = ("amqp", "pulsar", "http", "http-pulsar")
 DESCRIPTORS_LEFT = 60
 STRANGERS = 60
-"""At each port."""
+"""New clients at each port."""
 MESSAGES = 1_500
 BODY_BYTES = 30_000
-"""Enough for the data file to grow several times."""
+"""Large enough for the data file to grow several times."""
 LOG_BYTES_MAX = 10_000
 WITHIN_S = 60.0
 
 
 def limit_descriptors(pid: int, more: int) -> None:
-    """Let a running process open so many more."""
+    """Limit a running process to that many more descriptors."""
     highest = max(map(int, os.listdir(f"/proc/{pid}/fd")))
     _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (highest + 1 + more, hard))

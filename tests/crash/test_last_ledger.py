@@ -1,7 +1,7 @@
 """SIGKILL at the removal of a topic's last ledger: no position is ever given out again.
 
-The broker dies inside a chosen write or flush of the very commits that close the ledger, open the
-empty one behind it and delete what was acknowledged.
+The broker dies during a chosen write or flush of exactly those commits that close the ledger, open
+the empty one after it and delete what was acknowledged.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from tests.crash.failing_disk import FailingDisk, Field, compile_shim
 
 TOPIC = "persistent://public/default/q"
 BODY_BYTES = 140_000
-"""Too much for the journal: LMDB would take it over in the writes that are meant for the end of a
-ledger."""
+"""Too large for the journal, whose takeover into LMDB would otherwise use up the writes meant for
+the end of a ledger."""
 ENTRIES = 16
-"""Together more than a ledger must hold to go as soon as it is acknowledged."""
+"""Together more than a ledger must hold to be removed as soon as it is acknowledged."""
 WRITES = 4
-"""That such a commit takes, flushes included: the power goes in each of them."""
+"""How many writes and flushes such a commit takes; the power is cut in each of them."""
 KILLS = 12
 SEED = 20_273
 WITHIN_S = 30.0
@@ -32,7 +32,7 @@ Place = tuple[int, int]
 
 
 async def publish(broker: Arneb, first: int, count: int) -> list[Place]:
-    """Send messages with a receipt each; where they stand."""
+    """Send messages with a receipt each; the result is their places."""
     client = await PulsarClient.open(broker.pulsar_address)
     await client.create_producer(TOPIC)
     places = []
@@ -46,7 +46,8 @@ async def publish(broker: Arneb, first: int, count: int) -> list[Place]:
 
 
 async def drain(broker: Arneb, count: int) -> list[int]:
-    """Take and acknowledge messages until there are none; their numbers. The broker may die."""
+    """Receive and acknowledge until there are no more messages; the result is their numbers. The
+    broker may die."""
     got: list[Delivery] = []
     enough = asyncio.Event()
 
@@ -104,7 +105,8 @@ def test_no_position_is_given_out_twice(tmp_path: Path) -> None:
     ).start()
     try:
         run(kill_at_the_end_of_ledgers(broker, disk, random.Random(SEED)))
-        # The disk counts: a process that dies closes its connections before it is gone.
+        # The disk's count is decisive: a process that dies closes its connections before it is
+        # gone.
         assert disk[Field.CUTS] >= KILLS // 2, "expected the broker to die inside these commits"
     finally:
         disk.heal()

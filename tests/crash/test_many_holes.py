@@ -1,6 +1,6 @@
-"""SIGKILL beside a cursor with a hundred thousand holes: what was answered does not come back.
+"""SIGKILL with a hundred thousand holes in a cursor: what was answered does not come back.
 
-Apache Pulsar keeps 10,000 ranges of a cursor and forgets the rest; here nothing is forgotten.
+Apache Pulsar keeps 10,000 ranges of a cursor and forgets the rest; Arneb forgets nothing.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from conformance.wire.running import run as run_scenario
 
 MESSAGES = 220_000
 HOLES_MIN = 100_000
-"""From here on the broker may die at any instant."""
+"""From this number on, the broker may be killed at any instant."""
 
 KILLS = 2
 SEED = 20_271
@@ -58,10 +58,10 @@ class Reader:
     async def read(
         self, broker: Arneb, expected: int, wanted: Collection[Place] = ()
     ) -> tuple[PulsarClient, list[Place]]:
-        """All that comes, until ``expected`` entries have."""
+        """Receive until ``expected`` entries, including ``wanted``, have come."""
         client = await PulsarClient.open(broker.pulsar_address)
         places: list[Place] = []
-        missing = set(wanted)  # acknowledgements that were never answered come back among them
+        missing = set(wanted)  # entries whose acknowledgement was never answered come back too
         all_here = asyncio.Event()
 
         def received(_: int, entry: Entry) -> None:
@@ -77,7 +77,7 @@ class Reader:
         return client, places
 
     async def acknowledge_every_second(self, client: PulsarClient, places: list[Place]) -> None:
-        """Until everything is answered or the broker is gone."""
+        """Acknowledge every second entry until everything is answered or the broker is gone."""
         wanted = places[::2]
         with suppress(PulsarClosed, OSError):
             for first in range(0, len(wanted), ACKED_AT_ONCE):
@@ -95,7 +95,8 @@ async def kill_beside_holes(directory: Path, dice: random.Random) -> None:
         await publish(broker)
         client, log = await reader.read(broker, MESSAGES)
         assert len(set(log)) == MESSAGES
-        # The first places hold the mark-delete position back: everything behind is a hole.
+        # The first entry stays unacknowledged and holds the mark-delete position back, so that
+        # everything behind it is a hole.
         left = log[1:]
         for _ in range(KILLS):
             acking = asyncio.create_task(reader.acknowledge_every_second(client, left))

@@ -1,4 +1,5 @@
-"""The players' judges must see every kind of anomaly, or their silence means nothing."""
+"""The players' judges must detect every kind of anomaly; otherwise their silence would mean
+nothing."""
 
 import time
 from collections.abc import Callable
@@ -47,7 +48,7 @@ Log = list[tuple[int, int, int]]
 
 
 def stream() -> tuple[StreamBook, Log]:
-    """Ten offsets of which two are gone; number 7 was lost unconfirmed."""
+    """Ten offsets of which two have been removed; number 7 was lost unconfirmed."""
     numbers = [3, 4, 5, 6, 8, 9, 10, 11]
     book = StreamBook(sent=12, confirmed={1, 2, 3, 8, 11}, lowest=1)
     log = [(offset, number, KEPT_BYTES // 8) for offset, number in enumerate(numbers, 2)]
@@ -78,13 +79,13 @@ def test_streams(name: str, change: Callable[[StreamBook, Log], object]) -> None
     assert named(name, judge_stream(book, log))
 
 
-# What is fanned out
+# Fan-out
 
 Queues = dict[str, list[int]]
 
 
 def fan() -> tuple[FanBook, Queues]:
-    """Five messages; 1 and 2 acknowledged everywhere, 3 perhaps; 4 is not there."""
+    """Five messages: 1 and 2 are acknowledged everywhere, 3 perhaps, and 4 is not there."""
     book = FanBook(sent=6, confirmed={1, 2, 3, 5}, seen={1, 2, 3})
     for acks in book.acks.values():
         acks.send([1, 2, 3])
@@ -120,7 +121,7 @@ def test_what_is_fanned_out(name: str, change: Callable[[FanBook, Queues], objec
 
 
 def delayed() -> tuple[DelayBook, AckBook[int], list[int]]:
-    """1 is due and acknowledged, 2 due, 3 far away."""
+    """Message 1 is due and acknowledged, 2 is due, 3 is due much later."""
     book, acks = DelayBook(), AckBook[int]()
     for delay in (timedelta(), timedelta(), timedelta(hours=1)):
         book.confirmed.add(book.plan(delay))
@@ -162,7 +163,7 @@ EXPIRED = (("classic", "expired", 1),)
 
 
 def dying() -> tuple[DeathBook, Places]:
-    """1 was acknowledged, 2 and 3 died, 4 may have been acknowledged."""
+    """Message 1 was acknowledged, 2 and 3 died, 4 may have been acknowledged."""
     book = DeathBook(sent=4, source=dict.fromkeys(range(1, 5), "classic"), confirmed={1, 2, 3, 4})
     book.acks.send([1, 4])
     book.acks.receipt([1])
@@ -254,7 +255,7 @@ def test_batches_are_taken_apart() -> None:
 def test_epochs(name: str, change: Callable[[EpochBook, list[tuple[int, int]]], object]) -> None:
     book = EpochBook(receipts={(1, 1), (2, 1)}, read=[(1, 1)])
     book.begin(1, after=-1)
-    book.begin(3, after=1)  # two asked at once, and the later one heard of it first
+    book.begin(3, after=1)  # both claimed at the same time, and the later epoch was announced first
     book.begin(2, after=1)
     found = [(2, 1), (2, 2), (3, 1)]
     assert judge_epochs(book, found) == []
@@ -266,7 +267,8 @@ def test_epochs(name: str, change: Callable[[EpochBook, list[tuple[int, int]]], 
 
 
 def keyed() -> KeyBook:
-    """Of key 1: 1 is acknowledged, 2 perhaps, 3 is in no log, 4 and 5 are at consumer a."""
+    """Of key 1: message 1 is acknowledged, 2 perhaps, 3 is not in the log, 4 and 5 are with
+    consumer a."""
     book = KeyBook()
     book.sent[1] = 6
     book.recover([(1, 1), (1, 2), (1, 4), (1, 5), (1, 6)])
@@ -390,7 +392,7 @@ def test_places() -> None:
 
 
 def test_cursors() -> None:
-    """1 and 3 to 6 are stored; it may be behind 3 or behind 5."""
+    """Messages 1 and 3 to 6 are stored; the cursor may be after 3 or after 5."""
     book = CursorBook(sent=6, confirmed={1, 3, 6})
     assert book.recover([1, 3, 4, 5, 6]) == []
     assert book.next_after(1) == 3
@@ -460,7 +462,7 @@ def test_priorities(name: str, change: Callable[[PriorityBook, list[int]], objec
     assert named(name, judge_priorities(book, back))
 
 
-# With a small window
+# A publisher with a small window
 
 
 @pytest.mark.parametrize(

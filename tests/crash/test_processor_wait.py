@@ -1,4 +1,5 @@
-"""What a broker had no processor for is not called broken, and everything else is."""
+"""A promise that the broker could not keep for lack of a processor does not count as broken; any
+other does."""
 
 import os
 import subprocess
@@ -12,7 +13,7 @@ from tests.crash.processor_wait import ProcessorWait, waited_s_of
 
 
 def looked_at(*looks: tuple[float, float]) -> ProcessorWait:
-    """``(when, waited by then)``."""
+    """Samples as ``(when, waited by then)``."""
     figures = iter([waited_s for _, waited_s in looks])
     wait = ProcessorWait(lambda: next(figures))
     for now, _ in looks:
@@ -58,7 +59,7 @@ def test_between_what_is_found_and_the_end_it_could_work(
     not Path("/proc/self/schedstat").exists(), reason="this kernel does not count what tasks wait"
 )
 def test_the_kernel_counts_what_processes_wait() -> None:
-    """More of them than there are processors, so that each waits for others."""
+    """There are more processes than processors, so that each waits for others."""
     burn = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
     count = 2 * len(os.sched_getaffinity(0))
     burners = [

@@ -11,7 +11,8 @@ SECONDS_PER_KILL_MAX = 20
 def test_nothing_promised_is_lost_by_sigkill(
     request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    """Confirmed messages stay in their places, durable acks stay, the rest comes back."""
+    """Confirmed messages keep their places, durable acks persist, and everything else comes
+    back."""
     kills: int = request.config.getoption("kills")
     seed: int | None = request.config.getoption("crash_seed")
     survives(

@@ -1,4 +1,5 @@
-"""No confirm before the disk has its message, by system calls; see :mod:`tests.crash.traced`."""
+"""No confirm is sent before its message is on disk, judged by system calls; see
+:mod:`tests.crash.traced`."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""The judge of the crash test must see every kind of anomaly, or its silence means nothing."""
+"""The judge of the crash test must detect every kind of anomaly; otherwise its silence would mean
+nothing."""
 
 from collections.abc import Callable
 
@@ -12,7 +13,7 @@ def place(number: int) -> Item:
 
 
 def story() -> tuple[History, Recovery]:
-    """Ten confirmed messages; 1-3 acked durably on both sides, 4 maybe, 5-10 not."""
+    """Ten confirmed messages: 1-3 durably acked on both sides, 4 perhaps, 5-10 not."""
     history = History(published={"a": 10, "fan": 2})
     for number in range(1, 11):
         history.confirmed["a", number] = place(number)

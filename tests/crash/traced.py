@@ -1,10 +1,11 @@
-"""What a broker does on disk before it confirms, by its system calls.
+"""What a broker does on disk before it confirms, judged by its system calls.
 
 ``python -m tests.crash.traced --window 500 --messages 5000`` publishes persistent messages to a
-broker under ``strace`` and holds each confirm against what was on disk when its write to the socket
-began: the message has to be in a write into the journal that has returned (opened so that a write
-returns when it is on disk), or in a write into LMDB's file behind which a flush has returned, and
-then a write of the page that makes it count, which is synchronous as well.
+broker under ``strace``. For each confirm it checks what was on disk when the write of the confirm
+to the socket began. The message must be in a completed write to the journal (which is opened so
+that a write returns when the data are on disk). Or it must be in a write to LMDB's file that was
+followed by a completed flush, and then by a completed write of the page that makes the transaction
+count, which is synchronous as well.
 
 The rule: the verdict (:func:`judge`) is a pure function of the lines that ``strace`` wrote.
 """
@@ -30,10 +31,10 @@ from arneb_core.store.journal.writing import JOURNAL_NAME
 
 CALLS: Final = "pwrite64,pwritev,write,writev,fdatasync,fsync,sendto"
 STRING_BYTES: Final = 1 << 20
-"""Of each buffer that ``strace`` shows: all of the largest write."""
+"""How much of each buffer ``strace`` shows: enough for the largest write."""
 
 POLL_S: Final = 0.001
-"""Pika waits for so long, whatever comes meanwhile."""
+"""How long pika waits for events each time."""
 
 QUEUE: Final = "traced"
 BODY: Final = b"message %08d of the trace" + b"." * 200
@@ -55,14 +56,14 @@ class Verdict:
 
     confirms: int = 0
     confirmed: int = 0
-    """Messages."""
+    """The number of confirmed messages."""
     by_journal: int = 0
     by_lmdb: int = 0
 
 
 @dataclass(slots=True)
 class _Disk:
-    """What is on disk by the calls that have returned."""
+    """What is on disk according to the calls that have returned."""
 
     written: set[int] = field(default_factory=set)
     flushed: set[int] = field(default_factory=set)
@@ -85,7 +86,7 @@ class _Disk:
 
 
 def judge(lines: Iterable[str], synchronous: frozenset[int], messages: int) -> Verdict:
-    """Look at each confirm. ``synchronous``: the descriptors that were opened so. Raises
+    """Check every confirm. ``synchronous`` are the descriptors whose writes are synchronous. Raises
     :class:`PromiseBroken`."""
     disk, verdict = _Disk(), Verdict()
     begun: dict[str, tuple[str, int, str, bytes]] = {}
@@ -163,12 +164,12 @@ def traced(directory: Path, window: int, messages: int) -> Verdict:
 
 
 def _synchronous(pid: int) -> set[int]:
-    """The descriptors of a process whose writes return when they are on disk."""
+    """The descriptors of a process whose writes return when the data are on disk."""
     found = set()
     for each in Path(f"/proc/{pid}/fdinfo").iterdir():
         try:
             lines = each.read_text().splitlines()
-        except FileNotFoundError:  # a connection that has ended
+        except FileNotFoundError:  # a connection that has been closed
             continue
         flags = next(line for line in lines if line.startswith("flags"))
         if int(flags.split()[1], 8) & os.O_DSYNC:
@@ -177,7 +178,7 @@ def _synchronous(pid: int) -> set[int]:
 
 
 def _publish(url: str, window: int, messages: int) -> None:
-    """Publish them, with at most ``window`` that are not confirmed."""
+    """Publish the messages, with at most ``window`` of them unconfirmed."""
     confirmed = 0
 
     def told(frame: pika.frame.Method) -> None:

@@ -1,6 +1,6 @@
-"""Holds a history against what the broker shows after a restart, and names each anomaly.
+"""Compares a history with what the broker shows after a restart, and names each anomaly.
 
-Pure: sets and lists in, sentences out. Each function is one promise.
+Pure: sets and lists in, sentences out. Each function checks one promise.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from tests.crash.history import AckBook, History, Identity, Item, Recovery, Seen
 from pyspark_arneb.pipeline.checks.broker_history import check_history, read_batch
 
 FANOUT = "fan"
-"""The first letters of publishers that publish to both topics at once."""
+"""The prefix of publishers that publish to both topics at once."""
 
 SHOWN_MAX = 5
 
@@ -20,7 +20,7 @@ Log = list[tuple[Item, Identity]]
 
 
 def judge(history: History, recovery: Recovery) -> list[str]:
-    """Every promise that is broken, one line each; empty when all are kept."""
+    """Every broken promise, one line each; empty if all are kept."""
     identities = [identity for _, identity in recovery.log]
     items = [item for item, _ in recovery.log]
     return [
@@ -38,7 +38,7 @@ def judge(history: History, recovery: Recovery) -> list[str]:
 
 
 def accept(history: History, recovery: Recovery) -> None:
-    """Take what was recovered as the state to go on from."""
+    """Use what was recovered as the state from which to continue."""
     history.log = recovery.log
     history.amqp.recovered([i for _, i in recovery.log], [s.identity for s in recovery.amqp])
     history.pulsar.recovered([item for item, _ in recovery.log], recovery.pulsar)
@@ -47,14 +47,14 @@ def accept(history: History, recovery: Recovery) -> None:
 
 
 def some(name: str, what: Collection[object]) -> Iterator[str]:
-    """One line about ``what``, if there is anything."""
+    """One line about ``what``, if it is not empty."""
     if what:
         shown = ", ".join(str(item) for item in list(what)[:SHOWN_MAX])
         yield f"{name}: {len(what)} ({shown}{', …' if len(what) > SHOWN_MAX else ''})"
 
 
 def _log(history: History, log: Log) -> Iterator[str]:
-    """Every confirmed message is there once, in its place, in its publisher's order."""
+    """Every confirmed message is there once, at its place, in its publisher's order."""
     places = {identity: item for item, identity in log}
     yield from some("lost", [i for i in history.confirmed if i not in places])
     moved = [
@@ -97,7 +97,8 @@ def _whole_units(recovery: Recovery) -> Iterator[str]:
 
 
 def judge_acks(name: str, book: AckBook[T], log: list[T], returned: list[T]) -> Iterator[str]:
-    """Durable acks are gone, unacked messages come back, in log order, once, and nothing else."""
+    """Durably acked messages are gone; unacked ones come back, in log order, once; and nothing else
+    does."""
     order = {item: index for index, item in enumerate(log)}
     back = set(returned)
     accounted = book.sent | back
@@ -116,7 +117,8 @@ def judge_acks(name: str, book: AckBook[T], log: list[T], returned: list[T]) -> 
 
 
 def _deliveries(seen: Iterable[Seen], before: Collection[Identity], log: Log) -> Iterator[str]:
-    """A message that somebody may have seen is flagged; new ones come in log order."""
+    """A message that somebody may have seen is flagged as redelivered; new ones come in log
+    order."""
     order = {identity: index for index, (_, identity) in enumerate(log)}
     known = set(before)
     last: dict[str, int] = {}
@@ -135,7 +137,7 @@ def _deliveries(seen: Iterable[Seen], before: Collection[Identity], log: Log) ->
 
 
 def _phantoms(history: History, log: Log) -> Iterator[str]:
-    """What a consumer has seen was on disk before."""
+    """Everything that a consumer has seen was on disk before."""
     identities = {identity for _, identity in log}
     seen = {delivery.identity for delivery in history.seen} | history.ever_seen
     yield from some("seen over AMQP and taken back by the crash", seen - identities)

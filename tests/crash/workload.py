@@ -1,8 +1,7 @@
 """The clients of one life: they publish, consume and acknowledge until the broker is gone.
 
-The rule: each writes down what it did before it does it and what it was told when it is
-told, in the order of the frames. Nothing waits for the broker's death; it is simply what
-ends every loop.
+The rule: each records what it is about to do before it does it, and what it was told when it is
+told, in the order of the frames. Nothing waits for the broker's death; it simply ends every loop.
 """
 
 import asyncio
@@ -23,11 +22,11 @@ from tests.crash.history import History, Identity, Item, Seen
 
 SUBSCRIPTION: Final = "billing"
 ANCHOR: Final = "anchor"
-"""A subscription that never acks, so that nothing is trimmed and the log can be judged whole."""
+"""A subscription that never acks, so that nothing is trimmed and the whole log can be judged."""
 
 BODY_BYTES_MAX: Final = 600
 SHARED_BYTES: Final = (4_000, 9_000)
-"""Around where a message for several queues begins to be kept once."""
+"""Sizes around the one from which a message for several queues is stored once."""
 
 PULSAR_PENDING_MAX: Final = 200
 PERMITS: Final = 500
@@ -60,7 +59,7 @@ class Names:
 
     @property
     def history(self) -> str:
-        """Where the broker tells what becomes of the queue's messages."""
+        """The topic of the broker's history of the queue."""
         return f"{self.topic}-amqp-HISTORY"
 
     @property
@@ -74,13 +73,13 @@ def topic_of(queue: str) -> str:
 
 
 def body_of(identity: Identity, size: int) -> bytes:
-    """A body that says who published it and how many went before."""
+    """A body that contains its publisher and its number."""
     head = f"{identity[0]}:{identity[1]}:".encode()
     return head + b"." * (size - len(head))
 
 
 def identity_of(body: bytes) -> Identity:
-    """What :func:`body_of` put in."""
+    """The identity that :func:`body_of` put into a body."""
     publisher, number, _ = body.split(b":", 2)
     return publisher.decode(), int(number)
 
@@ -95,19 +94,19 @@ def items_of(entry: Entry) -> list[Item]:
 
 
 def pulsar_client(broker: Arneb) -> pulsar.Client:
-    """The official client, quiet about broken connections."""
+    """The official client, without log output about broken connections."""
     logger = pulsar.FileLogger(pulsar.LoggerLevel.Error, os.devnull)
     return pulsar.Client(broker.pulsar_url, logger=logger, operation_timeout_seconds=10)
 
 
 def drop(client: pulsar.Client) -> None:
-    """Shut a client down without waiting for it: now and then it takes ten seconds when its
-    broker is dead, and nothing comes of it any more."""
+    """Shut a client down without waiting: if its broker is dead, this sometimes takes ten seconds
+    and has no effect any more."""
     threading.Thread(target=client.shutdown, daemon=True).start()
 
 
 class Workload:
-    """Every client of one life."""
+    """All clients of one life."""
 
     def __init__(
         self, broker: Arneb, names: Names, history: History, dice: random.Random, life: int
@@ -122,7 +121,7 @@ class Workload:
         self._stopping = threading.Event()
 
     async def start(self) -> list[asyncio.Task[None]]:
-        """Connect everybody and let them begin."""
+        """Connect all clients and start them."""
         names, life = self._names, self._life
         started = [
             await self._amqp_publisher(f"amqp{life}", "", names.queue),
@@ -132,13 +131,14 @@ class Workload:
             await self._amqp_consumer(f"d{life}"),
             *[await self._pulsar_producer(f"puls{life}x{n}", batched=n == 0) for n in range(2)],
         ]
-        # Its receipts have every cursor written at once; without it the timer must do that.
+        # Its receipts make the broker write every cursor immediately; without it, the timer must do
+        # that.
         if self._dice.random() < PULSAR_CONSUMER_PART:
             started.append(await self._pulsar_consumer())
         return [asyncio.create_task(loop) for loop in started]
 
     async def end(self, tasks: list[asyncio.Task[None]]) -> None:
-        """After the broker's death: let everybody read what is left, then clear away."""
+        """After the broker's death: let all clients read what is left, then clean up."""
         self._stopping.set()
         await asyncio.wait_for(asyncio.gather(*tasks), 20)
         for client in self._clients:
@@ -169,7 +169,7 @@ class Workload:
                 client.publish(exchange, key, body_of((name, number), size))
                 await client.drain()
                 if number % 50 == 0:
-                    await asyncio.sleep(0)  # the other clients live in this loop too
+                    await asyncio.sleep(0)  # give the other clients of this event loop a turn
 
         return _until_closed(publish())
 
@@ -205,9 +205,9 @@ class Workload:
         return _until_closed(consume())
 
     async def _treat(self, client: AmqpClient, run: list[Delivery], dice: random.Random) -> None:
-        """Acknowledge most of a run, out of order or all at once; give some back."""
+        """Acknowledge most of a run, out of order or all at once; requeue some."""
         if dice.random() < 0.3:
-            # "multiple" takes every older one along; all of them were treated already.
+            # "multiple" covers all earlier deliveries too, but those have been dealt with already.
             identities = [identity_of(delivery.body) for delivery in run]
             self._history.amqp.send(identities)
             client.acknowledge(run[-1].tag, multiple=True)
@@ -249,7 +249,8 @@ class Workload:
         return _until_closed(consume())
 
     def _acknowledge(self, client: PulsarClient, entries: list[Entry], dice: random.Random) -> None:
-        """Some entries whole, some in part, some not at all; all with one receipt."""
+        """Acknowledge some entries completely, some in part, some not at all, with one receipt for
+        all."""
         acks: list[tuple[Place, int | None]] = []
         items: list[Item] = []
         for entry in entries:
@@ -306,19 +307,19 @@ class Workload:
 
 
 def _rest(arrived: asyncio.Queue[T | None], count: int) -> list[T]:
-    """Up to ``count`` that are there already; the end mark is left out, for the loop finds it."""
+    """Up to ``count`` items that are there already; the end mark is left for the loop to find."""
     waiting = [arrived.get_nowait() for _ in range(min(count, arrived.qsize()))]
     return [item for item in waiting if item is not None]
 
 
 async def _until_closed(loop: Any) -> None:
-    """Run until the broker is gone, which is how every loop ends."""
+    """Run until the broker is gone, which ends every loop."""
     with suppress(AmqpClosed, PulsarClosed, OSError):
         await loop
 
 
 async def prepare(broker: Arneb, names: Names) -> None:
-    """Make the topics of a generation, with the subscriptions that the audit needs."""
+    """Create the topics of a generation, with the subscriptions that the audit needs."""
     client = await AmqpClient.open(broker.address)
     declare = commands.Exchange.Declare(
         exchange=names.exchange, exchange_type="fanout", durable=True

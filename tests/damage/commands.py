@@ -1,7 +1,7 @@
-"""The commands on a damaged directory, as real processes, and what they may do then.
+"""The commands on a damaged directory, as real processes, and how they may end.
 
-The rule: whatever the damage, no command dies of a signal or prints a traceback; what it cannot do
-is one line and exit status 2.
+The rule: whatever the damage, no command is killed by a signal or prints a traceback. If it cannot
+do its work, it prints one line and exits with status 2.
 """
 
 import shutil
@@ -18,21 +18,22 @@ SECONDS_MAX: Final = 60
 READY: Final = "amqp ready on"
 
 STATUSES: Final = {"check": {0, 1, 2}, "topics": {0, 2}, "serve": {0, 2}, "salvage": {0, 1, 2}}
-"""As ``arneb COMMAND --help`` has them."""
+"""The exit statuses according to ``arneb COMMAND --help``."""
 
 
 @contextmanager
 def copy_of(directory: Path) -> Iterator[Path]:
-    """Of a data directory, as a start would find it."""
+    """A copy of a data directory, as a start would find it."""
     with tempfile.TemporaryDirectory() as name:
         copy = Path(name, "data")
-        # The socket that a killed broker leaves is none that could be copied.
+        # A killed broker leaves its socket behind, which cannot be copied.
         shutil.copytree(directory, copy, ignore=shutil.ignore_patterns("*.sock"))
         yield copy
 
 
 def run(command: str, *arguments: Path) -> tuple[int, str, str]:
-    """Exit status, output, complaints; and the verdict that holds for every command."""
+    """Run a command and check what holds for every command; the result is exit status, output and
+    error output."""
     options = [str(each) for each in arguments]
     if command == "serve":
         status, out, err = _serve(options)
@@ -56,7 +57,7 @@ def run(command: str, *arguments: Path) -> tuple[int, str, str]:
 
 
 def _serve(options: list[str]) -> tuple[int, str, str]:
-    """Start, and stop in order as soon as it is ready."""
+    """Start the broker, and stop it normally as soon as it is ready."""
     listeners = ("--amqp=127.0.0.1:0", "--pulsar=127.0.0.1:0", "--http=off", "--http-pulsar=off")
     command = [sys.executable, "-m", "arneb", "serve", "--data-dir", *options, *listeners]
     with subprocess.Popen(

@@ -1,7 +1,7 @@
-"""Damages: what may become of a data file, each made from a seed.
+"""Damages: changes to a data file, each derived from a seed.
 
-The rule: a damage says where it is before it is made, so that a failure can be read, and made
-again. Pages are found by what they are (in a sound file), so that every class of them has its turn.
+The rule: a damage describes itself before it is applied, so that a failure can be understood and
+repeated. Pages are chosen by type (in a sound file), so that every type is damaged sometimes.
 """
 
 import itertools
@@ -31,12 +31,12 @@ class Damage:
         return self.name
 
     def apply(self, file: Path) -> None:
-        """Make it."""
+        """Apply the change."""
         file.write_bytes(self.change(file.read_bytes()))
 
 
 def page_classes(file: Path) -> dict[str, list[int]]:
-    """The pages of a sound file, by what they are."""
+    """The pages of a sound file, by type."""
     meta = check_file(file)
     classes: dict[str, list[int]] = {"meta": [0, 1]}
     with PageFile(file, meta.page_bytes) as pages:
@@ -50,17 +50,17 @@ def page_classes(file: Path) -> dict[str, list[int]]:
                 if long:
                     classes.setdefault(f"overflow of {name}", []).extend(long)
         for number in sorted(walk.used):
-            with suppress(PageDamaged):  # inside of a long value
+            with suppress(PageDamaged):  # part of a long value
                 if kind_of(pages.page(number)) == PageKind.BRANCH:
                     classes.setdefault("branch", []).append(number)
     return classes
 
 
 def damages(file: Path, seed: int) -> Iterator[Damage]:
-    """Without end: first one of each sort, then more of them at random."""
+    """An endless sequence: first one damage of each sort, then more of them at random."""
     rng = random.Random(seed)
     classes = page_classes(file)
-    size = check_file(file).file_bytes  # behind that is room that nothing uses yet
+    size = check_file(file).file_bytes  # what comes after this is room that nothing uses yet
     while True:
         for name, pages in classes.items():
             yield _in_page(rng, name, rng.choice(pages))
@@ -76,7 +76,7 @@ def _number(key: bytes) -> int:
 
 
 def _in_page(rng: random.Random, name: str, page: int) -> Damage:
-    """Mostly in the head, where LMDB's own numbers stand."""
+    """Mostly in the page header, which contains LMDB's own numbers."""
     at = rng.choice([rng.randrange(16), rng.randrange(80), rng.randrange(4096)])
     how = rng.choice(["a bit", "8 bytes", "64 bytes", "the page"])
     count = {"a bit": 1, "8 bytes": 8, "64 bytes": 64, "the page": 4096 - at}[how]

@@ -1,8 +1,8 @@
 """What a salvage must have saved, whatever the damage was.
 
-The rule: the new store opens, serves, and has no findings but the entries that are known to be
-lost; and every entry in it is one that was in the old store, in the same place of the same topic
-(but for those whose topic is lost, which stand in topics of their own).
+The rule: the new store opens, serves, and has no findings except entries known to be lost. Every
+entry in it was in the old store, at the same position of the same topic (except entries whose topic
+is lost; those are in topics of their own).
 """
 
 from pathlib import Path
@@ -36,13 +36,14 @@ def read_everything(directory: Path) -> Log:
 
 
 def entries_in_journal(directory: Path) -> int:
-    """How many entries LMDB does not have yet."""
+    """How many entries are in the journal but not yet in LMDB."""
     with open_snapshot_environment(directory) as environment, environment.snapshot() as snapshot:
         return sum(block_span(value)[1] for _, _, value in snapshot.journaled_blocks())
 
 
 def assert_saved(damaged: Path, target: Path, original: Log) -> str:
-    """Salvage ``damaged`` into ``target`` by the command; what was said of it in one line."""
+    """Salvage ``damaged`` into ``target`` with the command; the result is its summary in one
+    line."""
     status, _, err = run("salvage", damaged, target)
     if status == 2:
         assert not target.exists()
@@ -54,7 +55,7 @@ def assert_saved(damaged: Path, target: Path, original: Log) -> str:
 
 
 def salvage_here(damaged: Path, target: Path, original: Log) -> str:
-    """The same in this process, without serving it."""
+    """The same in this process, without serving the new store."""
     try:
         report = salvage(damaged, target)
     except StoreUnusable as error:
@@ -72,8 +73,8 @@ def _assert_sound(target: Path, original: Log, *, all_is_there: bool) -> str:
         if not name.startswith(OF_THEIR_OWN):
             assert original[name, place] == entry, (name, place)
     if all_is_there:
-        # No topic of its own either: whatever stands in one is told as missing where it stood, be
-        # it a name or whose messages they are.
+        # There are no additional topics either: whatever is in one is reported as missing at its
+        # place, even if its name or owner is unknown.
         assert found == original
         assert not findings
     return f"{len(found)} of {len(original)} entries"

@@ -1,4 +1,4 @@
-"""One damage after the other, for as long as it is asked to; ``make soak-damage``."""
+"""Applies one damage after the other, for as long as requested; ``make soak-damage``."""
 
 import argparse
 import random
@@ -16,7 +16,8 @@ COMMANDS: Final = ("check", "topics", "serve")
 
 
 def suffer(directory: Path, damage: Damage, original: Log) -> str:
-    """What the commands say of a damaged copy, in one line; raises when one may not."""
+    """Run the commands on damaged copies; the result is one line with all outcomes. Raises if a
+    command ends in a way that it must not."""
     said = []
     for command in COMMANDS:
         with copy_of(directory) as copy:

@@ -1,6 +1,7 @@
-"""A data directory with content of every kind, as a broker that was killed leaves it.
+"""A data directory with contents of every kind, as a killed broker leaves it.
 
-The rule: real clients made it by both protocols, so that what is damaged is what is on disks.
+The rule: real clients created it through both protocols, so that what is damaged is what real disks
+contain.
 """
 
 from pathlib import Path
@@ -13,7 +14,8 @@ from arneb.demo.process import BrokerProcess
 
 QUEUES: Final = 30
 CONFIRMED: Final = 150
-"""Published one by one, each confirmed: small blocks, and at the end journal records."""
+"""How many messages were published one by one, each confirmed: they make small blocks, and finally
+journal records."""
 LARGE: Final = 40
 FAR_MS: Final = 3_600_000
 BATCH: Final = 10
@@ -22,9 +24,9 @@ PERSISTENT: Final = pika.BasicProperties(delivery_mode=2)
 
 
 def make_everything(directory: Path) -> None:
-    """Topics with closed and open ledgers, small and large blocks, shared bodies, delayed entries,
-    holes, a batch half acknowledged, exchanges and bindings with long names, schemas, free pages,
-    and a journal."""
+    """Create topics with closed and open ledgers, small and large blocks, shared bodies, delayed
+    entries, holes, a partly acknowledged batch, exchanges and bindings with long names, schemas,
+    free pages, and a journal."""
     with BrokerProcess(directory, listeners=("amqp", "pulsar")) as broker:
         _through_pulsar(broker.pulsar_url)
         _through_amqp(broker.amqp_port)

@@ -1,4 +1,4 @@
-"""Damaged data directories, by the real commands: never a signal, never a traceback, and one line
+"""Damaged data directories and the real commands: never a signal, never a traceback, and one line
 that names the place."""
 
 import itertools
@@ -20,15 +20,16 @@ from arneb_core.store.environment import Store
 from arneb_core.store.salvage.salvaging import salvage
 
 EXAMPLES = 12
-"""``make soak-damage`` goes on for as long as it is asked to."""
+"""``make soak-damage`` continues for as long as requested."""
 
 SALVAGED = 40
-"""In this process, which salvaging cannot end: it has nothing to do with LMDB's trees."""
+"""How many damages are salvaged in this process, which is safe because salvaging does not use
+LMDB's trees."""
 
 
 @pytest.fixture(scope="module")
 def everything(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data directory with content of every kind."""
+    """A data directory with contents of every kind."""
     directory = tmp_path_factory.mktemp("damage") / "data"
     make_everything(directory)
     return directory
@@ -58,7 +59,8 @@ def test_what_is_salvaged_was_there_and_stands_where_it_stood(everything: Path) 
     for damage in itertools.islice(damages(everything / "data.mdb", seed=10), SALVAGED):
         with copy_of(everything) as copy:
             damage.apply(copy / "data.mdb")
-            print(damage, end=": ", flush=True)  # before it, for whoever reads of a failure
+            # printed before it is applied, for readers of a failure
+            print(damage, end=": ", flush=True)
             print(salvage_here(copy, copy.with_name("out"), original))
 
 
@@ -74,7 +76,8 @@ def test_a_store_that_is_whole_is_salvaged_whole(everything: Path) -> None:
              "leaf of freelist", "leaf of meta", "leaf of main"]
 )  # fmt: skip
 def test_a_lost_page_beside_the_log_costs_no_message(everything: Path, kind: str) -> None:
-    """What LMDB had is all there; the journal's record is not if the page told how to read it."""
+    """Everything that LMDB had is there; the journal's records are not, if the lost page said how
+    to read them."""
     for page in page_classes(everything / "data.mdb")[kind]:
         with copy_of(everything) as copy:
             _zero(copy / "data.mdb", page)
@@ -102,8 +105,8 @@ def test_a_lost_page_of_the_catalog_costs_names_and_no_messages(everything: Path
 
 
 def test_blocks_are_found_again_without_the_page_that_leads_to_them(everything: Path) -> None:
-    """Of a leaf of ENTRIES the long values stand elsewhere; where they belong is where they are
-    missing, or it is said that nobody knows."""
+    """The long values of an ENTRIES leaf are stored elsewhere. They are reported as missing where
+    they belong, or as having an unknown place."""
     original = read_everything(everything)
     large = {each for each in original.values() if len(each) > 15_000}
     assert len(large) > 10

@@ -1,8 +1,8 @@
-"""Bodies that say which message they are, all over."""
+"""Message bodies that contain their message's number throughout."""
 
 
 def body_of(number: int, size: int) -> bytes:
-    """A body full of its number, so that a page of another one would be noticed."""
+    """A body full of its number, so that a page of another body would be noticed."""
     unit = b"%d:" % number
     return (unit * (size // len(unit) + 1))[: max(size, len(unit))]
 

@@ -1,4 +1,4 @@
-"""What players do with the raw clients: wait for what arrives, publish in a window."""
+"""What players do with the raw clients: wait for what arrives, and publish in a window."""
 
 import asyncio
 import random
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Inbox(Generic[T]):
-    """What arrived, and a way to wait for more."""
+    """What has arrived, and a way to wait for more."""
 
     def __init__(self) -> None:
         self.items: list[T] = []
@@ -29,12 +29,13 @@ class Inbox(Generic[T]):
         self._news.set()
 
     def end(self) -> None:
-        """Nothing will come any more."""
+        """Nothing more will arrive."""
         self.is_over = True
         self._news.set()
 
     async def until(self, enough: Callable[[], bool]) -> None:
-        """Wait for news until it is enough. Raises :class:`ConnectionError` when none will come."""
+        """Wait until ``enough()`` is true. Raises :class:`ConnectionError` if nothing more will
+        arrive."""
         while not enough():
             if self.is_over:
                 raise ConnectionError("the stream ended while more was expected")
@@ -42,7 +43,7 @@ class Inbox(Generic[T]):
             await self._news.wait()
 
     async def run(self) -> list[T]:
-        """What is new, at least one; empty when nothing will come any more."""
+        """Wait for new items, and return them; the list is empty if nothing more will arrive."""
         with suppress(ConnectionError):
             await self.until(lambda: len(self.items) > self._taken)
         first, self._taken = self._taken, len(self.items)
@@ -50,7 +51,7 @@ class Inbox(Generic[T]):
 
 
 async def pause(seconds: float = 0) -> None:
-    """Let the broker, and the other clients of this loop, go on."""
+    """Let the broker, and the other clients of this event loop, continue."""
     await asyncio.sleep(seconds)
 
 
@@ -75,7 +76,7 @@ async def consume(
 async def answer_some(
     client: AmqpClient, run: list[Delivery], acks: AckBook, dice: random.Random
 ) -> None:
-    """Acknowledge most of ``run``, give the rest back, and note what the broker has read."""
+    """Acknowledge most of ``run``, requeue the rest, and note which acks the broker has read."""
     chosen = [each for each in run if dice.random() < 0.8]
     numbers = [number_of(each.body) for each in chosen]
     acks.send(numbers)
@@ -89,22 +90,22 @@ async def answer_some(
 
 
 async def ready(client: AmqpClient, queue: str) -> int:
-    """How many messages wait in a queue."""
+    """The number of ready messages in a queue."""
     answer = await client.declare_queue(queue, passive=True)
     return int(answer.message_count or 0)
 
 
 async def drained(client: AmqpClient, queue: str) -> list[Delivery]:
-    """All that is ready in a queue, delivered and not acknowledged."""
+    """All ready messages of a queue, delivered and not acknowledged."""
     count = await ready(client, queue)
     inbox = await consume(client, queue)
     await inbox.until(lambda: len(inbox.items) >= count)
-    await client.round_trip()  # more than was counted would be here by now
+    await client.round_trip()  # deliveries beyond the count would have arrived by now
     return inbox.items
 
 
 def inbox_of(client: PulsarClient) -> Inbox[Entry]:
-    """Where a client's entries go from now on; call it before it subscribes."""
+    """Collect a client's entries from now on; call it before subscribing."""
     inbox: Inbox[Entry] = Inbox()
     client.received = lambda _, entry: inbox.put(entry)
     client.ended = inbox.end
@@ -112,7 +113,7 @@ def inbox_of(client: PulsarClient) -> Inbox[Entry]:
 
 
 class Publisher:
-    """An AMQP publisher of numbered messages, with a window of open confirms."""
+    """An AMQP publisher of numbered messages, with a window of unconfirmed ones."""
 
     def __init__(self, client: AmqpClient, window: int, told: Callable[[int, bool], None]) -> None:
         self.client = client
@@ -125,7 +126,8 @@ class Publisher:
     async def begin(
         cls, client: AmqpClient, window: int, told: Callable[[int, bool], None]
     ) -> "Publisher":
-        """``told`` is called with the number and what was said to it, True = confirmed."""
+        """``told`` is called with a message's number and whether it was confirmed (True) or
+        refused."""
         publisher = cls(client, window, told)
         await client.confirm_select()
         client.handlers.confirmed = publisher._confirmed
@@ -140,7 +142,7 @@ class Publisher:
         body: bytes,
         properties: commands.Basic.Properties | None = None,
     ) -> None:
-        """Publish when there is room in the window."""
+        """Publish as soon as there is room in the window."""
         await self._room.acquire()
         if self.client.closed is not None:
             raise self.client.closed

@@ -1,5 +1,5 @@
-"""Compaction: whoever reads compacted gets the last of every key, in order, and nothing that is
-not in the log; everybody else gets everything."""
+"""Compaction: readers of the compacted topic get the last message of every key, in order, and
+nothing that is not in the log; all others get everything."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -17,16 +17,16 @@ from tests.crash.verdict import some
 KEYS: Final = 30
 ANCHOR: Final = "anchor"
 BUSY: Final = 409
-"""The status of a compaction that runs already."""
+"""The status of the answer if a compaction is already running."""
 GENERATION_MESSAGES: Final = 5_000
 FROM_THE_START: Final = [(8, 0), (9, [(1, 0), (2, 0)])]
-"""A reader: not durable, and where it begins."""
+"""Fields of a reader: not durable, and starting at the first message."""
 COMPACTED: Final = (11, 1)
 
 
 @dataclass(slots=True)
 class CompactionBook:
-    """What was sent: a message's key is its number modulo :data:`KEYS`."""
+    """What was sent; a message's key is its number modulo :data:`KEYS`."""
 
     sent: int = 0
     confirmed: set[int] = field(default_factory=set)
@@ -47,7 +47,7 @@ def judge_compaction(book: CompactionBook, log: list[int], compacted: list[int])
 
 
 class CompactionPlayer(Player):
-    """A producer of few keys, and an administrator who has it compacted again and again."""
+    """A producer with few keys, and an administrator who has the topic compacted repeatedly."""
 
     name = "compacted"
 
@@ -62,7 +62,7 @@ class CompactionPlayer(Player):
         self._book = CompactionBook()
 
     async def clear(self) -> None:
-        """It ends with the run."""
+        """Nothing to delete: this player's topics end with the run."""
 
     def summary(self) -> str:
         return (

@@ -1,4 +1,5 @@
-"""Cursors: cumulative acknowledgements and seeks. Whoever was answered goes on from there."""
+"""Cursors: cumulative acknowledgements and seeks. After an answer, the subscription continues from
+there."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -13,23 +14,24 @@ from tests.crash.verdict import SHOWN_MAX, some
 SUBSCRIPTION: Final = "cursor"
 LOG: Final = "log"
 ANCHOR: Final = "anchor"
-"""Never acknowledges, so that one may seek back at will."""
+"""A subscription that never acknowledges, so that it is possible to seek back any distance."""
 SEEK_PART: Final = 0.1
 SOUGHT_BACK_MAX: Final = 300
 
 
 @dataclass(slots=True)
 class CursorBook:
-    """What is in the topic, and up to where the subscription may be."""
+    """What is in the topic, and the possible positions of the subscription."""
 
     sent: int = 0
     confirmed: set[int] = field(default_factory=set)
     judged: int = 0
-    """Up to here it is known what was stored, and what was not."""
+    """Up to this number it is known what was stored and what was not."""
     absent: set[int] = field(default_factory=set)
     places: dict[int, Place] = field(default_factory=dict)
     done: set[int] = field(default_factory=lambda: {0})
-    """Everything up to one of these is acknowledged; several while an answer is outstanding."""
+    """Everything up to one of these numbers is acknowledged; there are several while an answer is
+    outstanding."""
     anomalies: list[str] = field(default_factory=list)
 
     def next_after(self, number: int) -> int:
@@ -39,28 +41,28 @@ class CursorBook:
         return number
 
     def ask(self, number: int) -> None:
-        """It is asked to go there."""
+        """The subscription has been asked to move there."""
         self.done.add(number)
 
     def answer(self, number: int) -> None:
-        """It has gone there."""
+        """The subscription has moved there."""
         self.done = {number}
 
     def begins(self, number: int) -> None:
-        """The first that a new consumer gets."""
+        """Check the first message that a new consumer receives."""
         expected = sorted(map(self.next_after, self.done))
         if number not in expected:
             self.anomalies.append(f"began with {number} instead of {expected}")
         self.done = {number - 1}
 
     def goes_on(self, before: int, number: int) -> None:
-        """What comes behind another."""
+        """Check a message that follows another."""
         if number != self.next_after(before):
             expected = self.next_after(before)
             self.anomalies.append(f"{number} after {before}, instead of {expected}")
 
     def recover(self, found: list[int]) -> list[str]:
-        """The log goes on with these; what is wrong with that."""
+        """Take the next part of the log; the result is what is wrong with it."""
         lost = {each for each in self.confirmed if each > self.judged} - set(found)
         last, self.judged = self.judged, self.sent
         self.absent.update(set(range(last + 1, self.sent + 1)) - set(found))
@@ -71,7 +73,7 @@ class CursorBook:
 
 
 class CursorPlayer(Player):
-    """A producer and one consumer, which acknowledges everything up to somewhere, or seeks."""
+    """A producer and one consumer, which acknowledges cumulatively or seeks."""
 
     name = "cursor"
 
@@ -87,7 +89,7 @@ class CursorPlayer(Player):
         self._book = CursorBook()
 
     async def clear(self) -> None:
-        """It ends with the run."""
+        """Nothing to delete: this player's topics end with the run."""
 
     def summary(self) -> str:
         stored = self._book.judged - len(self._book.absent)
@@ -109,7 +111,7 @@ class CursorPlayer(Player):
         anomalies = book.recover([self._see(each) for each in inbox.items])
         await client.acknowledge([(inbox.items[-1].place, None)], cumulative=True)
         client, inbox = await self._subscribe(SUBSCRIPTION)
-        # Raises ConnectionError where the broker goes before it answers, which a play then tells.
+        # Raises ConnectionError if the broker ends before it answers; the play then reports that.
         await inbox.until(lambda: bool(inbox.items))
         book.begins(self._see(inbox.items[0]))
         anomalies += book.anomalies[:SHOWN_MAX]
@@ -154,7 +156,8 @@ class CursorPlayer(Player):
             except PulsarClosed:
                 if client.closed:
                     raise
-                await pause(0.01)  # the consumer of before is not yet seen to be gone
+                # the previous consumer's connection has not been found closed yet
+                await pause(0.01)
         client.flow(1 << 20)
         return client, inbox
 

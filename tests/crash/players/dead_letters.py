@@ -1,5 +1,6 @@
-"""Dead letters: rejected, expired, too many, given back too often. Each message is where it was
-or at both places where dead letters go, with its death on record, and never at both ends."""
+"""Dead letters: rejected, expired, over the length limit, delivered too often. Each message is in
+its queue, or at both places where dead letters go with its death on record, and never in the queue
+and there."""
 
 import asyncio
 from collections import Counter
@@ -19,7 +20,7 @@ SOURCES: Final[dict[str, dict[str, Any]]] = {
     "classic": {"x-message-ttl": EXPIRES_MS, "x-max-length": 100},
     "quorum": {"x-queue-type": "quorum", "x-delivery-limit": 2, "x-message-ttl": 400},
 }
-"""Whatever is put in here leaves by itself in the end."""
+"""Everything published to these queues leaves them by itself in the end."""
 REASONS: Final = {
     "classic": {"rejected", "expired", "maxlen"},
     "quorum": {"rejected", "expired", "delivery_limit"},
@@ -28,7 +29,7 @@ DEAD: Final = ("one", "two")
 GENERATION_MESSAGES: Final = 4_000
 EMPTY_WITHIN_S: Final = 20.0
 STILL_ROUNDS: Final = 3
-"""So often nothing must have changed before we believe that nothing is on its way."""
+"""How many rounds without a change it takes to conclude that nothing is on its way."""
 
 
 @dataclass(slots=True)
@@ -41,7 +42,7 @@ class DeathBook:
     refused: list[int] = field(default_factory=list)
     acks: AckBook[int] = field(default_factory=AckBook)
     dead: set[int] = field(default_factory=set)
-    """Found dead after an earlier restart."""
+    """Messages found dead after earlier restarts."""
 
     def told(self, number: int, acked: bool) -> None:
         if acked:
@@ -57,12 +58,12 @@ class Dead:
     number: int
     is_whole: bool
     deaths: tuple[tuple[str, str, int], ...]
-    """Queue, reason and count of each record in ``x-death``."""
+    """The queue, reason and count of each record in ``x-death``."""
 
 
 def judge_deaths(book: DeathBook, found: dict[str, list[Dead]]) -> list[str]:
-    """Every broken promise; ``found`` is what is at each place of dead letters, when nothing is
-    left in the sources."""
+    """Every broken promise; ``found`` has the dead letters at each place, after the sources have
+    become empty."""
     anomalies = list(some("refused", book.refused))
     for place, letters in found.items():
         numbers = {each.number for each in letters}
@@ -93,7 +94,7 @@ def _is_strange(book: DeathBook, letter: Dead) -> bool:
 
 
 class DeadLetterPlayer(Player):
-    """Publishers to two queues whose dead letters go to two others, and consumers that seldom
+    """Publishers to two queues whose dead letters go to two others, and consumers that rarely
     acknowledge."""
 
     name = "dying"
@@ -158,7 +159,7 @@ class DeadLetterPlayer(Player):
         return anomalies
 
     async def _until_empty(self, client: AmqpClient) -> None:
-        """Nothing is left in the sources, nor on its way from there."""
+        """Wait until nothing is left in the sources or on its way from there."""
         still = 0
         counts: list[int] = []
         while still < STILL_ROUNDS:
@@ -205,7 +206,7 @@ class DeadLetterPlayer(Player):
 
 
 def dead_letter(delivery: Delivery, generation: int) -> Dead:
-    """A dead letter with the names of its queues as the table above has them."""
+    """A dead letter, with its queues named as in the tables above."""
     headers: dict[str, Any] = dict(delivery.properties.headers or {})
     deaths = tuple(
         (

@@ -1,4 +1,4 @@
-"""Deduplication: what a producer sends again is stored once, also when all that was stored is
+"""Deduplication: what a producer sends again is stored once, even if everything stored has been
 acknowledged and trimmed."""
 
 import asyncio
@@ -16,9 +16,9 @@ from tests.crash.players.player import Loop, Player, until_gone
 from tests.crash.verdict import some
 
 NOBODY_YET: Final = (1 << 64) - 1
-"""-1: the last sequence id of a producer that sent nothing."""
+"""-1, the last sequence id of a producer that has sent nothing, as an unsigned number."""
 NOWHERE: Final = (1 << 64) - 1
-"""The ledger that a receipt names for what was stored before."""
+"""The ledger in the receipt for a message that had already been stored."""
 BATCH: Final = 5
 SENT_AGAIN_MAX: Final = 60
 SIZE: Final = struct.Struct(">I")
@@ -26,22 +26,22 @@ SIZE: Final = struct.Struct(">I")
 
 @dataclass(slots=True)
 class SequenceBook:
-    """One producer: its numbers are its sequence ids, from 0."""
+    """One producer; its numbers are its sequence ids, from 0."""
 
     sent: int = -1
     told: int = -1
-    """The highest that a receipt spoke of, or PRODUCER_SUCCESS."""
+    """The highest number in a receipt or in PRODUCER_SUCCESS."""
     lowered: list[int] = field(default_factory=list)
     doubtful: list[int] = field(default_factory=list)
-    """New numbers whose receipt said that they were there before, or the other way round."""
+    """New numbers whose receipt called them duplicates, or the other way round."""
     read: int = -1
-    """The last that the reader has had, and acknowledged with a receipt."""
+    """The last number that the reader has received and acknowledged with a receipt."""
 
     began_with: int = -1
-    """What PRODUCER_SUCCESS said in the present life: what comes after it is new."""
+    """The number in PRODUCER_SUCCESS in the current life; greater numbers are new."""
 
     def begin(self, last: int) -> None:
-        """PRODUCER_SUCCESS said which was the last."""
+        """PRODUCER_SUCCESS gave the last sequence id."""
         if last < self.told:
             self.lowered.append(last)
         self.told = max(self.told, last)
@@ -55,7 +55,7 @@ class SequenceBook:
 
 
 def judge_sequence(book: SequenceBook, found: list[int]) -> list[str]:
-    """Every broken promise; ``found`` is what the reader gets behind what it had before."""
+    """Every broken promise; ``found`` is what the reader received after what it had before."""
     whole = [book.read, *found]
     return [
         *some("stored twice, or out of order", [b for a, b in pairwise(whole) if b <= a]),
@@ -68,8 +68,8 @@ def judge_sequence(book: SequenceBook, found: list[int]) -> list[str]:
 
 
 class DeduplicationPlayer(Player):
-    """Two producers of one name each, one of single messages and one of batches; both begin
-    again some way before where they were."""
+    """Two producers with fixed names, one of single messages and one of batches. Both start again
+    some way before where they stopped."""
 
     name = "once"
 
@@ -87,7 +87,7 @@ class DeduplicationPlayer(Player):
         self._books = {name: SequenceBook() for name in self.PRODUCERS}
 
     async def clear(self) -> None:
-        """It ends with the run."""
+        """Nothing to delete: this player's topics end with the run."""
 
     async def start(self) -> list[Loop]:
         loops = [self._produce(name, await self.pulsar()) for name in self.PRODUCERS]
@@ -109,7 +109,7 @@ class DeduplicationPlayer(Player):
         inbox = inbox_of(client)
         await client.subscribe(self.topic(name), "reader", kind=EXCLUSIVE)
         client.flow(1 << 20)
-        # What is sent now comes behind everything else, and shows that numbers go on.
+        # This message comes after everything else, and shows that the numbers continue.
         answers = self._send(name, client, book.told + 1)
         await asyncio.wait_for(answers, 10)
         last = book.told
@@ -122,7 +122,7 @@ class DeduplicationPlayer(Player):
         return anomalies
 
     async def _begin(self, name: str, client: PulsarClient) -> int:
-        """Its last sequence id as the broker has it."""
+        """Create the producer; the result is its last sequence id according to the broker."""
         while True:
             try:
                 answer = await client.create_producer(self.topic(name), more=[(4, name), (9, 1)])
@@ -130,14 +130,14 @@ class DeduplicationPlayer(Player):
             except PulsarClosed:
                 if client.closed:
                     raise
-                await pause(0.02)  # its connection of before is not yet seen to be closed
+                await pause(0.02)  # its previous connection has not been found closed yet
         last = integer(answer, 3, NOBODY_YET)
         last = -1 if last == NOBODY_YET else last
         self._books[name].begin(last)
         return last
 
     def _send(self, name: str, client: PulsarClient, first: int) -> asyncio.Future[Message]:
-        """Send one message, or one batch."""
+        """Send one message or one batch."""
         book, count = self._books[name], self.PRODUCERS[name]
         last = first + count - 1
         book.sent = max(book.sent, last)
@@ -173,21 +173,21 @@ class DeduplicationPlayer(Player):
 
 
 def packed(number: int) -> bytes:
-    """A message in a batch."""
+    """A message packed in a batch."""
     body = body_of(number, 50)
     described = encode([(3, len(body))])
     return SIZE.pack(len(described)) + described + body
 
 
 def numbers_of(entry: Entry) -> list[int]:
-    """What an entry holds."""
+    """The numbers of the messages in an entry."""
     if entry.messages == 1:
         return [number_of(entry.payload)]
     numbers, at = [], 0
     for _ in range(entry.messages):
         (size,) = SIZE.unpack_from(entry.payload, at)
         at += SIZE.size + size
-        # The body's own size stands in what describes it; they are all alike here.
+        # The size of each body is in its metadata, but all bodies have the same size here.
         body = entry.payload[at : at + len(body_of(0, 50))]
         numbers.append(number_of(body))
         at += len(body)
@@ -195,5 +195,5 @@ def numbers_of(entry: Entry) -> list[int]:
 
 
 def is_nowhere(receipt: Message) -> bool:
-    """Whether a receipt says that the message was there before."""
+    """Whether a receipt says that the message had already been stored."""
     return integer(decode(data_of(receipt, 3)), 1) == NOWHERE

@@ -1,4 +1,4 @@
-"""Messages that an ``x-delayed-message`` exchange keeps; see :mod:`tests.crash.players.delays`."""
+"""Messages delayed by an ``x-delayed-message`` exchange; see :mod:`tests.crash.players.delays`."""
 
 import asyncio
 from datetime import timedelta
@@ -74,7 +74,7 @@ class DelayedExchangePlayer(Player):
         anomalies += judge_delays(self.name, self._book, self._acks, back)
         acked = list(back)
         self._acks.send(acked)
-        if tags:  # and no "all", for more may be on its way
+        if tags:  # and not "all", because more may be on its way
             client.acknowledge(tags[-1], multiple=True)
         await client.round_trip()
         self._acks.reach(acked, asyncio.get_running_loop().time())
@@ -107,4 +107,4 @@ class DelayedExchangePlayer(Player):
                 client.acknowledge(delivery.tag)
             await client.round_trip()
             self._acks.reach(numbers, asyncio.get_running_loop().time())
-            await pause(0.01)  # what was given back comes at once
+            await pause(0.01)  # requeued messages come again immediately

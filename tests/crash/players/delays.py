@@ -1,5 +1,5 @@
-"""Delayed messages, by both protocols: none is lost, none comes early, none comes again when it was
-acknowledged for good."""
+"""Delayed messages, through both protocols: none is lost, none comes early, and none comes again
+after a durable acknowledgement."""
 
 import asyncio
 import time
@@ -18,9 +18,9 @@ TRUNCATED: Final = timedelta(milliseconds=1)
 WAITED_MAX: Final = timedelta(seconds=0.7)
 """What is due later than this after a restart is left for the next life."""
 LATE_MAX: Final = timedelta(seconds=20)
-"""A busy machine may be this late before we say that something does not come at all."""
+"""How late a message may be on a busy machine before it is reported as missing."""
 LONG: Final = timedelta(hours=1)
-"""Comes in no life of a test: it must wait, and be there."""
+"""A delay that does not end during any test: the message must keep waiting and be there."""
 DELAYS: Final = (
     timedelta(0),
     timedelta(milliseconds=5),
@@ -35,7 +35,7 @@ DELAYS: Final = (
 
 @dataclass(slots=True)
 class DelayBook:
-    """When each message is due at the earliest, and what became of it at one receiver."""
+    """When each message is due at the earliest, and its fate at one receiver."""
 
     due: dict[int, float] = field(default_factory=dict)
     confirmed: set[int] = field(default_factory=set)
@@ -56,7 +56,7 @@ class DelayBook:
             self.refused.append(number)
 
     def see(self, body: bytes) -> int:
-        """Something arrived now."""
+        """A message arrived now; the result is its number."""
         number, now = number_of(body), time.time()
         if not is_whole(body):
             self.damaged.append(number)
@@ -65,12 +65,12 @@ class DelayBook:
         return number
 
     def expected(self, until: float, acks: AckBook[int]) -> set[int]:
-        """What must come, of what is due ``until`` then."""
+        """The messages that must come, of those due by ``until``."""
         return {each for each in self.confirmed if self.due[each] <= until} - acks.sent
 
 
 def judge_delays(name: str, book: DelayBook, acks: AckBook[int], back: list[int]) -> list[str]:
-    """Every broken promise at one receiver; ``back`` is what came since the restart."""
+    """Every broken promise at one receiver; ``back`` is what has come since the restart."""
     return [
         *some(f"{name}: seconds too early", book.early),
         *some(f"{name}: damaged", book.damaged),
@@ -84,7 +84,7 @@ def judge_delays(name: str, book: DelayBook, acks: AckBook[int], back: list[int]
 async def all_expected(
     name: str, book: DelayBook, acks: AckBook[int], back: list[int], inbox: Inbox[object]
 ) -> list[str]:
-    """Wait for what must come; one line about what did not."""
+    """Wait for the messages that must come; the result is a line about those that did not."""
     expected = book.expected(time.time() + WAITED_MAX.total_seconds(), acks)
     try:
         async with asyncio.timeout(LATE_MAX.total_seconds()):

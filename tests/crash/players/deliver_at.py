@@ -1,4 +1,4 @@
-"""Pulsar messages with a time to be delivered at; see :mod:`tests.crash.players.delays`."""
+"""Pulsar messages with a delivery time; see :mod:`tests.crash.players.delays`."""
 
 import asyncio
 import random
@@ -14,7 +14,7 @@ from tests.crash.players.player import Loop, Player, until_gone
 
 class DeliverAtPlayer(Player):
     """A Pulsar producer of delayed and other messages, with subscriptions of both types that
-    know of delays."""
+    support delays."""
 
     name = "deliver-at"
 
@@ -32,7 +32,7 @@ class DeliverAtPlayer(Player):
         await client.abort()
 
     async def clear(self) -> None:
-        """It ends with the run."""
+        """Nothing to delete: this player's topics end with the run."""
 
     async def start(self) -> list[Loop]:
         producer = await self.pulsar()
@@ -46,7 +46,7 @@ class DeliverAtPlayer(Player):
         return f"{len(self._book.confirmed)} confirmed, {acked} acked"
 
     def crash(self, now: float) -> None:
-        """Only receipts count."""
+        """Only acks with a receipt count as durable."""
 
     async def judge(self) -> list[str]:
         found = await asyncio.gather(*(self._judge_one(name) for name in self.KINDS))

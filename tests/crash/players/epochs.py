@@ -1,4 +1,4 @@
-"""Epochs: who was fenced out stays out, whatever happens to the broker."""
+"""Epochs: a producer that was fenced out stays out, whatever happens to the broker."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -13,30 +13,31 @@ from tests.crash.verdict import some
 
 ALONE: Final = 1
 FENCING: Final = 3
-"""Access modes."""
+"""Producer access modes."""
 EPOCH: Final = 5
-"""The field of PRODUCER_SUCCESS."""
+"""The field of PRODUCER_SUCCESS with the epoch."""
 FENCED: Final = "error 25:"
-"""How the raw client says ProducerFenced."""
+"""How the raw client reports ProducerFenced."""
 
 Place = tuple[int, int]
-"""A message by the epoch of its producer, and its number there."""
+"""A message, identified by the epoch of its producer and its number there."""
 
 
 @dataclass(slots=True)
 class EpochBook:
-    """Every epoch that anybody was told, and what was stored in them."""
+    """Every epoch that was announced, and what was stored in each."""
 
     told: set[int] = field(default_factory=set)
     again: list[int] = field(default_factory=list)
-    """Epochs that began though they, or later ones, were there when they were asked for."""
+    """Epochs that were begun although they, or later ones, already existed when they were
+    requested."""
     asked: int = 0
     """Claims without an answer: each may have begun an epoch."""
     receipts: set[Place] = field(default_factory=set)
     read: list[Place] = field(default_factory=list)
-    """What the reader had in earlier lives."""
+    """What the reader received in earlier lives."""
     let_in: list[int] = field(default_factory=list)
-    """Epochs that are over, and came in all the same."""
+    """Epochs that were over, and whose producers were admitted nevertheless."""
     locked_out: list[str] = field(default_factory=list)
 
     @property
@@ -44,14 +45,14 @@ class EpochBook:
         return max(self.told, default=-1)
 
     def begin(self, epoch: int, after: int) -> None:
-        """A claim that was made when ``after`` was the last has begun ``epoch``."""
+        """A claim made when ``after`` was the last epoch has begun ``epoch``."""
         if epoch <= after or epoch in self.told:
             self.again.append(epoch)
         self.told.add(epoch)
 
 
 def judge_epochs(book: EpochBook, found: list[Place]) -> list[str]:
-    """Every broken promise; ``found`` is what the reader gets behind what it had before."""
+    """Every broken promise; ``found`` is what the reader received after what it had before."""
     whole = [*book.read, *found]
     return [
         *some("an epoch that was there before", book.again),
@@ -64,7 +65,7 @@ def judge_epochs(book: EpochBook, found: list[Place]) -> list[str]:
 
 
 class EpochPlayer(Player):
-    """Producers that fence one another out, and after a restart try to come back."""
+    """Producers that fence one another out, and try to return after a restart."""
 
     name = "epoch"
 
@@ -77,7 +78,7 @@ class EpochPlayer(Player):
         self._book = EpochBook()
 
     async def clear(self) -> None:
-        """It ends with the run."""
+        """Nothing to delete: this player's topics end with the run."""
 
     async def start(self) -> list[Loop]:
         return [until_gone(self._fence()), until_gone(self._fence())]
@@ -92,7 +93,7 @@ class EpochPlayer(Player):
         for number, epoch in enumerate(old, 1):
             if await self._comes_back(client, number, epoch):
                 book.let_in.append(epoch)
-        # Whoever had asked and got no answer may have begun an epoch unheard.
+        # A claim without an answer may have begun an epoch that nobody was told about.
         unsure, book.asked = book.asked, 0
         if book.told and not unsure:
             answer = await self._comes_back(client, 100, book.last)
@@ -105,7 +106,7 @@ class EpochPlayer(Player):
         return anomalies
 
     async def _comes_back(self, client: PulsarClient, producer: int, epoch: int) -> Message | None:
-        """The answer, None when it is fenced."""
+        """The answer to a returning producer; None if it is fenced."""
         more = [(4, "old"), (9, 1), (10, ALONE), (11, epoch)]
         try:
             return await client.create_producer(self.topic("t"), producer=producer, more=more)
@@ -115,7 +116,7 @@ class EpochPlayer(Player):
             return None
 
     async def _read(self) -> list[Place]:
-        """All behind what was acknowledged; a last message shows where that ends."""
+        """Everything after what was acknowledged; a last message marks the end."""
         writer, reader = await self.pulsar(), await self.pulsar()
         epoch = await self._claim(writer, "marker")
         await writer.send(1, b"%d:1" % epoch)
@@ -131,7 +132,7 @@ class EpochPlayer(Player):
         return [place_of(each.payload) for each in inbox.items]
 
     async def _claim(self, client: PulsarClient, name: str) -> int:
-        """The epoch that begins with a new producer."""
+        """Create a producer that claims the topic; the result is its epoch."""
         self._book.asked += 1
         after = self._book.last
         more = [(4, name), (9, 1), (10, FENCING)]
@@ -142,7 +143,7 @@ class EpochPlayer(Player):
         return epoch
 
     async def _fence(self) -> None:
-        """Take the topic, send until somebody else does, and take it again."""
+        """Claim the topic, send until somebody else claims it, and claim it again."""
         name = f"p{self.dice.randrange(10**6)}"
         while True:
             client = await self.pulsar()
@@ -150,7 +151,7 @@ class EpochPlayer(Player):
             await self._produce(client, epoch, self.dice.uniform(0, 0.1))
 
     async def _produce(self, client: PulsarClient, epoch: int, seconds: float) -> None:
-        """Send in one epoch for a while; it may be over at any time."""
+        """Send in one epoch for a while; the epoch may end at any time."""
         until, number = asyncio.get_running_loop().time() + seconds, 0
         window = asyncio.Semaphore(self.dice.choice([1, 30]))
         while client.closed is None and asyncio.get_running_loop().time() < until:

@@ -1,6 +1,7 @@
-"""Everybody: all players there are, and judging them together.
+"""Everybody: all players, and judging them together.
 
-The rule: who did nothing in a life is judged as well, and all at once, as clients come back.
+The rule: players that did nothing in a life are judged too, and all of them at once, as clients
+reconnect.
 """
 
 import asyncio
@@ -62,17 +63,17 @@ max_unacked_messages_per_consumer = 0
 max_unacked_messages_per_subscription = 0
 delete_inactive_topics = false
 """
-"""Settings. One process plays all clients: while it judges what thousands of messages have become,
-it is slow to answer a handshake. Whom the broker gives up is in its log. That topics without
-subscriptions go after a minute breaks no promise."""
+"""Settings. One process plays all clients, so it is slow to answer a handshake while it judges
+thousands of messages. Its log shows clients that the broker gives up. Topics without subscriptions
+are kept, because deleting them would break no promise."""
 
 
 class PromiseBroken(Exception):
-    """What was promised and is not so; one line for each anomaly."""
+    """Promises were broken; one line for each anomaly."""
 
 
 async def judge(players: Sequence[Player], within_s: float) -> None:
-    """Raises :class:`PromiseBroken`."""
+    """Judge all players. Raises :class:`PromiseBroken`."""
     found = await asyncio.gather(*(_judge_one(each, within_s) for each in players))
     if anomalies := [anomaly for each in found for anomaly in each]:
         raise PromiseBroken("\n".join(anomalies))

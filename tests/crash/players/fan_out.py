@@ -1,5 +1,5 @@
-"""Messages for several queues at once, kept once when they are large: in all queues or in none,
-byte for byte, and with the last queue they are gone."""
+"""Messages for several queues at once, stored once if they are large: in all queues or in none,
+byte for byte, and gone with the last queue."""
 
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,11 +15,11 @@ from tests.crash.verdict import judge_acks, some
 
 SIZES: Final = (100, 3_900, 4_200, 9_000, 17_000, 70_000)
 CONSUMED: Final = ("a", "b", "c")
-"""Their consumers acknowledge."""
+"""Queues whose consumers acknowledge."""
 DISTURBED: Final = ("purged", "deleted")
-"""What is in these nobody can say beforehand."""
+"""Queues whose contents cannot be predicted."""
 KEPT: Final = "kept"
-"""Nothing leaves it while a generation lasts."""
+"""A queue that nothing leaves during a generation."""
 GENERATION_MESSAGES: Final = 1_500
 
 
@@ -64,7 +64,7 @@ def judge_fan_out(book: FanBook, found: dict[str, list[int]]) -> list[str]:
 
 
 class FanOutPlayer(Player):
-    """A publisher to a fanout exchange with six queues, which are consumed, purged, deleted."""
+    """A publisher to a fanout exchange with six queues, which are consumed, purged and deleted."""
 
     name = "fan"
 

@@ -1,4 +1,4 @@
-"""Holes: entries and parts of batches acknowledged one by one, with receipts, in any order."""
+"""Holes: entries and parts of batches acknowledged individually, with receipts, in any order."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -13,15 +13,15 @@ from tests.crash.verdict import judge_acks, some
 SUBSCRIPTION: Final = "holes"
 BATCH: Final = 8
 LEFT_PART: Final = 0.1
-"""With less than this unacknowledged, a new generation begins."""
+"""When less than this share is unacknowledged, a new generation begins."""
 
 Index = int
-"""A message, counted over all entries."""
+"""The index of a message, counted over all entries."""
 
 
 @dataclass(slots=True)
 class HoleBook:
-    """The topic is filled once; then only acknowledgements happen to it."""
+    """The topic is filled once; afterwards there are only acknowledgements."""
 
     places: dict[Place, tuple[Index, ...]] = field(default_factory=dict)
     acks: AckBook[Index] = field(default_factory=AckBook)
@@ -37,11 +37,11 @@ class HoleBook:
 
 
 class HolePlayer(Player):
-    """One subscription with as many holes as there is room for."""
+    """One subscription with as many holes as possible."""
 
     name = "holes"
     entries: int = 6_000
-    """Every fourth is a batch."""
+    """The number of entries; every fourth is a batch."""
 
     _book: HoleBook
 
@@ -67,7 +67,7 @@ class HolePlayer(Player):
         await client.abort()
 
     async def clear(self) -> None:
-        """It ends with the run."""
+        """Nothing to delete: this player's topics end with the run."""
 
     async def start(self) -> list[Loop]:
         return [until_gone(self._acknowledge(*await self._subscribe()))]
@@ -88,7 +88,7 @@ class HolePlayer(Player):
                 back += indexes
                 expected.difference_update(indexes)
                 seen += 1
-        await client.last_place()  # what else was on its way is here by now
+        await client.last_place()  # what else was on its way has arrived by now
         for entry in inbox.items[seen:]:
             back += book.indexes(entry)
         log = list(range(book.count))
@@ -111,7 +111,7 @@ class HolePlayer(Player):
         return client, inbox
 
     async def _acknowledge(self, client: PulsarClient, inbox: Inbox[Entry]) -> None:
-        """At random, a few at a time; nothing that is answered is asked again."""
+        """Acknowledge at random, a few at a time; what has been answered is not sent again."""
         acks, dice = self._book.acks, self.dice
         left: list[tuple[Place, int, int]] = []
         group = dice.choice([1, 10, 100, 2_000])

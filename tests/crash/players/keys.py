@@ -1,5 +1,5 @@
-"""Key_Shared: a key is in flight at one consumer only and in order, while consumers come, go and
-give back, and after a restart."""
+"""Key_Shared: a key is in flight at only one consumer and in order, while consumers come, leave and
+return messages, and after a restart."""
 
 import asyncio
 import random
@@ -19,39 +19,40 @@ HELD_S_MAX: Final = 0.02
 SUBSCRIPTION: Final = "keyed"
 
 Identity = tuple[int, int]
-"""A message by its key and its number there, from 1."""
+"""A message, identified by its key and its number there, from 1."""
 
 
 @dataclass(slots=True)
 class KeyBook:
-    """What is in flight where, as the consumers see it."""
+    """What is in flight where, from the consumers' point of view."""
 
     sent: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     confirmed: set[Identity] = field(default_factory=set)
     acks: AckBook[Identity] = field(default_factory=AckBook)
     log: list[Identity] = field(default_factory=list)
     never_stored: set[Identity] = field(default_factory=set)
-    """Sent to a broker that was killed then, and not in the log."""
+    """Messages sent to a broker that was then killed, and not found in the log."""
     anomalies: list[str] = field(default_factory=list)
 
     held: dict[str, set[Identity]] = field(default_factory=lambda: defaultdict(set))
-    """By consumer: received, and neither answered nor given back."""
+    """By consumer: received, and neither acknowledged nor returned."""
     given_back: set[Identity] = field(default_factory=set)
-    """Given back by whoever had it, and not delivered again since."""
+    """Returned by a consumer and not delivered again since."""
     highest: dict[int, int] = field(default_factory=lambda: defaultdict(int))
     received: set[Identity] = field(default_factory=set)
-    """By anybody, in this life of the broker; and the highest number of each key."""
+    """Received by anybody in the current life; and the highest number of each key."""
     is_cut: bool = False
-    """Who held something may have lost its connection and not know it yet, while the next leader
-    of a cluster already serves a consumer that waited for one: who holds what is not judged."""
+    """A consumer that holds something may have lost its connection without noticing, while the next
+    leader of a cluster already serves a consumer that was waiting for one. So which consumer holds
+    what is not judged."""
 
     _done: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """Up to here all of a key is acknowledged for good."""
+    """Up to this number, all messages of a key are durably acknowledged."""
     _judged: dict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """Up to here it is known what of a key was stored."""
+    """Up to this number, it is known which messages of a key were stored."""
 
     def receive(self, consumer: str, item: Identity) -> None:
-        """``consumer`` gets a message now."""
+        """``consumer`` receives a message now."""
         key, number = item
         if item in self.acks.durable:
             self.anomalies.append(f"{item} to {consumer}, acknowledged with a receipt")
@@ -75,7 +76,7 @@ class KeyBook:
         self.highest[key] = max(number, self.highest[key])
 
     def _open_before(self, item: Identity) -> list[Identity]:
-        """What should have gone before ``item``, if nobody had it already."""
+        """What should have been delivered before ``item``, if nobody had it already."""
         key, number = item
         while (
             next_ := (key, self._done[key] + 1)
@@ -94,11 +95,11 @@ class KeyBook:
         self.acks.send(items)
 
     def leave(self, consumer: str) -> None:
-        """It is gone; what it held goes to others, in order."""
+        """The consumer has left; what it held goes to others, in order."""
         self.held.pop(consumer, None)
 
     def crash(self) -> None:
-        """Nobody holds anything, and what was given back is like all else."""
+        """Nobody holds anything now, and returned messages are like all others."""
         self.is_cut = False
         self.held.clear()
         self.given_back.clear()
@@ -106,7 +107,7 @@ class KeyBook:
         self.highest.clear()
 
     def recover(self, found: list[Identity]) -> None:
-        """The log goes on with these."""
+        """Take the next part of the log."""
         self.log += found
         stored = set(found)
         for key, last in self.sent.items():
@@ -116,7 +117,7 @@ class KeyBook:
 
 
 def judge_keys(book: KeyBook, found: list[Identity]) -> list[str]:
-    """Broken promises of the log; ``found`` is what it has got since it was read last."""
+    """Broken promises about the log; ``found`` is what was added since it was read last."""
     stored = [*book.log, *found]
     last: dict[int, int] = {}
     disorder = []
@@ -131,7 +132,7 @@ def judge_keys(book: KeyBook, found: list[Identity]) -> list[str]:
 
 
 class KeyPlayer(Player):
-    """Producers of few keys, and consumers of a Key_Shared subscription that come and go."""
+    """Producers with few keys, and consumers of a Key_Shared subscription that come and leave."""
 
     name = "keys"
 
@@ -146,7 +147,7 @@ class KeyPlayer(Player):
         self._book = KeyBook()
 
     async def clear(self) -> None:
-        """It ends with the run."""
+        """Nothing to delete: this player's topics end with the run."""
 
     async def start(self) -> list[Loop]:
         loops: list[Loop] = [self._produce(await self.pulsar(), range(KEYS // 2))]
@@ -175,7 +176,7 @@ class KeyPlayer(Player):
         return anomalies
 
     async def _drain(self, must: set[Identity]) -> None:
-        """Let several consumers have everything; ``must`` has to come."""
+        """Let several consumers receive everything; ``must`` has to come."""
         book = self._book
         arrived: Inbox[Identity] = Inbox()
 
@@ -184,7 +185,7 @@ class KeyPlayer(Player):
                 items = [identity_of(each.payload) for each in run]
                 for each in items:
                     arrived.put(each)
-                # Meanwhile others join, and its keys go to them.
+                # Others join during the pause, and its keys go to them.
                 await pause(self.dice.uniform(0, HELD_S_MAX))
                 await self._ack(client, name, run, items)
 
@@ -206,7 +207,7 @@ class KeyPlayer(Player):
             await serving
 
     async def _read_log(self) -> list[Identity]:
-        """What came behind what was read before."""
+        """What came after the part of the log that was read before."""
         client = await self.pulsar()
         inbox = inbox_of(client)
         await client.subscribe(self.topic("t"), "log", kind=EXCLUSIVE)
@@ -225,7 +226,7 @@ class KeyPlayer(Player):
         return [identity_of(each.payload) for each in inbox.items]
 
     async def _join(self) -> tuple[str, PulsarClient, Inbox[Entry]]:
-        """A new consumer; what it gets is entered into the book as it comes."""
+        """A new consumer; the messages that it receives are recorded in the book."""
         client = await self.pulsar()
         self._consumers += 1
         name = f"c{self._consumers}"
@@ -281,7 +282,7 @@ class KeyPlayer(Player):
     async def _treat(
         self, client: PulsarClient, name: str, run: list[Entry], dice: random.Random
     ) -> None:
-        """Acknowledge some, give some back, keep some."""
+        """Acknowledge some messages, return some, keep some."""
         acked, back = [], []
         for entry in run:
             chance = dice.random()

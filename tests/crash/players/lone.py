@@ -1,4 +1,4 @@
-"""A publisher with a small window: alone it is served by the journal, a commit at a time."""
+"""A publisher with a small window: when it is alone, each commit goes through the journal."""
 
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -24,7 +24,7 @@ class LoneBook:
     found: list[int] = field(default_factory=list)
     """What was there after the last restart."""
     both: set[int] = field(default_factory=set)
-    """Those that were sent to both queues; the others are for the first one."""
+    """Messages sent to both queues; the others went to the first one."""
 
     def told(self, number: int, acked: bool) -> None:
         if acked:
@@ -34,7 +34,7 @@ class LoneBook:
 
 
 def judge_lone(book: LoneBook, found: list[int], twin: list[int]) -> list[str]:
-    """Every broken promise; ``found`` and ``twin`` are the queues."""
+    """Every broken promise; ``found`` and ``twin`` are the contents of the queues."""
     return [
         *some("refused", book.refused),
         *some("lost", sorted(book.confirmed - set(found))),

@@ -1,4 +1,5 @@
-"""Places: topics, subscriptions and policies that the admin API made, changed or deleted."""
+"""Places: topics, subscriptions and policies that were created, changed or deleted with the admin
+API."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,14 +16,14 @@ PARTITIONS: Final = 2
 TTL_S: Final = (5_000, 6_000, 7_000)
 
 Thing = tuple[str, ...]
-"""A kind and a topic's name; of a subscription its name too."""
+"""A kind and a topic's name, and for a subscription also its name."""
 Value = Any
-"""What is to be read; None = it is not there."""
+"""What is read back; None if it does not exist."""
 
 
 @dataclass(slots=True)
 class PlaceBook:
-    """What each thing may be: one value, two while an answer is outstanding."""
+    """The possible values of each thing: one, or two while an answer is outstanding."""
 
     values: dict[Thing, list[Value]] = field(default_factory=dict)
 
@@ -33,12 +34,12 @@ class PlaceBook:
         self.values[thing] = [value]
 
     def of(self, topic: str) -> list[Thing]:
-        """What goes with a topic."""
+        """Everything that is deleted with a topic."""
         return [each for each in self.values if each[1] == topic]
 
 
 def judge_places(book: PlaceBook, found: dict[Thing, Value]) -> list[str]:
-    """Every broken promise; ``found`` is what each thing is."""
+    """Every broken promise; ``found`` is the value of each thing."""
     wrong = [
         (thing, value, book.values[thing])
         for thing, value in found.items()
@@ -65,7 +66,7 @@ class PlacePlayer(Player):
         self._book = PlaceBook({each: [None] for each in things})
 
     async def clear(self) -> None:
-        """It ends with the run."""
+        """Nothing to delete: this player's topics end with the run."""
 
     def summary(self) -> str:
         there = sum(values != [None] for values in self._book.values.values())
@@ -146,7 +147,7 @@ class PlacePlayer(Player):
         return lambda: admin.put(path)
 
     async def _call(self, call: Callable[[], object]) -> None:
-        """What is refused is a fault of the test; what is cut off ends the loop."""
+        """A refused call is a fault of the test; an interrupted one ends the loop."""
         try:
             await asyncio.to_thread(call)
         except HTTPException as error:

@@ -1,8 +1,8 @@
 """A player: one feature under SIGKILL, its clients and what they were told.
 
-The rule: a player has topics of its own and knows nothing of the others, so any mix of them can
-share a broker. What it was told is its own record; after a restart it is held against what the
-broker shows, by pure functions that name each anomaly.
+The rule: a player has topics of its own and knows nothing of the others, so any mix of players can
+share a broker. Its record contains only what it was told. After a restart, pure functions compare
+the record with what the broker shows, and name each anomaly.
 """
 
 import random
@@ -18,27 +18,27 @@ Loop = Coroutine[Any, Any, None]
 
 
 class Reached(Protocol):
-    """A broker, or several that are reached as one."""
+    """A broker, or several that are reached through one address."""
 
     @property
     def address(self) -> Address:
-        """Where it speaks AMQP."""
+        """Where it listens for AMQP."""
         ...
 
     @property
     def pulsar_address(self) -> Address:
-        """Where it speaks Pulsar."""
+        """Where it listens for Pulsar."""
         ...
 
     @property
     def admin_url(self) -> str:
-        """Where Pulsar's admin API is."""
+        """The URL of Pulsar's admin API."""
         ...
 
 
 class Player:
-    """What the harness calls, in this order: ``prepare`` once; then for each life ``judge``,
-    perhaps ``start``, and after the kill ``crash`` and ``end``."""
+    """The harness calls, in this order: ``prepare`` once; then for each life ``judge``, perhaps
+    ``start``, and after the kill ``crash`` and ``end``."""
 
     name: ClassVar[str]
 
@@ -46,41 +46,44 @@ class Player:
         self.broker = broker
         self.dice = dice
         self.generation = 0
-        """Counts up whenever everything is deleted and made anew, so that judging stays short."""
+        """Incremented whenever everything is deleted and made again, so that judging stays
+        short."""
         self._clients: list[AmqpClient | PulsarClient] = []
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} generation {self.generation}>"
 
     def called(self, what: str) -> str:
-        """A name of this generation."""
+        """A name in this generation."""
         return f"{self.name}-{what}-{self.generation}"
 
     def topic(self, what: str) -> str:
-        """The same for Pulsar."""
+        """The same for a Pulsar topic."""
         return f"persistent://public/default/{self.called(what)}"
 
     async def prepare(self) -> None:
-        """Make what a generation needs."""
+        """Create what a generation needs."""
         raise NotImplementedError
 
     async def start(self) -> list[Loop]:
-        """Connect everybody; what they do until the broker is gone."""
+        """Connect the clients; the result is what they do until the broker is gone."""
         raise NotImplementedError
 
     def summary(self) -> str:
-        """What it has seen so far, so that nobody takes idleness for health."""
+        """What the player has seen so far, so that an idle player is not mistaken for a successful
+        one."""
         raise NotImplementedError
 
     def cut(self) -> None:
-        """One of several brokers is about to be lost; from now on what a client hears may be of
-        the next one, though others have not noticed yet."""
+        """One of several brokers is about to be lost. From now on, what one client hears may come
+        from the next broker, although other clients have not noticed yet."""
 
     def crash(self, now: float) -> None:
-        """The broker died at ``now`` of the loop's clock."""
+        """The broker died at ``now`` on the event loop's clock."""
 
     async def judge(self) -> list[str]:
-        """Every broken promise, after a restart; what was found is what counts from now on."""
+        """Every broken promise, after a restart; what was found becomes the reference from now
+        on."""
         raise NotImplementedError
 
     async def clear(self) -> None:
@@ -110,6 +113,6 @@ class Player:
 
 
 async def until_gone(loop: Loop) -> None:
-    """Run until the broker is gone, which is how every loop ends."""
+    """Run until the broker is gone, which ends every loop."""
     with suppress(AmqpClosed, PulsarClosed, OSError, TimeoutError):
         await loop

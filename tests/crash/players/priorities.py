@@ -1,4 +1,4 @@
-"""Priorities: what is urgent comes first after a restart too, and inside a priority the order of
+"""Priorities: urgent messages come first after a restart too, and within a priority in the order of
 the queue."""
 
 from collections import Counter
@@ -20,7 +20,7 @@ BACKLOG_MAX: Final = 3_000
 
 @dataclass(slots=True)
 class PriorityBook:
-    """What was published how urgently, and acknowledged."""
+    """What was published with which priority, and what was acknowledged."""
 
     urgency: dict[int, int] = field(default_factory=dict)
     confirmed: set[int] = field(default_factory=set)
@@ -35,7 +35,7 @@ class PriorityBook:
 
 
 def judge_priorities(book: PriorityBook, back: list[int]) -> list[str]:
-    """Every broken promise; ``back`` is all that is in the queue, as it comes."""
+    """Every broken promise; ``back`` is everything in the queue, in the order of delivery."""
     known = [each for each in back if each in book.urgency]
     ranks = [(-book.urgency[each], each) for each in known]
     return [
@@ -49,7 +49,7 @@ def judge_priorities(book: PriorityBook, back: list[int]) -> list[str]:
 
 
 class PriorityPlayer(Player):
-    """A publisher of all priorities and a consumer that acknowledges some."""
+    """A publisher with all priorities, and a consumer that acknowledges some."""
 
     name = "urgent"
 

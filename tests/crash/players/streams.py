@@ -1,4 +1,5 @@
-"""Streams with retention: an offset is a message's for ever, and only the oldest may go."""
+"""Streams with retention: an offset belongs to one message for ever, and only the oldest messages
+may be removed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from tests.crash.verdict import some
 KEPT_BYTES: Final = 400_000
 SEGMENT_BYTES: Final = 40_000
 HEAD_BYTES_MAX: Final = 200
-"""What is stored with a body, amply: header, route and properties."""
+"""A generous bound on what is stored with a body: header, route and properties."""
 ARGUMENTS: Final = {
     "x-queue-type": "stream",
     "x-max-length-bytes": KEPT_BYTES,
@@ -28,7 +29,7 @@ Number = int
 
 @dataclass(slots=True)
 class StreamBook:
-    """What was published, and which offsets were ever seen."""
+    """What was published, and every offset that was ever seen."""
 
     sent: Number = 0
     confirmed: set[Number] = field(default_factory=set)
@@ -37,7 +38,7 @@ class StreamBook:
     moved: list[tuple[Offset, Number, Number]] = field(default_factory=list)
     damaged: list[Offset] = field(default_factory=list)
     lowest: Offset = 0
-    """Where the log began when it was last read: what was before is gone for good."""
+    """Where the log began when it was last read; everything before is gone for good."""
 
     def see(self, offset: Offset, body: bytes) -> None:
         if not is_whole(body):

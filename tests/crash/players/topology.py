@@ -1,4 +1,4 @@
-"""Topology: queues, exchanges and bindings are as they were last said to be."""
+"""Topology: queues, exchanges and bindings are as the last answer said."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -18,12 +18,13 @@ Thing = tuple[str, ...]
 
 @dataclass(slots=True)
 class TopologyBook:
-    """What was said to be there (True), to be gone (False), or not answered (None)."""
+    """Whether the last answer about each thing said that it exists (True) or not (False); None
+    without an answer."""
 
     state: dict[Thing, bool | None] = field(default_factory=dict)
 
     def ask(self, thing: Thing) -> None:
-        """It is about to be made or deleted."""
+        """The thing is about to be created or deleted."""
         self.state[thing] = None
 
     def bindings_of(self, name: str) -> list[Thing]:
@@ -31,7 +32,7 @@ class TopologyBook:
 
 
 def judge_topology(book: TopologyBook, found: dict[Thing, bool]) -> list[str]:
-    """Every broken promise; ``found`` says whether each thing is there."""
+    """Every broken promise; ``found`` says whether each thing exists."""
     return [
         *some("gone", [each for each, there in found.items() if book.state[each] and not there]),
         *some(
@@ -42,7 +43,7 @@ def judge_topology(book: TopologyBook, found: dict[Thing, bool]) -> list[str]:
 
 
 class TopologyPlayer(Player):
-    """One client that makes and deletes."""
+    """One client that creates and deletes."""
 
     name = "topology"
 
@@ -58,7 +59,7 @@ class TopologyPlayer(Player):
         self._book = TopologyBook(dict.fromkeys(things, False))
 
     async def clear(self) -> None:
-        """It ends with the run."""
+        """Nothing to delete: this player's objects end with the run."""
 
     async def start(self) -> list[Loop]:
         return [until_gone(self._change(await self.amqp()))]
@@ -91,7 +92,7 @@ class TopologyPlayer(Player):
         return True
 
     async def _is_bound(self, client: AmqpClient, exchange: str, queue: str) -> bool:
-        """Whether a message goes that way: nobody else has this routing key."""
+        """Whether a message takes that way; nobody else uses this routing key."""
         returned: list[object] = []
         client.handlers.returned = returned.append
         answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()

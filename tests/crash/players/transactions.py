@@ -1,5 +1,5 @@
 """AMQP transactions: messages are moved from one queue to two others, all of a transaction or
-none of it."""
+none."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class MoveBook:
     confirmed: set[int] = field(default_factory=set)
     refused: list[int] = field(default_factory=list)
     units: list[frozenset[int]] = field(default_factory=list)
-    """Each transaction of the present life that was to be committed."""
+    """Each transaction of the current life whose commit was sent."""
     moved: set[int] = field(default_factory=set)
     """Committed, or found moved after a restart."""
 
