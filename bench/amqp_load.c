@@ -1,42 +1,46 @@
 /* amqp_load: a load generator for AMQP 0-9-1 brokers that is never the bottleneck.
  *
  * One thread, one epoll, non-blocking sockets, and frames written and read as raw bytes:
- * everything that is published is a copy of one prepared block (--mixed: is put together
- * from a few), everything that is read is recognised by its fixed prefix. The handshake and the topology calls block; they are not
- * measured.
+ * everything that is published is a copy of one prepared block (--mixed: assembled from a few),
+ * and everything that is read is recognised by its fixed prefix. The handshake and the topology
+ * calls block; they are not measured.
  *
  *   amqp_load MODE --port P [options]          prints one JSON object
  *
  *   publish   --count messages confirmed, over --connections, each with at most --window unconfirmed
- *   through   as publish, while --consumers consume and acknowledge the same queue at once
- *   drain     consumes and acknowledges --count messages that are there already
- *   latency   publishes --rate messages a second for --seconds and consumes them; time from the
- *             instant a message was due to its arrival, and to its confirm
- *   flood     as publish, for --seconds and whatever is confirmed by then
- *   turns     publishes for --seconds, each message when the one before is confirmed; time from one to the other
- *   idle      opens --connections, says so, holds them for --seconds
- *   hold      the same, and each connection publishes one message a second
+ *   through   as publish, while --consumers consume and acknowledge the same queue meanwhile
+ *   drain     consumes and acknowledges --count messages that are already in the queue
+ *   latency   publishes --rate messages per second for --seconds and consumes them; measures the time
+ *             from the instant a message was due to its arrival, and to its confirm
+ *   flood     as publish, but for --seconds; counts what is confirmed by then
+ *   turns     publishes for --seconds, each message when the one before is confirmed; measures the time
+ *             between the two
+ *   idle      opens --connections, prints that, holds them for --seconds
+ *   hold      the same, and each connection publishes one message per second
  *
- * --spread: consumer i consumes the queue of that name with a dash and i behind it.
+ * --spread: consumer i consumes the queue whose name is followed by a dash and i.
  *
- * --ready: the queue and whatever is bound to it are there already. --keys N: the routing key of
- * message i is the queue's name, a dot and i % N in six digits. --priorities N: its priority is
- * i % N. --batch N: publish N messages, wait for all their confirms, publish the next. --reject:
- * consumers answer by basic.nack without requeue. --stream: consume from the first message there is.
+ * --ready: the queue and its bindings exist already. --keys N: the routing key of message i is the
+ * queue's name, a dot and i % N in six digits. --priorities N: its priority is i % N. --batch N:
+ * publish N messages, wait for all their confirms, publish the next. --reject: consumers answer with
+ * basic.nack without requeue. --stream: consume from the first message.
  *
- * --as-client: what client libraries do: each publish and each acknowledgement is a send of its own,
- * where the best case collects what a wake-up gives into one. --mixed: messages of applications:
- * bodies of 40 to 1,000 bytes, and each message has an id, a timestamp and three headers of its own.
+ * --as-client: like client libraries, send each publish and each acknowledgement separately; in the
+ * best case, everything from one wake-up is sent at once. --mixed: messages like those of
+ * applications: bodies of 40 to 1,000 bytes, and each message has an id, a timestamp and three
+ * headers of its own.
  *
- * --due-at MS: each message has a header x-delay, with which it comes due at a random time within
- * --due-within milliseconds behind MS, a time of day. Consumers given --due-at, whatever its value,
- * look that none comes early and not at the order, and the clock of drain runs from the first delivery on.
+ * --due-at MS: each message has a header x-delay that makes it due at a random time within
+ * --due-within milliseconds after MS, a wall-clock time. Consumers given --due-at, whatever its
+ * value, check that no message comes early instead of checking the order, and the clock of drain
+ * runs from the first delivery on.
  *
- * --tls: over TLS, if compiled with WITH_TLS; the broker's certificate is not looked at.
+ * --tls: over TLS, if compiled with WITH_TLS; the broker's certificate is not verified.
  *
  * Bodies begin with: u64 due time (ns), u32 publisher, u32 sequence. Consumers check the sequence of
  * each publisher: "disorder" counts messages that were not the successor of the one before
- * (looked at with one consumer only, and only meaningful with a fresh queue), "redelivered" the flag of that name.
+ * (checked with one consumer only, and meaningful only with a fresh queue), and "redelivered" counts
+ * the flag of that name.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -235,7 +239,7 @@ static ssize_t receive_some(int fd, uint8_t *data, size_t size) {
     return tls_result(tls_of[fd], SSL_read(tls_of[fd], data, (int)size));
 }
 
-/* Of a record that was read there is more, which no epoll tells. */
+/* More of a TLS record has been read already, so epoll does not report it. */
 static int holds_more(int fd) { return opt.tls && SSL_pending(tls_of[fd]) > 0; }
 #else
 static void begin_tls(int fd) { die("expected to be compiled with WITH_TLS for connection %d", fd); }
@@ -261,7 +265,7 @@ static void report_close(uint32_t method, const uint8_t *arguments) {
     die("%s.close: %.*s", method == CHANNEL_CLOSE ? "channel" : "connection", arguments[2], arguments + 3);
 }
 
-/* Reads frames until `wanted`; returns its arguments, good until the next call. */
+/* Reads frames until `wanted`; returns its arguments, valid until the next call. */
 static const uint8_t *expect(int fd, uint32_t wanted) {
     static uint8_t frame[1 << 17];
     for (;;) {
@@ -414,7 +418,7 @@ static uint8_t *room(struct link *link, size_t size) {
     return at;
 }
 
-/* A number that looks like any other for each message: splitmix64. */
+/* A pseudo-random number for each message: splitmix64. */
 static uint64_t mixed(uint64_t number) {
     number += 0x9e3779b97f4a7c15u;
     number = (number ^ number >> 30) * 0xbf58476d1ce4e5b9u;
@@ -427,7 +431,7 @@ static uint8_t *put_hex(uint8_t *at, uint64_t value) {
     return at;
 }
 
-/* A message as an application publishes it; no two are alike but for the exchange. */
+/* A message as an application publishes it; no two are alike except for the exchange. */
 static void publish_mixed(struct link *link, uint64_t due) {
     static uint64_t wall_s;
     if (!wall_s) wall_s = (uint64_t)time(NULL);
@@ -500,7 +504,7 @@ static void publish_up_to_window(struct link *link) {
 static void acknowledge(struct link *link, uint64_t tag, int multiple) {
     uint32_t method = opt.reject ? METHOD(60, 120) : METHOD(60, 80);
     uint8_t *start = room(link, 21), *at = put32(frame_begin(start, FRAME_METHOD, 1), method);
-    /* Of basic.nack the second bit would be requeue. */
+    /* In basic.nack the second bit would be requeue. */
     frame_end(start, put8(put64(at, tag), (unsigned)multiple));
     link->acked = tag;
     if (opt.as_client) flush(link);
@@ -523,12 +527,12 @@ static void message_done(struct link *link) {
     if (link->delivered % (uint64_t)opt.ack_every == 0) acknowledge(link, link->tag, opt.ack_every > 1);
 }
 
-/* In the latency mode: a message is confirmed now. */
+/* In the latency mode: a message has just been confirmed. */
 static void note_confirm(uint64_t tag) {
     if (confirms_us) confirms_us[confirms_count++] = (uint32_t)((now_ns() - first_due - (tag - 1) * due_step) / 1000);
 }
 
-/* How many messages a confirm is news of. Single ones may come before their turn. */
+/* How many messages this confirm confirms. Single confirms may come out of order. */
 static uint64_t confirm(struct link *link, uint64_t tag, int multiple) {
     uint64_t count = 1;
     if (!multiple) note_confirm(tag);
@@ -619,7 +623,7 @@ static void receive(struct link *link) {
     memmove(link->in, at, link->in_used);
 }
 
-/* One wake-up: read all that is there, then publish what the window allows, then write once a link. */
+/* One wake-up: read everything available, publish what the window allows, then write once per link. */
 static void turn(int timeout_ms) {
     struct epoll_event events[64];
     int count = epoll_wait(epoll_fd, events, 64, timeout_ms);
@@ -640,7 +644,7 @@ static void check_time(uint64_t began, const char *what) {
             (unsigned long)opt.count);
 }
 
-/* Acks what ack_every left over, then waits for an answer behind it: the broker has read every ack. */
+/* Acks what ack_every left over, then waits for a later answer: the broker has read every ack by then. */
 static void settle_consumers(uint64_t began) {
     for (int i = 0; i < link_count; i++) {
         struct link *link = &links[i];
@@ -772,7 +776,7 @@ static void run_latency(void) {
         }
         flush(publisher);
         if (total_published < opt.count) {
-            /* Setting the timer also clears an expiry that was not read. */
+            /* Setting the timer also clears an expiry that has not been read. */
             struct itimerspec at = {.it_value = {.tv_sec = (time_t)(due / 1000000000u), .tv_nsec = (long)(due % 1000000000u)}};
             timerfd_settime(timer, TFD_TIMER_ABSTIME, &at, NULL);
         } else {
@@ -879,7 +883,7 @@ int main(int count, char **arguments) {
     if (opt.mixed) opt.body = MIXED_BODY_MAX; /* of whose letters each body is the beginning */
     prepare_block();
     epoll_fd = epoll_create1(0);
-    /* A rate of 0 means: as the window allows. */
+    /* A rate of 0 means: as fast as the window allows. */
     if (!strcmp(opt.mode, "hold")) opt.rate = 1; /* nothing is published but when it is due */
     else if (strcmp(opt.mode, "latency")) opt.rate = 0;
     if (!strcmp(opt.mode, "publish")) run_publish(0);

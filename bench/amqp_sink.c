@@ -1,7 +1,7 @@
-/* amqp_sink: the fastest thing that amqp_load can talk to, to find out how fast amqp_load itself is.
+/* amqp_sink: the fastest possible peer of amqp_load, to find out how fast amqp_load itself is.
  *
- * One thread, one epoll. It answers the handshake, swallows publishes and confirms them with one
- * cumulative ack for each read, and feeds a consumer prepared deliveries as fast as it reads.
+ * One thread, one epoll. It answers the handshake, discards publishes and confirms them with one
+ * cumulative ack per read, and sends a consumer prepared deliveries as fast as it can read them.
  * It keeps nothing and checks nothing.
  *
  *   amqp_sink [PORT]     prints the port; ends when its standard input does

@@ -1,7 +1,7 @@
-/* transaction_sink: the fastest thing that Transactions.java can talk to, to find out how fast its client itself is.
+/* transaction_sink: the fastest possible peer of Transactions.java, to find out how fast its client itself is.
  *
  * One thread, one epoll. It speaks as much of Pulsar's protocol as producers with transactions need, answers each
- * request at once and everything that one read brings with one write. It keeps nothing and checks nothing.
+ * request immediately, and everything from one read with one write. It keeps nothing and checks nothing.
  *
  *   transaction_sink     prints the port; ends when its standard input does
  */

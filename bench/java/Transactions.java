@@ -8,9 +8,9 @@ import org.apache.pulsar.client.api.PulsarClient;
 import org.apache.pulsar.client.api.transaction.Transaction;
 
 /**
- * Transactions by the official client: the broker's URL, workers, messages in each transaction, seconds that pass before it
- * counts and while it does, and whether the client batches. Prints how many transactions there were, how many counted, and the
- * median and the 99th percentile of what one of these took, in ms.
+ * Transactions with the official client. Arguments: the broker's URL, workers, messages per transaction, the seconds of warming
+ * up and of measuring, and whether the client batches. Prints how many transactions there were, how many were measured, and the
+ * median and the 99th percentile of their durations in ms.
  */
 public class Transactions {
     static final byte[] BODY = new byte[1024];

@@ -11,8 +11,8 @@ import org.apache.pulsar.client.api.SubscriptionType;
 import org.apache.pulsar.client.api.transaction.Transaction;
 
 /**
- * Consumes, processes and produces, each task in a transaction, for ever: the broker's URL, the topic of tasks, the topic of
- * results, and after how many seconds a transaction that nobody ends is aborted.
+ * Consumes, processes and produces for ever, each task in a transaction. Arguments: the broker's URL, the topic of tasks, the
+ * topic of results, and the timeout of transactions in seconds.
  */
 public class ExactlyOnce {
     public static void main(String[] args) throws Exception {
@@ -40,7 +40,7 @@ public class ExactlyOnce {
                 if (!(error.getCause() instanceof PulsarClientException)) {
                     System.err.println(error);
                 }
-                // Whether it was committed is not known; if it was, the broker gives the task to nobody any more.
+                // It is unknown whether this was committed; if so, the broker does not deliver the task again.
                 tasks.negativeAcknowledge(task);
                 if (transaction != null) {
                     transaction.abort().exceptionally(refused -> null);

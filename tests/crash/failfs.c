@@ -1,14 +1,14 @@
 /* failfs: a disk that fails, fills up, hangs or loses its power on command, for one process.
  *
- * Preloaded into a broker (LD_PRELOAD), it stands before the calls by which a store reaches the
- * disk. It looks only at files under the directory FAILFS_PATH, and obeys the file FAILFS_CONTROL,
- * which holds the struct below and is mapped by both sides: whoever tests writes a number there and
- * the next call obeys.
+ * Preloaded into a broker (LD_PRELOAD), it intercepts the calls with which a store accesses the
+ * disk. It affects only files under the directory FAILFS_PATH, and is controlled by the file
+ * FAILFS_CONTROL, which holds the struct below and is mapped by both sides: a test writes a number
+ * there, and the next call obeys.
  *
- * Of a power cut the process dies, and what it wrote and did not flush is lost, or half of it, by
- * the dice: the bytes that stood there before are put back first. A sector is written whole or not.
- * A write past the page cache (O_DIRECT) is no sync: it reaches the disk, which may keep it for
- * later; only one that is synchronous as well (O_DSYNC) is there when it returns.
+ * A power cut ends the process, and all or part of what it wrote without flushing is lost, at
+ * random: the earlier contents are restored first. A sector is written completely or not at all.
+ * A write past the page cache (O_DIRECT) is not a sync: it reaches the disk, which may delay it.
+ * Only a write that is synchronous as well (O_DSYNC) is on disk when it returns.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -87,7 +87,7 @@ static int sync_fails(int fd) {
     return control->sync_error ? fail(control->sync_error) : 0;
 }
 
-/* A write that stays keeps what it wrote over from coming back. */
+/* Where a write is kept, the contents that it replaced must not be restored. */
 static int is_covered(const struct piece *piece) {
     for (struct piece *newer = unflushed; newer != piece; newer = newer->before)
         if (newer->stays && newer->file == piece->file && newer->device == piece->device &&
@@ -102,8 +102,8 @@ static __typeof__(&pwrite64) real_pwrite(void) {
     return real;
 }
 
-/* The same file for whatever bytes: through a descriptor that was opened with O_DIRECT the system
- * takes whole sectors only. */
+/* The same file, opened for any number of bytes: through a descriptor with O_DIRECT the system
+ * accepts only whole sectors. */
 static int any_bytes(int fd, int flags) {
     char link[64];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
@@ -148,7 +148,7 @@ static void remember(int fd, size_t size, off64_t at) {
     unflushed = piece;
 }
 
-/* Of what was being written some sectors are there, in no order. */
+/* Of a write in progress some sectors are on disk, in no particular order. */
 static void write_some_sectors(int fd, const char *data, size_t size, off64_t at) {
     for (size_t done = 0; done < size;) {
         size_t part = SECTOR - (size_t)(at + (off64_t)done) % SECTOR;

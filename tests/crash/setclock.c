@@ -1,9 +1,9 @@
 /* setclock: a wall clock that is set forward and back on command, for one process.
  *
- * Preloaded into a broker (LD_PRELOAD), it stands before the calls by which a process asks for the
- * time of day, and adds what the file SETCLOCK_CONTROL holds: nanoseconds, signed. The file is
- * mapped by both sides: whoever tests writes a number there, and the next call obeys. Monotonic
- * clocks are left alone, as setting the time leaves them.
+ * Preloaded into a broker (LD_PRELOAD), it intercepts the calls with which a process reads the time
+ * of day, and adds the number in the file SETCLOCK_CONTROL: nanoseconds, signed. The file is mapped
+ * by both sides: a test writes a number there, and the next call obeys. Monotonic clocks are not
+ * changed, because setting the time does not change them either.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

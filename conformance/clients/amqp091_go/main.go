@@ -1,4 +1,4 @@
-// Everyday and edge scenarios for amqp091-go. One line per scenario: "ok name" or "FAILED name: why".
+// Common and unusual scenarios for amqp091-go. Prints one line per scenario: "ok name" or "FAILED name: why".
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Everyday and edge scenarios for amqplib. One line per scenario: "ok name" or "FAILED name: why".
+// Common and unusual scenarios for amqplib. Prints one line per scenario: "ok name" or "FAILED name: why".
 "use strict";
 const assert = require("node:assert/strict");
 const amqp = require("amqplib");
@@ -16,13 +16,13 @@ function within(promise, what) {
   return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
 
-// Consumes `count` messages and answers each with `answer`.
+// Consumes `count` messages and passes each to `answer`.
 function take(channel, queue, count, answer = (message) => channel.ack(message), options = {}) {
   const got = [];
   const all = new Promise((resolve, reject) => {
     channel
       .consume(queue, (message) => {
-        if (message === null) return; // the queue went, and told its consumer
+        if (message === null) return; // the queue was deleted, and its consumer was notified
         got.push(message);
         answer(message);
         if (got.length === count) resolve(got);

@@ -1,5 +1,5 @@
-%% Everyday and edge scenarios for RabbitMQ's own client in Erlang, most of them of its system tests.
-%% One line per scenario: "ok name" or "FAILED name: why".
+%% Common and unusual scenarios for RabbitMQ's own Erlang client, mostly from its system tests.
+%% Prints one line per scenario: "ok name" or "FAILED name: why".
 -module(scenarios).
 -export([main/1]).
 -include_lib("amqp_client/include/amqp_client.hrl").
@@ -9,7 +9,7 @@
 main([Url]) ->
     logger:set_primary_config(level, none),
     {ok, _} = application:ensure_all_started(amqp_client),
-    %% A path of nothing but a slash is a virtual host without a name here.
+    %% For this client, a path that is just a slash means a virtual host with an empty name.
     {ok, Parameters} = amqp_uri:parse(string:trim(Url, trailing, "/")),
     Outcomes = [played(Name, Play, Parameters) || {Name, Play} <- scenarios()],
     halt(case lists:all(fun(Each) -> Each end, Outcomes) of true -> 0; false -> 1 end).
@@ -331,7 +331,7 @@ count(Channel, Queue) ->
     #'queue.declare_ok'{message_count = Count} = amqp_channel:call(Channel, Declare),
     Count.
 
-%% What each of so many processes comes to, all at work at once.
+%% The results of that many processes, which run concurrently.
 at_once(Count, Work) ->
     Workers = [spawn_monitor(fun() -> exit({done, Work(N)}) end) || N <- lists:seq(1, Count)],
     [receive

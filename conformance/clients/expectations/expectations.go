@@ -1,5 +1,5 @@
-// Package expectations is what the scenarios of both clients in Go are written with. What is not as expected is a
-// panic, which ends one scenario.
+// Package expectations has the assertions for the scenarios of both Go clients. A failed assertion panics, which
+// ends one scenario.
 package expectations
 
 import (
@@ -7,20 +7,20 @@ import (
 	"reflect"
 )
 
-// Must is the value, if there is no error.
+// Must returns the value, and panics if there is an error.
 func Must[T any](value T, err error) T {
 	Check(err)
 	return value
 }
 
-// Check that there is no error.
+// Check panics if there is an error.
 func Check(err error) {
 	if err != nil {
 		panic(err)
 	}
 }
 
-// Expect what was got to be what was wanted.
+// Expect panics if the values differ.
 func Expect(got, wanted any, what string) {
 	if !reflect.DeepEqual(got, wanted) {
 		panic(fmt.Sprintf("%s: expected %v, got %v", what, wanted, got))

@@ -1,5 +1,5 @@
-/* Everyday and edge scenarios for librabbitmq, the C client.
- * One line for each: "ok name" or "FAILED name: why". */
+/* Common and unusual scenarios for librabbitmq, the C client.
+ * Prints one line for each: "ok name" or "FAILED name: why". */
 #include <amqp.h>
 #include <amqp_tcp_socket.h>
 #include <setjmp.h>
@@ -91,7 +91,7 @@ static amqp_envelope_t next(amqp_connection_state_t connection) {
   return envelope;
 }
 
-/* The next method that the broker sends by itself. */
+/* The next method that the broker sends without being asked. */
 static amqp_frame_t next_frame(amqp_connection_state_t connection) {
   struct timeval patience = {PATIENCE_S, 0};
   amqp_frame_t frame;
@@ -268,14 +268,14 @@ static amqp_table_entry_t number_entry(const char *name, int number) {
   return entry;
 }
 
-/* The value of that name; NULL if there is none. */
+/* The value of that name in the table; NULL if there is none. */
 static amqp_field_value_t *found(amqp_table_t *table, const char *name) {
   for (int n = 0; n < table->num_entries; n++)
     if (is_text(table->entries[n].key, name)) return &table->entries[n].value;
   return NULL;
 }
 
-/* Where and why a dead letter died last. */
+/* The queue in which a dead letter died last, and the reason. */
 static amqp_table_t *death(amqp_envelope_t *letter) {
   amqp_field_value_t *deaths = found(&letter->message.properties.headers, "x-death");
   EXPECT(deaths && deaths->kind == AMQP_FIELD_KIND_ARRAY && deaths->value.array.num_entries == 1);

@@ -1,6 +1,6 @@
-// What rabbit-hole, the client library of Terraform's provider, makes of the management API.
+// Checks the management API with rabbit-hole, the client library of Terraform's provider.
 //
-// Usage: scenarios URL AMQP-CONNECTION-NAME. Prints "ok", or what was wrong, and ends with 1.
+// Usage: scenarios URL AMQP-CONNECTION-NAME. Prints "ok", or what was wrong; then it exits with 1.
 package main
 
 import (
@@ -120,7 +120,7 @@ func main() {
 	check("one connection", err)
 	answer, err = client.CloseConnection(connection.Name)
 	status("closing it", answer, err, 204)
-	// Its client does not read meanwhile, so it is there until that is given up.
+	// The connection's client does not read meanwhile, so the connection stays until the broker gives it up.
 	for i, isThere := 0, true; isThere; i++ {
 		left, err := client.ListConnections()
 		check("connections", err)

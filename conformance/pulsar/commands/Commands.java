@@ -21,8 +21,8 @@ import org.apache.pulsar.client.api.transaction.Transaction;
 import picocli.CommandLine;
 
 /**
- * pulsar-admin, many commands in one virtual machine: the URL of the admin API, then a line of JSON for each command, which is
- * a list of arguments, answered by a line of JSON. An empty list: the names of the commands that there are.
+ * Runs many pulsar-admin commands in one virtual machine. The argument is the URL of the admin API. Each line of input is a
+ * command, a JSON list of arguments, and is answered by a line of JSON. An empty list asks for the names of all commands.
  */
 public class Commands {
     static final ObjectMapper JSON = new ObjectMapper();
@@ -75,7 +75,7 @@ public class Commands {
 
     static PulsarClient client;
 
-    /** Leave a transaction open that has sent a message and acknowledged one; its id is printed. */
+    /** Leaves a transaction open that has sent a message and acknowledged one; prints its id. */
     static void transact(String url, String topic, String subscription) throws Exception {
         client = PulsarClient.builder().serviceUrl(url).enableTransaction(true).build();
         Producer<byte[]> producer = client.newProducer().topic(topic).sendTimeout(0, TimeUnit.SECONDS).create();
@@ -90,7 +90,7 @@ public class Commands {
         System.out.println(transaction.getTxnID().getMostSigBits() + " " + transaction.getTxnID().getLeastSigBits());
     }
 
-    /** Of commands that have several names, one. */
+    /** One name for each command, even if it has several. */
     static void list(PrintStream out, String path, CommandLine commands) {
         for (Map.Entry<String, CommandLine> each : commands.getSubcommands().entrySet()) {
             CommandLine command = each.getValue();

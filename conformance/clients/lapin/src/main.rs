@@ -1,4 +1,4 @@
-//! Everyday and edge scenarios for lapin. One line for each: "ok name" or "FAILED name: why".
+//! Common and unusual scenarios for lapin. Prints one line for each: "ok name" or "FAILED name: why".
 
 use std::{
     error::Error,
@@ -221,7 +221,7 @@ async fn transaction(url: String) -> Outcome {
     gone(&channel, queue).await
 }
 
-/// A durable queue with arguments; its name.
+/// Declares a durable queue with arguments; returns its name.
 async fn special(channel: &Channel, arguments: &[(&str, AMQPValue)]) -> lapin::Result<ShortString> {
     let mut table = FieldTable::default();
     for (name, value) in arguments {
@@ -239,7 +239,7 @@ fn header(delivery: &Delivery, name: &str) -> Option<AMQPValue> {
     delivery.properties.headers().as_ref()?.inner().get(name).cloned()
 }
 
-/// Where and why a dead letter died last.
+/// The queue in which a dead letter died last, and the reason.
 fn death(delivery: &Delivery) -> Result<FieldTable, Box<dyn Error + Send + Sync>> {
     match header(delivery, "x-death") {
         Some(AMQPValue::FieldArray(deaths)) => match deaths.as_slice().first() {
@@ -364,7 +364,7 @@ async fn cancelled(url: String) -> Outcome {
     Ok(())
 }
 
-/// A piece of network that can be cut.
+/// A proxy that can cut its connections.
 async fn cable(url: &str) -> io::Result<(String, task::JoinHandle<()>)> {
     let address = url.split(['@', '/']).nth(3).unwrap_or_default().to_owned();
     let listener = net::TcpListener::bind("127.0.0.1:0").await?;
@@ -405,7 +405,7 @@ async fn heartbeats(url: String) -> Outcome {
     Ok(())
 }
 
-/// Whether the scenario passed.
+/// Runs a scenario; returns whether it passed.
 async fn play<F>(name: &str, scenario: F) -> bool
 where
     F: Future<Output = Outcome> + Send + 'static,
@@ -425,7 +425,7 @@ where
 
 #[tokio::main]
 async fn main() {
-    // To lapin a path of "/" is a virtual host without a name.
+    // For lapin, the path "/" means a virtual host with an empty name.
     let url = std::env::args().nth(1).expect("the broker's URL");
     let url = format!("{}/%2f", url.trim_end_matches('/'));
     let passed = [

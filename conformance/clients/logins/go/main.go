@@ -1,4 +1,4 @@
-// Logs in with amqp091-go as it is told, line by line; see test_logins.py for the commands.
+// Logs in with amqp091-go, obeying one command per line; see test_logins.py for the commands.
 package main
 
 import (

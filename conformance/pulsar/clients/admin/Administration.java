@@ -20,7 +20,7 @@ import org.apache.pulsar.common.policies.data.RetentionPolicies;
 import org.apache.pulsar.common.policies.data.SchemaCompatibilityStrategy;
 import org.apache.pulsar.common.policies.data.TenantInfo;
 
-/** What an operator does all day, through Pulsar's own admin client: ADMIN-URL PULSAR-URL. */
+/** The everyday work of an operator, with Pulsar's own admin client: ADMIN-URL PULSAR-URL. */
 public class Administration {
     interface Call {
         Object run() throws Exception;
@@ -28,7 +28,7 @@ public class Administration {
 
     static int failures = 0;
 
-    /** The call gives that, seen as text; what is set may take a moment to be seen. */
+    /** The call returns that value, compared as text. A value that was set may take a moment to show. */
     static void check(String name, Object expected, Call call) throws InterruptedException {
         Object got = null;
         for (int attempt = 0; attempt < 50; attempt++) {
@@ -207,7 +207,7 @@ public class Administration {
         check("reset by time", 10, backlog);
         admin.topics().expireMessages(topic, "s", 3_600);
         check("nothing expired", 10, backlog);
-        // Apache Pulsar refuses it while it still looks for what has expired.
+        // Apache Pulsar refuses this while it is still checking for expired messages.
         check("expire by id", "done", () -> {
             admin.topics().expireMessages(topic, "s", ids.get(3), false);
             return "done";

@@ -14,7 +14,7 @@ import (
 	"github.com/apache/pulsar-client-go/pulsar"
 )
 
-// Every way in with this client. The files are beside one another in a directory; the URLs are those of one broker.
+// Every way to log in with this client. The files are in one directory; the URLs are those of one broker.
 func logins(files string, urls []string) []scenario {
 	all := []scenario{}
 	add := func(name, at string, options pulsar.ClientOptions, welcome bool) {
@@ -56,7 +56,7 @@ func logins(files string, urls []string) []scenario {
 	return all
 }
 
-// Whether somebody is let in: a message comes back to it, or not even a producer is made.
+// Whether a client is admitted: either its message comes back, or it cannot even create a producer.
 func visit(options pulsar.ClientOptions, welcome bool) {
 	options.OperationTimeout = 5 * time.Second
 	options.Logger = silentLogger()

@@ -14,7 +14,7 @@ import (
 
 const whole = time.Minute
 
-// What applications do with transactions; they need a broker that knows them.
+// What applications do with transactions; the broker must support them.
 var transactions = []scenario{
 	{"transactions: committed", committed}, {"transactions: aborted", aborted},
 	{"transactions: consumed and produced", processed}, {"transactions: acknowledged and aborted", taken},
@@ -81,7 +81,7 @@ func aborted(client pulsar.Client) {
 	Expect(transaction.GetState(), pulsar.TxnAborted, "state")
 	silent(consumer)
 	producer.Close()
-	// By another producer: this client's batches keep the transaction of the one before (its issue 1498).
+	// From another producer, because this client's batches keep the transaction of the previous batch (its issue 1498).
 	producer = Must(client.CreateProducer(pulsar.ProducerOptions{Topic: topic}))
 	within(producer, nil, "after")
 	Expect(take(consumer, 1), []string{"after"}, "what came afterwards")

@@ -1,5 +1,5 @@
-// What pulsar-flex has frames but no words for: keys, delays, chunks, acknowledging a part of a
-// batch, seeking, readers, the names of topics. All of it goes through its own connection.
+// Features that pulsar-flex has frames but no methods for: keys, delays, chunks, acknowledging part of a
+// batch, seeking, readers, the names of topics. They all use pulsar-flex's own connection.
 'use strict';
 
 const { Producer, Consumer } = require('pulsar-flex');
@@ -25,7 +25,7 @@ function place({ ledgerid, entryid }) {
 }
 
 class FullProducer extends Producer {
-  // Sends with what `fill` puts into the metadata; the id that the receipt says.
+  // Sends a message with the metadata that `fill` sets; returns the id in the receipt.
   async send(payload, fill = () => {}) {
     const sequenceId = ++this._sequenceId;
     const metadata = commands.messageMetadata({ producerName: this._producerName, sequenceId });
@@ -44,7 +44,7 @@ class FullProducer extends Producer {
     return command.messageId;
   }
 
-  // One message in pieces of so many bytes each, which have one sequence id.
+  // Sends one message in chunks of that many bytes, which have the same sequence id.
   async sendChunks(payload, size) {
     const count = Math.ceil(payload.length / size);
     const sequenceId = this._sequenceId + 1;
@@ -67,7 +67,7 @@ class FullConsumer extends Consumer {
     wanted.set(options.consumerName, fill);
   }
 
-  // The broker closes the consumer to seek, and pulsar-flex comes back by itself: the answer may
+  // The broker closes the consumer to seek, and pulsar-flex resubscribes by itself: the answer may
   // be lost on the way.
   async seek(fill) {
     const requestId = this._requestId++;
@@ -86,7 +86,7 @@ class FullConsumer extends Consumer {
     return this.seek((command) => command.setMessagePublishTime(milliseconds));
   }
 
-  // Acknowledges those messages of a batch that are not in `left`, and of no batch of above 32.
+  // Acknowledges the messages of a batch that are not in `left`; works for batches of up to 32.
   async acknowledgePart(id, left) {
     const bits = left.reduce((all, index) => all + 2 ** index, 0);
     const requestId = this._requestId++;
@@ -105,12 +105,12 @@ class FullConsumer extends Consumer {
   }
 }
 
-// What makes a subscription a reader that begins behind a message.
+// The fields that make a subscription a reader that begins after a message.
 function readingFrom(id) {
   return (subscribe) => subscribe.setDurable(false).setStartMessageId(place(id));
 }
 
-// Puts chunks together as they come; what is whole is handed on.
+// Assembles chunks as they arrive; complete messages are passed on.
 function whole(take) {
   const begun = new Map();
   return (message, { uuid, chunkId, numChunksFromMsg }) => {
@@ -128,7 +128,7 @@ function whole(take) {
   };
 }
 
-// The names of a namespace's topics that match.
+// The names of the topics in a namespace that match the pattern.
 async function topicsOf(server, namespace, pattern) {
   const mute = () => {};
   const logger = { trace: mute, debug: mute, info: mute, warn: mute, error: mute };

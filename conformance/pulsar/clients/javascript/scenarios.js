@@ -1,5 +1,5 @@
-// Everyday scenarios for pulsar-flex, a client in JavaScript alone; more.js adds what it has no words
-// for. One line per scenario: "ok name" or "FAILED name: why".
+// Common scenarios for pulsar-flex, a client in pure JavaScript; more.js adds what it has no methods
+// for. Prints one line per scenario: "ok name" or "FAILED name: why".
 'use strict';
 
 const assert = require('node:assert');
@@ -27,7 +27,7 @@ async function producing(topic, mode = Producer.ACCESS_MODES.SHARED) {
   return producer;
 }
 
-// A consumer and what it gets; `answer` is called with each message.
+// A consumer and the messages it received; `answer` is called with each message.
 async function consuming(topic, type, answer = ({ ack }) => ack(), options = {}) {
   const consumer = new FullConsumer({
     topic,
@@ -106,7 +106,7 @@ async function shared() {
   await producer.close();
 }
 
-// A key is seen in order, whoever comes and goes, and by one consumer as long as nobody does.
+// A key's messages are received in order, whoever comes and goes; and by one consumer as long as nobody does.
 async function keyShared() {
   const topic = fresh();
   const seen = new Map();
@@ -179,7 +179,7 @@ async function partOfABatch() {
   await first.consumer.unsubscribe();
   const { consumer, got } = await consuming(topic, Consumer.SUB_TYPES.SHARED, () => undefined);
   await until(() => got.length >= 10, 'the batch again');
-  // It comes whole; what is left of it stands beside it.
+  // The batch is delivered whole; which of its messages are left is stated beside it.
   assert.deepStrictEqual(texts(got), span(0, 10));
   const left = got[0].command.ackSetList[0];
   assert.deepStrictEqual(
@@ -338,7 +338,7 @@ async function cumulative() {
   }
   await until(() => got.length >= 10, 'ten messages');
   await pause(SILENCE_MS);
-  consumer._client.getCnx().close(); // it comes back by itself
+  consumer._client.getCnx().close(); // it reconnects by itself
   await producer.sendMessage({ payload: 'new' });
   await until(() => got.length >= 11, 'the new message');
   assert.deepStrictEqual(texts(got), [...span(0, 10), 'new']);

@@ -25,7 +25,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 
-/** Everyday and edge scenarios. One line per scenario: "ok name" or "FAILED name: why". */
+/** Common and unusual scenarios. Prints one line per scenario: "ok name" or "FAILED name: why". */
 public final class Scenarios {
     private interface Scenario {
         void run(Connection connection) throws Exception;
@@ -285,7 +285,7 @@ public final class Scenarios {
         expect(next(cancels, "the cancel"), "mine", "consumer tag");
     }
 
-    /** The library connects again by itself and declares and consumes what it had. */
+    /** The library reconnects by itself, and restores its declarations and consumers. */
     private static void recovered(Connection unused) throws Exception {
         List<Socket> sockets = new ArrayList<>();
         ConnectionFactory factory = factory();
@@ -336,7 +336,7 @@ public final class Scenarios {
     }
 
     public static void main(String[] arguments) throws Exception {
-        // Without a path, which for this library would be a virtual host without a name.
+        // The path is removed, because for this library it would mean a virtual host with an empty name.
         url = arguments[0].replaceAll("/$", "");
         Map<String, Scenario> scenarios = new LinkedHashMap<>();
         scenarios.put("confirmed publishes come back in order", Scenarios::confirmed);

@@ -15,8 +15,8 @@ import javax.net.ssl.SSLContext;
 import javax.net.ssl.TrustManagerFactory;
 
 /**
- * Publishes through one node and consumes through another: a file with the authority of certificates,
- * user, password, a number of messages, and then, for each way, two URIs and a queue.
+ * Publishes through one node and consumes through another. Arguments: a file with the certificate authority,
+ * user, password, a number of messages, and then, for each pair of nodes, two URIs and a queue.
  */
 public final class Through {
   private static final int PATIENCE_MS = 30_000;

@@ -19,7 +19,7 @@ import javax.net.ssl.KeyManagerFactory;
 import javax.net.ssl.SSLContext;
 import javax.net.ssl.TrustManagerFactory;
 
-/** Logs in with the Java client as it is told, line by line; see test_logins.py for the commands. */
+/** Logs in with the Java client, obeying one command per line; see test_logins.py for the commands. */
 public class Logins {
   private static final int PATIENCE_MS = 30_000;
   private static final char[] PASSWORD = "secret".toCharArray();
@@ -27,7 +27,7 @@ public class Logins {
   private static Connection connection;
   private static final Renewed renewed = new Renewed();
 
-  /** Credentials that are renewed when a command says so, as the client's own service does it. */
+  /** Credentials that are renewed on command, in the way of the client's own refresh service. */
   private static final class Renewed implements CredentialsProvider, CredentialsRefreshService {
     private String user;
     private volatile String password;
@@ -163,6 +163,6 @@ public class Logins {
       System.out.println(said.replace('\n', ' '));
       System.out.flush();
     }
-    System.exit(0); // whatever connection is still open
+    System.exit(0); // even if connections are still open
   }
 }

@@ -4,7 +4,7 @@ import org.apache.pulsar.client.api.Producer;
 import org.apache.pulsar.client.api.PulsarClient;
 import org.apache.pulsar.client.api.transaction.Transaction;
 
-/** Sends one message in a transaction and commits it: the broker's URL, the topic and the message. */
+/** Sends one message in a transaction and commits it. Arguments: the broker's URL, the topic and the message. */
 public final class LostReceipt {
     public static void main(String[] arguments) throws Exception {
         try (PulsarClient client = PulsarClient.builder().serviceUrl(arguments[0]).enableTransaction(true).build();

@@ -31,7 +31,7 @@ import org.apache.pulsar.client.api.SubscriptionInitialPosition;
 import org.apache.pulsar.client.api.SubscriptionType;
 import org.apache.pulsar.client.api.TableView;
 
-/** Everyday and edge scenarios. One line per scenario: "ok name" or "FAILED name: why". */
+/** Common and unusual scenarios. Prints one line per scenario: "ok name" or "FAILED name: why". */
 public final class Scenarios {
     interface Scenario {
         void run(PulsarClient client) throws Exception;
@@ -179,8 +179,8 @@ public final class Scenarios {
 
     private static void failover(PulsarClient client) throws Exception {
         String topic = fresh();
-        // Acknowledged without delay: "b" may become the active one as soon as it comes, and what
-        // is unanswered then is its own.
+        // Acknowledged without delay: "b" may become the active consumer as soon as it subscribes, and then
+        // gets what is unacknowledged.
         Consumer<byte[]> one =
                 consumer(client, topic, SubscriptionType.Failover)
                         .consumerName("a")

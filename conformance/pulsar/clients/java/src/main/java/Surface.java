@@ -18,9 +18,9 @@ import org.apache.pulsar.client.api.schema.GenericRecord;
 import org.apache.pulsar.common.schema.KeyValue;
 import org.apache.pulsar.common.schema.KeyValueEncodingType;
 
-/** Scenarios of what the Java client alone asks a broker for. */
+/** Scenarios for requests that only the Java client makes. */
 final class Surface {
-    /** An order as it was at first. */
+    /** The first version of an order. */
     public static final class First {
         public int number;
 
@@ -31,7 +31,7 @@ final class Surface {
         }
     }
 
-    /** The same, with something that may be left out. */
+    /** A later version, with an optional field. */
     public static final class Second {
         public int number;
         @org.apache.avro.reflect.AvroDefault("null")
@@ -58,7 +58,7 @@ final class Surface {
         all.put("pairs", Surface::pairs);
     }
 
-    /** Looking again takes an hour: it is the broker that tells of topics. */
+    /** The client itself checks only every hour, so it is the broker that announces topics. */
     private static void watched(PulsarClient client) throws Exception {
         String prefix = Scenarios.fresh();
         Scenarios.send(client, prefix + "-a", 0, 1);
@@ -144,7 +144,7 @@ final class Surface {
                 owner.send(new byte[1]);
                 throw new AssertionError("one that was fenced out could send");
             } catch (PulsarClientException expected) {
-                // It is fenced out, or closed for it already.
+                // It is fenced out, or has been closed for that reason already.
             }
             fencing.send(new byte[1]);
         }

@@ -9,14 +9,14 @@ import org.apache.pulsar.client.api.Producer;
 import org.apache.pulsar.client.api.PulsarClient;
 
 /**
- * Publishes through one node and consumes through another: a file with the authority of certificates,
- * the class of an authentication and its parameters, a number of messages, and then, for each way,
+ * Publishes through one node and consumes through another. Arguments: a file with the certificate authority,
+ * the class of an authentication and its parameters, a number of messages, and then, for each pair of nodes,
  * two service URLs and a topic.
  */
 public final class Through {
     private static final int PATIENCE_S = 30;
 
-    /** By service URL: a client takes seconds to close. */
+    /** Clients by service URL, shared because a client takes seconds to close. */
     private static final Map<String, PulsarClient> clients = new HashMap<>();
 
     private static PulsarClient connect(String url, String[] arguments) throws Exception {

@@ -25,7 +25,7 @@ import org.apache.pulsar.client.api.transaction.Transaction;
 import org.apache.pulsar.client.api.transaction.TransactionCoordinatorClientException;
 import org.apache.pulsar.client.impl.PulsarClientImpl;
 
-/** What applications do with transactions. One line per scenario: "ok name" or "FAILED name: why". */
+/** What applications do with transactions. Prints one line per scenario: "ok name" or "FAILED name: why". */
 public final class Transactions {
     interface Scenario {
         void run(PulsarClient client, String url) throws Exception;
@@ -151,7 +151,7 @@ public final class Transactions {
         }
     }
 
-    /** Acknowledged one by one and aborted, they come again; acknowledged and committed, they do not. */
+    /** Messages acknowledged one by one come again after an abort, and do not after a commit. */
     private static void acknowledged(PulsarClient client, SubscriptionType type, boolean batched) throws Exception {
         String topic = Scenarios.fresh();
         try (Consumer<byte[]> consumer = consumer(client, topic, type).subscribe();
@@ -261,7 +261,7 @@ public final class Transactions {
         }
     }
 
-    /** Whoever knows a transaction's id may end it, from another connection. */
+    /** Any client that knows a transaction's id may end it, also from another connection. */
     private static void anotherClient(PulsarClient client, String url) throws Exception {
         String topic = Scenarios.fresh();
         List<Transaction> open = new ArrayList<>();
@@ -352,7 +352,7 @@ public final class Transactions {
                 while (reader.hasMessageAvailable()) {
                     Message<byte[]> message = reader.readNext(SILENCE_MS, TimeUnit.MILLISECONDS);
                     if (message == null) {
-                        break; // of Apache Pulsar's markers
+                        break; // only Apache Pulsar's markers are left
                     }
                     got.add(text(message));
                 }
@@ -361,7 +361,7 @@ public final class Transactions {
         }
     }
 
-    /** Consumed from two topics and produced to partitions of a third, with a schema that comes with the first message. */
+    /** Consumes from two topics and produces to the partitions of a third, whose schema is created with the first message. */
     private static void processed(PulsarClient client, String url) throws Exception {
         String topic = Scenarios.fresh();
         List<String> from = List.of(topic + "-a", topic + "-b");

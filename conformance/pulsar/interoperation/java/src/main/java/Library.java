@@ -32,7 +32,7 @@ import org.apache.pulsar.shade.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.pulsar.shade.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.pulsar.shade.com.fasterxml.jackson.databind.node.ObjectNode;
 
-/** The official Java client, told in JSON what to do, a line a call, and answering a line a call. */
+/** The official Java client, controlled by JSON: one line per call, and one line per answer. */
 public final class Library {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final int BATCH_S = 5;
@@ -49,7 +49,7 @@ public final class Library {
         this.client = client;
     }
 
-    /** Keys in PEM files. */
+    /** Keys from PEM files. */
     private static final class Keys implements CryptoKeyReader {
         private final JsonNode keys;
 
@@ -69,7 +69,7 @@ public final class Library {
 
         private EncryptionKeyInfo read(String half, String name) {
             if (!keys.get(half).has(name)) {
-                // What this throws would close the connection that all consumers share.
+                // An exception here would close the connection that all consumers share.
                 return new EncryptionKeyInfo(new byte[0], Map.of());
             }
             try {
@@ -286,7 +286,7 @@ public final class Library {
         String id = Base64.getEncoder().encodeToString(message.getMessageId().toByteArray());
         got.put(id, message);
         said.put("id", id);
-        // The library does not tell what it has decrypted from what it could not.
+        // The library does not distinguish what it has decrypted from what it could not.
         boolean isRaw =
                 message.getEncryptionCtx().isPresent()
                         && keyless.contains(call.get("handle").asInt());
@@ -309,7 +309,7 @@ public final class Library {
     }
 
     public static void main(String[] arguments) throws Exception {
-        // Whatever a library prints must not be taken for an answer.
+        // What a library prints must not be mistaken for an answer.
         PrintStream answers = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         System.setOut(System.err);
         BufferedReader calls =

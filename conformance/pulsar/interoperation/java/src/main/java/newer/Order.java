@@ -1,6 +1,6 @@
 package newer;
 
-/** The record as it is now. */
+/** The newer version of the record. */
 public final class Order {
     public String item;
     public Long count;

@@ -1,6 +1,6 @@
 package older;
 
-/** A record as it was first. */
+/** The older version of the record. */
 public final class Order {
     public String item;
     public Long count;
