@@ -277,11 +277,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench.delayed", description=__doc__)
     parser.add_argument("--messages", type=int, default=MESSAGES)
     parser.add_argument("--subscriptions", type=int, default=SUBSCRIPTIONS)
-    parser.add_argument("--part", type=int, help="drained of each topic; a tenth")
-    parser.add_argument("--rounds", type=int, default=1, help="of Pulsar's part")
+    parser.add_argument(
+        "--part", type=int, help="how many to drain of each topic; default: a tenth"
+    )
+    parser.add_argument("--rounds", type=int, default=1, help="of the part with Pulsar's protocol")
     parser.add_argument("--times", choices=[each.value for each in Times], help="both")
     parser.add_argument("--protocol", choices=["pulsar", "amqp"], help="both")
-    parser.add_argument("--then", default=THEN, help="a commit; nothing: do not measure it")
+    parser.add_argument("--then", default=THEN, help="a commit to compare with; empty: none")
     parser.add_argument("--no-write", action="store_true", help="print only")
     options = parser.parse_args(arguments)
     part = options.part or options.messages // PART

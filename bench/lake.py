@@ -101,7 +101,9 @@ def main() -> None:
     )
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--offload-only", action="store_true", help="no Spark")
+    parser.add_argument(
+        "--offload-only", action="store_true", help="leave out the measurements with Spark"
+    )
     parser.add_argument("--no-write", action="store_true")
     arguments = parser.parse_args()
     about = (

@@ -171,7 +171,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=list(PAGES), choices=list(PAGES))
     parser.add_argument("--no-write", action="store_true")
     parser.add_argument(
-        "--kept", type=Path, help="where an earlier run of --only some pages has left its figures"
+        "--kept", type=Path, help="a file with the figures of an earlier run with --only"
     )
     options = parser.parse_args()
     about = f"{options.queues:,} queues, {options.connections:,} connections with a channel each."

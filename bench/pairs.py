@@ -81,7 +81,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("revision", help="the commit that is *before*")
     parser.add_argument("--rows", help=f"comma-separated, of: {names}")
     parser.add_argument("--pairs", type=int, default=10, help="at least 2")
-    parser.add_argument("--scale", type=float, default=1.0, help="of the messages of each row")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="the share of each row's messages to use"
+    )
     parser.add_argument("--limit", type=float, default=LIMIT)
     return parser.parse_args(arguments)
 

@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="a tenth of the messages, one round")
     parser.add_argument("--no-write", action="store_true", help="print only")
-    parser.add_argument("--into", type=Path, help="go on with a result, a file of JSON")
+    parser.add_argument("--into", type=Path, help="continue a result, a JSON file")
     options = parser.parse_args(arguments)
     rounds, factor = (1, 0.1) if options.quick else (options.rounds, 1.0)
     classpath()  # Maven's time must not count as Pulsar's

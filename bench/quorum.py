@@ -303,10 +303,15 @@ def main() -> int:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(prog="python -m bench.quorum")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--scale", type=float, default=1.0, help="of the messages of each row")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="the share of each row's messages to use"
+    )
     parser.add_argument("--no-write", action="store_true", help="only print the table")
     parser.add_argument(
-        "--with", type=Path, dest="earlier", help="a file of earlier rounds, which gets these too"
+        "--with",
+        type=Path,
+        dest="earlier",
+        help="a file of earlier rounds, to which these are added",
     )
     options = parser.parse_args()
     found: dict[str, dict[str, list[float]]] = {}

@@ -53,24 +53,26 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--rows", help=f"comma-separated, of: {names}")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quick", action="store_true", help="a tenth of the messages, one round")
-    parser.add_argument("--scale", type=float, default=1.0, help="of the messages of each row")
     parser.add_argument(
-        "--seconds", type=float, default=math.inf, help="begin no row after so long, and end"
+        "--scale", type=float, default=1.0, help="the share of each row's messages to use"
     )
-    parser.add_argument("--only", choices=["arneb", "rabbitmq"], help="leave the other one out")
+    parser.add_argument(
+        "--seconds", type=float, default=math.inf, help="start no row after this time, and end"
+    )
+    parser.add_argument("--only", choices=["arneb", "rabbitmq"], help="leave out the other broker")
     parser.add_argument(
         "--compiled",
         type=Path,
         metavar="CHECKOUT",
-        help="measure the broker of another checkout, in which `make compiled` was run, as well",
+        help="also measure the broker of another checkout, in which `make compiled` was run",
     )
     parser.add_argument(
         "--into",
         type=Path,
         metavar="RESULT.json",
-        help="go on with a result: its rounds and these are told as one",
+        help="continue a result: its rounds and these are reported together",
     )
-    parser.add_argument("--no-limit", action="store_true", help="leave the LMDB limit out")
+    parser.add_argument("--no-limit", action="store_true", help="leave out the LMDB limit")
     parser.add_argument("--no-write", action="store_true", help="print only")
     return parser.parse_args(arguments)
 

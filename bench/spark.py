@@ -252,9 +252,14 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--kinds", default=",".join(MAKERS))
-    parser.add_argument("--python-only", action="store_true", help="no Spark")
     parser.add_argument(
-        "--linear", type=int, metavar="ROWS", help="only: count few and so many rows"
+        "--python-only", action="store_true", help="leave out the queries with Spark"
+    )
+    parser.add_argument(
+        "--linear",
+        type=int,
+        metavar="ROWS",
+        help="only compare counting few rows with counting this many",
     )
     parser.add_argument("--no-write", action="store_true")
     arguments = parser.parse_args()

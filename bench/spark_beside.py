@@ -292,10 +292,10 @@ def main() -> None:
         "--seconds",
         type=float,
         default=20.0,
-        help="a figure of commit; three times as long for growth",
+        help="for each figure of commit; growth takes three times as long",
     )
-    parser.add_argument("--rows", type=int, default=300_000, help="in a commit")
-    parser.add_argument("--rounds", type=int, default=12, help="of scan")
+    parser.add_argument("--rows", type=int, default=300_000, help="rows per commit")
+    parser.add_argument("--rounds", type=int, default=12, help="rounds of scan")
     parser.add_argument("--no-write", action="store_true")
     arguments = parser.parse_args()
     parts = arguments.parts.split(",")

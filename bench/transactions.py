@@ -149,10 +149,12 @@ def main() -> int:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(prog="python -m bench.transactions")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="of one measurement")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="duration of one measurement"
+    )
     parser.add_argument("--workers", type=int, nargs="*", default=WORKERS)
     parser.add_argument(
-        "--one-by-one", action="store_true", help="without the rows in which the client batches"
+        "--one-by-one", action="store_true", help="leave out the rows in which the client batches"
     )
     parser.add_argument("--no-write", action="store_true", help="only print the table")
     options = parser.parse_args()

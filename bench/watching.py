@@ -149,7 +149,7 @@ def main() -> None:
     parser.add_argument("--queues", type=int, default=10_000)
     parser.add_argument("--streams", type=int, default=10)
     parser.add_argument("--no-write", action="store_true")
-    parser.add_argument("--kept", type=Path, help="where earlier runs have left their pairs")
+    parser.add_argument("--kept", type=Path, help="a file with the pairs of earlier runs")
     options = parser.parse_args()
     ratios, sent = kept_pairs(options.kept)
     with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:

@@ -129,11 +129,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--arneb-nodes",
         type=int,
         default=0,
-        help="have a cluster of so many nodes behind a splitter in Arneb's place; the leader moves "
-        "between test files",
+        help="replace the single Arneb by a cluster of this many nodes behind a splitter; the "
+        "leader changes between test files",
     )
-    parser.addoption("--frames", type=int, help="pieces of broken input for each port")
-    parser.addoption("--seed", type=int, help="repeat a run of broken input")
+    parser.addoption(
+        "--frames", type=int, help="how many pieces of broken input to send to each port"
+    )
+    parser.addoption("--seed", type=int, help="the seed of a run of broken input, to repeat it")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

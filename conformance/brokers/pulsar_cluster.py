@@ -310,9 +310,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="pulsar_cluster", description=(__doc__ or "").split("\n")[0]
     )
-    parser.add_argument(
-        "directory", nargs="?", type=Path, help="where to keep its data; an empty one"
-    )
+    parser.add_argument("directory", nargs="?", type=Path, help="an empty directory for its data")
     parser.add_argument("--brokers", type=int, default=2)
     parser.add_argument("--bookies", type=int, default=3)
     wanted = parser.parse_args()

@@ -25,9 +25,13 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=2000)
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--seed", type=int, default=secrets.randbits(32))
-    parser.add_argument("--no-tx", action="store_true", help="leave transactions out")
-    parser.add_argument("--go-on", action="store_true", help="show what differs and play on")
-    parser.add_argument("--kind", choices=[kind.value for kind in Kind], help="no others")
+    parser.add_argument("--no-tx", action="store_true", help="leave out transactions")
+    parser.add_argument(
+        "--go-on", action="store_true", help="show each program that differs, and continue"
+    )
+    parser.add_argument(
+        "--kind", choices=[kind.value for kind in Kind], help="play only programs of this kind"
+    )
     wanted = parser.parse_args()
     print(f"{wanted.programs} programs of {wanted.steps} steps, seed {wanted.seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="differential-") as directory:

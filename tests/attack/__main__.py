@@ -15,10 +15,12 @@ from tests.attack.running import ATTACKED, CROWD, CROWDED, AttackedBroker, attac
 
 def main() -> int:
     parser = ArgumentParser(description=__doc__)
-    parser.add_argument("seconds", nargs="?", type=float, default=300.0, help="for each port")
+    parser.add_argument(
+        "seconds", nargs="?", type=float, default=300.0, help="seconds for each listener"
+    )
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--listener", choices=ATTACKED)
-    parser.add_argument("--theme", default="", help="one only; with --listener")
+    parser.add_argument("--theme", default="", help="only this one; requires --listener")
     wanted = parser.parse_args()
     print(f"seed {wanted.seed}")
     broken = []

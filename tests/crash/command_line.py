@@ -32,7 +32,9 @@ def parser_of(prog: str, description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=prog, description=description)
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--directory", type=Path, default=None, help="for the data and the log")
+    parser.add_argument(
+        "--directory", type=Path, default=None, help="where to put the data and the log"
+    )
     return parser
 
 

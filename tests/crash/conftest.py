@@ -11,7 +11,16 @@ if str(REPOSITORY) not in sys.path:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--kills", type=int, default=20, help="SIGKILLs of the crash test")
-    parser.addoption("--mixed-kills", type=int, default=3, help="those of the mixed crash test")
-    parser.addoption("--damaged-kills", type=int, default=6, help="starts with damaged journals")
-    parser.addoption("--crash-seed", type=int, default=None, help="repeat a run of the crash test")
+    parser.addoption("--kills", type=int, default=20, help="number of SIGKILLs in the crash test")
+    parser.addoption(
+        "--mixed-kills", type=int, default=3, help="number of SIGKILLs in the mixed crash test"
+    )
+    parser.addoption(
+        "--damaged-kills", type=int, default=6, help="number of starts with a damaged journal"
+    )
+    parser.addoption(
+        "--crash-seed",
+        type=int,
+        default=None,
+        help="the seed of a run of the crash test, to repeat it",
+    )

@@ -240,10 +240,23 @@ def _bodies_in(data: Path) -> int:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run it; for the exit status see :func:`.play`."""
     parser = parser_of("mixed", "SIGKILLs of a broker that does a bit of everything.")
-    parser.add_argument("--players", default=",".join(PLAYERS), help="some of %(default)s")
-    parser.add_argument("--entries", type=int, default=HolePlayer.entries, help="to make holes in")
-    parser.add_argument("--load", type=float, default=LOAD_S_MAX, help="seconds before a kill")
-    parser.add_argument("--set-clock", action="store_true", help="forward and back, all the time")
+    parser.add_argument(
+        "--players", default=",".join(PLAYERS), help="comma-separated, of: %(default)s"
+    )
+    parser.add_argument(
+        "--entries",
+        type=int,
+        default=HolePlayer.entries,
+        help="how many entries the player holes uses",
+    )
+    parser.add_argument(
+        "--load", type=float, default=LOAD_S_MAX, help="at most this many seconds before a kill"
+    )
+    parser.add_argument(
+        "--set-clock",
+        action="store_true",
+        help="set the broker's clock forward and back all the time",
+    )
     options = parser.parse_args(arguments)
     names = options.players.split(",")
     if options.set_clock:

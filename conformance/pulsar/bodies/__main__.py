@@ -19,9 +19,9 @@ from conformance.pulsar.bodies.playing import differences, play
 def main() -> int:
     """Send the bodies and print the differences."""
     parser = argparse.ArgumentParser(prog="python -m conformance.pulsar.bodies")
-    parser.add_argument("--pulsar", help="the admin URL of an Apache Pulsar that runs")
-    parser.add_argument("--arneb", help="the admin URL of an Arneb that runs")
-    parser.add_argument("--only", default="", help="calls that have this in their names")
+    parser.add_argument("--pulsar", help="the admin URL of a running Apache Pulsar")
+    parser.add_argument("--arneb", help="the admin URL of a running Arneb")
+    parser.add_argument("--only", default="", help="only calls whose names contain this")
     options = parser.parse_args()
     endpoints = [each for each in ENDPOINTS if options.only in each.name]
     with tempfile.TemporaryDirectory() as made, ThreadPoolExecutor() as pool:
