@@ -9,8 +9,8 @@ from typing import Any, Final
 
 ERLANG: Final = "of Erlang, Mnesia or RabbitMQ's store"
 TRIMMED: Final = "3.13 leaves it out of lists"
-NEWER: Final = "3.13 has it"
-IDLE: Final = "after some seconds without work; when they begin differs"
+NEWER: Final = "new in 3.13"
+IDLE: Final = "appears after some idle seconds; when those begin differs"
 
 LEFT_OUT: Final[Mapping[str, str]] = {
     **dict.fromkeys(
@@ -24,19 +24,19 @@ LEFT_OUT: Final[Mapping[str, str]] = {
         ),
         ERLANG,
     ),
-    "single_active_consumer_ctag": "a slip of 3.10: it is called single_active_consumer_tag",
+    "single_active_consumer_ctag": "a mistake of 3.10 for single_active_consumer_tag",
     "idle_since": IDLE,
-    "contexts[].protocol": "the port of Prometheus alone has it",
+    "contexts[].protocol": "only the Prometheus listener has it",
     "definitions/:vhost.policies[].vhost": TRIMMED,
     "definitions/:vhost.parameters[].vhost": TRIMMED,
-    "auth.uaa_location": "of the page of 3.10",
-    "auth.uaa_client_id": "of the page of 3.10",
-    "auth.enable_uaa": "of the page of 3.10",
+    "auth.uaa_location": "only for 3.10's own page",
+    "auth.uaa_client_id": "only for 3.10's own page",
+    "auth.enable_uaa": "only for 3.10's own page",
     "message_stats.disk_reads": ERLANG,
     "message_stats.disk_reads_details": ERLANG,
     "message_stats.disk_writes": ERLANG,
     "message_stats.disk_writes_details": ERLANG,
-    "user_who_performed_action": "who made an exchange is not kept",
+    "user_who_performed_action": "the creator of an exchange is not stored",
 }  # fmt: skip
 
 TRIMMED_OF_LISTS: Final = frozenset(
@@ -50,16 +50,16 @@ MORE: Final[Mapping[str, str]] = {
     "idle_since": IDLE,
     "is_internal_user": NEWER,
     "being_drained": NEWER,
-    "single_active_consumer_tag": "3.10 calls it single_active_consumer_ctag of quorum queues",
-    "exclusive_consumer_tag": "null, of quorum queues",
+    "single_active_consumer_tag": "3.10 calls it single_active_consumer_ctag for quorum queues",
+    "exclusive_consumer_tag": "null for quorum queues",
     "metadata.default_queue_type": NEWER,
-    "messages_persistent": "of streams",
+    "messages_persistent": "for streams",
     "consumer_timeout": NEWER,
     "connections/:connection.pid": "rabbitmqctl shows it",
-    "recv_oct": "of vhosts, once a connection has closed",
-    "recv_oct_details": "of vhosts, once a connection has closed",
-    "send_oct": "of vhosts, once a connection has closed",
-    "send_oct_details": "of vhosts, once a connection has closed",
+    "recv_oct": "for vhosts, once a connection has closed",
+    "recv_oct_details": "for vhosts, once a connection has closed",
+    "send_oct": "for vhosts, once a connection has closed",
+    "send_oct_details": "for vhosts, once a connection has closed",
     "message_stats": "once something has been counted",
     "message_stats.publish_out": "0, where RabbitMQ has counted nothing",
     "message_stats.publish_out_details": "0, where RabbitMQ has counted nothing",
@@ -83,7 +83,7 @@ MORE: Final[Mapping[str, str]] = {
     "definitions/:vhost.product_name": NEWER,
     "definitions/:vhost.product_version": NEWER,
     **{
-        f"stream.{each}": "RabbitMQ has it of other types"
+        f"stream.{each}": "RabbitMQ has it for other types of queues"
         for each in (
             "consumer_capacity",
             "consumer_utilisation",

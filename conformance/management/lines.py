@@ -152,7 +152,7 @@ LINES: Final = (
     line("delete_vhost v1"),
     line("delete_vhost v1"),
     line("delete_vhost v2"),
-    line("nope", "other commands are there"),
+    line("nope", "the list of commands differs"),
     line("list_queuess"),
     line("list_queues --nope"),
     line("delete_user"),

@@ -29,7 +29,7 @@ POLICIES: Final = ("get-", "policies")
 LEDGERS: Final = "a cursor is a row of the store, and has no ledger"
 SYSTEM: Final = "there are no system topics, tenants or namespaces"
 NO_MANAGED_LEDGER: Final = "what is under way is kept in one log for all topics and subscriptions"
-OWN_SETTINGS: Final = "each broker has the settings that it has"
+OWN_SETTINGS: Final = "each broker has settings of its own"
 
 NOT_SET: Final = "setting it was refused with a reason, so it is not set"
 
@@ -48,9 +48,9 @@ EXPLAINED: Final[Mapping[str, str]] = {
     "topics list -td persistent -ist": SYSTEM,
     "topics stats-internal -m": LEDGERS,
     "topics info-internal": LEDGERS,
-    "topics examine-messages -i latest -m 100": "Pulsar fails where the first one is shown",
-    "topics get-message-by-id -l {ledger} -e 999": "Pulsar fails where nothing is there",
-    "persistent expire-messages": "Pulsar goes by counters, which what was skipped leaves wrong",
+    "topics examine-messages -i latest -m 100": "Pulsar fails where Arneb shows the first message",
+    "topics get-message-by-id -l {ledger} -e 999": "Pulsar fails if there is no such message",
+    "persistent expire-messages": "Pulsar uses counters, which are wrong after skipping messages",
     "persistent partitioned-stats-internal": "a topic without messages has no ledger yet",
     "topicPolicies get-dispatcher-pause-on-ack-state-persistent": (
         "the tool does not wait for the answer, and prints the state of waiting"
@@ -58,18 +58,18 @@ EXPLAINED: Final[Mapping[str, str]] = {
     "brokers namespaces": SYSTEM,
     "brokers list-dynamic-config": OWN_SETTINGS,
     "brokers get-runtime-config": OWN_SETTINGS,
-    "brokers version": "each says who it is",
-    "broker-stats monitoring-metrics": "each has the figures that it has",
-    "broker-stats topics": "Arneb shows of each topic what `topics stats` does",
-    "broker-stats load-report": "there is nobody to balance with",
+    "brokers version": "each gives its own version",
+    "broker-stats monitoring-metrics": "each has metrics of its own",
+    "broker-stats topics": "Arneb shows for each topic what `topics stats` shows",
+    "broker-stats load-report": "there is no other broker to balance load with",
     "transactions coordinator-internal-stats": NO_MANAGED_LEDGER,
     "transactions pending-ack-internal-stats": NO_MANAGED_LEDGER,
-    "transactions buffer-snapshot-internal-stats": "no reader has to know who was aborted",
-    "transactions abort-transaction -m {most} -l 999999": "Pulsar fails with one that is not there",
+    "transactions buffer-snapshot-internal-stats": "readers need not know what was aborted",
+    "transactions abort-transaction -m {most} -l 999999": "Pulsar fails if there is no such one",
     "namespaces clear-backlog -force -s sub": (
-        "Pulsar fails while a topic without that subscription is in memory, as chance has it"
+        "Pulsar fails while a topic without that subscription is in memory, which varies"
     ),
-    "namespaces policies": "Pulsar shows what was set and has no effect here",
+    "namespaces policies": "Pulsar shows settings that have no effect in Arneb",
     "namespaces get-backlog-quotas": (
         "Pulsar shows defaults there as if they were set, once somebody has asked which quotas "
         "hold for a topic of the namespace"
@@ -83,7 +83,7 @@ class Outcome(Enum):
 
     SAME = "the same"
     REASON = "refused with a reason"
-    EXPLAINED = "different for a reason that is known"
+    EXPLAINED = "different for a known reason"
     MISSING = "404 where the other has none"
     OTHER = "different"
 

@@ -14,11 +14,11 @@ from conformance.pulsar.documents.comparison import ABSENT, Difference, differen
 from conformance.pulsar.documents.playing import documents
 
 LEDGERS: Final = "a cursor is a row of the store, and has no ledger"
-NO_MARKERS: Final = "Pulsar acknowledges the markers of transactions, of which there are none here"
-INDEX: Final = "the topic has one index of delayed messages, which is not counted by subscription"
-LATELY: Final = "whether there is something to hand out at this very moment"
-LATER: Final = "Pulsar ends a transaction in its partitions after it has answered"
-WHO: Final = "Pulsar's sums of partitions leave out who produces and consumes, and since when"
+NO_MARKERS: Final = "Pulsar acknowledges the markers of transactions, which Arneb does not have"
+INDEX: Final = "the topic has one index of delayed messages, not counted by subscription"
+LATELY: Final = "depends on whether there is something to deliver at this moment"
+LATER: Final = "Pulsar ends a transaction in its partitions only after it has answered"
+WHO: Final = "Pulsar's sums over partitions leave out who produces and consumes, and since when"
 
 EXPLAINED: Final = {
     r"cursors\.\w+\.(cursorLedger|cursorLedgerLastEntry|lastLedgerSwitchTimestamp)": LEDGERS,
