@@ -73,8 +73,8 @@ def _assert_sound(target: Path, original: Log, *, all_is_there: bool) -> str:
         if not name.startswith(OF_THEIR_OWN):
             assert original[name, place] == entry, (name, place)
     if all_is_there:
-        # There are no additional topics either: whatever is in one is reported as missing at its
-        # place, even if its name or owner is unknown.
+        # There are no such topics either: what would be in one is reported as missing, be it a
+        # topic's name or the topic to which messages belong.
         assert found == original
         assert not findings
     return f"{len(found)} of {len(original)} entries"

@@ -105,8 +105,8 @@ def test_a_lost_page_of_the_catalog_costs_names_and_no_messages(everything: Path
 
 
 def test_blocks_are_found_again_without_the_page_that_leads_to_them(everything: Path) -> None:
-    """The long values of an ENTRIES leaf are stored elsewhere. They are reported as missing where
-    they belong, or as having an unknown place."""
+    """The long values of an ENTRIES leaf are on pages of their own. Blocks go where entries are
+    missing if that is a single place, otherwise into a topic of their own."""
     original = read_everything(everything)
     large = {each for each in original.values() if len(each) > 15_000}
     assert len(large) > 10

@@ -105,8 +105,8 @@ def test_metrics_metrics_reject(connect: Connect, queue: str) -> None:
 
 
 def test_metrics_multi_threaded_metrics_standard_connection(connect: Connect, queue: str) -> None:
-    """Three clients at once, with five channels each, exchange a hundred messages: each is
-    delivered once."""
+    """Three clients at once, with five channels each, share a hundred messages: each is delivered
+    once."""
     chance = random.Random(7)
     sender = connect().channel()
     publish(sender, queue, *[b"%d" % number for number in range(100)])
