@@ -330,7 +330,7 @@ def test_a_queue_that_is_only_purged_expires(channel: BlockingChannel, name: Nam
         except ChannelClosedByBroker as closed:
             assert closed.reply_code == 404
             return
-    raise AssertionError("a purge is a use")
+    raise AssertionError("the purges kept the queue from expiring")
 
 
 def test_who_polled_once_keeps_no_queue(channel: BlockingChannel, name: Named) -> None:

@@ -77,7 +77,7 @@ def test_messages_come_in_the_order_of_their_delays(
     begin = time.monotonic()
     for delay in delays:
         publish(hurried, delaying, delay, b"%d" % delay)
-    assert count(channel, queue) == 0, "what is delayed is in no queue"
+    assert count(channel, queue) == 0, "delayed messages are not in the queue yet"
     coming = channel.consume(queue, auto_ack=True, inactivity_timeout=5)
     for delay, (method, properties, body) in zip(sorted(delays), coming, strict=False):
         assert int(body) == delay
@@ -159,7 +159,7 @@ def test_a_message_is_delayed_once_on_its_way(
     queue = bound(channel, name, second)
     publish(channel, front, 400)
     _, properties, _ = next_message(channel, now)
-    assert properties.headers["x-delay"] == 400, "who is not behind it gets it as it was sent"
+    assert properties.headers["x-delay"] == 400, "a queue that is not behind it gets it as sent"
     begin = time.monotonic()
     assert next_message(channel, queue)[1].headers["x-delay"] == -400
     assert time.monotonic() - begin < 0.4 + LATE_S
@@ -276,7 +276,7 @@ def test_the_other_type_must_be_there(
 def test_what_is_delayed_outlives_the_broker(tmp_path: Path, broker: Target, kill: bool) -> None:
     """The plugin's tests node_restart_before_delay_expires and node_restart_after_delay_expires."""
     if broker.is_rabbitmq:
-        pytest.skip("it starts an Arneb of its own, once")
+        pytest.skip("it starts an Arneb of its own, so it runs only once")
     own = Arneb(tmp_path / "own", listeners=["amqp"])
     try:
         own.start()

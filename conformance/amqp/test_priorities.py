@@ -95,7 +95,7 @@ def test_the_urgent_hide_what_has_expired(channel: BlockingChannel, name: Named)
     channel.basic_publish("", queue, b"short", properties)
     settle(channel.connection, 0.2)
     count = channel.queue_declare(queue, passive=True).method.message_count
-    assert count == 2, "it expires at the front, where something else stands"
+    assert count == 2, "messages expire only at the front, where another one is"
     assert bodies_in(channel, queue) == [b"1.0"]
 
 

@@ -408,7 +408,7 @@ def test_old_segments_go_when_it_is_too_long(
     publish(channel, stream, *(b"m%d" % number + bytes(10_000) for number in range(60)))
     end = time.monotonic() + WITHIN_S
     while channel.queue_declare(stream, passive=True).method.message_count > 30:
-        assert time.monotonic() < end, "nothing went"
+        assert time.monotonic() < end, "nothing was removed"
         channel.connection.sleep(0.1)
         publish(channel, stream, b"more" + bytes(10_000))
     inbox = reader(connect, stream, x_stream_offset="first")

@@ -127,7 +127,7 @@ def transacting_url(
 ) -> Iterator[str]:
     """The URL of a broker with transactions enabled."""
     if request.param not in (request.config.getoption("pulsar") or ["arneb", "pulsar"]):
-        pytest.skip("not asked for")
+        pytest.skip("not selected by --pulsar")
     place = tmp_path_factory.mktemp(request.param)
     broker: Arneb | OwnCluster | PulsarStandalone
     if request.param == "pulsar":

@@ -257,7 +257,7 @@ def test_who_has_nothing_to_expire_is_a_conflict(
     assert status("all_subscription/expireMessages/1") == 409
     end = time.monotonic() + WITHIN_S
     while backlog(admin, topic, "away") or backlog(admin, topic, "connected"):
-        assert time.monotonic() < end, "those that have something expire all the same"
+        assert time.monotonic() < end, "messages of the other subscriptions expire nevertheless"
         time.sleep(0.1)
     last = admin.get(f"{local(topic)}/lastMessageId")
     beyond = {"ledgerId": last["ledgerId"] + 1, "entryId": 0, "partitionIndex": -1}

@@ -27,7 +27,7 @@ def test_sent_again(
     copies: int,
 ) -> None:
     if broker_name not in (request.config.getoption("pulsar") or ["arneb", "pulsar"]):
-        pytest.skip("not asked for")
+        pytest.skip("not selected by --pulsar")
     advertised = free_port()
     url = f"pulsar://127.0.0.1:{advertised}"
     broker, own = made(broker_name, tmp_path, url, deduplicates)

@@ -47,7 +47,7 @@ def ports(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Ports]:
     if request.param not in (request.config.getoption("pulsar") or ["arneb", "pulsar"]):
-        pytest.skip("not asked for")
+        pytest.skip("not selected by --pulsar")
     files = make_files(tmp_path_factory.mktemp("files"))
     place = tmp_path_factory.mktemp(request.param)
     if request.param == "arneb":

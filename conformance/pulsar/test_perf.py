@@ -33,7 +33,7 @@ def urls(
 ) -> Iterator[tuple[str, str]]:
     """The Pulsar and HTTP URLs of a broker with transactions enabled."""
     if request.param not in (request.config.getoption("pulsar") or ["arneb", "pulsar"]):
-        pytest.skip("not asked for")
+        pytest.skip("not selected by --pulsar")
     place = tmp_path_factory.mktemp(request.param)
     if request.param == "pulsar":
         apache = PulsarStandalone(

@@ -175,7 +175,7 @@ def urls(
 ) -> Iterator[tuple[str, str]]:
     """The Pulsar and admin URLs of a broker with other defaults."""
     if request.param not in (request.config.getoption("pulsar") or ["arneb", "pulsar"]):
-        pytest.skip("not asked for")
+        pytest.skip("not selected by --pulsar")
     broker: Arneb | PulsarStandalone
     place = tmp_path_factory.mktemp(request.param)
     broker = _apache(place) if request.param == "pulsar" else _arneb(place)

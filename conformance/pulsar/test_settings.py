@@ -27,7 +27,7 @@ def set_url(
 ) -> Iterator[str]:
     """A broker without the default settings."""
     if request.param not in (request.config.getoption("pulsar") or ["arneb", "pulsar"]):
-        pytest.skip("not asked for")
+        pytest.skip("not selected by --pulsar")
     place = tmp_path_factory.mktemp(request.param)
     broker: Arneb | PulsarStandalone = Arneb(place, listeners=["pulsar"], settings=ARNEB)
     if request.param == "pulsar":

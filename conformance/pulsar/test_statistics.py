@@ -63,7 +63,7 @@ def test_counters_of_topics_subscriptions_and_consumers(
     time.sleep(ACKS_SENT_S)
     stats = admin.get(f"{local(topic)}/stats", getEarliestTimeInBacklog="true")
     size = stats["bytesInCounter"]
-    assert 1_200 <= size <= 1_400, "metadata and payloads, and no headers of ours"
+    assert 1_200 <= size <= 1_400, "metadata and payloads, without our own headers"
     assert picked(stats, OF_TOPICS) == {
         "msgInCounter": 10,
         "msgOutCounter": 30,

@@ -114,11 +114,11 @@ def test_a_change_that_is_killed_is_done_or_not_done(tmp_path: Path) -> None:
         users, permitted, keyed, vhosts = found(tmp_path / "data")
         assert users == permitted == keyed, "a user and its permissions come and go together"
         last = len(vhosts) - 2
-        assert last in (number - 1, number), "what was said to be done is, and one more may be"
+        assert last in (number - 1, number), "every answered change is there, and one more may be"
         assert users == {f"u{each}" for each in (last - 1, last) if each >= 0}
         assert vhosts == {"/", *(f"v{each}" for each in range(last + 1))}
         number = last + 1
-    assert number > KILLS, "changes were made at all"
+    assert number > KILLS, "some changes were made"
 
 
 def test_a_permission_of_a_role_that_is_killed_is_done_or_not_done(tmp_path: Path) -> None:
@@ -133,12 +133,12 @@ def test_a_permission_of_a_role_that_is_killed_is_done_or_not_done(tmp_path: Pat
         assert len(of_topics) == 3
         assert len({tuple(each) for each in of_topics.values()}) == 1, "all topics in one commit"
         last = max(int(role[1:]) for role in of_topics.popitem()[1])
-        assert last in (number - 1, number), "what was said to be done is, and one more may be"
+        assert last in (number - 1, number), "every answered change is there, and one more may be"
         (role,) = own.permissions or {f"r{last - 1}": []}
         assert role in (f"r{last}", f"r{last - 1}")
         assert list(own.subscription_roles.get("s", [role])) == [role], "both in one commit"
         number = last + 1
-    assert number > KILLS, "changes were made at all"
+    assert number > KILLS, "some changes were made"
 
 
 def permissions_found(path: Path) -> tuple[dict[str, dict[str, list[str]]], Policies]:

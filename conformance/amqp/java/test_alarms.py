@@ -18,7 +18,7 @@ def alarm(broker: Target) -> Iterator[Alarm]:
     """Raises and clears alarms; at the end every alarm is cleared."""
     process = broker.process
     if process is None:
-        pytest.skip("somebody else runs this broker")
+        pytest.skip("this broker was not started by us")
     yield process.alarm
     for resource in ("memory", "disk"):
         process.alarm(resource, False)
