@@ -18,7 +18,7 @@ WATCHING_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_watching.py"
 POOL_TESTS: Final = ("tests/pulsar_frontend/client/connection/test_pool.py",)
 FAKE_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_fake_broker.py",)
 CONSUMER_TESTS: Final = ("tests/pulsar_frontend/client/consumer/test_machine.py",)
-PIECES_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_pieces.py",)
+CHUNKS_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_chunked_messages.py",)
 TRANSACTION_TESTS: Final = ("tests/pulsar_frontend/client/test_transactions.py",)
 MAKING_TESTS: Final = ("tests/pulsar_frontend/client/test_making.py",)
 BOUNDS_TESTS: Final = ("tests/pulsar_frontend/client/test_bounds.py",)
@@ -26,28 +26,28 @@ SEEKING_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_seeking.py",)
 
 CLIENT_MACHINE_MUTANTS: Final = (
     Mutant(
-        "everything up to a message takes the pieces of the next with it",
+        "everything up to a message takes the chunks of the next with it",
         CLIENT + "consumer/acknowledging.py",
         "        if self._apart and (passing := self._apart.passing(entry, chunks)):\n",
         "        if not self._apart and (passing := self._apart.passing(entry, chunks)):\n",
-        PIECES_TESTS,
+        CHUNKS_TESTS,
     ),
     Mutant(
-        "which entries are pieces is forgotten with the connection",
+        "which entries are chunks is forgotten with the connection",
         CLIENT + "consumer/acknowledging.py",
         "        self._apart.disconnected()\n",
         "        self._apart.clear()\n",
-        PIECES_TESTS,
+        CHUNKS_TESTS,
     ),
     Mutant(
         "what was passed on a lost connection is taken for acknowledged",
-        CLIENT + "trackers/pieces.py",
+        CLIENT + "trackers/unacked_chunks.py",
         "        self._passed = None\n\n    def clear(self) -> None:\n",
         "        self._entries = dict(self._entries)\n\n    def clear(self) -> None:\n",
-        ("tests/pulsar_frontend/client/trackers/test_pieces.py",),
+        ("tests/pulsar_frontend/client/trackers/test_unacked_chunks.py",),
     ),
     Mutant(
-        "a message of which a piece is refused is stored with the others",
+        "a message of which a chunk is refused is stored with the others",
         CLIENT + "producer/pending.py",
         "        if found and not found[-1].packed.is_followed_by(each.packed):\n",
         "        if found:\n",
@@ -56,8 +56,8 @@ CLIENT_MACHINE_MUTANTS: Final = (
     Mutant(
         "only the message that was sent first can be refused",
         CLIENT + "producer/machine.py",
-        "        refused = with_pieces(self._pending, error.sequence_id)\n",
-        "        refused = with_pieces(list(self._pending)[:1], error.sequence_id)\n",
+        "        refused = with_chunks(self._pending, error.sequence_id)\n",
+        "        refused = with_chunks(list(self._pending)[:1], error.sequence_id)\n",
         PRODUCER_TESTS,
     ),
     Mutant(
@@ -251,7 +251,7 @@ CLIENT_MACHINE_MUTANTS: Final = (
         ("tests/pulsar_frontend/wire/test_compression.py",),
     ),
     Mutant(
-        "all pieces of a message are its first",
+        "all chunks of a message are its first",
         CLIENT + "producer/packing.py",
         "            each.chunk_id = index\n",
         "            each.chunk_id = 0\n",
@@ -384,74 +384,74 @@ CLIENT_MACHINE_MUTANTS: Final = (
         ("tests/pulsar_frontend/client/testing/test_mechanisms.py",),
     ),
     Mutant(
-        "pieces are as large as the broker allows, whatever was asked for",
+        "chunks are as large as the broker allows, whatever was asked for",
         CLIENT + "producer/packing.py",
-        "        if len(payload) <= min(piece_bytes_max or bytes_max, bytes_max):\n",
+        "        if len(payload) <= min(chunk_bytes_max or bytes_max, bytes_max):\n",
         "        if len(payload) <= bytes_max:\n",
         PACKING_TESTS,
     ),
     Mutant(
-        "pieces whose last never comes are kept for ever",
+        "chunks whose last never comes are kept for ever",
         CLIENT + "consumer/link.py",
-        "            self._changed()  # pieces of a message,",
+        "            self._changed()  # chunks of a message,",
         "            pass  #",
         FAKE_TESTS,
     ),
     Mutant(
-        "a receipt that comes twice is of the next piece",
+        "a receipt that comes twice is of the next chunk",
         CLIENT + "producer/machine.py",
-        "        if head.packed.piece and place_of(receipt) in self._pieces_stored:\n",
+        "        if head.packed.chunk and place_of(receipt) in self._chunks_stored:\n",
         "        if False:\n",
         PRODUCER_TESTS,
     ),
     Mutant(
-        "pieces of a message that was there wait for receipts of others",
+        "chunks of a message that was there wait for receipts of others",
         CLIENT + "producer/machine.py",
         "            if entry >= 0:  # what",
         "            if True:  # what",
         PRODUCER_TESTS,
     ),
     Mutant(
-        "the last piece alone comes again",
+        "the last chunk alone comes again",
         CLIENT + "consumer/machine.py",
-        "        entries = [piece for each in entries for piece in self.acks.pieces_of(each)]\n",
+        "        entries = [chunk for each in entries for chunk in self.acks.chunks_of(each)]\n",
         "",
-        PIECES_TESTS,
+        CHUNKS_TESTS,
     ),
     Mutant(
-        "pieces without the others come again at once",
+        "chunks without the others come again at once",
         CLIENT + "consumer/machine.py",
         "                self.acks.put_off(each.entries, now)\n",
         "                self.redeliver(each.entries)\n",
         CONSUMER_TESTS,
     ),
     Mutant(
-        "the last piece of the message that one is behind waits for the others",
+        "the last chunk of the message that one is behind waits for the others",
         CLIENT + "consumer/machine.py",
         "            is_passed = self._begins_behind(each.entries[-1])\n",
         "            is_passed = False\n",
-        PIECES_TESTS,
+        CHUNKS_TESTS,
     ),
     Mutant(
-        "who begins at a message in pieces misses it",
+        "who begins at a message in chunks misses it",
         CLIENT + "consumer/machine.py",
         "        return start.first_chunk or start if self._is_wanted(start) else start\n",
         "        return start\n",
-        PIECES_TESTS,
+        CHUNKS_TESTS,
     ),
     Mutant(
-        "an id acknowledges the first piece of its message and the last",
+        "an id acknowledges the first chunk of its message and the last",
         CLIENT + "consumer/acknowledging.py",
-        "        if pieces := self._pieces.pop(entry, chunks):\n",
-        "        if pieces := chunks:\n",
-        PIECES_TESTS,
+        "        if chunks := self._chunks.pop(entry, chunks):\n",
+        "        if chunks := chunks:\n",
+        CHUNKS_TESTS,
     ),
     Mutant(
-        "a transaction acknowledges the last piece alone",
+        "a transaction acknowledges the last chunk alone",
         CLIENT + "consumer/acknowledging.py",
-        "            single = self._pieces.get(entry, pieces)[:-1]\n",
-        "            single = pieces[:0]\n",
-        PIECES_TESTS,
+        "            single = self._chunks.get(entry, chunks)[:-1]\n",
+        "            single = chunks[:0]\n",
+        CHUNKS_TESTS,
     ),
     Mutant(
         "a reader that is not told the last message stays at that broker",

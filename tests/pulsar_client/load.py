@@ -41,11 +41,11 @@ LARGE_BYTES: Final = 2_500
 """A message of the producer that sends chunks: three of them."""
 
 CHUNK_EXPIRE_S: Final = 60.0
-"""For the pieces of a message, longer than a killed broker keeps its producer from the rest: those
+"""For the chunks of a message, longer than a killed broker keeps its producer from the rest: those
 that wait longer are given up, here as with the official clients."""
 
 PUT_OFF_S: Final = 1.0
-"""Pieces that a broker's death has parted come again so soon."""
+"""Chunks that a broker's death has parted come again so soon."""
 
 PARTITIONS: Final = 3
 PACE_S: Final = 0.01
@@ -154,10 +154,10 @@ def senders() -> list[Sender]:
     ]
 
 
-def listeners(*, shares_pieces: bool) -> list[Listener]:
-    """One of each kind; where messages are shared, with pieces of large ones among them only if
-    the broker ``shares_pieces``: Apache Pulsar forgets with a broker who has a message's first
-    pieces, and acknowledges the rest itself (``SharedConsumerAssignor``)."""
+def listeners(*, shares_chunks: bool) -> list[Listener]:
+    """One of each kind; where messages are shared, with chunks of large ones among them only if
+    the broker ``shares_chunks``: Apache Pulsar forgets with a broker who has a message's first
+    chunks, and acknowledges the rest itself (``SharedConsumerAssignor``)."""
     kinds, whole = SubscriptionType, Place.WHOLE
     found = [
         Listener("exclusive", kinds.EXCLUSIVE, whole, 1, cumulative=True),
@@ -169,7 +169,7 @@ def listeners(*, shares_pieces: bool) -> list[Listener]:
         Listener("exclusive-chunks", kinds.EXCLUSIVE, Place.CHUNKS, 1, cumulative=True),
         Listener("failover-chunks", kinds.FAILOVER, Place.CHUNKS, 2),
     ]
-    if shares_pieces:
+    if shares_chunks:
         found.append(Listener("shared-chunks", kinds.SHARED, Place.CHUNKS, 2))
         found.append(Listener("key-shared-chunks", kinds.KEY_SHARED, Place.CHUNKS, 2))
     return found
@@ -178,10 +178,10 @@ def listeners(*, shares_pieces: bool) -> list[Listener]:
 class Load:
     """Everybody at work on ``topic`` and those beside it (:class:`Place`)."""
 
-    def __init__(self, topic: str, *, shares_pieces: bool, pace_s: float = PACE_S) -> None:
+    def __init__(self, topic: str, *, shares_chunks: bool, pace_s: float = PACE_S) -> None:
         self.topic = topic
         self.senders = senders()
-        self.listeners = listeners(shares_pieces=shares_pieces)
+        self.listeners = listeners(shares_chunks=shares_chunks)
         self.disturbances = 0
         self.producers: list[Producing[bytes]] = []
         self.consumers: list[Consuming[bytes]] = []

@@ -54,7 +54,7 @@ class Victim(Protocol):
 
     is_served_before_restart: bool
     """Others serve its topics as long as it is down."""
-    shares_pieces: bool
+    shares_chunks: bool
     """As :func:`.listeners` says."""
 
     @property
@@ -82,7 +82,7 @@ class ArnebVictim:
     """One Arneb, which comes back at once."""
 
     is_served_before_restart = False
-    shares_pieces = True
+    shares_chunks = True
 
     def __init__(self, directory: Path, settings: str = "") -> None:
         """``settings``: its configuration file."""
@@ -118,7 +118,7 @@ class ClusterVictim:
     """A cluster, one broker of which is killed at a time; the others take its topics over."""
 
     is_served_before_restart = True
-    shares_pieces = False
+    shares_chunks = False
 
     def __init__(self, directory: Path) -> None:
         self._cluster = PulsarCluster(directory)
@@ -202,7 +202,7 @@ class Soak:
             self._hands.rest()
 
     async def _played(self, kills: int) -> str:
-        victim, load = self._victim, Load(TOPIC, shares_pieces=self._victim.shares_pieces)
+        victim, load = self._victim, Load(TOPIC, shares_chunks=self._victim.shares_chunks)
         await self._hands.do(victim.start)
         async with administer(victim.http_urls()[0]) as admin:
             await load.prepare(admin)

@@ -105,7 +105,7 @@ async def test_compressions_go_both_ways(
 
 
 @pytest.mark.in_peace("the official client sees what comes again as well")
-async def test_large_messages_travel_in_pieces(
+async def test_large_messages_travel_in_chunks(
     broker: Broker, topic: str, official: Official
 ) -> None:
     body = bytes(range(251)) * 25_000

@@ -50,8 +50,8 @@ async def billing(
         yield broker, await client.subscribe("orders", "billing", options or early())
 
 
-async def produce_in_pieces(client: Client, count: int) -> None:
-    """Messages to ``orders``, each in three pieces."""
+async def produce_in_chunks(client: Client, count: int) -> None:
+    """Messages to ``orders``, each in three chunks."""
     options = ProducerOptions(name="p", chunking=True, chunk_bytes_max=50, batching=None)
     producer = await client.create_producer("orders", options)
     for number in range(count):

@@ -18,8 +18,8 @@ from arneb_pulsar.client.messages import TransactionId
 from arneb_pulsar.client.statistics import ReceiveCounts
 from arneb_pulsar.client.trackers.ack_grouping import Acks, AckTracker, Receipt
 from arneb_pulsar.client.trackers.negative_acks import NegativeAcksTracker
-from arneb_pulsar.client.trackers.pieces import Passing, PieceTracker
 from arneb_pulsar.client.trackers.unacked import UnackedMessageTracker
+from arneb_pulsar.client.trackers.unacked_chunks import Passing, UnackedChunks
 from arneb_pulsar.wire.ack_sets import words_of
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandAck, MessageIdData
 
@@ -44,7 +44,7 @@ class Acknowledging:
 
     Invariant: ``_open`` maps each batch to its messages that the application holds unacknowledged;
     it is kept only if there is an ack timeout. ``_given_back`` maps each entry in ``_nacks`` to its
-    messages that have not been acknowledged since. ``_pieces`` maps the last entry of each chunked
+    messages that have not been acknowledged since. ``_chunks`` maps the last entry of each chunked
     message received on this connection to all of the message's entries.
     """
 
@@ -76,9 +76,9 @@ class Acknowledging:
                 backoff=options.ack_timeout_backoff,
             )
         self._open: dict[EntryId, int] = {}
-        self._pieces: dict[EntryId, tuple[EntryId, ...]] = {}
+        self._chunks: dict[EntryId, tuple[EntryId, ...]] = {}
         self._is_cumulative = not options.type.is_shared
-        self._apart = PieceTracker()
+        self._apart = UnackedChunks()
 
     def __repr__(self) -> str:
         hand = "" if self._unacked is None else f", {self._unacked!r}"
@@ -97,26 +97,26 @@ class Acknowledging:
         if index >= 0:
             self._open[entry] = self._open.get(entry, 0) | 1 << index
 
-    def came(self, entry: EntryId, *, is_piece: bool) -> None:
+    def came(self, entry: EntryId, *, is_chunk: bool) -> None:
         """Note the arrival of an unacknowledged entry."""
-        if self._is_cumulative and (is_piece or self._apart):
-            self._apart.came(entry, is_piece=is_piece)
+        if self._is_cumulative and (is_chunk or self._apart):
+            self._apart.came(entry, is_chunk=is_chunk)
 
-    def came_in_pieces(self, entries: tuple[EntryId, ...]) -> None:
+    def came_in_chunks(self, entries: tuple[EntryId, ...]) -> None:
         """Note that a chunked message is complete."""
-        self._pieces[entries[-1]] = entries
+        self._chunks[entries[-1]] = entries
         self._apart.whole(entries)
         for each in entries:
             self._nacks.remove(each)
 
-    def done_with(self, pieces: Sequence[EntryId]) -> None:
+    def done_with(self, chunks: Sequence[EntryId]) -> None:
         """Note that a chunked message is complete but not for the application."""
-        if pieces:
-            self._apart.done(pieces)
+        if chunks:
+            self._apart.done(chunks)
 
-    def pieces_of(self, entry: EntryId) -> tuple[EntryId, ...]:
+    def chunks_of(self, entry: EntryId) -> tuple[EntryId, ...]:
         """Return all entries of the message whose last entry is ``entry``."""
-        return self._pieces.get(entry, (entry,))
+        return self._chunks.get(entry, (entry,))
 
     def detach(self) -> None:
         """Note the loss of the broker, which redelivers everything unacknowledged by itself."""
@@ -133,7 +133,7 @@ class Acknowledging:
         self._open.clear()
         self._nacks.clear()
         self._given_back.clear()
-        self._pieces.clear()
+        self._chunks.clear()
 
     def forget(self) -> list[Receipt]:
         """Forget everything after a seek; return the receipts that will never be answered."""
@@ -153,9 +153,9 @@ class Acknowledging:
     ) -> None:
         """Acknowledge one message; ``chunks`` are all entries of a chunked one."""
         self._counts.acknowledged += 1
-        if pieces := self._pieces.pop(entry, chunks):
-            self.give_up(pieces[:-1], now)
-            self._apart.done(pieces[-1:])
+        if chunks := self._chunks.pop(entry, chunks):
+            self.give_up(chunks[:-1], now)
+            self._apart.done(chunks[-1:])
         full = self.tracker.acknowledge(entry, now, index, size, receipt)
         self._let_go(entry, index)
         if full:
@@ -165,17 +165,17 @@ class Acknowledging:
         """Acknowledge messages that are not for the application."""
         for each in messages:
             entry = each.entry
-            self._pieces.pop(entry.id, None)
+            self._chunks.pop(entry.id, None)
             self.give_up(entry.chunks, now)
             self.tracker.acknowledge(entry.id, now, each.batch_index, entry.batch_size)
         if messages:
             self.flush(now)
 
-    def give_up(self, pieces: Sequence[EntryId], now: float) -> None:
+    def give_up(self, chunks: Sequence[EntryId], now: float) -> None:
         """Acknowledge chunks that will not be delivered as a message."""
-        for each in pieces:
+        for each in chunks:
             self.tracker.acknowledge(each, now)
-        self._apart.done(pieces)
+        self._apart.done(chunks)
 
     def acknowledge_part(self, entry: EntryId, index: int) -> bool:
         """Acknowledge a message of a batch if only a bit has to change; return False if nothing was
@@ -213,18 +213,18 @@ class Acknowledging:
         self,
         transaction: TransactionId,
         place: MessageIdData,
-        pieces: Sequence[EntryId],
+        chunks: Sequence[EntryId],
         *,
         cumulative: bool,
     ) -> list[CommandAck]:
-        """Return the ACKs that acknowledge a message, and all its ``pieces`` if it is chunked, in a
+        """Return the ACKs that acknowledge a message, and all its ``chunks`` if it is chunked, in a
         transaction. Once the broker has answered all, call :meth:`leave_to_transaction`."""
         entry = (place.ledgerId, place.entryId)
         commands = []
         if not cumulative:
-            single = self._pieces.get(entry, pieces)[:-1]
+            single = self._chunks.get(entry, chunks)[:-1]
             commands.append(self._ack(CommandAck.Individual, [*map(_data_of, single), place]))
-        elif passing := self._apart.passing(entry, pieces):
+        elif passing := self._apart.passing(entry, chunks):
             commands.append(self._ack(CommandAck.Cumulative, [_data_of(passing.up_to)]))
             rest = [*map(_data_of, passing.single), place]
             for at in range(0, len(rest), TRANSACTION_IDS_MAX):
@@ -245,7 +245,7 @@ class Acknowledging:
         if cumulative:
             self._let_go_up_to(entry, index, size)
         else:
-            self._apart.done(self._pieces.pop(entry, ()))
+            self._apart.done(self._chunks.pop(entry, ()))
             self._let_go(entry, index)
 
     def flush(self, now: float) -> None:
@@ -294,8 +294,8 @@ class Acknowledging:
         """Stop tracking a message and all before it."""
         if self._apart:
             self._apart.passed(entry)
-        if self._pieces:
-            self._pieces = {each: all_ for each, all_ in self._pieces.items() if each > entry}
+        if self._chunks:
+            self._chunks = {each: all_ for each, all_ in self._chunks.items() if each > entry}
         if self._unacked is None:
             return
         whole = entry if index + 1 >= size else (entry[0], entry[1] - 1)

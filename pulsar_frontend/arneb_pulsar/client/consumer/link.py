@@ -206,7 +206,7 @@ class ConsumerLink(Receiving[T]):
             if machine.acks.output:
                 self._changed()
         else:
-            self._changed()  # pieces of a message, and skipped messages, may have set timers
+            self._changed()  # chunks of a message, and skipped messages, may have set timers
         if machine.given_up and self._letters is not None:
             self._letters.bury(machine, self._changed)
 

@@ -157,7 +157,7 @@ class ConsumerMachine(Generic[T]):
             self._take_fault(found, now)
             return 0
         if not self._tracker.is_duplicate(found.entry):
-            self.acks.came(found.entry, is_piece=found.is_piece)
+            self.acks.came(found.entry, is_chunk=found.is_chunk)
         if not found.messages:
             self._take_discarded(now)
             self._skip(found.permits)
@@ -167,12 +167,12 @@ class ConsumerMachine(Generic[T]):
         messages = self._wanted(found, now)
         if (skipped := found.permits - len(messages)) > 0:
             self._skip(skipped)
-        pieces = found.messages[0].entry.chunks
+        chunks = found.messages[0].entry.chunks
         if not messages:
-            self.acks.done_with(pieces)
+            self.acks.done_with(chunks)
             return 0
-        if pieces:
-            self.acks.came_in_pieces(pieces)
+        if chunks:
+            self.acks.came_in_chunks(chunks)
         if self._redeliveries_max is not None and command.redelivery_count > self._redeliveries_max:
             self.given_up += messages
             return 0
@@ -208,11 +208,11 @@ class ConsumerMachine(Generic[T]):
             self.acks.pass_over(messages[: len(messages) - len(wanted)], now)
         return wanted
 
-    def _begins_behind(self, piece: EntryId) -> bool:
+    def _begins_behind(self, chunk: EntryId) -> bool:
         """Return whether this is the last chunk of the message to begin behind; brokers send it
         although the start is exclusive."""
         start = self.start
-        return start is not None and start.entry == piece and not self.start_is_inclusive
+        return start is not None and start.entry == chunk and not self.start_is_inclusive
 
     def _take_fault(self, found: Unpacked[T], now: float) -> None:
         self.counts.damaged += 1
@@ -317,7 +317,7 @@ class ConsumerMachine(Generic[T]):
         everything unacknowledged."""
         if not entries or not self.attached:
             return  # once detached, everything unacknowledged is redelivered anyway
-        entries = [piece for each in entries for piece in self.acks.pieces_of(each)]
+        entries = [chunk for each in entries for chunk in self.acks.chunks_of(each)]
         self.counts.redeliveries += len(entries)
         for ids in redelivery_requests(entries, self._options.type.value):
             if not ids:

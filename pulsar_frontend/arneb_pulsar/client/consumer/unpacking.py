@@ -58,7 +58,7 @@ class Unpacked(Generic[T]):
     left: int | None = None
     """For a batch: the bit set of its messages that the broker counts as unacknowledged."""
     batch_size: int = 0
-    is_piece: bool = False
+    is_chunk: bool = False
     """Whether it is a chunk of a message."""
     fault: "CommandAck.ValidationError | None" = None
     """What is wrong with it, to be reported with its acknowledgement."""
@@ -151,7 +151,7 @@ class Unpacker(Generic[T]):
         """Do what follows decryption: assemble chunks, decompress, split batches."""
         metadata = entry.metadata
         if metadata.num_chunks_from_msg > 1:
-            found.is_piece = True
+            found.is_chunk = True
             whole = self._chunks.add(
                 metadata.uuid,
                 metadata.chunk_id,

@@ -28,7 +28,7 @@ from arneb_pulsar.client.messages import (
 )
 from arneb_pulsar.client.producer.options import ProducerOptions
 from arneb_pulsar.client.producer.packing import Packed, Packer, unsendable
-from arneb_pulsar.client.producer.pending import Pending, place_of, with_pieces
+from arneb_pulsar.client.producer.pending import Pending, place_of, with_chunks
 from arneb_pulsar.client.statistics import SendCounts
 from arneb_pulsar.client.trackers.batching import BatchContainer
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
@@ -78,7 +78,7 @@ class ProducerMachine:
         self._next_sequence = options.initial_sequence_id or 0
         self._numbered = options.initial_sequence_id is not None
         self._first_chunk: MessageId | None = None
-        self._pieces_stored: set[EntryId] = set()
+        self._chunks_stored: set[EntryId] = set()
         """The entries of the chunked message whose receipts are coming."""
         self._transaction: TransactionId | None = None
         """The transaction of the messages in the batches."""
@@ -191,7 +191,7 @@ class ProducerMachine:
         head = self._pending[0]
         if receipt.sequence_id > head.packed.last:
             return self._note_early(receipt)
-        if head.packed.piece and place_of(receipt) in self._pieces_stored:
+        if head.packed.chunk and place_of(receipt) in self._chunks_stored:
             return True  # a repeated receipt; all chunks of a message share one sequence id
         self._pending.popleft()
         self._stored(head, receipt, now)
@@ -230,7 +230,7 @@ class ProducerMachine:
         why = refusal(error.error, error.message, f"message {error.sequence_id} to {self.topic}")
         if not isinstance(why, ChecksumRefused | NotAllowed):
             return why
-        refused = with_pieces(self._pending, error.sequence_id)
+        refused = with_chunks(self._pending, error.sequence_id)
         for each in refused:
             self._pending.remove(each)
         self._fail(refused, why)
@@ -300,11 +300,11 @@ class ProducerMachine:
 
     def _send_single(self, message: OutgoingMessage, now: float, wall_ms: int) -> None:
         bytes_max = self.message_bytes_max
-        piece = 0
+        chunk_bytes = 0
         if self._options.chunking:
-            piece = min(self._options.chunk_bytes_max or bytes_max, bytes_max)
+            chunk_bytes = min(self._options.chunk_bytes_max or bytes_max, bytes_max)
         try:
-            found = self._packer.pack_single(message, wall_ms, bytes_max, piece)
+            found = self._packer.pack_single(message, wall_ms, bytes_max, chunk_bytes)
         except Exception as error:  # as in _close_batch
             raise unsendable(error) from error
         self._count(message)
@@ -336,12 +336,12 @@ class ProducerMachine:
         ledger, entry = data.ledgerId, data.entryId
         if entry == LOST_ENTRY:
             ledger = entry = -1
-        if packed.pieces > 1:
-            if packed.piece == 0:
+        if packed.chunks > 1:
+            if packed.chunk == 0:
                 self._first_chunk = MessageId(ledger, entry, self._partition, topic=self.topic)
-                self._pieces_stored.clear()
+                self._chunks_stored.clear()
             if entry >= 0:  # what was stored before has no entry in its receipt
-                self._pieces_stored.add(place_of(receipt))
+                self._chunks_stored.add(place_of(receipt))
         if not messages:
             return
         self._uncount(messages)
@@ -353,7 +353,7 @@ class ProducerMachine:
             message.fate = Fate.STORED
             if message.callback is None:
                 continue
-            chunk = self._first_chunk if packed.pieces > 1 else None
+            chunk = self._first_chunk if packed.chunks > 1 else None
             found = MessageId(
                 ledger,
                 entry,

@@ -51,12 +51,12 @@ class Packed:
     """The lowest sequence id in it."""
     last: int
     batch: bool
-    piece: int = 0
-    pieces: int = 1
+    chunk: int = 0
+    chunks: int = 1
 
     def is_followed_by(self, other: "Packed") -> bool:
         """Return whether ``other``, sent next, is the next chunk of the same message."""
-        return self.piece + 1 < self.pieces and other.piece == self.piece + 1
+        return self.chunk + 1 < self.chunks and other.chunk == self.chunk + 1
 
 
 class Packer:
@@ -119,9 +119,9 @@ class Packer:
         return Packed(self._frame(send, metadata, payload), first, last, True)
 
     def pack_single(
-        self, message: OutgoingMessage, wall_ms: int, bytes_max: int, piece_bytes_max: int
+        self, message: OutgoingMessage, wall_ms: int, bytes_max: int, chunk_bytes_max: int
     ) -> list[Packed]:
-        """Pack one message without a batch; in chunks of ``piece_bytes_max`` if it is larger than
+        """Pack one message without a batch; in chunks of ``chunk_bytes_max`` if it is larger than
         that (0 = never), or in smaller ones if ``bytes_max`` requires. Raises
         :class:`MessageTooLarge`."""
         number = message.sequence_id
@@ -138,17 +138,17 @@ class Packer:
         payload = self._squeeze(metadata, message.payload)
         send = CommandSend(producer_id=self.producer_id, sequence_id=number)
         _set_transaction(send, message.transaction)
-        if len(payload) <= min(piece_bytes_max or bytes_max, bytes_max):
+        if len(payload) <= min(chunk_bytes_max or bytes_max, bytes_max):
             return [Packed(self._frame(send, metadata, payload), number, number, False)]
-        if not piece_bytes_max:
+        if not chunk_bytes_max:
             raise MessageTooLarge(
                 f"expected a message of at most {bytes_max} bytes, got {len(payload)}; "
                 "larger ones need chunking"
             )
         room = bytes_max - metadata.ByteSize() - CHUNK_HEADROOM_BYTES
-        return self._pack_pieces(send, metadata, payload, max(1, min(piece_bytes_max, room)))
+        return self._pack_chunks(send, metadata, payload, max(1, min(chunk_bytes_max, room)))
 
-    def _pack_pieces(
+    def _pack_chunks(
         self, send: CommandSend, metadata: MessageMetadata, payload: bytes, step: int
     ) -> list[Packed]:
         number, count = send.sequence_id, -(-len(payload) // step)

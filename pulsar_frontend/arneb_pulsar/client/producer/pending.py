@@ -27,7 +27,7 @@ class Pending:
         return f"<Pending {len(self.messages)} messages since {self.sent_at:.3f}>"
 
 
-def with_pieces(pending: Iterable[Pending], sequence_id: int) -> list[Pending]:
+def with_chunks(pending: Iterable[Pending], sequence_id: int) -> list[Pending]:
     """Return the SEND with a sequence id and the following ones that are chunks of its message."""
     found: list[Pending] = []
     for each in pending:

@@ -61,17 +61,17 @@ class Discarded:
 
 @dataclass(slots=True)
 class _Pending:
-    """A message being assembled: ``entries`` and ``pieces`` hold the chunks so far."""
+    """A message being assembled: ``entries`` and ``chunks`` hold the chunks so far."""
 
     count: int
     total_bytes: int
     begun: float
     entries: list[EntryId] = field(default_factory=list)
-    pieces: list[bytes] = field(default_factory=list)
+    chunks: list[bytes] = field(default_factory=list)
     size_bytes: int = 0
 
     def __repr__(self) -> str:
-        return f"<_Pending {len(self.pieces)} of {self.count} chunks, {self.size_bytes} bytes>"
+        return f"<_Pending {len(self.chunks)} of {self.count} chunks, {self.size_bytes} bytes>"
 
 
 class ChunkAssembler:
@@ -138,7 +138,7 @@ class ChunkAssembler:
             self._give_up(uuid, Reason.DAMAGED, [entry])
             return None
         pending.entries.append(entry)
-        pending.pieces.append(payload)
+        pending.chunks.append(payload)
         if index + 1 < count:
             return None
         if pending.size_bytes != pending.total_bytes:
@@ -146,7 +146,7 @@ class ChunkAssembler:
             return None
         del self._pending[uuid]
         self._forget(pending.entries)
-        return Assembled(b"".join(pending.pieces), tuple(pending.entries))
+        return Assembled(b"".join(pending.chunks), tuple(pending.entries))
 
     def take_discarded(self) -> list[Discarded]:
         """Return what was given up since the last call, to be acknowledged or redelivered."""

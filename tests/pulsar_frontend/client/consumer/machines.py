@@ -41,12 +41,12 @@ def body_of(texts: list[bytes]) -> bytes:
     return bodies[0]
 
 
-def pieces_of(text: bytes, size: int) -> list[bytes]:
-    """The bodies of the entries of one message in pieces."""
+def chunks_of(text: bytes, size: int) -> list[bytes]:
+    """The bodies of the entries of one message in chunks."""
     packer = Packer(1)
     packer.name = "p"
-    pieces = packer.pack_single(OutgoingMessage(text, 0), 0, 1 << 20, size)
-    _, bodies = FrameReader().receive(b"".join([each.frame for each in pieces]))
+    chunks = packer.pack_single(OutgoingMessage(text, 0), 0, 1 << 20, size)
+    _, bodies = FrameReader().receive(b"".join([each.frame for each in chunks]))
     return list(bodies)
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.pulsar_frontend.client.consumer.machines import (
     body_of,
+    chunks_of,
     command_of,
     machine_of,
-    pieces_of,
 )
 
 from arneb_pulsar.client import EARLIEST, DeadLetterPolicy, Message, SubscriptionType
@@ -424,13 +424,13 @@ def test_what_is_damaged_is_counted_and_acknowledged_with_what_is_wrong() -> Non
 
 
 @pytest.mark.parametrize("kind", SubscriptionType)
-def test_a_piece_without_the_others_comes_again_later_and_not_at_once(
+def test_a_chunk_without_the_others_comes_again_later_and_not_at_once(
     kind: SubscriptionType,
 ) -> None:
     machine = machine_of(kind, negative_ack_delay_s=5.0)
     machine.attach(0.0)
     machine.acks.output.clear()
-    bodies = pieces_of(b"x" * 120, 50)
+    bodies = chunks_of(b"x" * 120, 50)
     machine.on_message(command_of(1), bodies[0], 0.0)
     machine.on_message(command_of(3), bodies[2], 0.0)
     redeliver = CommandRedeliverUnacknowledgedMessages

@@ -261,7 +261,7 @@ def test_a_batch_of_billions_of_messages_is_none(size: int) -> None:
         {"chunk_id": 0, "num_chunks_from_msg": -5, "total_chunk_msg_size": 1},
     ],
 )
-def test_pieces_of_impossible_messages_are_put_aside(chunk: dict[str, int]) -> None:
+def test_chunks_of_impossible_messages_are_put_aside(chunk: dict[str, int]) -> None:
     sent = False
 
     def attack(line: Line, command: Any) -> bool:

@@ -145,7 +145,7 @@ TestProducerProgram.settings = settings(max_examples=60, stateful_step_count=40,
 
 
 def chunking(count: int, payload_bytes: int) -> tuple[ProducerMachine, Told]:
-    """A machine that has sent so many messages in pieces of 50 bytes, and what was told."""
+    """A machine that has sent so many messages in chunks of 50 bytes, and what was told."""
     machine, told = machine_of(chunking=True, chunk_bytes_max=50), Told()
     attach(machine)
     for _ in range(count):
@@ -153,8 +153,8 @@ def chunking(count: int, payload_bytes: int) -> tuple[ProducerMachine, Told]:
     return machine, told
 
 
-def test_a_receipt_of_what_is_there_already_may_overtake_those_of_pieces_before_it() -> None:
-    """As Apache Pulsar answers what is sent again: all pieces but the last are stored once more."""
+def test_a_receipt_of_what_is_there_already_may_overtake_those_of_chunks_before_it() -> None:
+    """As Apache Pulsar answers what is sent again: all chunks but the last are stored once more."""
     machine, told = chunking(3, 60)
     assert len(machine.output) == 6
     for number in range(3):
@@ -165,7 +165,7 @@ def test_a_receipt_of_what_is_there_already_may_overtake_those_of_pieces_before_
     assert machine.pending_messages == 0
 
 
-def test_a_receipt_that_comes_twice_is_of_one_piece() -> None:
+def test_a_receipt_that_comes_twice_is_of_one_chunk() -> None:
     machine, told = chunking(1, 120)
     frames = list(machine.output)
     for entry in (7, 7, 8, 7, 8):
@@ -180,7 +180,7 @@ def test_a_receipt_that_comes_twice_is_of_one_piece() -> None:
     assert (found.entry, found.first_chunk) == ((1, 9), MessageId(1, 7))
 
 
-def test_a_message_that_was_there_is_there_with_all_its_pieces() -> None:
+def test_a_message_that_was_there_is_there_with_all_its_chunks() -> None:
     machine, told = chunking(1, 120)
     for _ in range(3):
         assert machine.on_receipt(receipt_of(0, -1), 0.0)
@@ -189,7 +189,7 @@ def test_a_message_that_was_there_is_there_with_all_its_pieces() -> None:
 
 @pytest.mark.parametrize("code", [ServerError.NotAllowedError, ServerError.ChecksumError])
 @pytest.mark.parametrize("answered", [0, 1, 2])
-def test_a_message_of_which_a_piece_is_refused_has_failed(
+def test_a_message_of_which_a_chunk_is_refused_has_failed(
     answered: int, code: "ServerError.ValueType"
 ) -> None:
     """What is stored of it is never whole: it is not to be taken for stored."""
@@ -199,7 +199,7 @@ def test_a_message_of_which_a_piece_is_refused_has_failed(
     assert machine.on_send_error(refusal_of(0, code), 0.0) is None
     name = "NotAllowed" if code == ServerError.NotAllowedError else "ChecksumRefused"
     assert told.all == [f"{name} 0"]
-    # The pieces behind it were stored.
+    # The chunks behind it were stored.
     for entry in range(answered, 3):
         assert machine.on_receipt(receipt_of(0, entry), 0.0)
     machine.detach()

@@ -85,25 +85,25 @@ def test_a_batch_is_split_into_what_it_was_made_of(messages: list[OutgoingMessag
 
 
 @given(MESSAGES, st.integers(1, 400), st.integers(0, 4_000))
-def test_a_message_travels_whole_or_in_pieces_or_not_at_all(
-    message: OutgoingMessage, bytes_max: int, piece_bytes_max: int
+def test_a_message_travels_whole_or_in_chunks_or_not_at_all(
+    message: OutgoingMessage, bytes_max: int, chunk_bytes_max: int
 ) -> None:
-    if len(message.payload) > bytes_max and not piece_bytes_max:
+    if len(message.payload) > bytes_max and not chunk_bytes_max:
         with pytest.raises(MessageTooLarge):
             packer().pack_single(message, 5, bytes_max, 0)
         return
-    found = packer().pack_single(message, 5, bytes_max, piece_bytes_max)
-    pieces = [opened(each) for each in found]
-    limit = min(piece_bytes_max or bytes_max, bytes_max)
-    assert (len(pieces) > 1) == (len(message.payload) > max(limit, 1))
-    assert all(len(payload) <= max(limit, 1) for _, _, payload in pieces)
-    assert b"".join(payload for _, _, payload in pieces) == message.payload
-    for index, (send, metadata, _) in enumerate(pieces):
+    found = packer().pack_single(message, 5, bytes_max, chunk_bytes_max)
+    chunks = [opened(each) for each in found]
+    limit = min(chunk_bytes_max or bytes_max, bytes_max)
+    assert (len(chunks) > 1) == (len(message.payload) > max(limit, 1))
+    assert all(len(payload) <= max(limit, 1) for _, _, payload in chunks)
+    assert b"".join(payload for _, _, payload in chunks) == message.payload
+    for index, (send, metadata, _) in enumerate(chunks):
         assert send.sequence_id == message.sequence_id
         check(metadata, message)
-        if len(pieces) > 1:
+        if len(chunks) > 1:
             assert send.is_chunk
-            assert (metadata.chunk_id, metadata.num_chunks_from_msg) == (index, len(pieces))
+            assert (metadata.chunk_id, metadata.num_chunks_from_msg) == (index, len(chunks))
             assert metadata.total_chunk_msg_size == len(message.payload)
             assert metadata.uuid == f"p-{message.sequence_id}"
 

@@ -39,12 +39,12 @@ TOPIC: Final = "orders"
 SUBSCRIPTION: Final = "billing"
 CHUNK_BYTES: Final = 50
 LARGE_BYTES: Final = 120
-"""Three pieces, where there are pieces."""
+"""Three chunks, where there are chunks."""
 BATCH_BYTES: Final = 100
 """Which a large message is not put into."""
 TRANSACTION_S: Final = 300.0
 PATIENCE_S: Final = 7_200.0
-"""For the pieces of a message: a producer may be cut off longer than consumers wait by default."""
+"""For the chunks of a message: a producer may be cut off longer than consumers wait by default."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ class Program:
                 return
 
     def body(self, number: int) -> bytes:
-        """A number; in pieces, if there are pieces."""
+        """A number; in chunks, if there are chunks."""
         return (b"%d" % number).ljust(LARGE_BYTES if self.setup.chunking else 0)
 
     # Consuming
@@ -445,9 +445,9 @@ class Program:
         return True
 
     def kept(self) -> Iterator[bytes]:
-        """What the topic has. Pieces of a message may stand there twice: it is one once its last
-        piece is there."""
-        pieces: dict[int, bytes] = {}
+        """What the topic has. Chunks of a message may stand there twice: it is one once its last
+        chunk is there."""
+        chunks: dict[int, bytes] = {}
         topic = self.broker.topic(TOPIC)
         for place, entry in enumerate(topic.entries):
             if place in topic.aborted:
@@ -458,9 +458,9 @@ class Program:
                 count = metadata.num_messages_in_batch
                 yield from (payload for _, payload in split_batch(entry.body[at:], count))
             elif metadata.num_chunks_from_msg > 1:
-                pieces[metadata.chunk_id] = entry.body[at:]
+                chunks[metadata.chunk_id] = entry.body[at:]
                 if metadata.chunk_id + 1 == metadata.num_chunks_from_msg:
-                    yield b"".join(pieces[each] for each in range(metadata.num_chunks_from_msg))
-                    pieces.clear()
+                    yield b"".join(chunks[each] for each in range(metadata.num_chunks_from_msg))
+                    chunks.clear()
             else:
                 yield entry.body[at:]

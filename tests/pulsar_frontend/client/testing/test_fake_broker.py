@@ -9,7 +9,7 @@ from tests.pulsar_frontend.client.in_memory import (
     client_of,
     early,
     produce,
-    produce_in_pieces,
+    produce_in_chunks,
     said,
 )
 
@@ -413,10 +413,10 @@ async def test_what_a_seek_stands_behind_is_done_and_what_others_set_back_comes_
             assert (await consumer.receive()).data == b"0"
 
 
-async def test_pieces_whose_last_never_comes_are_given_up_in_their_time() -> None:
+async def test_chunks_whose_last_never_comes_are_given_up_in_their_time() -> None:
     broker = FakeBroker()
     async with client_of(broker) as client:
-        await produce_in_pieces(client, 1)
+        await produce_in_chunks(client, 1)
         topic = broker.topic("orders")
         assert len(topic.entries) == 3
         topic.entries.pop()
@@ -428,11 +428,11 @@ async def test_pieces_whose_last_never_comes_are_given_up_in_their_time() -> Non
         assert consumer.receive_nowait() is None
 
 
-async def test_pieces_of_the_oldest_message_make_way_for_others() -> None:
+async def test_chunks_of_the_oldest_message_make_way_for_others() -> None:
     broker = FakeBroker()
     async with client_of(broker) as client:
-        await produce_in_pieces(client, 2)
-        # Their last pieces were never sent.
+        await produce_in_chunks(client, 2)
+        # Their last chunks were never sent.
         del broker.topic("orders").entries[5], broker.topic("orders").entries[2]
         wanted = early(chunked_pending_max=1, chunk_ack_oldest=True)
         await client.subscribe("orders", "billing", wanted)

@@ -25,7 +25,7 @@ class Sent:
     """A message of the model, and which of its chunks the consumer was given."""
 
     uuid: str
-    pieces: list[bytes]
+    chunks: list[bytes]
     begun: float = 0.0
     entries: list[EntryId] | None = None
 
@@ -55,9 +55,9 @@ class ChunksMachine(RuleBasedStateMachine):
 
     def give(self, message: Sent, index: int, entry: EntryId) -> Assembled | None:
         self.unsettled.add(entry)
-        total = sum(map(len, message.pieces))
+        total = sum(map(len, message.chunks))
         found = self.assembler.add(
-            message.uuid, index, len(message.pieces), total, entry, message.pieces[index], self.now
+            message.uuid, index, len(message.chunks), total, entry, message.chunks[index], self.now
         )
         for discarded in self.assembler.take_discarded():
             assert discarded.entries
@@ -82,8 +82,8 @@ class ChunksMachine(RuleBasedStateMachine):
         entry = self.entry()
         entries.append(entry)
         found = self.give(message, index, entry)
-        if len(entries) == len(message.pieces):
-            assert found == Assembled(b"".join(message.pieces), tuple(entries))
+        if len(entries) == len(message.chunks):
+            assert found == Assembled(b"".join(message.chunks), tuple(entries))
             self.stop(message)
         else:
             assert found is None
@@ -101,7 +101,7 @@ class ChunksMachine(RuleBasedStateMachine):
     def a_chunk_is_missing(self, number: int, ahead: int) -> None:
         message = self.sent[str(number)]
         index = len(message.entries or ()) + ahead
-        if index < len(message.pieces):
+        if index < len(message.chunks):
             assert self.give(message, index, self.entry()) is None
             self.stop(message)
 
@@ -248,7 +248,7 @@ def test_the_oldest_is_given_up_when_its_time_is_over() -> None:
     assert reasons == [Discarded(((1, 0),), Reason.OLDEST), Discarded(((1, 0),), Reason.EXPIRED)]
 
 
-def test_pieces_are_noted_up_to_a_bound_and_given_up_in_turn() -> None:
+def test_chunks_are_noted_up_to_a_bound_and_given_up_in_turn() -> None:
     assembler = ChunkAssembler(expire_s=60.0)
 
     def reasons_at(now: float) -> set[Reason]:

@@ -23,54 +23,54 @@ class Passing:
     """The entries after that to acknowledge singly, in the order of the log, without the last."""
 
 
-class PieceTracker:
+class UnackedChunks:
     """The chunks that one consumer received of messages it has not acknowledged.
 
-    Invariant: ``_pieces`` is in the order of the log; ``_entries`` has, for each ledger, the last
+    Invariant: ``_chunks`` is in the order of the log; ``_entries`` has, for each ledger, the last
     entry received since the first of those chunks.
     """
 
     def __init__(self) -> None:
-        self._pieces: dict[EntryId, EntryId | None] = {}
+        self._chunks: dict[EntryId, EntryId | None] = {}
         """Each chunk with the last one of its message; None = that has not come."""
         self._entries: dict[int, int] = {}
         self._passed: EntryId | None = None
         """Everything up to here except chunks is acknowledged."""
 
     def __repr__(self) -> str:
-        return f"<PieceTracker {len(self._pieces)} pieces, passed {self._passed}>"
+        return f"<UnackedChunks {len(self._chunks)} chunks, passed {self._passed}>"
 
     def __bool__(self) -> bool:
         """Return whether there are chunks; :meth:`came` must then be called for every entry."""
-        return bool(self._pieces)
+        return bool(self._chunks)
 
-    def came(self, entry: EntryId, *, is_piece: bool) -> None:
+    def came(self, entry: EntryId, *, is_chunk: bool) -> None:
         """Note the arrival of an entry, perhaps again."""
-        pieces = self._pieces
-        if is_piece and entry not in pieces:
-            is_next = not pieces or entry > next(reversed(pieces))
-            pieces[entry] = None
+        chunks = self._chunks
+        if is_chunk and entry not in chunks:
+            is_next = not chunks or entry > next(reversed(chunks))
+            chunks[entry] = None
             if not is_next:
-                self._pieces = dict(sorted(pieces.items()))
+                self._chunks = dict(sorted(chunks.items()))
         ledger, number = entry
         self._entries[ledger] = max(number, self._entries.get(ledger, -1))
 
     def whole(self, entries: Sequence[EntryId]) -> None:
         """Note that a message is complete; ``entries`` are its chunks."""
         for each in entries:
-            if each in self._pieces:
-                self._pieces[each] = entries[-1]
+            if each in self._chunks:
+                self._chunks[each] = entries[-1]
 
     def done(self, entries: Iterable[EntryId]) -> None:
         """Forget chunks that are acknowledged."""
         for each in entries:
-            self._pieces.pop(each, None)
+            self._chunks.pop(each, None)
         self._tidy()
 
     def passing(self, last: EntryId, own: Sequence[EntryId] = ()) -> Passing | None:
         """Return how to acknowledge everything up to the message at ``last``, with its ``own``
         chunks; None = by one cumulative acknowledgement."""
-        before = list(takewhile(last.__gt__, self._pieces))
+        before = list(takewhile(last.__gt__, self._chunks))
         kept = [each for each in before if self._stays(each, last) and each not in own]
         if not kept:
             return None
@@ -83,7 +83,7 @@ class PieceTracker:
     def passed(self, last: EntryId) -> None:
         """Note that everything up to the message at ``last`` is acknowledged as :meth:`passing`
         said."""
-        before = list(takewhile(last.__ge__, self._pieces))
+        before = list(takewhile(last.__ge__, self._chunks))
         self._passed = last if self._passed is None else max(last, self._passed)
         self.done([each for each in before if not self._stays(each, last)])
 
@@ -93,11 +93,11 @@ class PieceTracker:
 
     def clear(self) -> None:
         """Forget everything, after a seek."""
-        self._pieces.clear()
+        self._chunks.clear()
         self._tidy()
 
-    def _stays(self, piece: EntryId, last: EntryId) -> bool:
-        end = self._pieces[piece]
+    def _stays(self, chunk: EntryId, last: EntryId) -> bool:
+        end = self._chunks[chunk]
         return end is None or end > last
 
     def _between(self, first: EntryId, last: EntryId) -> Iterator[EntryId]:
@@ -109,6 +109,6 @@ class PieceTracker:
                 yield from ((ledger, each) for each in range(begin, end))
 
     def _tidy(self) -> None:
-        if not self._pieces:
+        if not self._chunks:
             self._entries.clear()
             self._passed = None

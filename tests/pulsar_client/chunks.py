@@ -1,6 +1,6 @@
-"""Messages in pieces that leave when a scenario says so, one after the other.
+"""Messages in chunks that leave when a scenario says so, one after the other.
 
-The rule: the producer is the client's own, and the pieces are as it makes them; only their frames
+The rule: the producer is the client's own, and the chunks are as it makes them; only their frames
 are held until they are let go, so that what a scenario wants to happen happens between two of them.
 """
 
@@ -10,10 +10,10 @@ from typing import Final
 from arneb_pulsar.client import Client, ProducerOptions
 from arneb_pulsar.client.producer.producer import Producer
 
-PIECE_BYTES: Final = 1_000
+CHUNK_BYTES: Final = 1_000
 
 NO_TIMEOUT: Final = ProducerOptions(
-    chunking=True, chunk_bytes_max=PIECE_BYTES, batching=None, send_timeout_s=0
+    chunking=True, chunk_bytes_max=CHUNK_BYTES, batching=None, send_timeout_s=0
 )
 
 
@@ -38,7 +38,7 @@ class Held:
 
 
 async def held(client: Client, topic: str, body: bytes, key: str | None = None) -> Held:
-    """A message of which no piece has left yet. Nothing else leaves by the client's connection."""
+    """A message of which no chunk has left yet. Nothing else leaves by the client's connection."""
     producer = await client.create_producer(topic, NO_TIMEOUT)
     assert isinstance(producer, Producer)
     found = Held(producer)

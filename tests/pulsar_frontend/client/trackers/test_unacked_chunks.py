@@ -1,4 +1,4 @@
-"""Pieces that are left out of a cumulative acknowledgement, against a model that knows all
+"""Chunks that are left out of a cumulative acknowledgement, against a model that knows all
 messages: acknowledged is every entry of those up to the one that was named, and no other."""
 
 from hypothesis import given
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from arneb_pulsar.client.ids import EntryId
-from arneb_pulsar.client.trackers.pieces import Passing, PieceTracker
+from arneb_pulsar.client.trackers.unacked_chunks import Passing, UnackedChunks
 
 Log = list[tuple[EntryId, int]]
 """Each entry, and which message it is of."""
@@ -14,10 +14,10 @@ Log = list[tuple[EntryId, int]]
 
 @st.composite
 def logs(draw: st.DrawFn) -> Log:
-    """Messages in one piece and in several, those of different producers among each other, over
+    """Messages in one chunk and in several, those of different producers among each other, over
     some ledgers."""
-    pieces = draw(st.lists(st.integers(1, 4), min_size=1, max_size=8))
-    order = draw(st.permutations([each for each, count in enumerate(pieces) for _ in range(count)]))
+    chunks = draw(st.lists(st.integers(1, 4), min_size=1, max_size=8))
+    order = draw(st.permutations([each for each, count in enumerate(chunks) for _ in range(count)]))
     ledger, number = 1, 0
     log: Log = []
     for message in order:
@@ -38,7 +38,7 @@ class PieceProgram(RuleBasedStateMachine):
         self.messages: dict[int, list[EntryId]] = {}
         for entry, message in log:
             self.messages.setdefault(message, []).append(entry)
-        self.tracker = PieceTracker()
+        self.tracker = UnackedChunks()
         self.acked: set[EntryId] = set()
         self.stored: set[EntryId] = set()
         self.had: set[int] = set()
@@ -65,7 +65,7 @@ class PieceProgram(RuleBasedStateMachine):
                 continue
             size = len(self.messages[message])
             if size > 1 or self.tracker:
-                self.tracker.came(entry, is_piece=size > 1)
+                self.tracker.came(entry, is_chunk=size > 1)
             here = self.here.setdefault(message, [])
             here.append(entry)
             if len(here) == size:
@@ -133,15 +133,15 @@ def acknowledged_by(passing: Passing | None, last: EntryId, log: Log) -> set[Ent
 TestPieceProgram = PieceProgram.TestCase
 
 
-def test_the_pieces_of_a_message_behind_are_left_out() -> None:
-    tracker = PieceTracker()
+def test_the_chunks_of_a_message_behind_are_left_out() -> None:
+    tracker = UnackedChunks()
     for number in (0, 2):
-        tracker.came((1, number), is_piece=True)
-        tracker.came((1, number + 1), is_piece=number == 0)
+        tracker.came((1, number), is_chunk=True)
+        tracker.came((1, number + 1), is_chunk=number == 0)
     tracker.whole([(1, 1)])
     assert tracker.passing((1, 3)) == Passing((1, -1), [(1, 1)])
     tracker.passed((1, 3))
-    tracker.came((1, 4), is_piece=True)
+    tracker.came((1, 4), is_chunk=True)
     tracker.whole([(1, 0), (1, 2), (1, 4)])
     assert tracker.passing((1, 4)) is None
     tracker.passed((1, 4))
@@ -150,11 +150,11 @@ def test_the_pieces_of_a_message_behind_are_left_out() -> None:
 
 @given(count=st.integers(1, 50))
 def test_what_was_passed_before_is_not_named_again(count: int) -> None:
-    tracker = PieceTracker()
-    tracker.came((1, 0), is_piece=True)
+    tracker = UnackedChunks()
+    tracker.came((1, 0), is_chunk=True)
     named = 0
     for number in range(1, count + 1):
-        tracker.came((1, number), is_piece=False)
+        tracker.came((1, number), is_chunk=False)
         passing = tracker.passing((1, number))
         assert passing is not None
         named += len(passing.single)
@@ -163,28 +163,28 @@ def test_what_was_passed_before_is_not_named_again(count: int) -> None:
 
 
 def test_what_was_passed_on_a_lost_connection_is_named_again() -> None:
-    tracker = PieceTracker()
+    tracker = UnackedChunks()
     for _ in range(2):
         for number in range(3):
-            tracker.came((1, number), is_piece=number == 0)
+            tracker.came((1, number), is_chunk=number == 0)
         assert tracker.passing((1, 2)) == Passing((1, -1), [(1, 1)])
         tracker.passed((1, 2))
         tracker.disconnected()
 
 
-def test_a_message_has_all_its_own_pieces_though_they_have_not_come_again() -> None:
-    tracker = PieceTracker()
-    tracker.came((1, 0), is_piece=True)
+def test_a_message_has_all_its_own_chunks_though_they_have_not_come_again() -> None:
+    tracker = UnackedChunks()
+    tracker.came((1, 0), is_chunk=True)
     assert tracker.passing((1, 3), [(1, 1), (1, 3)]) == Passing((1, -1), [(1, 1)])
     assert tracker.passing((1, 3), [(1, 0), (1, 3)]) is None
 
 
 def test_nothing_is_kept_of_what_is_done() -> None:
-    tracker = PieceTracker()
-    pieces = [(1, number) for number in range(3)]
-    for each in pieces:
-        tracker.came(each, is_piece=True)
+    tracker = UnackedChunks()
+    chunks = [(1, number) for number in range(3)]
+    for each in chunks:
+        tracker.came(each, is_chunk=True)
     assert tracker.passing((1, 1)) == Passing((1, -1), [])
-    tracker.done(pieces)
+    tracker.done(chunks)
     assert not tracker
-    assert repr(tracker) == "<PieceTracker 0 pieces, passed None>"
+    assert repr(tracker) == "<UnackedChunks 0 chunks, passed None>"

@@ -1,12 +1,12 @@
-"""Messages in pieces on Key_Shared, where keys move to who joins between two pieces."""
+"""Messages in chunks on Key_Shared, where keys move to who joins between two chunks."""
 
 from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
 import pytest
+from tests.pulsar_client.chunks import CHUNK_BYTES, Held, held
 from tests.pulsar_client.conftest import LOOK_S, Broker
-from tests.pulsar_client.pieces import PIECE_BYTES, Held, held
 
 from arneb_pulsar.client import (
     Client,
@@ -21,7 +21,7 @@ from arneb_pulsar.client.admin import Admin, administer
 from arneb_pulsar.client.consumer.consumer import Consumer
 
 pytestmark = [
-    pytest.mark.in_peace("has somebody join between two pieces"),
+    pytest.mark.in_peace("has somebody join between two chunks"),
     pytest.mark.not_at("pulsar", "cluster"),
 ]
 
@@ -29,8 +29,8 @@ KEYS = [f"key-{number}" for number in range(8)]
 """Some of them move when the second consumer comes, whatever the names are."""
 
 
-def body_of(key: str, pieces: int = 3) -> bytes:
-    return (key.encode() * PIECE_BYTES)[: PIECE_BYTES * pieces - 1]
+def body_of(key: str, chunks: int = 3) -> bytes:
+    return (key.encode() * CHUNK_BYTES)[: CHUNK_BYTES * chunks - 1]
 
 
 async def join(client: Client, topic: str, name: str, **more: Any) -> Consumer[bytes]:
@@ -47,7 +47,7 @@ async def join(client: Client, topic: str, name: str, **more: Any) -> Consumer[b
 
 
 async def begin(stack: AsyncExitStack, broker: Broker, topic: str) -> dict[str, Held]:
-    """Of a message of each key the first piece has left, by a connection of its own."""
+    """Of a message of each key the first chunk has left, by a connection of its own."""
     begun = {}
     for key in KEYS:
         client = await stack.enter_async_context(connect(broker.pulsar_url))
@@ -57,7 +57,7 @@ async def begin(stack: AsyncExitStack, broker: Broker, topic: str) -> dict[str, 
 
 
 async def out_are(admin: Admin, topic: str, count: int) -> None:
-    """So many pieces have gone out, and none is acknowledged."""
+    """So many chunks have gone out, and none is acknowledged."""
     found = -1
     with anyio.fail_after(20):
         while found != count:
@@ -66,7 +66,7 @@ async def out_are(admin: Admin, topic: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("in_order", [True, False], ids=["in order", "out of order"])
-async def test_who_joins_between_two_pieces_of_a_message_gets_none_of_them(
+async def test_who_joins_between_two_chunks_of_a_message_gets_none_of_them(
     broker: Broker, topic: str, in_order: bool
 ) -> None:
     """The others of the key go to who joined, and in order behind the message."""
@@ -79,9 +79,9 @@ async def test_who_joins_between_two_pieces_of_a_message_gets_none_of_them(
         await out_are(admin, topic, len(KEYS))
         second = await join(client, topic, "second", key_shared=sharing)
         producer = await client.create_producer(topic, ProducerOptions(batching=None))
-        for key, pieces in begun.items():
+        for key, chunks in begun.items():
             await producer.send(b"between", key=key)
-            pieces.let_go(2)
+            chunks.let_go(2)
         whole = {}
         seen_before = []
         with anyio.fail_after(15):
@@ -107,10 +107,10 @@ async def test_who_joins_between_two_pieces_of_a_message_gets_none_of_them(
         assert sorted([*seen_before, *others]) == KEYS
         assert others, "some keys have moved"
         backlog = (await admin.statistics(topic)).subscriptions["s"].messages_backlog
-        assert backlog == len(KEYS), "what came between, and no piece"
+        assert backlog == len(KEYS), "what came between, and no chunk"
 
 
-async def test_the_pieces_of_who_leaves_go_to_one_consumer_all_of_them(
+async def test_the_chunks_of_who_leaves_go_to_one_consumer_all_of_them(
     broker: Broker, topic: str
 ) -> None:
     """It goes in the middle of each message, and the other was there before or came meanwhile."""
@@ -123,12 +123,12 @@ async def test_the_pieces_of_who_leaves_go_to_one_consumer_all_of_them(
         await out_are(admin, topic, len(KEYS))
         second = await join(client, topic, "second")
         third = await join(client, topic, "third")
-        for pieces in begun.values():
-            pieces.let_go(1)
+        for chunks in begun.values():
+            chunks.let_go(1)
         await out_are(admin, topic, 2 * len(KEYS))
         await first.close()
-        for pieces in begun.values():
-            pieces.let_go(1)
+        for chunks in begun.values():
+            chunks.let_go(1)
         found = {}
         with anyio.fail_after(15):
             while len(found) < len(KEYS):

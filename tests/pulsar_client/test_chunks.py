@@ -1,11 +1,11 @@
-"""Messages in pieces of which not all come, or more than there is room for."""
+"""Messages in chunks of which not all come, or more than there is room for."""
 
 from typing import Any
 
 import anyio
 import pytest
+from tests.pulsar_client.chunks import held
 from tests.pulsar_client.conftest import LOOK_S, WITHIN_S, Broker
-from tests.pulsar_client.pieces import held
 
 from arneb_pulsar.client import (
     ClientOptions,
@@ -23,7 +23,7 @@ pytestmark = [
 ]
 
 BODY = b"x" * 2_500
-"""Of three pieces."""
+"""Of three chunks."""
 
 
 def shared(**more: Any) -> ConsumerOptions:
@@ -41,7 +41,7 @@ async def backlog_is(admin: Admin, topic: str, count: int) -> None:
     assert found == count
 
 
-async def test_pieces_that_stay_alone_are_acknowledged_when_their_time_is_up(
+async def test_chunks_that_stay_alone_are_acknowledged_when_their_time_is_up(
     broker: Broker, topic: str
 ) -> None:
     own = ClientOptions()

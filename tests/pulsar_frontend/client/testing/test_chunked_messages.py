@@ -1,4 +1,4 @@
-"""Messages in pieces at the fake broker: they come and go as one, and what is never whole goes."""
+"""Messages in chunks at the fake broker: they come and go as one, and what is never whole goes."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from tests.pulsar_frontend.client.in_memory import (
     client_of,
     early,
     produce,
-    produce_in_pieces,
+    produce_in_chunks,
     said,
 )
 
@@ -38,8 +38,8 @@ def put_in_order(broker: FakeBroker, order: list[int]) -> None:
 async def consume_braided(
     client: Client, broker: FakeBroker, **more: object
 ) -> tuple[Consuming[bytes], Message[bytes], Message[bytes]]:
-    """Message 1 stands among the pieces of message 0, which ends behind it: 0 1 0 1 1 0."""
-    await produce_in_pieces(client, 2)
+    """Message 1 stands among the chunks of message 0, which ends behind it: 0 1 0 1 1 0."""
+    await produce_in_chunks(client, 2)
     put_in_order(broker, [0, 3, 1, 4, 5, 2])
     kind = SubscriptionType.FAILOVER
     consumer = await client.subscribe("orders", "billing", early(kind, **more))
@@ -63,7 +63,7 @@ async def acknowledge_all_up_to(
 
 
 @pytest.mark.parametrize("how", ["stored", "grouped", "in a transaction"])
-async def test_everything_up_to_a_message_leaves_the_pieces_of_the_next(how: str) -> None:
+async def test_everything_up_to_a_message_leaves_the_chunks_of_the_next(how: str) -> None:
     broker = FakeBroker(coordinators=1)
     async with client_of(broker) as client:
         consumer, one, two = await consume_braided(client, broker)
@@ -77,7 +77,7 @@ async def test_everything_up_to_a_message_leaves_the_pieces_of_the_next(how: str
         assert broker.backlog("orders", "billing") == []
 
 
-async def test_a_message_of_before_a_cut_is_acknowledged_without_the_pieces_of_the_next() -> None:
+async def test_a_message_of_before_a_cut_is_acknowledged_without_the_chunks_of_the_next() -> None:
     """Though nothing has come again yet."""
     broker = FakeBroker()
     async with client_of(broker) as client:
@@ -94,12 +94,12 @@ async def test_a_message_of_before_a_cut_is_acknowledged_without_the_pieces_of_t
 
 
 @pytest.mark.parametrize("indexes", [True, False])
-async def test_everything_up_to_the_middle_of_a_batch_leaves_the_pieces_of_the_next(
+async def test_everything_up_to_the_middle_of_a_batch_leaves_the_chunks_of_the_next(
     indexes: bool,
 ) -> None:
     broker = FakeBroker()
     async with client_of(broker) as client:
-        await produce_in_pieces(client, 1)
+        await produce_in_chunks(client, 1)
         await produce(client, 2, Batching(messages_max=2))
         put_in_order(broker, [0, 1, 3, 2])
         options = early(SubscriptionType.EXCLUSIVE, batch_index_acks=indexes)
@@ -115,12 +115,12 @@ async def test_everything_up_to_the_middle_of_a_batch_leaves_the_pieces_of_the_n
 
 @pytest.mark.parametrize("kind", SubscriptionType)
 @pytest.mark.parametrize("options", [{"negative_ack_delay_s": 5.0}, {"ack_timeout_s": 5.0}])
-async def test_what_comes_again_comes_with_all_its_pieces(
+async def test_what_comes_again_comes_with_all_its_chunks(
     kind: SubscriptionType, options: dict[str, float]
 ) -> None:
     broker = FakeBroker()
     async with client_of(broker) as client:
-        await produce_in_pieces(client, 2)
+        await produce_in_chunks(client, 2)
         consumer = await client.subscribe("orders", "billing", early(kind, **options))
         first = await consumer.receive()
         if "negative_ack_delay_s" in options:
@@ -134,10 +134,10 @@ async def test_what_comes_again_comes_with_all_its_pieces(
         assert broker.backlog("orders", "billing") == []
 
 
-async def test_an_id_acknowledges_all_pieces_of_its_message() -> None:
+async def test_an_id_acknowledges_all_chunks_of_its_message() -> None:
     broker = FakeBroker()
     async with client_of(broker) as client:
-        await produce_in_pieces(client, 1)
+        await produce_in_chunks(client, 1)
         consumer = await client.subscribe("orders", "billing", early())
         message = await consumer.receive()
         await consumer.acknowledge_stored(MessageId.from_wire(message.id.to_wire()))
@@ -145,10 +145,10 @@ async def test_an_id_acknowledges_all_pieces_of_its_message() -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-async def test_a_transaction_acknowledges_all_pieces_of_a_message(commit: bool) -> None:
+async def test_a_transaction_acknowledges_all_chunks_of_a_message(commit: bool) -> None:
     broker = FakeBroker(coordinators=1)
     async with client_of(broker) as client:
-        await produce_in_pieces(client, 1)
+        await produce_in_chunks(client, 1)
         consumer = await client.subscribe("orders", "billing", early())
         message = await consumer.receive()
         transaction = await client.begin_transaction(60.0)
@@ -162,11 +162,11 @@ async def test_a_transaction_acknowledges_all_pieces_of_a_message(commit: bool) 
 
 
 @pytest.mark.parametrize("kind", SubscriptionType)
-async def test_behind_a_message_in_pieces_comes_the_next(kind: SubscriptionType) -> None:
-    """Though brokers begin with its last piece."""
+async def test_behind_a_message_in_chunks_comes_the_next(kind: SubscriptionType) -> None:
+    """Though brokers begin with its last chunk."""
     broker = FakeBroker()
     async with client_of(broker) as client:
-        await produce_in_pieces(client, 2)
+        await produce_in_chunks(client, 2)
         consumer = await client.subscribe("orders", "billing", early(kind))
         first, second = [await consumer.receive() for _ in range(2)]
         await consumer.seek(first.id)
@@ -179,10 +179,10 @@ async def test_behind_a_message_in_pieces_comes_the_next(kind: SubscriptionType)
 
 
 @pytest.mark.parametrize("inclusive", [False, True])
-async def test_a_reader_begins_at_a_message_in_pieces_or_behind_it(inclusive: bool) -> None:
+async def test_a_reader_begins_at_a_message_in_chunks_or_behind_it(inclusive: bool) -> None:
     broker = FakeBroker()
     async with client_of(broker) as client:
-        await produce_in_pieces(client, 3)
+        await produce_in_chunks(client, 3)
         async with await client.create_reader("orders", EARLIEST) as reader:
             ids = [(await reader.read()).id for _ in range(3)]
             broker.cut()
@@ -199,12 +199,12 @@ async def test_a_reader_begins_at_a_message_in_pieces_or_behind_it(inclusive: bo
 
 @pytest.mark.parametrize("kind", SubscriptionType)
 @pytest.mark.parametrize("missing", [0, 1])
-async def test_pieces_without_the_others_come_again_a_few_times_and_are_given_up(
+async def test_chunks_without_the_others_come_again_a_few_times_and_are_given_up(
     kind: SubscriptionType, missing: int
 ) -> None:
     broker = FakeBroker()
     async with client_of(broker) as client:
-        await produce_in_pieces(client, 2)
+        await produce_in_chunks(client, 2)
         del broker.topic("orders").entries[missing]
         options = early(kind, chunk_expire_s=60.0, negative_ack_delay_s=20.0)
         consumer = await client.subscribe("orders", "billing", options)
@@ -224,8 +224,8 @@ async def test_pieces_without_the_others_come_again_a_few_times_and_are_given_up
 async def test_messages_that_make_way_for_each_other_end() -> None:
     broker = FakeBroker()
     async with client_of(broker) as client:
-        await produce_in_pieces(client, 2)
-        # Their last pieces were never sent.
+        await produce_in_chunks(client, 2)
+        # Their last chunks were never sent.
         del broker.topic("orders").entries[5], broker.topic("orders").entries[2]
         options = early(chunked_pending_max=1, chunk_expire_s=60.0, negative_ack_delay_s=20.0)
         await client.subscribe("orders", "billing", options)
