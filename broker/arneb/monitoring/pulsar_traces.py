@@ -12,7 +12,7 @@ from arneb_core.api.codec import codecs
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.entry import HEADER_BYTES, Origin, read_header
 from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position
-from arneb_pulsar.services.clients.onlooking import Client
+from arneb_pulsar.services.clients.onlooking import SeenClient
 from arneb_pulsar.wire.batch import split_batch
 from arneb_pulsar.wire.checksum import split_body
 from arneb_pulsar.wire.metadata import parse_metadata, properties_of
@@ -34,14 +34,14 @@ class PulsarTraces:
     def __repr__(self) -> str:
         return f"<PulsarTraces {self._spans!r}>"
 
-    def sent(self, client: Client, topic: str, entries: Sequence[bytes]) -> None:
+    def sent(self, client: SeenClient, topic: str, entries: Sequence[bytes]) -> None:
         """Trace messages that a client published."""
         for entry in entries:
             if MARK in entry:
                 for message in _messages(entry):
                     self._span("publish", client, topic, message, None, {})
 
-    def delivered(self, client: Client, topic: str, subscription: str, run: Deliveries) -> None:
+    def delivered(self, client: SeenClient, topic: str, subscription: str, run: Deliveries) -> None:
         """Trace messages that are delivered to a consumer."""
         for position, entry in zip(run.positions, run.entries, strict=True):
             if MARK not in entry:
@@ -59,7 +59,7 @@ class PulsarTraces:
     def _span(
         self,
         operation: str,
-        client: Client,
+        client: SeenClient,
         topic: str,
         message: Seen,
         began_ms: int | None,

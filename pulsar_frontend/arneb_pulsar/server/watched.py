@@ -7,7 +7,7 @@ through it are not changed.
 from arneb_core.api.consumers import Sink
 from arneb_core.api.deliveries import Deliveries
 from arneb_pulsar.services.clients.connections import ClientConnection
-from arneb_pulsar.services.clients.onlooking import Client, Onlooker
+from arneb_pulsar.services.clients.onlooking import Onlooker, SeenClient
 
 
 class WatchedSink:
@@ -46,6 +46,6 @@ class WatchedSink:
         self._sink.closed_by_core(reason)
 
 
-def client_of(connection: ClientConnection) -> Client:
+def client_of(connection: ClientConnection) -> SeenClient:
     """Return the client that an onlooker is told of."""
-    return Client(connection.address, connection.caller.role or "")
+    return SeenClient(connection.address, connection.caller.role or "")

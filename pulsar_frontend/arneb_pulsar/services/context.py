@@ -41,7 +41,7 @@ from arneb_pulsar.services.topics.deduplication import Deduplications
 from arneb_pulsar.services.topics.schemas import SchemaRegistry
 from arneb_pulsar.services.topics.topic_policies import TopicPolicies
 from arneb_pulsar.services.topics.topics import Topics
-from arneb_pulsar.services.transactions.coordinator import Transactions
+from arneb_pulsar.services.transactions.coordinator import TransactionCoordinator
 
 UNDEFINED: Final = (None, "UNDEFINED")
 """Policy values that ask for no strategy."""
@@ -74,7 +74,7 @@ class BrokerContext:
     schemas: SchemaRegistry
     producers: ProducerRegistry
     consumers: ConsumerRegistry
-    transactions: Transactions
+    transactions: TransactionCoordinator
     deduplications: Deduplications
     throttles: Throttles
     resource_groups: ResourceGroups
@@ -134,7 +134,7 @@ def make_context(
         return Strategy(config.schema_compatibility if wanted in UNDEFINED else wanted)
 
     rates, groups = Rates(core, producers, consumers, clock), ResourceGroups(core, clock)
-    transactions = Transactions(core, config, clock, namespaces.ended)
+    transactions = TransactionCoordinator(core, config, clock, namespaces.ended)
     context = BrokerContext(
         core=core,
         config=config,

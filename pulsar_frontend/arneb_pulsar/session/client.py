@@ -12,7 +12,7 @@ HEARERS: Final = ("Pulsar-Java", "Arneb-Python")
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class ClientTraits:
     """What CONNECT said; nothing before it came."""
 
     name: str = ""

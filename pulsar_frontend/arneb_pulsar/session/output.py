@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from arneb_pulsar.session.client import Client
+from arneb_pulsar.session.client import ClientTraits
 from arneb_pulsar.session.interface.effects import Effect
 from arneb_pulsar.session.translation import TranslatedRun
 
@@ -22,7 +22,7 @@ class Output:
     def __init__(self, now: float) -> None:
         self.now = now
         """The time of the input that is being handled."""
-        self.client = Client()
+        self.client = ClientTraits()
         """The client that it goes to."""
         self.frames: list[bytes] = []
         self.effects: list[Effect] = []

@@ -22,7 +22,7 @@ from arneb_core.api.entry import HEADER_BYTES, EntryHeader, Origin
 from arneb_core.api.position import Position, position
 from arneb_core.engine.engine import open_engine
 from arneb_pulsar.config import PulsarConfig
-from arneb_pulsar.services.clients.onlooking import Client
+from arneb_pulsar.services.clients.onlooking import SeenClient
 from arneb_pulsar.services.context import make_context
 from arneb_pulsar.wire.batch import join_batch
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
@@ -31,7 +31,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 PARENT = "b7ad6b7169203331"
 SAMPLED = f"00-{TRACE}-{PARENT}-01"
 TOPIC = "persistent://public/default/t"
-CLIENT = Client("10.0.0.1:5", "shop")
+CLIENT = SeenClient("10.0.0.1:5", "shop")
 
 
 class Traced:

@@ -49,7 +49,7 @@ class Node:
     below: dict[str, "Node"] = field(default_factory=dict)
     routes: dict[str, tuple[Route, tuple[str, ...]]] = field(default_factory=dict)
     """By method: the route, with the names of the path's variables."""
-    told: bool = False
+    is_argument: bool = False
     """The part of the path that leads here is the value of a variable."""
 
     def __repr__(self) -> str:
@@ -71,13 +71,13 @@ class Router:
     def _add(self, route: Route) -> None:
         node, names = self._root, []
         for part in route.path.strip("/").split("/"):
-            told = part.startswith("{")
-            if told:
+            is_argument = part.startswith("{")
+            if is_argument:
                 name, _, value = part[1:-1].partition("=")
                 names.append(name)
                 part = value or VARIABLE
-            node = node.below.setdefault(part, Node(told=told))
-            assert node.told is told, f"{part} is told by some routes and not by others"
+            node = node.below.setdefault(part, Node(is_argument=is_argument))
+            assert node.is_argument is is_argument, f"{part} is an argument of some routes only"
         assert route.method not in node.routes, f"{route.method} {route.path} is there twice"
         node.routes[route.method] = route, tuple(names)
 
@@ -128,6 +128,6 @@ def _matches(
             yield node, values
         return
     if (fixed := node.below.get(unquote(parts[0]))) is not None:
-        yield from _matches(fixed, parts[1:], (*values, parts[0]) if fixed.told else values)
+        yield from _matches(fixed, parts[1:], (*values, parts[0]) if fixed.is_argument else values)
     if parts[0] and (variable := node.below.get(VARIABLE)) is not None:
         yield from _matches(variable, parts[1:], (*values, parts[0]))

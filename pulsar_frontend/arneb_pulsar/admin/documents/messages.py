@@ -58,11 +58,11 @@ def message_of(place: Position, entry: bytes) -> tuple[list[Header], bytes]:
     if not metadata.encryption_keys:
         with suppress(PayloadError):  # then it is shown compressed
             payload = decompress(payload, metadata.compression, metadata.uncompressed_size)
-    told = _told(metadata)
+    shown = _of_metadata(metadata)
     if metadata.HasField("num_messages_in_batch"):
-        told.append(("num-batch-message", str(metadata.num_messages_in_batch)))
-        told.append(("batch-size", str(len(body) - len(head))))
-    headers += [(PREFIX + name, quote(value, safe=SAFE)) for name, value in told]
+        shown.append(("num-batch-message", str(metadata.num_messages_in_batch)))
+        shown.append(("batch-size", str(len(body) - len(head))))
+    headers += [(PREFIX + name, quote(value, safe=SAFE)) for name, value in shown]
     return headers, payload
 
 
@@ -73,7 +73,7 @@ def of_the_broker(entry: bytes, offset: int) -> list[Header]:
     return [(STORED, _time(read_header(entry).publish_time_ms)), (NUMBER, str(number))]
 
 
-def _told(metadata: MessageMetadata) -> list[Header]:
+def _of_metadata(metadata: MessageMetadata) -> list[Header]:
     """Return the headers for the metadata, without the common prefix of the names."""
 
     def there(fields: Sequence[str], form: Callable[[Any], str], kind: str = "") -> list[Header]:

@@ -130,8 +130,8 @@ async def _message(
         reply = await _shown(request, place, found)
         if not context.config.expose_broker_entry_metadata:
             return reply
-        told = of_the_broker(found, await topic.offset_of(place))
-        return replace(reply, headers=[*reply.headers, *told])
+        added = of_the_broker(found, await topic.offset_of(place))
+        return replace(reply, headers=[*reply.headers, *added])
 
 
 async def _shown(request: AdminRequest, place: Position, found: bytes) -> AdminReply:

@@ -12,7 +12,7 @@ from arneb_core.api.deliveries import Deliveries
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class SeenClient:
     """The client whose messages are seen."""
 
     address: str
@@ -22,11 +22,11 @@ class Client:
 class Onlooker(Protocol):
     """Sees messages."""
 
-    def sent(self, client: Client, topic: str, entries: Sequence[bytes]) -> None:
+    def sent(self, client: SeenClient, topic: str, entries: Sequence[bytes]) -> None:
         """See messages that came and are to be stored."""
         ...
 
-    def delivered(self, client: Client, topic: str, subscription: str, run: Deliveries) -> None:
+    def delivered(self, client: SeenClient, topic: str, subscription: str, run: Deliveries) -> None:
         """See messages that go to a consumer."""
         ...
 

@@ -28,7 +28,7 @@ from arneb_pulsar.services.clients.producers import (
     stored,
 )
 from arneb_pulsar.services.clock import Clock
-from arneb_pulsar.services.transactions.coordinator import Transactions
+from arneb_pulsar.services.transactions.coordinator import TransactionCoordinator
 from arneb_pulsar.services.transactions.open_transaction import OpenTransaction
 from arneb_pulsar.session.errors import Failure, RequestRefused
 from arneb_pulsar.session.interface.effects import AppendRun, ProducerKey
@@ -304,7 +304,7 @@ class Deduplications:
         producers: ProducerRegistry,
         wanted: Callable[[str], bool],
         clock: Clock,
-        transactions: Transactions,
+        transactions: TransactionCoordinator,
     ) -> None:
         self.core = core
         self.transactions = transactions

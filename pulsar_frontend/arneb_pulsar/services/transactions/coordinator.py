@@ -1,4 +1,4 @@
-"""Transactions: the coordinator of a broker, and the sends and acknowledgements of transactions.
+"""The coordinator of a broker: its transactions, and what is sent and acknowledged in them.
 
 The rule: a transaction ends in one commit: its messages are in their topics, its acknowledgements
 count and its outcome is known, all at once or not at all. Before that nobody gets anything of it,
@@ -49,7 +49,7 @@ GATHER_S: Final = 60.0
 logger = logging.getLogger(__name__)
 
 
-class Transactions:
+class TransactionCoordinator:
     """The transactions of one broker. Invariant: no open transaction has an outcome."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Transactions:
         self._opened = trio.Event()
 
     def __repr__(self) -> str:
-        return f"<Transactions {len(self._open)} open, {self.outcomes!r}>"
+        return f"<TransactionCoordinator {len(self._open)} open, {self.outcomes!r}>"
 
     @property
     def open(self) -> Collection[OpenTransaction]:

@@ -15,7 +15,7 @@ from typing import Any, Final, assert_never
 from arneb_pulsar.authorization.authorizer import EVERYBODY_MAY, Authorizer
 from arneb_pulsar.authorization.callers import NOBODY
 from arneb_pulsar.config import PulsarConfig
-from arneb_pulsar.session.client import Client
+from arneb_pulsar.session.client import ClientTraits
 from arneb_pulsar.session.connection.authentication import Authentication, not_allowed, refused
 from arneb_pulsar.session.connection.keep_alive import KeepAlive, Tick
 from arneb_pulsar.session.connection.rules import RULES
@@ -169,7 +169,7 @@ class ConnectionSession:
     # What else the server asks
 
     @property
-    def client(self) -> Client:
+    def client(self) -> ClientTraits:
         """The connected client."""
         return self._output.client
 
@@ -288,7 +288,7 @@ class ConnectionSession:
         name = text_of(command.client_version, "client_version")
         version = max(0, min(commands.PROTOCOL_VERSION, command.protocol_version))
         flags = command.feature_flags
-        self._output.client = Client(name, version, flags.supports_broker_entry_metadata)
+        self._output.client = ClientTraits(name, version, flags.supports_broker_entry_metadata)
         if self._must_prove:
             self.state = ConnectionState.PROVING
             self._authentication.begin(command)

@@ -7,7 +7,7 @@ from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, Position
 from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_pulsar.packing.places import place_of
-from arneb_pulsar.session.client import Client
+from arneb_pulsar.session.client import ClientTraits
 from arneb_pulsar.session.errors import RemoteProtocolError, RequestRefused
 from arneb_pulsar.session.fields import properties_of, subscription_of, text_of, topic_of
 from arneb_pulsar.session.interface.effects import AttachConsumer, ConsumerKey
@@ -19,7 +19,7 @@ TYPES: Final = {each.traits.number: each for each in SubscriptionType}
 """Subscription types by their wire codes."""
 
 
-def attachment(key: ConsumerKey, command: CommandSubscribe, client: Client) -> AttachConsumer:
+def attachment(key: ConsumerKey, command: CommandSubscribe, client: ClientTraits) -> AttachConsumer:
     """Return the attachment that ``client`` asks for. Raises :class:`RequestRefused`."""
     subscription_type = TYPES.get(command.subType)
     if subscription_type is None:

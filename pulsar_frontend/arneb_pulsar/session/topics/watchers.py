@@ -34,13 +34,13 @@ class _Watcher:
     known_hash: str
     topics: WatchedNames = field(default_factory=WatchedNames)
     """The topics that the client was told of."""
-    told: bool = False
+    is_answered: bool = False
     """The first answer is out."""
     meanwhile: dict[str, bool] = field(default_factory=dict)
     """Topics that came (or went) before that, by name."""
 
     def __repr__(self) -> str:
-        state = "told" if self.told else f"{len(self.meanwhile)} changes before it is told"
+        state = "answered" if self.is_answered else f"{len(self.meanwhile)} changes wait"
         return f"<_Watcher of {self.namespace} {self.pattern!r}, {len(self.topics)}, {state}>"
 
 
@@ -79,13 +79,13 @@ class TopicWatchers:
         watcher = self._watchers.get(event.watcher_id)
         if watcher is None:
             return
-        watcher.topics, watcher.told = WatchedNames(event.topics), True
+        watcher.topics, watcher.is_answered = WatchedNames(event.topics), True
         for topic, came in watcher.meanwhile.items():
             watcher.topics.change(topic, came=came)
         watcher.meanwhile.clear()
         topics_hash = watcher.topics.hash()
-        told: Sequence[str] = [] if topics_hash == watcher.known_hash else [*watcher.topics]
-        reply = commands.topics_watched(event.request_id, event.watcher_id, told, topics_hash)
+        listed: Sequence[str] = [] if topics_hash == watcher.known_hash else [*watcher.topics]
+        reply = commands.topics_watched(event.request_id, event.watcher_id, listed, topics_hash)
         self._output.send(reply)
 
     def changed(self, event: TopicChanged) -> None:
@@ -93,7 +93,7 @@ class TopicWatchers:
         for watcher_id, watcher in self._watchers.items():
             if watcher.namespace != event.namespace or not watcher.pattern.matches(event.topic):
                 continue
-            if not watcher.told:
+            if not watcher.is_answered:
                 watcher.meanwhile[event.topic] = event.came
                 continue
             if not watcher.topics.change(event.topic, came=event.came):
