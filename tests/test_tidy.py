@@ -205,6 +205,7 @@ def test_folders_of_tests_are_folders_of_the_code() -> None:
     for tests, code in (
         ("tests/amqp_frontend", "amqp_frontend/arneb_amqp"),
         ("tests/broker", "broker/arneb"),
+        ("tests/pulsar_frontend", "pulsar_frontend/arneb_pulsar"),
     ):
         folders = {path.parent for path in (REPOSITORY / tests).rglob("test_*.py")}
         there = {

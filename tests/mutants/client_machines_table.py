@@ -13,7 +13,7 @@ ACK_TESTS: Final = ("tests/pulsar_frontend/client/trackers/test_ack_grouping.py"
 PACKING_TESTS: Final = ("tests/pulsar_frontend/client/producer/test_packing.py",)
 CONNECTION_TESTS: Final = ("tests/pulsar_frontend/client/connection/test_machine.py",)
 
-HOSTILE_TESTS: Final = ("tests/pulsar_frontend/client/hostile/test_hostile_broker.py",)
+HOSTILE_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_hostile_broker.py",)
 WATCHING_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_watching.py",)
 POOL_TESTS: Final = ("tests/pulsar_frontend/client/connection/test_pool.py",)
 FAKE_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_fake_broker.py",)

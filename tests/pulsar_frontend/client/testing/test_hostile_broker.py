@@ -6,13 +6,13 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.pulsar_frontend.client.hostile.hostile_broker import (
+from tests.pulsar_frontend.client.in_memory import client_of, early
+from tests.pulsar_frontend.client.testing.hostile_broker import (
     HostileBroker,
     Line,
     little_memory,
     played,
 )
-from tests.pulsar_frontend.client.in_memory import client_of, early
 
 from arneb_pulsar.client import ProducerOptions
 from arneb_pulsar.client.connection.commands import frame_of

@@ -11,8 +11,8 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message as Command
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.pulsar_frontend.client.hostile.hostile_broker import HostileBroker, Line, played
 from tests.pulsar_frontend.client.in_memory import client_of, early
+from tests.pulsar_frontend.client.testing.hostile_broker import HostileBroker, Line, played
 
 from arneb_pulsar.client import ProducerOptions
 from arneb_pulsar.client.connection.machine import ConnectionMachine
