@@ -23,7 +23,6 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
     "amqp_frontend/arneb_amqp/errors.py: REPLY_SUCCESS": "a code of the protocol's table",
     "amqp_frontend/arneb_amqp/server/connection.py: shield": OVERRIDDEN,
     "amqp_frontend/arneb_amqp/shovels/settings.py: ON_PUBLISH": BY_VALUE,
-    "amqp_frontend/arneb_amqp/topology/queue_types.py: REJECT_PUBLISH": BY_VALUE,
     "amqp_frontend/arneb_amqp/wire/access.py: frame_id": OVERRIDDEN,
     "amqp_frontend/arneb_amqp/wire/properties.py: APP_ID": "a flag of the protocol's table",
     "amqp_frontend/arneb_amqp/wire/properties.py: CLUSTER_ID": "a flag of the protocol's table",

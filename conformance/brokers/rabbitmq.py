@@ -216,6 +216,9 @@ ssl_options.verify = verify_none
     def _environment(self) -> dict[str, str]:
         home = self.directory
         loopback = "-kernel inet_dist_use_interface {127,0,0,1}"
+        # Dead letters that no queue takes ("at-least-once") are sent again after a second, not
+        # after three minutes.
+        often = "-rabbit dead_letter_worker_publisher_confirm_timeout 1000"
         return environment_without("RABBITMQ", "ERL", "NOTIFY_SOCKET", "HOME") | {
             "HOME": str(home),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
@@ -234,5 +237,5 @@ ssl_options.verify = verify_none
             "RABBITMQ_LOGS": str(home / "rabbitmq.log"),
             "RABBITMQ_PID_FILE": str(home / "pid"),
             "RABBITMQ_ENABLED_PLUGINS_FILE": str(home / "plugins"),
-            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": loopback,
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": f"{loopback} {often}",
         }

@@ -12,6 +12,7 @@ PIECES: Final = "amqp_frontend/arneb_amqp/session/publish/pieces.py"
 PIECES_TESTS: Final = ("tests/amqp_frontend/session/publish/test_pieces.py",)
 READER_TESTS: Final = ("tests/amqp_frontend/wire/test_fast.py",)
 LIMITS_TESTS: Final = ("tests/amqp_frontend/topology/queues/test_limits.py",)
+KEPT_TESTS: Final = ("tests/amqp_frontend/topology/queues/test_kept_letters.py",)
 
 PLAIN_STRINGS: Final = "amqp_frontend/arneb_amqp/plain_strings.py"
 REFUSING_TESTS: Final = ("tests/amqp_frontend/server/test_refusing.py",)
@@ -132,6 +133,48 @@ AMQP_MUTANTS: Final = (
         "release_all(count=True)",
         "release_all(count=False)",
         LIMITS_TESTS,
+    ),
+    Mutant(
+        "a queue that has taken a kept dead letter gets it again",
+        "amqp_frontend/arneb_amqp/topology/kept_letters.py",
+        "                if topic not in taken_by:\n",
+        "                if True:\n",
+        KEPT_TESTS,
+    ),
+    Mutant(
+        "a dead letter that one queue refused is done with when another took it",
+        "amqp_frontend/arneb_amqp/topology/kept_letters.py",
+        "                    is_refused = True\n",
+        "                    is_refused = False\n",
+        KEPT_TESTS,
+    ),
+    Mutant(
+        "kept dead letters whose commit failed count as taken",
+        "amqp_frontend/arneb_amqp/topology/kept_letters.py",
+        "            self._wait(left if error is None else entries)\n",
+        "            self._wait(left)\n",
+        KEPT_TESTS,
+    ),
+    Mutant(
+        "a queue that drops its head keeps dead letters",
+        "amqp_frontend/arneb_amqp/topology/queues/options.py",
+        "            and self.overflow is OverflowPolicy.REJECT_PUBLISH\n",
+        "",
+        KEPT_TESTS,
+    ),
+    Mutant(
+        "as many dead letters are kept in memory as a commit holds",
+        "core/arneb_core/subscription/dead_lettering.py",
+        "        self._handed.entries_max = limits.departing_max or OUTSTANDING_MAX\n",
+        "        self._handed.entries_max = OUTSTANDING_MAX\n",
+        KEPT_TESTS,
+    ),
+    Mutant(
+        "dead letters that a seek returned are sent as well",
+        "amqp_frontend/arneb_amqp/topology/kept_letters.py",
+        "        held = [each for each in some if each.holder.attached]\n",
+        "        held = some\n",
+        KEPT_TESTS,
     ),
     Mutant(
         "a transient queue gets a dead letter again with every try",

@@ -2,7 +2,8 @@
 
 The rule: one commit takes a message out of its queue and puts it into those that its dead letter
 exchange routes to, so it is never lost and never duplicated. A message that no queue takes, or that
-would circulate forever by itself, is dropped, as in RabbitMQ.
+would circulate forever by itself, is dropped, as in RabbitMQ, unless the queue's strategy is
+"at-least-once" (:mod:`.kept_letters`).
 """
 
 import logging
@@ -18,11 +19,13 @@ from arneb_amqp.routing.delayed import delay_ms_of, delayed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.router import Router, RouteResult
 from arneb_amqp.topology.forwarding import Forwarding, Head, MessageKind, head_of
+from arneb_amqp.topology.kept_letters import Kept, KeptLetters, Letter
 from arneb_amqp.topology.letters import Letters, Resolved
 from arneb_amqp.topology.overflow import Admission, Overflow
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.route import join_route, split_route
 from arneb_core.api.callbacks import call
+from arneb_core.api.clock import monotonic_ms
 from arneb_core.api.codec import codecs
 from arneb_core.api.consumers import Consumer
 from arneb_core.api.core import Core, Unit
@@ -43,6 +46,8 @@ class DeadLetterTarget:
     queue: str
     exchange: str
     routing_key: str | None
+    keeps: bool = False
+    """Whether they are kept until queues have taken them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +80,20 @@ class DeadLettering:
         self.target = target
         """The target of further dead letters."""
         self._undelivered: list[tuple[Departure, Deliveries, Consumer]] = []
+        self._kept = KeptLetters(core, target.queue, self._resolve, monotonic_ms)
 
     def __repr__(self) -> str:
         target = self.target
         return (
             f"<DeadLettering of {target.queue!r} to {target.exchange!r}, "
-            f"{len(self._undelivered)} runs to try again>"
+            f"{len(self._undelivered)} runs to try again, {len(self._kept)} kept>"
         )
 
     def departed(self, reason: Departure, run: Deliveries, holder: Consumer) -> None:
         """Move a run to its targets, in the commit that takes it out of its queue."""
+        if self.target.keeps:
+            self._kept.send(self._each(reason, run, holder))
+            return
         admission = Admission()
         letters = Letters(partial(self._resolve, reason), admission)
         whole: list[Position] = []
@@ -114,13 +123,29 @@ class DeadLettering:
         if self._core.commit(unit, done):
             admission.over()
 
-    def retry(self) -> None:
-        """Retry what could not be committed."""
+    def _each(self, reason: Departure, run: Deliveries, holder: Consumer) -> list[Kept]:
+        masks = run.masks or {}
+        return [
+            Kept(
+                reason,
+                position,
+                masks.get(position),
+                holder,
+                tuple(map(Letter, _messages(entry, masks.get(position), self.target.queue))),
+            )
+            for position, entry in zip(run.positions, run.entries, strict=True)
+        ]
+
+    def retry(self) -> bool:
+        """Retry what could not be committed, and some of what no queue has taken yet; return
+        whether there was any."""
+        was_kept = self._kept.retry(may_be_lost=not self.target.keeps)
         undelivered, self._undelivered = self._undelivered, []
         for reason, run, holder in undelivered:
             # If not attached, a seek returned the messages to the queue.
             if holder.attached and not call(self.departed, reason, run, holder):
                 self._undelivered.append((reason, run, holder))
+        return was_kept or bool(undelivered)
 
     def dead_letter_refused(self, entries: Sequence[bytes], admission: Admission) -> None:
         """Dead-letter messages that a full queue refused."""

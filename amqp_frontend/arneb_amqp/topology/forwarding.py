@@ -73,16 +73,19 @@ def send(
     """Forward ``entry``, whose content begins at ``start``, with ``properties`` in place of those
     of ``way``."""
     while way is not None:
-        put = way.properties if properties is None else properties
-        if put is None:
-            message = way.head + entry[start:]
-        else:
-            message = with_properties(entry, put, start, way.head)
+        message = forwarded(entry, start, way, properties)
         for topic in way.topics:
             admission.appends.setdefault(topic, []).append(message)
         for overflow in way.refusing:
             admission.offer(overflow, message)
         way = way.delayed
+
+
+def forwarded(entry: bytes, start: int, way: Forwarding, properties: bytes | None = None) -> bytes:
+    """Return ``entry``, whose content begins at ``start``, as it goes ``way``, with ``properties``
+    in place of those of ``way``."""
+    put = way.properties if properties is None else properties
+    return way.head + entry[start:] if put is None else with_properties(entry, put, start, way.head)
 
 
 def word_and_route_of(entry: bytes) -> tuple[bytes, bytes, int]:

@@ -38,6 +38,13 @@ class OverflowPolicy(Enum):
     REJECT_PUBLISH_DLX = "reject-publish-dlx"
 
 
+class DeadLetterStrategy(Enum):
+    """The values of ``x-dead-letter-strategy``: what happens to a dead letter no queue takes."""
+
+    AT_MOST_ONCE = "at-most-once"
+    AT_LEAST_ONCE = "at-least-once"
+
+
 def is_age(text: str) -> bool:
     """Whether ``text`` is an age: a count and one of the :data:`SECONDS`."""
     count, unit = text[:-1], text[-1:]

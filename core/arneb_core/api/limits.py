@@ -39,6 +39,9 @@ class Limits:
     size_of: Callable[[bytes], int] | None = None
     """The size of an entry for ``ready_bytes_max``, in place of its own. With it
     ``Subscription.ready_bytes`` counts these sizes, and exactly."""
+    departing_max: int | None = None
+    """How many entries may be on their way to the dead-letter target at once, with 4 KiB for each;
+    None: as many as a commit holds. For targets that may keep them for long."""
     waits: bool = True
     """False: an entry that no consumer can take when it comes is dropped. For logs in memory."""
 

@@ -51,6 +51,7 @@ class DeadLettering:
         """Apply these limits from now on."""
         self._state.limits = NO_LIMITS if limits == NO_LIMITS else limits
         self.has_target = has_target
+        self._handed.entries_max = limits.departing_max or OUTSTANDING_MAX
 
     def forget(self) -> None:
         """A seek: entries on their way to the target are read from the log again."""

@@ -14,14 +14,15 @@ from arneb_core.subscription.in_flight import InFlight
 OUTSTANDING_MAX: Final = 1_024
 """Entries; a commit holds a few thousand at the most, so more would only wait."""
 
-OUTSTANDING_BYTES_MAX: Final = 4 * 1024 * 1024
-"""And their bytes; a single entry may be larger."""
+BYTES_PER_ENTRY: Final = 4 * 1024
+"""And their bytes, for each entry that there may be; a single entry may be larger."""
 
 
 class Outstanding:
     """The outstanding entries of one subscription."""
 
     def __init__(self) -> None:
+        self.entries_max = OUTSTANDING_MAX
         self._sizes: dict[Position, int] = {}
         """In bytes, by entry, of those outstanding when that was last looked at."""
 
@@ -49,17 +50,19 @@ class Outstanding:
     def fitting(self, entries: Sequence[bytes], holder: InFlight) -> int:
         """Count the leading ``entries`` that may be handed over now. What is no longer in flight at
         ``holder`` is no longer outstanding."""
-        left = OUTSTANDING_BYTES_MAX - sum(self._sizes.values())
-        if left <= 0 or len(self._sizes) >= OUTSTANDING_MAX:
+        bytes_max = BYTES_PER_ENTRY * self.entries_max
+        left = bytes_max - sum(self._sizes.values())
+        if left <= 0 or len(self._sizes) >= self.entries_max:
             whole, masks = holder.whole, holder.masks
             self._sizes = {
                 place: size
                 for place, size in self._sizes.items()
                 if place in whole or place in masks
             }
-            left = OUTSTANDING_BYTES_MAX - sum(self._sizes.values())
-        for index, entry in enumerate(entries[: OUTSTANDING_MAX - len(self._sizes)]):
+            left = bytes_max - sum(self._sizes.values())
+        room = max(0, self.entries_max - len(self._sizes))
+        for index, entry in enumerate(entries[:room]):
             if left <= 0:
                 return index
             left -= len(entry)
-        return min(len(entries), OUTSTANDING_MAX - len(self._sizes))
+        return min(len(entries), room)

@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
-from arneb_amqp.topology.queue_types import OverflowPolicy, QueueType, age_in_ms, is_age
+from arneb_amqp.topology.queue_types import (
+    DeadLetterStrategy,
+    OverflowPolicy,
+    QueueType,
+    age_in_ms,
+    is_age,
+)
 
 SEGMENT_BYTES_MAX: Final = 3_000_000_000
 """RabbitMQ's bound for one segment of a stream."""
@@ -141,10 +147,11 @@ ROWS: Final = (
         "dead-letter-routing-key", text, "dead letter routing key", _STREAM,
         option="dead_letter_routing_key", wins=_ARGUMENT,
     ),
-    # Dead letters are never lost here, whatever the strategy.
     PolicyKey(
-        "dead-letter-strategy", one_of("at-most-once", "at-least-once"), "dead letter strategy",
-        _NOT_QUORUM,
+        "dead-letter-strategy", one_of(*(each.value for each in DeadLetterStrategy)),
+        "dead letter strategy", _NOT_QUORUM,
+        option="dead_letter_strategy", read=DeadLetterStrategy,
+        wins=_wins(quorum=Wins.ARGUMENT),
     ),
     PolicyKey(
         "consumer-timeout", whole(0), "consumer timeout",

@@ -62,9 +62,14 @@ class Enforcing:
         their way."""
         options = queue.options
         if options.dead_letter_exchange is None:
+            if (former := queue.dead_lettering) is not None:  # what was kept has its last chance
+                former.target = replace(former.target, keeps=False)
             return None
         target = DeadLetterTarget(
-            queue.name, options.dead_letter_exchange, options.dead_letter_routing_key
+            queue.name,
+            options.dead_letter_exchange,
+            options.dead_letter_routing_key,
+            options.keeps_dead_letters,
         )
         if queue.dead_lettering is None:
             queue.dead_lettering = DeadLettering(

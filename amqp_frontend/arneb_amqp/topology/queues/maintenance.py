@@ -43,12 +43,11 @@ async def delete_expired(queues: Queues, now_ms: int) -> tuple[float, bool]:
 
 
 async def retry_dead_letters(queues: Queues) -> None:
-    """Retry dead letters that could not be committed."""
+    """Retry dead letters that could not be committed, or that no queue has taken."""
     for number, queue in enumerate(list(queues.attended.values()), 1):
-        if number % QUEUES_PER_TURN == 0:
+        were_some = queue.dead_lettering is not None and queue.dead_lettering.retry()
+        if were_some or number % QUEUES_PER_TURN == 0:
             await trio.lowlevel.checkpoint()
-        if queue.dead_lettering is not None:
-            queue.dead_lettering.retry()
 
 
 def _is_consumed(queue: Queue) -> bool:

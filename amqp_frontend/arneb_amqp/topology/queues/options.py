@@ -26,8 +26,15 @@ from arneb_amqp.topology.arguments import (
     string,
     whole,
 )
+from arneb_amqp.topology.kept_letters import KEPT_MAX
 from arneb_amqp.topology.overflow import payload_bytes
-from arneb_amqp.topology.queue_types import OverflowPolicy, QueueType, age_in_ms, is_age
+from arneb_amqp.topology.queue_types import (
+    DeadLetterStrategy,
+    OverflowPolicy,
+    QueueType,
+    age_in_ms,
+    is_age,
+)
 from arneb_amqp.wire.tables import Field, FieldType, Table
 from arneb_core.api.limits import Limits
 from arneb_core.api.settings import EXCLUSIVE, WITHOUT_END, TopicSettings
@@ -65,6 +72,7 @@ class QueueOptions:
     message_ttl_ms: int | None = None
     dead_letter_exchange: str | None = None
     dead_letter_routing_key: str | None = None
+    dead_letter_strategy: DeadLetterStrategy = DeadLetterStrategy.AT_MOST_ONCE
     messages_max: int | None = None
     bytes_max: int | None = None
     overflow: OverflowPolicy = OverflowPolicy.DROP_HEAD
@@ -90,6 +98,18 @@ class QueueOptions:
         return bounded and self.overflow is not OverflowPolicy.DROP_HEAD
 
     @property
+    def keeps_dead_letters(self) -> bool:
+        """Whether dead letters that no queue takes are kept, instead of dropped. As in RabbitMQ, in
+        quorum queues that refuse publishes only: one that drops its head must not be held up by
+        what waits."""
+        return (
+            self.dead_letter_strategy is DeadLetterStrategy.AT_LEAST_ONCE
+            and self.type is QueueType.QUORUM
+            and self.overflow is OverflowPolicy.REJECT_PUBLISH
+            and self.dead_letter_exchange is not None
+        )
+
+    @property
     def limits(self) -> Limits:
         """The limits that the core enforces by itself."""
         drops = self.overflow is OverflowPolicy.DROP_HEAD
@@ -99,6 +119,7 @@ class QueueOptions:
             ready_bytes_max=self.bytes_max if drops else None,
             delivery_limit=self.delivery_limit if self.type is QueueType.QUORUM else None,
             size_of=None if self.bytes_max is None else payload_bytes,
+            departing_max=KEPT_MAX if self.keeps_dead_letters else None,
         )
 
     def topic_settings(self, *, durable: bool, exclusive: bool) -> TopicSettings:
@@ -130,6 +151,11 @@ def is_true(asked: Field) -> bool:
 def overflow_policy(asked: Field) -> OverflowPolicy | None:
     """The value of ``x-overflow``."""
     return next((each for each in OverflowPolicy if each.value == text(asked)), None)
+
+
+def dead_letter_strategy(asked: Field) -> DeadLetterStrategy:
+    """The value of ``x-dead-letter-strategy``."""
+    return DeadLetterStrategy(asked.text)
 
 
 def kind_of_queue(asked: Field) -> QueueType:
@@ -240,10 +266,10 @@ ARGUMENTS: Final = (
         "x-dead-letter-routing-key", _dead_letter_routing_key, _at(classic=4, quorum=2),
         option="dead_letter_routing_key", read=text,
     ),
-    # Dead letters are never lost here, whatever the strategy.
     Argument(
         "x-dead-letter-strategy",
-        one_of("at-most-once", "at-least-once", otherwise="invalid_dlx_strategy"), _at(quorum=3),
+        one_of(*(each.value for each in DeadLetterStrategy), otherwise="invalid_dlx_strategy"),
+        _at(quorum=3), option="dead_letter_strategy", read=dead_letter_strategy,
     ),
     Argument("x-max-length", not_negative, _at(classic=5, quorum=5), option="messages_max"),
     Argument(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from arneb_amqp.topology.policies.keys import POLICY_KEYS, merged
 from arneb_amqp.topology.policies.policies import APPLY_TO, NO_POLICY, Policies
-from arneb_amqp.topology.queue_types import OverflowPolicy, QueueType
+from arneb_amqp.topology.queue_types import DeadLetterStrategy, OverflowPolicy, QueueType
 from arneb_amqp.topology.queues.effective import effective_options
 from arneb_amqp.topology.queues.options import QueueOptions
 from arneb_amqp.wire.tables import Field, long, longstr
@@ -50,6 +50,7 @@ BESIDE_ARGUMENTS: Final = {
     ("dead-letter-exchange", "quorum"): "argument",
     ("dead-letter-routing-key", "classic"): "argument",
     ("dead-letter-routing-key", "quorum"): "argument",
+    ("dead-letter-strategy", "quorum"): "argument",
     ("delivery-limit", "quorum"): "least",
     ("consumer-timeout", "classic"): "least", ("consumer-timeout", "quorum"): "least",
     ("stream-max-segment-size-bytes", "stream"): "policy",
@@ -59,7 +60,8 @@ OPTIONS: Final = {
     "message-ttl": "message_ttl_ms", "expires": "expires_ms", "max-length": "messages_max",
     "max-length-bytes": "bytes_max", "overflow": "overflow", "max-age": "max_age_ms",
     "dead-letter-exchange": "dead_letter_exchange",
-    "dead-letter-routing-key": "dead_letter_routing_key", "delivery-limit": "delivery_limit",
+    "dead-letter-routing-key": "dead_letter_routing_key",
+    "dead-letter-strategy": "dead_letter_strategy", "delivery-limit": "delivery_limit",
     "consumer-timeout": "consumer_timeout_ms",
     "stream-max-segment-size-bytes": "segment_bytes_max",
 }  # fmt: skip
@@ -71,7 +73,7 @@ VALUES: Final = {
     "overflow": st.sampled_from(["drop-head", "reject-publish", "reject-publish-dlx"]),
     "dead-letter-exchange": st.sampled_from(["x", "y"]),
     "dead-letter-routing-key": st.sampled_from(["k", "l"]),
-    "dead-letter-strategy": st.just("at-least-once"),
+    "dead-letter-strategy": st.sampled_from(["at-least-once", "at-most-once"]),
     "max-age": st.sampled_from(["1h", "2D"]),
     "queue-mode": st.just("lazy"),
     "ha-mode": st.just("all"),
@@ -170,6 +172,8 @@ def test_what_holds_for_a_queue_is_what_rabbitmq_says(
             expected = AGES_MS[expected]
         if key == "overflow":
             expected = OverflowPolicy(expected)
+        if key == "dead-letter-strategy":
+            expected = DeadLetterStrategy(expected)
         assert getattr(options, option) == expected, key
 
 
@@ -211,6 +215,8 @@ def test_what_counts_beside_an_argument(key: str, kind: str) -> None:
     lower, higher = ("1h", "2D") if key == "max-age" else (1, 2)
     if key.startswith("dead-letter"):
         lower, higher = "x", "y"
+    if key == "dead-letter-strategy":
+        lower, higher = "at-most-once", "at-least-once"
     if key == "overflow":
         lower, higher = "drop-head", "reject-publish"
     option = OPTIONS[key]

@@ -148,7 +148,7 @@ def test_every_argument_sets_an_option_or_is_listed() -> None:
     without_meaning_here = {
         "x-queue-mode", "x-queue-version", "x-queue-master-locator", "x-queue-leader-locator",
         "x-max-in-memory-length", "x-max-in-memory-bytes", "x-quorum-initial-group-size",
-        "x-initial-cluster-size", "x-stream-filter-size-bytes", "x-dead-letter-strategy",
+        "x-initial-cluster-size", "x-stream-filter-size-bytes",
     }  # fmt: skip
     assert {row.name for row in ARGUMENTS if not row.option} == without_meaning_here
 

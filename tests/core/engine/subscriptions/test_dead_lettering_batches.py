@@ -27,6 +27,7 @@ from arneb_core.engine.subscriptions.consumer import LogConsumer
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
 from arneb_core.subscription import outstanding
+from arneb_core.subscription.outstanding import OUTSTANDING_MAX
 from arneb_core.testing.engine_kit import RecordingSink, append, body_of, quiet
 from arneb_core.testing.faults import FaultyStore
 
@@ -180,7 +181,7 @@ async def test_a_message_that_came_back_too_often_leaves_the_rest_of_its_batch(
 async def test_the_bytes_at_the_target_are_bounded(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr(outstanding, "OUTSTANDING_BYTES_MAX", 10_000)
+    monkeypatch.setattr(outstanding, "BYTES_PER_ENTRY", 10_000 // OUTSTANDING_MAX)
     now = [START_MS]
     async with open_engine(data_dir, now_ms=lambda: now[0]) as engine:
         subscription = await make(engine)
