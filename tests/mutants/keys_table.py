@@ -22,6 +22,13 @@ LOOK_AHEAD_TESTS: Final = ("tests/pulsar_frontend/server/test_key_shared.py",)
 
 KEYS_MUTANTS: Final = (
     Mutant(
+        "whoever may leave one message unanswered never counts as shut off",
+        CORE + "api/windows.py",
+        "        return self.limit != self.most or self.in_flight >= self.most\n",
+        "        return self.limit != self.most\n",
+        ("tests/core/api/test_windows.py",),
+    ),
+    Mutant(
         "as much waits for the turn of its key as by default",
         "pulsar_frontend/arneb_pulsar/server/attachments.py",
         "        return replace(wanted, mode=mode, look_ahead=config.look_ahead)\n",

@@ -54,7 +54,8 @@ class UnackedWindow(Window):
     @property
     def is_shut(self) -> bool:
         """Whether it was full, and too few of its messages were answered since."""
-        return self.limit != self.most
+        # A window that opens again with one free place has the same limit, open or shut.
+        return self.limit != self.most or self.in_flight >= self.most
 
     def change(self, other: "UnackedWindow") -> None:
         """Adopt the limits of ``other``, for messages already in flight too."""

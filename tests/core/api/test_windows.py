@@ -17,8 +17,10 @@ def test_a_window_says_how_full_it_is() -> None:
     [
         (consumer_window, 10, 5),
         (consumer_window, 1, 0),
+        (consumer_window, 2, 1),
         (subscription_window, 10, 4),
         (subscription_window, 1, 0),
+        (subscription_window, 2, 0),
         (subscription_window, 3, 0),
     ],
 )
@@ -27,9 +29,9 @@ def test_where_it_opens_again(make, most: int, resumes_at: int) -> None:
     for in_flight in range(most + 2):
         window.in_flight = in_flight
         window.counted()
-        assert (window.limit <= in_flight) is (in_flight >= most)
+        assert (window.limit <= in_flight) is window.is_shut is (in_flight >= most)
     for in_flight in range(most, -1, -1):
         window.in_flight = in_flight
         window.counted()
-        assert (window.limit <= in_flight) is (in_flight > resumes_at)
+        assert (window.limit <= in_flight) is window.is_shut is (in_flight > resumes_at)
     assert (window.limit, window.is_shut) == (most, False)
