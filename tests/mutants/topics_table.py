@@ -78,6 +78,13 @@ TOPIC_MUTANTS: Final = (
         (TESTS + "admin/topics/test_one_log.py",),
     ),
     Mutant(
+        "an empty topic ends nowhere, and not where its subscriptions begin",
+        PULSAR + "admin/documents/internal_documents.py",
+        "    return render(before(topic.next_append) if topic.last is None else topic.last)\n",
+        '    return "-1:-1" if topic.last is None else render(topic.last)\n',
+        (TESTS + "admin/topics/test_one_log.py",),
+    ),
+    Mutant(
         "a message without a value is shown as an empty one",
         PULSAR + "admin/documents/messages.py",
         '"partition_key", "null_value",\n',

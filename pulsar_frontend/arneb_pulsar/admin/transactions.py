@@ -16,7 +16,7 @@ from arneb_core.api.topics import Topic
 from arneb_pulsar.admin.calls.requests import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.calls.router import Route
 from arneb_pulsar.admin.calls.rules import SUPER_USER, on_topic
-from arneb_pulsar.admin.documents.internal_documents import internal_document
+from arneb_pulsar.admin.documents.internal_documents import internal_document, last_confirmed
 from arneb_pulsar.admin.subscriptions.subscriptions import subscription_of
 from arneb_pulsar.admin.topics.lookup import as_reached
 from arneb_pulsar.admin.topics.topics import topic_of
@@ -129,7 +129,7 @@ async def buffer(context: BrokerContext, request: AdminRequest) -> AdminReply:
     senders = [each for each in context.transactions.open if topic.id in each.sends]
     found: Document = {
         "state": READY,
-        "maxReadPosition": "-1:-1" if topic.last is None else render(topic.last),
+        "maxReadPosition": last_confirmed(topic),
         "lastSnapshotTimestamps": 0,
         "ongoingTxnSize": len(senders),
         "recoverStartTime": 0,

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import quote_plus
 
 from arneb_core.api.entry import HEADER_BYTES
-from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position, render
+from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position, before, render
 from arneb_core.api.subscriptions import Subscription
 from arneb_core.api.topics import Topic
 from arneb_pulsar.admin.documents.subscription_documents import NEVER, RUNS_SHOWN_MAX, Document
@@ -38,7 +38,7 @@ def internal_document(topic: Topic) -> Document:
         "lastLedgerCreatedTimestamp": iso_of(last.created_ms if last is not None else 0),
         "waitingCursorsCount": sum(_waits(topic, each) for each in subscriptions.values()),
         "pendingAddEntriesCount": 0,
-        "lastConfirmedEntry": "-1:-1" if topic.last is None else render(topic.last),
+        "lastConfirmedEntry": last_confirmed(topic),
         "state": "LedgerOpened",
         "ledgers": [
             {
@@ -55,6 +55,12 @@ def internal_document(topic: Topic) -> Document:
         "schemaLedgers": [],
         "compactedLedger": NO_LEDGER,
     }
+
+
+def last_confirmed(topic: Topic) -> str:
+    """Return the place of the last entry: before any, that from which a subscription of an empty
+    topic starts, as in Pulsar."""
+    return render(before(topic.next_append) if topic.last is None else topic.last)
 
 
 def encoded(subscription: str) -> str:

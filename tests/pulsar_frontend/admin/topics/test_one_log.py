@@ -57,6 +57,20 @@ async def test_cursors_have_the_names_of_subscriptions_as_java_encodes_them(
             assert (status, list(found["cursors"])) == (200, ["a+b%2F%26*%7E"])
 
 
+async def test_where_an_empty_topic_ends_is_where_its_subscriptions_begin(
+    open_broker: OpenBroker,
+) -> None:
+    async with open_broker() as running:
+        admin = Admin(running)
+        await admin("PUT", "/t/subscription/s", "earliest")
+        status, found = await admin("GET", "/t/internalStats")
+        assert status == 200
+        assert found["lastConfirmedEntry"] == found["cursors"]["s"]["markDeletePosition"] == "1:-1"
+        path = "/admin/v3/transactions/transactionBufferStats/public/default/t"
+        status, found = await admin("GET", path)
+        assert (status, found["maxReadPosition"]) == (200, "1:-1")
+
+
 @pytest.mark.parametrize(("method", "path", "body", "reason"), OF_A_LOG)
 async def test_what_keeps_nothing_is_refused(
     open_broker: OpenBroker, method: str, path: str, body: Any, reason: str
