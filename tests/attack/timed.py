@@ -20,15 +20,15 @@ from tests.amqp_frontend.session.playbook import publishes
 from tests.pulsar_frontend.raw_client import body_of
 from tests.pulsar_frontend.session.playbook import received
 
-from arneb_amqp.server.transport.looking import LOOK_S
+from arneb_amqp.server.transport.polling import POLL_S
 from arneb_pulsar.services.topics.deduplication import BATCHES_PER_TURN
 from arneb_pulsar.wire.frame import FrameReader
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 QUEUE: Final = "attack-just-late"
-JUST_LATE_S: Final = LOOK_S - 1e-6
-"""How long to wait after each answer: the broker's look for more input then lasts as long as it
-may, and still finds something."""
+JUST_LATE_S: Final = POLL_S - 1e-6
+"""How long to wait after each answer: the broker then polls for more input as long as it may,
+and still finds something."""
 
 AGAIN: Final = "public/again"
 """A namespace with deduplication."""

@@ -8,10 +8,10 @@ from typing import Final
 from tests.mutants.table import Mutant
 
 CORE: Final = "core/arneb_core/"
-LOOKING: Final = "amqp_frontend/arneb_amqp/server/transport/looking.py"
+POLLING: Final = "amqp_frontend/arneb_amqp/server/transport/polling.py"
 
 ALONE_TESTS: Final = ("tests/core/engine/scheduling/test_turns_alone.py",)
-LOOKING_TESTS: Final = ("tests/amqp_frontend/server/transport/test_looking.py",)
+POLLING_TESTS: Final = ("tests/amqp_frontend/server/transport/test_polling.py",)
 READER_TESTS: Final = ("tests/core/engine/threads/test_reader.py",)
 READING_TESTS: Final = ("tests/amqp_frontend/server/transport/test_reading.py",)
 BACK_TESTS: Final = ("tests/core/engine/group_commit/test_standing_back.py",)
@@ -86,27 +86,27 @@ PASSES_MUTANTS: Final = (
     ),
     Mutant(
         "a client that waits for its answers is looked at for as long as it likes",
-        LOOKING,
+        POLLING,
         "        return self._seconds() - self._passed_s > WITHOUT_PASS_S\n",
         "        return False\n",
-        LOOKING_TESTS,
+        POLLING_TESTS,
     ),
     Mutant(
-        "a look in vain is followed by the next",
-        LOOKING,
-        '        self._rest = VAIN_REST_LOOKS\n        return b""\n',
+        "a poll in vain is followed by the next",
+        POLLING,
+        '        self._rest = VAIN_REST_TURNS\n        return b""\n',
         '        return b""\n',
-        LOOKING_TESTS,
+        POLLING_TESTS,
     ),
     Mutant(
         "who sends more than one request at a time has them read one by one",
-        LOOKING,
-        "            self.asks, self._rest = False, REST_LOOKS\n            return\n",
+        POLLING,
+        "            self.asks, self._rest = False, REST_TURNS\n            return\n",
         "            self.asks = False\n            return\n",
-        LOOKING_TESTS,
+        POLLING_TESTS,
     ),
     Mutant(
-        "a client that has no answer yet is looked at",
+        "a client that has no answer yet is polled",
         "amqp_frontend/arneb_amqp/server/transport/reading.py",
         "        if is_awaited:\n",
         "        if True:\n",
@@ -114,43 +114,43 @@ PASSES_MUTANTS: Final = (
     ),
     Mutant(
         "a quick client is taken for one that does not wait for its answers",
-        LOOKING,
+        POLLING,
         "                self.asks, self._clear = True, 0\n",
-        "                self._rest = REST_LOOKS\n",
-        LOOKING_TESTS,
+        "                self._rest = REST_TURNS\n",
+        POLLING_TESTS,
     ),
     Mutant(
         "a publisher that asks for no answer has its messages read one by one",
-        LOOKING,
+        POLLING,
         "            elif not self._answered:",
         "            elif False:",
-        LOOKING_TESTS,
+        POLLING_TESTS,
     ),
     Mutant(
         "one answer before which nothing had come shows that a client waits for each",
-        LOOKING,
+        POLLING,
         "        if self._clear == CLEAR_ANSWERS:\n",
         "        if self._clear:\n",
-        LOOKING_TESTS,
+        POLLING_TESTS,
     ),
     Mutant(
         "who waited for its answers once is said to do so for ever",
-        LOOKING,
+        POLLING,
         "                self._sure -= 1\n",
         "                pass\n",
-        LOOKING_TESTS,
+        POLLING_TESTS,
     ),
     Mutant(
         "nobody looks before an answer whether there is more",
         "amqp_frontend/arneb_amqp/server/connection.py",
-        "                if self._looking.asks:\n",
+        "                if self._polling.asks:\n",
         "                if False:\n",
         ("tests/amqp_frontend/server/test_turns.py",),
     ),
     Mutant(
         "who is looked at keeps the loop for ever",
         "amqp_frontend/arneb_amqp/server/transport/reading.py",
-        "            if looking.is_pass_due:\n",
+        "            if polling.is_pass_due:\n",
         "            if False:\n",
         READING_TESTS,
     ),
@@ -191,10 +191,10 @@ PASSES_MUTANTS: Final = (
     ),
     Mutant(
         "on one core the broker takes the time in which the client could answer",
-        LOOKING,
-        "        self._may_look = cores > 1\n",
-        "        self._may_look = True\n",
-        LOOKING_TESTS,
+        POLLING,
+        "        self._may_poll = cores > 1\n",
+        "        self._may_poll = True\n",
+        POLLING_TESTS,
     ),
     Mutant(
         "who sends one message after the other waits for a pass with every second one",

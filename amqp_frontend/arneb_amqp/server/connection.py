@@ -67,7 +67,7 @@ class Connection:
         rest = self._low, self._drained, server.core.lease
         self.link = link_of(sock, records, server.nursery, *rest)
         self._reading = Reading(self.link, server.long_turns)
-        self._looking = self._reading.looking
+        self._polling = self._reading.polling
         self._runner = EffectRunner(
             self.session, context, self.consumers, self, server.nursery, instants,
             server.long_turns,
@@ -242,8 +242,8 @@ class Connection:
             if session.confirmers or session.output.size:
                 now = session.now if self._in_turn else trio.current_time()
                 if data := session.data_to_send(now):
-                    if self._looking.asks:
-                        self._looking.answers()
+                    if self._polling.asks:
+                        self._polling.answers()
                     self.link.send(data, leased=self._is_leased)
                     self._is_leased = False
             if self._disconnecting:

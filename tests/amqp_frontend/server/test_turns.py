@@ -10,7 +10,7 @@ from tests.amqp_frontend.server.conftest import Broker
 from tests.amqp_frontend.session.playbook import make
 
 from arneb_amqp.server.transport.link import Link
-from arneb_amqp.server.transport.looking import Looking
+from arneb_amqp.server.transport.polling import Polling
 from arneb_amqp.wire.methods import encode_method
 
 
@@ -75,19 +75,19 @@ def test_ten_thousand_methods_of_a_few_reads_are_many_turns(broker: Broker) -> N
 def test_whether_a_client_waits_for_its_answers_is_asked_before_each(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin, sent = Looking.__init__, []
+    begin, sent = Polling.__init__, []
 
-    def asking(self: Looking, link: Link) -> None:
+    def asking(self: Polling, link: Link) -> None:
         begin(self, link)
         self.asks = True
 
-    def asked(self: Looking) -> None:
+    def asked(self: Polling) -> None:
         link = self._link
         assert isinstance(link, Link)
         sent.append((link.writes, link.sent_bytes))
 
-    monkeypatch.setattr(Looking, "__init__", asking)
-    monkeypatch.setattr(Looking, "answers", asked)
+    monkeypatch.setattr(Polling, "__init__", asking)
+    monkeypatch.setattr(Polling, "answers", asked)
     connection = broker.connect()
     channel = connection.channel()
     channel.confirm_delivery()

@@ -3,6 +3,6 @@
 The rule: nothing of AMQP's methods is known here, and no client holds up another.
 
 Read in this order: ``accepting`` and ``remote`` (who comes), ``link``, ``secured_link`` and ``tls``
-(a socket), ``reading``, ``looking`` and ``read_ahead`` (how much of a client is read), ``flusher``
+(a socket), ``reading``, ``polling`` and ``read_ahead`` (how much of a client is read), ``flusher``
 (what is written), ``timers``.
 """

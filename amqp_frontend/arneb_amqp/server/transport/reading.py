@@ -8,7 +8,7 @@ and lets those go first that have sent little.
 import trio
 
 from arneb_amqp.server.transport.link import RECEIVE_BYTES_MAX, Link
-from arneb_amqp.server.transport.looking import Looking
+from arneb_amqp.server.transport.polling import Polling
 from arneb_core.api.long_turns import (
     FIRST_READ_BYTES,
     LARGE_READ_BYTES,
@@ -23,7 +23,7 @@ class Reading:
 
     def __init__(self, link: Link, long_turns: LongTurns) -> None:
         self._link = link
-        self.looking = Looking(link)
+        self.polling = Polling(link)
         self._long_turns = long_turns
         self._piece = FIRST_READ_BYTES
         self._short_reads = 0
@@ -41,17 +41,17 @@ class Reading:
         if piece > FIRST_READ_BYTES:
             await turns.begin()
         self.waits_for_client = True
-        data, looking = b"", self.looking
+        data, polling = b"", self.polling
         if is_awaited:
-            if looking.is_pass_due:
+            if polling.is_pass_due:
                 await trio.lowlevel.checkpoint()
-                looking.passed()
-            data = looking.look(piece)
+                polling.passed()
+            data = polling.poll(piece)
         if not data:
             data = await link.receive(piece)
             if not data:
                 return data
-            looking.passed()
+            polling.passed()
         self.waits_for_client = False
         size = len(data)
         if piece == FIRST_READ_BYTES and size > SHORT_READ_BYTES:

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from arneb_amqp.server.transport.link import RECEIVE_BYTES_MAX, Link
-from arneb_amqp.server.transport.looking import REST_LOOKS, WITHOUT_PASS_S, Looking
+from arneb_amqp.server.transport.polling import REST_TURNS, WITHOUT_PASS_S, Polling
 from arneb_amqp.server.transport.reading import Reading
 from arneb_core.api.long_turns import FIRST_READ_BYTES, LARGE_READ_BYTES, LongTurns
 
@@ -20,14 +20,14 @@ class Sent:
     def __init__(self, *sizes: int) -> None:
         self.sizes = deque(sizes)
         self.asked: list[int] = []
-        self.looks = 0
+        self.polls = 0
 
     async def receive(self, size: int) -> bytes:
         self.asked.append(size)
         return bytes(min(size, self.sizes.popleft())) if self.sizes else b""
 
     def receive_now(self, size: int) -> bytes:
-        self.looks += 1
+        self.polls += 1
         return b""
 
 
@@ -83,29 +83,29 @@ async def test_who_sends_no_more_than_many_do_waits_for_no_pass() -> None:
 
 
 @pytest.mark.parametrize("is_awaited", [True, False])
-async def test_who_is_alone_and_has_its_answers_is_looked_at(*, is_awaited: bool) -> None:
-    link = Sent(*[100] * (REST_LOOKS + 1))
+async def test_who_is_alone_and_has_its_answers_is_polled(*, is_awaited: bool) -> None:
+    link = Sent(*[100] * (REST_TURNS + 1))
     reading = Reading(cast("Link", link), LongTurns())
-    reading.looking._may_look = True  # as on two cores
-    for _ in range(REST_LOOKS + 1):
+    reading.polling._may_poll = True  # as on two cores
+    for _ in range(REST_TURNS + 1):
         assert await reading.receive(is_awaited=is_awaited)
-    assert bool(link.looks) is is_awaited
+    assert bool(link.polls) is is_awaited
 
 
-async def test_who_is_looked_at_lets_others_have_their_turn_now_and_then() -> None:
-    link, now_s = Sent(*[100] * (REST_LOOKS + 2)), 1.0
+async def test_who_is_polled_lets_others_have_their_turn_now_and_then() -> None:
+    link, now_s = Sent(*[100] * (REST_TURNS + 2)), 1.0
     link.receive_now = lambda size: b"soon"  # type: ignore[method-assign]
     link.has_come = lambda: False  # type: ignore[attr-defined]
     reading = Reading(cast("Link", link), LongTurns())
-    reading.looking = Looking(cast("Link", link), 2, lambda: now_s)
-    for _ in range(REST_LOOKS):
+    reading.polling = Polling(cast("Link", link), 2, lambda: now_s)
+    for _ in range(REST_TURNS):
         await reading.receive(is_awaited=True)
-    assert len(link.sizes) == 2, "it was looked at too soon"
+    assert len(link.sizes) == 2, "it was polled too soon"
     assert await passes_of(reading, is_awaited=True) == 0
     for _ in range(2):
         now_s += 2 * WITHOUT_PASS_S
-        reading.looking.answers()
+        reading.polling.answers()
         assert await passes_of(reading, is_awaited=True) == 1
-        reading.looking.answers()
+        reading.polling.answers()
         assert await passes_of(reading, is_awaited=True) == 0
     assert len(link.sizes) == 2, "it was waited for"

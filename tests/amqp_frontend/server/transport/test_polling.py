@@ -1,35 +1,35 @@
-"""Looking: who is looked at again in the same turn, how often, and for how long."""
+"""Polling: who is polled again in the same turn, how often, and for how long."""
 
 from collections import deque
 from collections.abc import Iterable
 
 import trio
 
-from arneb_amqp.server.transport.looking import (
+from arneb_amqp.server.transport.polling import (
     CLEAR_ANSWERS,
-    LOOK_S,
-    REST_LOOKS,
-    SURE_LOOKS,
-    VAIN_REST_LOOKS,
+    POLL_S,
+    REST_TURNS,
+    SURE_POLLS,
+    VAIN_REST_TURNS,
     WITHOUT_PASS_S,
-    Looking,
+    Polling,
 )
 
-LOOKED_S = LOOK_S / 4
-"""What a look at the socket takes here."""
+POLLED_S = POLL_S / 4
+"""What a poll of the socket takes here."""
 
 TURN_S = 0.25e-3
 
 
 class Bytes:
-    """A link. What comes by a pass of the loop always comes; ``soon`` is what each look finds."""
+    """A link. What comes by a pass of the loop always comes; ``soon`` is what each poll finds."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
         self.soon: deque[bytes] = deque()
         self.more = False
         """There is something before the answer."""
-        self.looks = self.passes = self.asked = 0
+        self.polls = self.passes = self.asked = 0
 
     async def receive(self, size: int) -> bytes:
         self.passes += 1
@@ -37,8 +37,8 @@ class Bytes:
         return b"passed"
 
     def receive_now(self, size: int) -> bytes:
-        self.looks += 1
-        self.now_s += LOOKED_S
+        self.polls += 1
+        self.now_s += POLLED_S
         return self.soon.popleft() if self.soon else b""
 
     def has_come(self) -> bool:
@@ -51,50 +51,50 @@ class Reading:
 
     def __init__(self, cores: int = 2) -> None:
         self.bytes = Bytes()
-        self.looking = Looking(self.bytes, cores, lambda: self.bytes.now_s)
+        self.polling = Polling(self.bytes, cores, lambda: self.bytes.now_s)
         self.answers = True
 
     async def read(self, soon: Iterable[bytes] = (), *, is_awaited: bool = True) -> bytes:
-        """One turn, before which there were looks that found ``soon``."""
+        """One turn, before which there were polls that found ``soon``."""
         self.bytes.now_s += TURN_S
-        if self.looking.asks and self.answers:
-            self.looking.answers()
+        if self.polling.asks and self.answers:
+            self.polling.answers()
         self.bytes.soon = deque(soon)
         data = b""
         if is_awaited:
-            if self.looking.is_pass_due:
+            if self.polling.is_pass_due:
                 self.bytes.passes += 1
-                self.looking.passed()
-            data = self.looking.look(100)
+                self.polling.passed()
+            data = self.polling.poll(100)
         if not data:
             data = await self.bytes.receive(100)
-            self.looking.passed()
+            self.polling.passed()
         return data
 
-    async def rested(self, looks: int = REST_LOOKS) -> None:
-        """Have the turns be over in which nobody is looked at."""
-        for _ in range(looks):
+    async def rested(self, turns: int = REST_TURNS) -> None:
+        """Have the turns be over in which nobody is polled."""
+        for _ in range(turns):
             assert await self.read([b"soon"]) == b"passed"
-        self.bytes.looks = self.bytes.passes = 0
+        self.bytes.polls = self.bytes.passes = 0
 
 
 async def test_who_answers_soon_is_read_without_a_pass() -> None:
     reading = Reading()
     await reading.rested()
     assert await reading.read([b"", b"soon"]) == b"soon"
-    assert (reading.bytes.looks, reading.bytes.passes) == (2, 0)
+    assert (reading.bytes.polls, reading.bytes.passes) == (2, 0)
 
 
-async def test_a_look_in_vain_is_short_and_the_last_for_a_while() -> None:
+async def test_a_poll_in_vain_is_short_and_the_last_for_a_while() -> None:
     reading = Reading()
     await reading.rested()
     assert await reading.read() == b"passed"
-    assert 4 <= reading.bytes.looks <= 5
-    await reading.rested(VAIN_REST_LOOKS)
+    assert 4 <= reading.bytes.polls <= 5
+    await reading.rested(VAIN_REST_TURNS)
     assert await reading.read([b"", b"soon"]) == b"soon"
 
 
-async def test_who_had_sent_more_already_is_not_looked_at_for_a_while() -> None:
+async def test_who_had_sent_more_already_is_not_polled_for_a_while() -> None:
     reading = Reading()
     await reading.rested()
     assert await reading.read([b"more"]) == b"more"
@@ -102,19 +102,19 @@ async def test_who_had_sent_more_already_is_not_looked_at_for_a_while() -> None:
     await reading.rested()
 
 
-async def test_who_is_quick_and_waits_for_each_answer_is_looked_at_again() -> None:
+async def test_who_is_quick_and_waits_for_each_answer_is_polled_again() -> None:
     """It had sent nothing before its answers; that is not asked each time."""
     reading = Reading()
     await reading.rested()
-    for _ in range(CLEAR_ANSWERS + SURE_LOOKS):
+    for _ in range(CLEAR_ANSWERS + SURE_POLLS):
         assert await reading.read([b"soon"]) == b"soon"
     assert reading.bytes.asked == CLEAR_ANSWERS
-    for _ in range(CLEAR_ANSWERS + SURE_LOOKS):
+    for _ in range(CLEAR_ANSWERS + SURE_POLLS):
         assert await reading.read([b"soon"]) == b"soon"
     assert reading.bytes.asked == 2 * CLEAR_ANSWERS
 
 
-async def test_who_sends_on_and_has_no_answers_is_not_looked_at_for_a_while() -> None:
+async def test_who_sends_on_and_has_no_answers_is_not_polled_for_a_while() -> None:
     reading = Reading()
     reading.answers = False
     await reading.rested()
@@ -142,29 +142,29 @@ async def test_the_loop_has_its_passes() -> None:
         assert await reading.read([b"", b"soon"]) == b"soon"
         between = between + 1 if reading.bytes.passes == passes else 0
         longest = max(longest, between)
-    assert longest == WITHOUT_PASS_S // (TURN_S + 2 * LOOKED_S)
+    assert longest == WITHOUT_PASS_S // (TURN_S + 2 * POLLED_S)
     assert reading.bytes.passes >= 100 // (longest + 2)
 
 
-async def test_who_is_not_looked_at_has_no_pass_for_that() -> None:
+async def test_who_is_not_polled_has_no_pass_for_that() -> None:
     resting, single = Reading(), Reading(cores=1)
-    for _ in range(REST_LOOKS):
+    for _ in range(REST_TURNS):
         assert await resting.read() == b"passed"
         assert await single.read() == b"passed"
     await single.read()
-    assert resting.bytes.passes == REST_LOOKS
-    assert single.bytes.passes == REST_LOOKS + 1
+    assert resting.bytes.passes == REST_TURNS
+    assert single.bytes.passes == REST_TURNS + 1
 
 
-async def test_who_waits_for_something_or_is_not_alone_is_not_looked_at() -> None:
+async def test_who_waits_for_something_or_is_not_alone_is_not_polled() -> None:
     reading = Reading()
     await reading.rested()
     assert await reading.read([b"", b"soon"], is_awaited=False) == b"passed"
-    assert not reading.bytes.looks
+    assert not reading.bytes.polls
 
 
-async def test_where_the_client_needs_the_core_nobody_is_looked_at() -> None:
+async def test_where_the_client_needs_the_core_nobody_is_polled() -> None:
     reading = Reading(cores=1)
     await reading.rested()
     assert await reading.read([b"", b"soon"]) == b"passed"
-    assert not reading.bytes.looks
+    assert not reading.bytes.polls
