@@ -1,13 +1,18 @@
 """Where subscriptions start, and what the log keeps for the slowest of them."""
 
 from pathlib import Path
+from typing import Final
 
 import pytest
 
+from arneb_core.api.settings import TopicSettings
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import open_engine
+from arneb_core.engine.trimming import slowest
 from arneb_core.log import planning
 from arneb_core.testing.engine_kit import Outcome, attach, publish, quiet
+
+FOR_EVER: Final = TopicSettings(retention_ms=-1, retention_bytes=-1)
 
 
 @pytest.mark.parametrize(
@@ -49,3 +54,30 @@ async def test_a_ledger_stays_for_the_slowest_subscription(
         assert await told.wait() is None
         await quiet(engine)
         assert topic.statistics().ledgers <= 2
+
+
+async def test_a_ledger_stays_for_whoever_was_moved_back_before_the_slowest(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many subscriptions only the first by their old positions is known to be the slowest."""
+    monkeypatch.setattr(planning, "LEDGER_ENTRIES_MAX", 2)
+    monkeypatch.setattr(slowest, "ASKED_ALL_MAX", 0)
+    async with open_engine(data_dir) as engine:
+        topic = await engine.create_topic("t", FOR_EVER)
+        behind = await topic.subscribe("behind", initial=InitialPosition.EARLIEST)
+        back = await topic.subscribe("back", initial=InitialPosition.EARLIEST)
+        first = await publish(engine, "t", [b"0"])
+        for index in range(1, 6):
+            await publish(engine, "t", [b"%d" % index])
+        await back.purge()
+        consumer, sink = attach(behind, permits=4)
+        await quiet(engine)
+        told = Outcome()
+        consumer.acknowledge(sink.positions, told)
+        assert await told.wait() is None
+        await back.seek(first)
+        await topic.retain(0, 0)
+        await quiet(engine)
+        _, sink = attach(back, permits=10)
+        await quiet(engine)
+        assert sink.bodies == [b"%d" % index for index in range(6)]
