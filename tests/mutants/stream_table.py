@@ -58,6 +58,27 @@ STREAM_MUTANTS: Final = (
         ("tests/spark_connector/test_values.py",),
     ),
     Mutant(
+        "nobody writes down where what was trimmed ended",
+        "core/arneb_core/log/durable_log.py",
+        "        if end is not None:\n",
+        "        if False:\n",
+        ("tests/core/engine/trimming/test_last_ledger.py",),
+    ),
+    Mutant(
+        "the end of what an older version left behind counts",
+        "core/arneb_core/store/reading/extents.py",
+        " and record.floor == floor else None\n",
+        " else None\n",
+        ("tests/core/engine/trimming/test_last_ledger.py",),
+    ),
+    Mutant(
+        "any place in a trimmed ledger is its end",
+        "core/arneb_core/store/reading/extents.py",
+        "        return place == end or entry_of(place) == 0\n",
+        "        return True\n",
+        ("tests/spark_connector/test_planning.py",),
+    ),
+    Mutant(
         "a query acknowledges what it has only planned",
         STREAM + "planner.py",
         "            done = acknowledged_by(start, self._extents)\n",

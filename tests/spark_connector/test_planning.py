@@ -288,6 +288,46 @@ def test_a_start_before_a_log_that_was_drained_is_a_loss() -> None:
     assert select([log], options(start=Offsets(position(5, 0)))) == ([], [])
 
 
+TRIMMED = replace(GAPS, floor=position(3, 0), trimmed_end=position(1, 8))
+"""Ledger 1 was removed with 8 entries, and ledger 2 without any."""
+
+
+@pytest.mark.parametrize("place", [position(1, 8), position(2, 0), position(3, 0)])
+def test_a_start_at_the_end_of_what_was_trimmed_is_no_loss(place: Position) -> None:
+    spans, losses = select([TRIMMED], options(start=Offsets(place)))
+    assert losses == []
+    assert [span.first for span in spans] == [position(3, 0), position(6, 0)]
+    assert select([TRIMMED], options(start=Offsets(place), end=Offsets(place))) == ([], [])
+    drained = replace(TRIMMED, ledgers=(), end=position(3, 0))
+    assert select([drained], options(start=Offsets(place))) == ([], [])
+
+
+def test_what_was_trimmed_before_its_end_is_a_loss() -> None:
+    (loss,) = select([TRIMMED], options(start=Offsets(position(1, 7))))[1]
+    assert (loss.first, loss.last) == (position(1, 7), position(3, 0) - 1)
+    assert loss.why == "retention removed it"
+
+
+@pytest.mark.parametrize("bound", ["start", "end"])
+@pytest.mark.parametrize(
+    ("place", "end"), [(position(1, 9), position(1, 8)), (position(2, 1), position(2, 0))]
+)
+def test_a_bound_behind_the_end_of_a_trimmed_ledger_is_a_loss(
+    bound: str, place: Position, end: Position
+) -> None:
+    (loss,) = select([TRIMMED], options(**{bound: Offsets(place)}))[1]
+    assert loss == Loss(
+        TRIMMED.topic, end, Position(place - 1), f"its ledger ends at {render(end)}"
+    )
+
+
+def test_entries_that_are_damaged_behind_what_was_trimmed_are_a_loss() -> None:
+    """The first ledger that is left has lost its first entries."""
+    log = replace(TRIMMED, ledgers=(LedgerExtent(position(3, 2), position(3, 5), 4),))
+    (loss,) = select([log], options(start=Offsets(position(1, 8))))[1]
+    assert (loss.first, loss.last) == (position(3, 0), position(3, 1))
+
+
 def test_times_win_over_offsets() -> None:
     """Kafka's source has the same precedence."""
     log = Extent(TopicId(1), full_name("t"), (LedgerExtent(position(1, 0), position(1, 5), 6),))

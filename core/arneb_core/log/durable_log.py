@@ -33,8 +33,8 @@ from arneb_core.log.planning import (
 )
 from arneb_core.log.tail_cache import CacheBudget, TailCache
 from arneb_core.store.format.changes import Changes
-from arneb_core.store.format.records import LedgerRecord
-from arneb_core.store.format.schema import Table, TopicId, gap_key, ledger_key
+from arneb_core.store.format.records import LedgerRecord, TrimmedRecord
+from arneb_core.store.format.schema import Table, TopicId, gap_key, ledger_key, trimmed_key
 
 Runs = list[tuple[Position, list[bytes]]]
 """Entries in log order: contiguous runs, each with the position of its first entry."""
@@ -282,6 +282,7 @@ class DurableLog:
             if ledger_of(last) <= ledger
         )
         dropped = self.planned_drops[-1] if self.planned_drops else 0
+        end = None
         for info in self.ledgers:
             if info.id > ledger:
                 break
@@ -289,6 +290,11 @@ class DurableLog:
                 changes.puts.append((Table.LEDGERS, ledger_key(self.topic_id, info.id), None))
                 if info.entries:
                     changes.trims.append((self.topic_id, position(info.id, 0), info.last))
+                    end = info.last + 1
+        if end is not None:
+            # So that a reader who has read up to there is not told of a loss.
+            record = TrimmedRecord(Position(end), position(ledger + 1, 0))
+            changes.puts.append((Table.CATALOG, trimmed_key(self.topic_id), record.pack()))
         self.planned_drops.append(ledger)
 
     def drop_through(self, ledger: LedgerId) -> None:

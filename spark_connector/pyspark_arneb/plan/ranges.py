@@ -166,13 +166,16 @@ def losses_of(extent: Extent, options: ReadOptions) -> Iterator[Loss]:
             why = f"its ledger ends at {render(ended)}"
             yield Loss(extent.topic, ended, Position(bound - 1), why)
             return
+    if extent.is_at_floor(start):
+        start = extent.floor
     if start == EARLIEST or start >= end:
         return
-    first = extent.ledgers[0].first if extent.ledgers else extent.floor
+    first = extent.first
     if start < first:
         why = RETENTION
-        if entry_of(start) > 0 and ledger_of(start) + 1 == ledger_of(first) and first <= end:
-            # The length of a removed ledger is no longer known.
+        is_near = ledger_of(start) + 1 == ledger_of(first) and first <= end
+        if is_near and entry_of(start) > 0 and extent.trimmed_end is None:
+            # An older version trimmed it, and did not write down how long it was.
             at = render(start)
             why += f"; if ledger {ledger_of(start)} ended at {at}, go on at {render(first)}"
         yield Loss(extent.topic, start, Position(min(first, end) - 1), why, extent.topic_id)
@@ -195,9 +198,12 @@ def _is_beyond(bound: Position, extent: Extent) -> bool:
 def _end_before(bound: Position, extent: Extent) -> Position | None:
     """Return the end of the bound's ledger if the log continued in another one before reaching the
     bound; for a ledger without entries, its beginning. Every ledger has its beginning."""
+    number = ledger_of(bound)
+    if extent.trimmed_end is not None and extent.trimmed_end < bound < extent.floor:
+        ended = max(extent.trimmed_end, position(number, 0))
+        return None if extent.is_at_floor(bound) else ended
     if entry_of(bound) == 0 or not extent.first <= bound <= extent.end:
         return None
-    number = ledger_of(bound)
     ends = (Position(each.last + 1) for each in extent.ledgers if ledger_of(each.first) == number)
     end = next(ends, extent.end if ledger_of(extent.end) == number else position(number, 0))
     return end if bound > end else None

@@ -21,6 +21,10 @@ from arneb_core.store.reading.extents import find_extents
 from arneb_core.store.reading.handing_out import HandedOut
 from arneb_core.testing.engine_kit import append, make_entry, publish
 from pyspark_arneb.log.remote import Remote
+from pyspark_arneb.log.topics import TopicSelection
+from pyspark_arneb.offsets import EARLIEST, Offsets
+from pyspark_arneb.options import ReadOptions
+from pyspark_arneb.plan.ranges import Loss, Span, select
 from pyspark_arneb.service.errors import ServiceError
 
 pytestmark = pytest.mark.real_time
@@ -98,6 +102,27 @@ async def test_the_messages_of_an_open_ledger_are_counted(tmp_path: Path) -> Non
             (0, 9),
             (9, 6),
         ]
+
+
+async def test_a_read_begins_where_what_was_trimmed_ended(tmp_path: Path) -> None:
+    """The read before it ended there, so it has lost nothing."""
+    async with served(tmp_path) as here:
+        topic = await here.engine.create_topic(A)
+        await publish(here.engine, A, [b"1", b"2"])
+        await topic.roll()
+        await publish(here.engine, A, [b"3"])
+        await topic.trim(position(2, 0))
+
+        def planned(place: Position) -> tuple[list[Span], list[Loss]]:
+            source = Remote(here.address)
+            start = Offsets(EARLIEST, {A: place})
+            options = ReadOptions(source, TopicSelection(names=(A,)), start=start)
+            return select(source.open().extents([A]), options)
+
+        spans, losses = await here.call(planned, position(1, 2))
+        assert ([span.first for span in spans], losses) == ([position(2, 0)], [])
+        _, (loss,) = await here.call(planned, position(1, 1))
+        assert (loss.first, loss.last) == (position(1, 1), position(2, 0) - 1)
 
 
 @given(cut=st.tuples(st.integers(0, 300), st.integers(0, 300)), size=st.sampled_from([1, 70_000]))

@@ -1,5 +1,6 @@
 """A query over a broker that trims eagerly, killed at any step: nothing is lost or doubled."""
 
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.spark_connector.stream.fake_broker import FakeBroker
 from tests.spark_connector.stream.micro_batches import STEPS, Checkpoint, Killed, Run
 
+from arneb_core.api.position import position
 from pyspark_arneb.errors import DataLossError
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.topics import TopicSelection, full_name
@@ -16,7 +18,9 @@ from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets
 from pyspark_arneb.option_table import OptionError
 from pyspark_arneb.options import ReadOptions
 from pyspark_arneb.stream.admission import Limits
+from pyspark_arneb.stream.continuity import continue_from
 from pyspark_arneb.stream.cursor import LEASE_S_UNKNOWN, QueryCursor
+from pyspark_arneb.stream.offset import TopicOffset
 from pyspark_arneb.stream.options import LEASE_S, StreamOptions
 from pyspark_arneb.stream.planner import StreamPlanner
 
@@ -240,6 +244,27 @@ def test_a_read_end_that_was_trimmed_is_no_loss() -> None:
     assert broker.logs[full_name("a")].ledgers[0].number == 2
     assert run(broker, checkpoint).trigger()
     assert checkpoint.rows == [b"1", b"2", b"3"]
+
+
+def test_a_query_whose_count_is_wrong_goes_on_behind_what_was_trimmed() -> None:
+    """In a directory the count of an open ledger with a damaged block is an estimate."""
+    broker = FakeBroker()
+    broker.create("a")
+    broker.append("a", [b"1", b"2"])
+    broker.roll("a")
+    broker.append("a", [b"3"])
+    (extent,) = broker.extents([full_name("a")])
+    assert extent.floor == position(2, 0)
+    said = TopicOffset(extent.topic_id, position(1, 2), messages=7)
+    assert continue_from(said, extent).loss == (
+        "topic a from 1:2 to before 2:0, removed by retention"
+    )
+    known = replace(extent, trimmed_end=position(1, 2))
+    assert continue_from(said, known).loss is None
+    early = replace(said, next=position(1, 1))
+    assert continue_from(early, known).loss is not None
+    damaged = replace(known, ledgers=(replace(known.ledgers[0], first=position(2, 1)),))
+    assert continue_from(said, damaged).loss is not None
 
 
 def test_a_topic_that_was_made_anew_is_data_loss_and_then_read_from_its_beginning() -> None:

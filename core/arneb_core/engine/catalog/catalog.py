@@ -42,7 +42,7 @@ from arneb_core.store.format.schema import (
     META_NEXT_TOPIC_ID,
     Table,
     TopicId,
-    subscriptions_prefix,
+    prefixes_of,
     topic_key,
     topic_prefix,
 )
@@ -254,7 +254,7 @@ class Catalog:
             trims: list[Trim] = []
             if topic.durable:
                 deletes.append((Table.CATALOG, topic_key(name)))
-                prefixes.append((Table.CATALOG, subscriptions_prefix(topic.id)))
+                prefixes += [(Table.CATALOG, each) for each in prefixes_of(topic.id)]
                 tables = (Table.CURSORS, Table.LEDGERS, Table.DELAYED, Table.GAPS)
                 prefixes += [(table, topic_prefix(topic.id)) for table in tables]
                 trims.append((topic.id, Position(0), AFTER_ALL))

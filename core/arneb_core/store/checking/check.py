@@ -19,6 +19,7 @@ from typing import Final
 import lmdb
 
 from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.position import entry_of
 from arneb_core.store.checking.bodies import check_bodies
 from arneb_core.store.checking.cursors import check_cursors
 from arneb_core.store.checking.delayed import check_delayed
@@ -30,12 +31,13 @@ from arneb_core.store.format.records import (
     JournalState,
     SubscriptionRecord,
     TopicRecord,
+    TrimmedRecord,
     unpack_number,
     unpack_trims,
 )
 from arneb_core.store.format.schema import (
+    CATALOG_PREFIXES,
     FORMAT_VERSION,
-    FRONTEND_PREFIX,
     META_AHEAD,
     META_CLEAN,
     META_FORMAT,
@@ -45,8 +47,10 @@ from arneb_core.store.format.schema import (
     META_TRIMS,
     SUBSCRIPTION_PREFIX,
     TOPIC_PREFIX,
+    TRIMMED_PREFIX,
     Table,
     parse_subscription_key,
+    parse_trimmed_key,
 )
 from arneb_core.store.journal.aside import kept_reports
 from arneb_core.store.journal.writing import JOURNAL_NAME
@@ -132,8 +136,9 @@ def _check_meta(inventory: Inventory) -> None:
 def _check_catalog(inventory: Inventory) -> None:
     _check_topics(inventory)
     _check_subscriptions(inventory)
+    _check_trimmed(inventory)
     for key, _ in inventory.snapshot.scan(Table.CATALOG):
-        if not key.startswith((TOPIC_PREFIX, SUBSCRIPTION_PREFIX, FRONTEND_PREFIX)):
+        if not key.startswith(CATALOG_PREFIXES):
             inventory.add(FindingKind.CATALOG_KEY, _text(key), "expected a known kind of key")
 
 
@@ -155,6 +160,20 @@ def _check_topics(inventory: Inventory) -> None:
             detail = f"expected an id below next_topic_id, got {record.id}"
             inventory.add(FindingKind.TOPIC_ID, f"topic {name!r}", detail)
         inventory.topics[record.id] = TopicInventory(name, delayed=record.delayed)
+
+
+def _check_trimmed(inventory: Inventory) -> None:
+    for key, value in inventory.snapshot.scan(Table.CATALOG, TRIMMED_PREFIX):
+        try:
+            topic_id, record = parse_trimmed_key(key), TrimmedRecord.unpack(value)
+            if not 0 < record.end <= record.floor or entry_of(record.floor):
+                raise ValueError(f"expected an end below the ledgers that are left, got {record}")
+        except ValueError as error:
+            inventory.add(FindingKind.CATALOG_RECORD, _text(key), error)
+            continue
+        if topic_id not in inventory.topics:
+            detail = f"expected topic {topic_id}, got none"
+            inventory.add(FindingKind.CATALOG_RECORD, _text(key), detail)
 
 
 def _check_subscriptions(inventory: Inventory) -> None:

@@ -116,6 +116,25 @@ class LedgerRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class TrimmedRecord:
+    """Where what was trimmed from the front of a topic's log ended, in the catalog."""
+
+    end: Position
+    """Behind the last entry that was removed."""
+    floor: Position
+    """The beginning of the first ledger that was left. The record counts only while that is the
+    first one: a version that does not write it may have trimmed more."""
+
+    def pack(self) -> bytes:
+        return _to_json(end=self.end, floor=self.floor)
+
+    @classmethod
+    def unpack(cls, value: bytes) -> "TrimmedRecord":
+        row = _Row(value)
+        return cls(Position(row.number("end")), Position(row.number("floor")))
+
+
+@dataclass(frozen=True, slots=True)
 class CursorRecord:
     """Where a cursor is: everything up to ``mark_delete`` is acknowledged, and ``read_position`` is
     the first entry that was never delivered."""

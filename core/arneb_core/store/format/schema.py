@@ -11,6 +11,7 @@ META       ``format``, ``next_topic_id``, ``clean``,         u32; u32; empty;
            ``replica``                                       :class:`.records.JournalState`; JSON
 CATALOG    ``topic/<name>``                                  JSON, as in :mod:`.records`
            ``subscription/<topic id, 8 hex digits>/<name>``  JSON, as in :mod:`.records`
+           ``trimmed/<topic id, 8 hex digits>``              JSON, as in :mod:`.records`
            ``frontend/<key>``                                bytes of the frontend's own
 LEDGERS    topic u32, ledger u32                             :class:`.records.LedgerRecord`
 CURSORS    topic u32, subscription u32, kind u8, …           see :class:`CursorKind`
@@ -125,7 +126,9 @@ META_KEYS: Final = frozenset(
 
 TOPIC_PREFIX: Final = b"topic/"
 SUBSCRIPTION_PREFIX: Final = b"subscription/"
+TRIMMED_PREFIX: Final = b"trimmed/"
 FRONTEND_PREFIX: Final = b"frontend/"
+CATALOG_PREFIXES: Final = (TOPIC_PREFIX, SUBSCRIPTION_PREFIX, TRIMMED_PREFIX, FRONTEND_PREFIX)
 
 U32: Final = Struct(">I")
 U64: Final = Struct(">Q")
@@ -271,6 +274,24 @@ def parse_subscription_key(key: bytes) -> tuple[TopicId, str]:
     if not slash or key != subscriptions_prefix(TopicId(topic_id)) + name:
         raise ValueError(f"expected {SUBSCRIPTION_PREFIX!r} + 8 hex digits + '/', got {key!r}")
     return TopicId(topic_id), name.decode()
+
+
+def trimmed_key(topic_id: TopicId) -> bytes:
+    """Return the CATALOG key of what is known of a topic's trimmed ledgers."""
+    return b"%s%08x" % (TRIMMED_PREFIX, topic_id)
+
+
+def parse_trimmed_key(key: bytes) -> TopicId:
+    """Return the topic; raises :class:`ValueError` on any other key."""
+    topic_id = TopicId(int(key.removeprefix(TRIMMED_PREFIX), 16))
+    if key != trimmed_key(topic_id):
+        raise ValueError(f"expected {TRIMMED_PREFIX!r} + 8 hex digits, got {key!r}")
+    return topic_id
+
+
+def prefixes_of(topic_id: TopicId) -> tuple[bytes, bytes]:
+    """Return the prefixes of a topic's CATALOG keys, besides its own row."""
+    return subscriptions_prefix(topic_id), trimmed_key(topic_id)
 
 
 def frontend_key(key: str) -> bytes:

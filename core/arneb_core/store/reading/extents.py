@@ -20,7 +20,7 @@ from arneb_core.api.position import (
     position,
 )
 from arneb_core.store.format.block import BlockCorrupt
-from arneb_core.store.format.records import LedgerRecord, TopicRecord
+from arneb_core.store.format.records import LedgerRecord, TopicRecord, TrimmedRecord
 from arneb_core.store.format.schema import (
     TOPIC_PREFIX,
     Table,
@@ -28,6 +28,7 @@ from arneb_core.store.format.schema import (
     parse_ledger_key,
     topic_key,
     topic_prefix,
+    trimmed_key,
 )
 from arneb_core.store.reading.stored_blocks import read_stored_blocks
 
@@ -72,11 +73,22 @@ class Extent:
     """The first position not used yet, in the youngest ledger."""
     messages_before: int = 0
     """How many messages the topic has ever had below :attr:`floor`."""
+    trimmed_end: Position | None = None
+    """Behind the last entry that was removed below :attr:`floor`; None: it is not known, or nothing
+    was removed."""
 
     @property
     def first(self) -> Position:
         """The first entry; without one, the lowest position that the next one may have."""
         return self.ledgers[0].first if self.ledgers else self.floor
+
+    def is_at_floor(self, place: Position) -> bool:
+        """Return whether ``place``, below :attr:`floor`, is behind everything that was removed: at
+        the end of the last ledger that had entries, or where a later one began."""
+        end = self.trimmed_end
+        if end is None or not end <= place < self.floor:
+            return False
+        return place == end or entry_of(place) == 0
 
 
 def topic_names(snapshot: "Snapshot") -> list[str]:
@@ -109,7 +121,14 @@ def _extent(snapshot: "Snapshot", topic_id: TopicId, name: str) -> Extent:
         position(records[0][0], 0),
         _end(snapshot, topic_id, *records[-1]),
         records[0][1].messages_before,
+        _trimmed_end(snapshot, topic_id, position(records[0][0], 0)),
     )
+
+
+def _trimmed_end(snapshot: "Snapshot", topic_id: TopicId, floor: Position) -> Position | None:
+    row = snapshot.get(Table.CATALOG, trimmed_key(topic_id))
+    record = None if row is None else TrimmedRecord.unpack(row)
+    return record.end if record is not None and record.floor == floor else None
 
 
 def _end(

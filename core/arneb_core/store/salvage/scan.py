@@ -37,11 +37,9 @@ from arneb_core.store.format.long_keys import is_long, unwrap
 from arneb_core.store.format.records import LEDGER_RECORD
 from arneb_core.store.format.schema import (
     BODY_KEY_BYTES,
-    FRONTEND_PREFIX,
+    CATALOG_PREFIXES,
     LEDGER_KEY,
     META_KEYS,
-    SUBSCRIPTION_PREFIX,
-    TOPIC_PREFIX,
     BodyKey,
     Table,
     parse_cursor_key,
@@ -210,7 +208,7 @@ def table_of(key: bytes, value: bytes) -> Table | None:
     """Return the table of a row, by what the row is; None when it is none of ours."""
     if key in META_KEYS:
         return Table.META
-    if key.startswith((TOPIC_PREFIX, SUBSCRIPTION_PREFIX, FRONTEND_PREFIX)):
+    if key.startswith(CATALOG_PREFIXES):
         return Table.CATALOG
     if len(key) == BODY_KEY_BYTES:
         with suppress(error, BlockCorrupt):

@@ -19,7 +19,8 @@ from arneb_core.log.retention import ENDED_AGE_MS_MIN, LEDGER_AGE_MS_MAX
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes, CommitReport
-from arneb_core.store.format.schema import Table
+from arneb_core.store.format.schema import TRIMMED_PREFIX, Table
+from arneb_core.store.reading.extents import find_extents
 from arneb_core.testing.engine_kit import Outcome, attach, make_entry, publish, quiet
 from arneb_core.testing.faults import FaultyStore
 
@@ -88,6 +89,53 @@ async def test_a_drained_topic_keeps_no_entry_though_nothing_more_is_published(
             _, sink = attach(subscription, unlimited=True)
             await quiet(engine)
             assert sink.bodies == [b"next"]
+
+
+async def test_where_what_was_trimmed_ended_is_kept(data_dir: Path) -> None:
+    """A reader who had come that far is not told of a loss."""
+
+    def trimmed_end() -> Position | None:
+        with store.snapshot() as snapshot:
+            (extent,) = find_extents(snapshot, ["q"])
+        return extent.trimmed_end
+
+    with Store.open(data_dir) as store:
+        async with open_engine(data_dir, store=store) as engine:
+            subscription = await make_queue(engine)
+            await publish(engine, "q", LARGE)
+            assert trimmed_end() is None
+            await drain(engine, subscription)
+            assert trimmed_end() == position(1, len(LARGE))
+            await publish(engine, "q", LARGE[:2])
+            await engine.topic("q").roll()
+            await publish(engine, "q", LARGE[:3])
+            await engine.topic("q").trim(position(3, 0))
+            assert trimmed_end() == position(1, len(LARGE)), "nothing may go yet"
+            await drain(engine, subscription)
+            with store.snapshot() as snapshot:
+                (extent,) = find_extents(snapshot, ["q"])
+            assert (extent.floor, extent.trimmed_end) == (position(3, 0), position(2, 2))
+        async with open_engine(data_dir, store=store) as engine:
+            assert trimmed_end() == position(2, 2)
+            await engine.delete_topic("q")
+            with store.snapshot() as snapshot:
+                assert not list(snapshot.scan(Table.CATALOG, TRIMMED_PREFIX))
+
+
+async def test_an_end_that_an_older_version_left_behind_does_not_count(data_dir: Path) -> None:
+    with Store.open(data_dir) as store:
+        async with open_engine(data_dir, store=store) as engine:
+            subscription = await make_queue(engine)
+            await publish(engine, "q", LARGE)
+            await drain(engine, subscription)
+            with store.snapshot() as snapshot:
+                ((key, row),) = snapshot.scan(Table.CATALOG, TRIMMED_PREFIX)
+            await publish(engine, "q", LARGE)
+            await drain(engine, subscription)
+            store.commit(Changes(puts=[(Table.CATALOG, key, row)]))
+            with store.snapshot() as snapshot:
+                (extent,) = find_extents(snapshot, ["q"])
+            assert (extent.floor, extent.trimmed_end) == (position(3, 0), None)
 
 
 async def test_a_purge_frees_the_log(data_dir: Path) -> None:

@@ -22,6 +22,7 @@ from arneb_core.store.format.records import (
     LedgerRecord,
     SubscriptionRecord,
     TopicRecord,
+    TrimmedRecord,
     pack_gap,
     pack_holes,
     pack_mask,
@@ -46,6 +47,7 @@ from arneb_core.store.format.schema import (
     subscription_key,
     through_key,
     topic_key,
+    trimmed_key,
 )
 from arneb_core.testing.store_kit import StoreModel, entry
 
@@ -191,6 +193,28 @@ DAMAGE: dict[str, tuple[Changes, FindingKind]] = {
     "subscription 0": (
         put(Table.CATALOG, subscription_key(T, "x"), SubscriptionRecord(SubscriptionId(0)).pack()),
         Kind.SUBSCRIPTION_ID,
+    ),
+    "end of what was trimmed that is no JSON": (
+        put(Table.CATALOG, trimmed_key(T), b"{"),
+        Kind.CATALOG_RECORD,
+    ),
+    "end of what was trimmed above the first ledger": (
+        put(Table.CATALOG, trimmed_key(T), TrimmedRecord(position(2, 1), position(2, 0)).pack()),
+        Kind.CATALOG_RECORD,
+    ),
+    "end of what was trimmed inside a ledger": (
+        put(Table.CATALOG, trimmed_key(T), TrimmedRecord(position(1, 1), position(2, 1)).pack()),
+        Kind.CATALOG_RECORD,
+    ),
+    "end of what was trimmed of no topic": (
+        put(
+            Table.CATALOG, trimmed_key(NOBODY), TrimmedRecord(position(1, 1), position(2, 0)).pack()
+        ),
+        Kind.CATALOG_RECORD,
+    ),
+    "end of what was trimmed without a topic": (
+        put(Table.CATALOG, b"trimmed/x", TrimmedRecord(position(1, 1), position(2, 0)).pack()),
+        Kind.CATALOG_RECORD,
     ),
     "short ledger key": (put(Table.LEDGERS, b"\0\0\0\1", b""), Kind.LEDGER_KEY),
     "short ledger record": (

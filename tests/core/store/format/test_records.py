@@ -14,6 +14,7 @@ from arneb_core.store.format.records import (
     LedgerRecord,
     SubscriptionRecord,
     TopicRecord,
+    TrimmedRecord,
     pack_holes,
     pack_mask,
     pack_number,
@@ -35,8 +36,9 @@ topic_records = st.builds(TopicRecord, u32.map(TopicId), st.booleans(), bound, b
 subscription_records = st.builds(SubscriptionRecord, u32.map(SubscriptionId), properties)
 ledger_records = st.builds(LedgerRecord, u64, u64, u32, u64, u64)
 cursor_records = st.builds(CursorRecord, places, places)
+trimmed_records = st.builds(TrimmedRecord, places, places)
 
-RECORDS = (TopicRecord, SubscriptionRecord, LedgerRecord, CursorRecord)
+RECORDS = (TopicRecord, SubscriptionRecord, LedgerRecord, CursorRecord, TrimmedRecord)
 UNPACKERS: tuple[Callable[[bytes], object], ...] = (
     *(record.unpack for record in RECORDS),
     unpack_number,
@@ -46,9 +48,9 @@ UNPACKERS: tuple[Callable[[bytes], object], ...] = (
 )
 
 
-@given(st.one_of(topic_records, subscription_records, ledger_records, cursor_records))
+@given(topic_records | subscription_records | ledger_records | cursor_records | trimmed_records)
 def test_a_record_is_read_back_as_written(
-    record: TopicRecord | SubscriptionRecord | LedgerRecord | CursorRecord,
+    record: TopicRecord | SubscriptionRecord | LedgerRecord | CursorRecord | TrimmedRecord,
 ) -> None:
     assert type(record).unpack(record.pack()) == record
 

@@ -22,9 +22,11 @@ from arneb_core.store.format.schema import (
     parse_entry_key,
     parse_ledger_key,
     parse_subscription_key,
+    parse_trimmed_key,
     subscription_key,
     subscriptions_prefix,
     topic_prefix,
+    trimmed_key,
 )
 
 u32 = st.integers(0, 2**32 - 1)
@@ -69,6 +71,11 @@ def test_subscription_keys_parse_back(topic: TopicId, name: str) -> None:
     assert parse_subscription_key(key) == (topic, name)
 
 
+@given(topics)
+def test_the_key_of_what_was_trimmed_parses_back(topic: TopicId) -> None:
+    assert parse_trimmed_key(trimmed_key(topic)) == topic
+
+
 @given(st.binary(max_size=20))
 def test_other_bytes_are_no_key(key: bytes) -> None:
     """A parser takes nothing that its packer would not have made."""
@@ -89,6 +96,12 @@ def test_other_bytes_are_no_key(key: bytes) -> None:
         pass
     else:
         assert subscription_key(owner, name) == b"subscription/" + key
+    try:
+        owner = parse_trimmed_key(b"trimmed/" + key)
+    except ValueError:
+        pass
+    else:
+        assert trimmed_key(owner) == b"trimmed/" + key
     for parse, size in ((parse_entry_key, 12), (parse_ledger_key, 8)):
         assume(len(key) != size)
         with pytest.raises(error):
