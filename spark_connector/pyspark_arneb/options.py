@@ -207,7 +207,7 @@ READ_OPTIONS: Final = (
     Option("pushdown", "`false`",
            "let Spark push filters down; needs `spark.sql.python.filterPushdown.enabled`; batch "
            "only. Call `load()` for every query, because Spark 4.3 keeps a table's filters for "
-           "later queries"),
+           "later queries. Spark refuses times after the year 9999 then"),
     Option("snapshot", "`query`",
            "when the end of the log is fixed: `query`, when Spark plans the DataFrame's "
            "first query; or `load`, at once; batch only"),

@@ -151,6 +151,29 @@ def test_filters_are_pushed_down_on_request(spark: "SparkSession", mixed: Path) 
         spark.conf.unset(setting)
 
 
+@pytest.mark.parametrize("pushdown", [False, True])
+def test_a_time_beyond_what_python_has_gives_no_wrong_rows(
+    spark: "SparkSession", mixed: Path, pushdown: bool
+) -> None:
+    """PySpark 4.3 refuses it where filters are pushed down, before the source is asked."""
+    setting = "spark.sql.python.filterPushdown.enabled"
+    spark.conf.set(setting, str(pushdown).lower())
+    try:
+        for where, rows in (
+            ("publish_time < timestamp'+12000-01-01'", 5),
+            ("publish_time > timestamp'-0100-01-01'", 5),
+            ("publish_time >= timestamp'+12000-01-01'", 0),
+            ("publish_time <= timestamp'9999-12-31 23:59:59.999999'", 5),
+        ):
+            found = table(spark, mixed, topic="orders", pushdown=pushdown).where(where)
+            try:
+                assert found.count() == rows, where
+            except Exception as refusal:
+                assert pushdown and "OverflowError: date value out of range" in str(refusal)
+    finally:
+        spark.conf.unset(setting)
+
+
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
