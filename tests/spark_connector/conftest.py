@@ -11,10 +11,11 @@ import socket
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
 import pytest
 
@@ -76,17 +77,36 @@ def no_guest(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="package", autouse=True)
 def nothing_stays_open() -> Iterator[None]:
+    """See :func:`closing_what_is_left`."""
+    with closing_what_is_left():
+        yield
+
+
+@contextmanager
+def closing_what_is_left() -> Iterator[None]:
     """Close what PySpark leaves open: the sockets by which results come are closed only when the
-    garbage collector comes by, and the test that runs then would be warned of them."""
+    garbage collector comes by, and the test that runs then would be warned of them. Sockets that
+    were there before are left alone: they belong to fixtures that live longer."""
+    before = WeakSet(open_sockets())
     yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
-        for each in gc.get_objects():
-            if issubclass(type(each), socket.socket) and each.family == socket.AF_INET:
-                fileno = each.detach()
-                if fileno >= 0:
-                    os.close(fileno)
+        for each in open_sockets():
+            if each not in before:
+                # Not close(), which waits for whoever has made a file of it.
+                os.close(each.detach())
+
+
+def open_sockets() -> list[socket.socket]:
+    """Return the sockets of this process that are connected to others by TCP, or could be."""
+    return [
+        each
+        for each in gc.get_objects()
+        if issubclass(type(each), socket.socket)
+        and each.fileno() >= 0
+        and each.family in (socket.AF_INET, socket.AF_INET6)
+    ]
 
 
 @pytest.fixture(scope="package")
