@@ -129,6 +129,20 @@ JOURNAL_MUTANTS: Final = (
         OUTCOME_TESTS,
     ),
     Mutant(
+        "a meta page that only the cache has is built on",
+        CORE + "store/data_file/live.py",
+        "            write_metas_again(Path(self._data))\n",
+        "",
+        OUTCOME_TESTS,
+    ),
+    Mutant(
+        "a start builds on a meta page that only the cache has",
+        CORE + "store/environment.py",
+        "            _make_certain(directory.path / DATA_NAME)\n",
+        "",
+        OUTCOME_TESTS,
+    ),
+    Mutant(
         "a commit that is there after all is said to have failed",
         CORE + "store/commit/commits.py",
         "            attempt.is_there = self._live.last_transaction >= attempt.transaction\n",

@@ -17,7 +17,14 @@ import lmdb
 from arneb_core.api.errors import StoreFailed, StoreUnusable
 from arneb_core.store.commit.commits import Commits
 from arneb_core.store.data_file.creating import create_store
-from arneb_core.store.data_file.opening import MAP_BYTES, allocate_lock_file, open_lmdb
+from arneb_core.store.data_file.meta_pages import write_metas_again
+from arneb_core.store.data_file.opening import (
+    DATA_NAME,
+    MAP_BYTES,
+    allocate_lock_file,
+    open_lmdb,
+)
+from arneb_core.store.data_file.room import NO_SPACE
 from arneb_core.store.directory.compacting import NEW_NAME as COMPACTED_NAME
 from arneb_core.store.directory.copying import copy_store
 from arneb_core.store.directory.directory import Content, DirectoryLock
@@ -85,6 +92,7 @@ class Store(Commits):
             finish_replacing(directory.path)
             shutil.rmtree(directory.path / COMPACTED_NAME, ignore_errors=True)
             allocate_lock_file(directory.path)
+            _make_certain(directory.path / DATA_NAME)
             env = open_lmdb(directory.path, readonly=False, map_bytes=map_bytes)
             return cls(directory, env, map_bytes, bytes_max, follows=follows)
         except BaseException as error:
@@ -184,3 +192,13 @@ class Store(Commits):
         live = self._live
         state = "closed" if live.is_closed else "broken" if live.is_broken else "open"
         return f"<Store {self.path} {state}, {live.snapshots} snapshots>"
+
+
+def _make_certain(data: Path) -> None:
+    """Put on disk what an earlier process may have failed to write there. A full disk must not keep
+    a broker from starting."""
+    try:
+        write_metas_again(data)
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise

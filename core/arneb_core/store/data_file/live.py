@@ -17,7 +17,7 @@ from typing import Final
 import lmdb
 
 from arneb_core.api.errors import StoreFailed, StoreUnusable
-from arneb_core.store.data_file.meta_pages import check_file
+from arneb_core.store.data_file.meta_pages import check_file, write_metas_again
 from arneb_core.store.data_file.opening import DATA_NAME, Tables, open_lmdb, open_tables
 from arneb_core.store.data_file.page_release import PageRelease
 from arneb_core.store.data_file.reader_slots import ReaderSlots
@@ -169,6 +169,7 @@ class LiveEnvironment:
             if self._env is not None:
                 self._env.close()
                 self._env = None
+            write_metas_again(Path(self._data))
             env = open_lmdb(self._path, readonly=False, map_bytes=self._map_bytes)
             self._env = env
             self._look(env)

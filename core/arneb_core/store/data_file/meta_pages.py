@@ -7,8 +7,13 @@ are one line of error.
 LMDB writes the two meta pages in turn, so their transaction numbers differ by one, the even number
 is in the first page, and the higher one counts. They have no checksum: the numbers and the sizes
 are all that can be verified.
+
+A page whose writing failed may be seen as it was to be, although only the system's cache has it so.
+What the next writer builds on it must not outlive it, or the numbers would differ by three after a
+power cut. So whoever opens the file for writing puts both pages on disk first, as it sees them.
 """
 
+import os
 from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
@@ -76,6 +81,21 @@ def check_opened(file: PageFile) -> Meta:
     meta = newest(read_metas(file), file.path)
     _check_length(file, meta)
     return meta
+
+
+def write_metas_again(path: Path) -> None:
+    """Put both meta pages on disk as they are seen now. For whoever may write the file, before LMDB
+    opens it; to readers nothing changes. Raises as :func:`check_file`."""
+    with PageFile(path) as file:
+        check_opened(file)
+        pages = file.read(0, 2 * file.page_bytes)
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        if os.pwrite(fd, pages, 0) != len(pages):
+            raise OSError(f"cannot write the meta pages of {path}")
+        os.fdatasync(fd)
+    finally:
+        os.close(fd)
 
 
 def read_metas(file: PageFile) -> list["Meta | PageDamaged"]:

@@ -14,6 +14,7 @@ import pytest
 from arneb_core.api.errors import CommitInDoubt, StoreFailed, StoreFull
 from arneb_core.store.commit.transaction import Transaction
 from arneb_core.store.data_file import live
+from arneb_core.store.data_file.meta_pages import TAIL_AT
 from arneb_core.store.data_file.opening import DATA_NAME
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes
@@ -284,6 +285,70 @@ def test_a_commit_that_was_there_at_one_look_only_failed(
     assert_store_holds(store, model)
     with killed(store, tmp_path / "killed") as after:
         assert_store_holds(after, model)
+
+
+def test_a_page_that_only_the_cache_has_is_on_disk_before_anybody_builds_on_it(
+    store: Store, model: StoreModel, tmp_path: Path, impatient: None
+) -> None:
+    """Or the meta pages would differ by three after a power cut, and be refused."""
+    disk = Disk(store)
+    failed_and_there(store, tiny(model, b"there"))
+    with disk.watched():
+        assert store.resolve() is not None
+    with disk.after_a_power_cut(tmp_path / "cut") as after:
+        assert_store_holds(after, model)
+
+
+def test_the_next_process_puts_it_on_disk_as_well(
+    store: Store, model: StoreModel, tmp_path: Path, impatient: None
+) -> None:
+    disk = Disk(store)
+    failed_and_there(store, tiny(model, b"there"))
+    disk.path = tmp_path / "next" / DATA_NAME
+    shutil.copytree(store.path, disk.path.parent)
+    with disk.watched(), Store.open(disk.path.parent) as after:
+        after.commit(tiny(model))
+    with disk.after_a_power_cut(tmp_path / "cut") as after:
+        assert_store_holds(after, model)
+    assert store.resolve() is not None
+
+
+class Disk:
+    """What the disk has of the meta pages, when one that LMDB failed to write is in the system's
+    cache, whose copy nobody but the writer of both knows to differ."""
+
+    def __init__(self, store: Store) -> None:
+        self.path = store.path / DATA_NAME
+        self.pages = Meta(store).before
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Notice what is written to both pages, and flushed."""
+        pwrite, written = os.pwrite, dict[int, bytes]()
+
+        def noted(fd: int, data: bytes, at: int) -> int:
+            if os.path.samestat(os.fstat(fd), self.path.stat()) and not at:
+                written[fd] = bytes(data)
+            return pwrite(fd, data, at)
+
+        def flushed(fd: int) -> None:
+            self.pages = written.pop(fd, self.pages)
+
+        with patch.object(os, "pwrite", noted), patch.object(os, "fdatasync", flushed):
+            yield
+
+    @contextmanager
+    def after_a_power_cut(self, place: Path) -> Iterator[Store]:
+        """Of the pages, only one is as the last transaction, which succeeded, has written it."""
+        shutil.copytree(self.path.parent, place)
+        found = (place / DATA_NAME).read_bytes()[: 2 * 4096]
+        last = max((0, 4096), key=lambda at: found[at + TAIL_AT + 8 : at + TAIL_AT + 16][::-1])
+        pages = bytearray(self.pages)
+        pages[last : last + 4096] = found[last : last + 4096]
+        with (place / DATA_NAME).open("r+b") as file:
+            file.write(pages)
+        with Store.open(place) as opened:
+            yield opened
 
 
 def _failing(error: Exception) -> Callable[..., NoReturn]:
