@@ -24,8 +24,8 @@ PIPELINE_MUTANTS: Final = (
     Mutant(
         "a history is written behind all that waits, later than the cursor that it is about",
         CORE + "engine/group_commit/committer.py",
-        "                self._waiting.appendleft(request)\n",
-        "                self._waiting.append(request)\n",
+        "            waiting.extendleft(self._due_histories())\n",
+        "            waiting.extend(self._due_histories())\n",
         RECORDING_TESTS,
     ),
     Mutant(
@@ -47,6 +47,27 @@ PIPELINE_MUTANTS: Final = (
         CORE + "subscription/history.py",
         "        if self._bytes > WAITING_BYTES_MAX:\n",
         "        if False:\n",
+        RECORDING_TESTS,
+    ),
+    Mutant(
+        "cursors behind a failure go without what histories say of them",
+        CORE + "engine/group_commit/committer.py",
+        "        return not self.full if alone else take_cursors",
+        "        return False if alone else take_cursors",
+        RECORDING_TESTS,
+    ),
+    Mutant(
+        "cursors that a unit takes along go without their histories",
+        CORE + "engine/group_commit/committer.py",
+        "take_cursors or any(r.acks for r in self._waiting)\n",
+        "take_cursors\n",
+        RECORDING_TESTS,
+    ),
+    Mutant(
+        "histories that cannot be written keep all others waiting",
+        CORE + "engine/group_commit/committer.py",
+        "bool(commits[0].requests) and not commits[0].goes_alone\n",
+        "bool(commits[0].requests)\n",
         RECORDING_TESTS,
     ),
     Mutant(

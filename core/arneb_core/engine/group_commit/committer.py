@@ -211,10 +211,13 @@ class Committer:
         commit = PlannedCommit(before)
         if self.commits_total % MEASURED == 0:
             commit.begun_ns = monotonic_ns()
-        if self._histories and take_cursors and not alone:
-            self._add_histories()
-        if not alone:
-            self._take_requests(commit)
+        commit.goes_alone = alone
+        waiting = deque[Request]() if alone else self._waiting
+        if self._histories and self._are_due(take_cursors, alone=alone):
+            waiting.extendleft(self._due_histories())
+        self._take_requests(commit, waiting)
+        if alone:
+            self._waiting.extendleft(reversed(waiting))
         try:
             commit.plan_appends(self._now_ms())
         except Exception as error:
@@ -250,17 +253,21 @@ class Committer:
         self._overtaking.invalidate()
         self.start()
 
-    def _add_histories(self) -> None:
-        """Put histories before all waiting requests: they go with the cursors they are about."""
-        histories, self._histories = self._histories, {}
-        for request in [each.request() for each in histories]:
-            if request is not None:
-                self._waiting.appendleft(request)
-                self.waiting_bytes += request.size
+    def _are_due(self, take_cursors: bool, *, alone: bool) -> bool:
+        """Whether histories go with the next commit: if cursors do, which units take along too. On
+        a full disk there is room for the cursors alone."""
+        return not self.full if alone else take_cursors or any(r.acks for r in self._waiting)
 
-    def _take_requests(self, commit: PlannedCommit) -> None:
-        """Move as many waiting requests into ``commit`` as fit."""
-        gathered = gather(self._waiting)
+    def _due_histories(self) -> list[Request]:
+        """Return the requests of histories, which go before all that wait."""
+        histories, self._histories = self._histories, {}
+        found = [each for each in (recorder.request() for recorder in histories) if each]
+        self.waiting_bytes += sum([each.size for each in found])
+        return found
+
+    def _take_requests(self, commit: PlannedCommit, waiting: deque[Request]) -> None:
+        """Move as many of the ``waiting`` requests into ``commit`` as fit."""
+        gathered = gather(waiting)
         commit.requests, commit.size = gathered.requests, gathered.size
         if gathered.may_be_barred:
             self.waiting_bytes -= commit.bar()
@@ -348,9 +355,9 @@ class Committer:
         self._overtaking.invalidate()
         self._must_trim = False  # the next stored commit says so again
         self._cursors_left = False  # not retried for ever
-        # Cursors go first only after a commit with requests, so that a cursor commit that fails as
-        # well cannot keep the requests waiting for ever.
-        self._cursors_first = bool(commits[0].requests)
+        # Cursors go first only after a commit with other requests, so that a cursor commit that
+        # fails as well cannot keep them waiting for ever.
+        self._cursors_first = bool(commits[0].requests) and not commits[0].goes_alone
         self._one_by_one = True
         for commit in reversed(commits):
             commit.take_back()

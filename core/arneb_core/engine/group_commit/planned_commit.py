@@ -37,6 +37,7 @@ class PlannedCommit:
         "changes",
         "counted",
         "cursors",
+        "goes_alone",
         "going",
         "leaving",
         "offsets",
@@ -55,6 +56,8 @@ class PlannedCommit:
         self.begun_ns = 0  # if it is measured
         self.requests: list[Request] = []
         self.size = 0
+        self.goes_alone = False
+        """It takes cursors and what histories say of them, and no other requests."""
         self.going: Collection[LogTopic] = ()
         """Topics removed by this commit or by an earlier one that is under way."""
         self.leaving: Collection[LogSubscription] = ()

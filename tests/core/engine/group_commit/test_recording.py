@@ -24,7 +24,7 @@ from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.group_commit.gathering import COMMIT_ENTRIES_MAX
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes, CommitReport
-from arneb_core.store.format.schema import Table
+from arneb_core.store.format.schema import Table, cursor_prefix
 from arneb_core.subscription import history as bounds
 from arneb_core.testing.engine_kit import (
     RecordingSink,
@@ -151,6 +151,61 @@ async def test_an_acknowledgement_is_told_in_the_commit_that_makes_it_durable(
         if any(row[0] is Table.CURSORS for row in changes.puts)
     ]
     assert cursor_commits and cursor_commits[0].blocks
+
+
+@pytest.mark.parametrize("fails", [True, False])
+async def test_it_is_told_with_the_cursor_behind_a_failure_and_beside_a_unit_too(
+    data_dir: Path, fails: bool
+) -> None:
+    """Cursors go first and alone behind a commit that failed, and along with whatever acknowledges
+    elsewhere."""
+    store = Store.open(data_dir)
+    noting = NotingStore(store)
+    async with open_engine(data_dir, store=store, committing=noting) as engine:
+        subscription = await recorded(engine)
+        others = await (await engine.create_topic("other")).subscribe("s")
+        await publish(engine, "q", [b"a"])
+        await publish(engine, "other", [b"b"])
+        consumer, sink = attach(subscription, permits=1)
+        other, other_sink = attach(others, permits=1)
+        await lines(engine)
+        consumer.acknowledge(sink.positions)
+        noting.committed.clear()
+        if fails:
+            noting.fail_next()
+            with pytest.raises(CommitFailed):
+                await append(engine, "other", [make_entry(b"")])
+            noting.committed.clear()
+        unit = Unit(acks=[(other, other_sink.positions)])
+        await engine.committed(unit)
+        await quiet(engine)
+        first = noting.committed[0]
+        prefix = cursor_prefix(subscription.topic.id, subscription.id)
+        assert any(
+            table is Table.CURSORS and key.startswith(prefix) for table, key, _ in first.puts
+        )
+        assert engine.topic(TOPIC).id in [topic_id for topic_id, _, _ in first.blocks]
+        assert (await batches(engine))[-1][-1]["event"] == "acknowledged"
+    store.close()
+
+
+async def test_histories_whose_commits_fail_keep_nobody_waiting(data_dir: Path) -> None:
+    store = Store.open(data_dir)
+    faulty = FaultyStore(store)
+    async with open_engine(data_dir, store=store, committing=faulty) as engine:
+        subscription = await recorded(engine)
+        await publish(engine, "q", [b"a"])
+        consumer, sink = attach(subscription, permits=1)
+        await lines(engine)
+        faulty.fail_next(50)  # more than these need
+        consumer.acknowledge(sink.positions)
+        for _ in range(3):
+            with pytest.raises(CommitFailed):
+                await append(engine, "q", [make_entry(b"")])
+        faulty.heal()
+        await lines(engine)
+        assert (await batches(engine))[-1][-1]["event"] == "acknowledged"
+    store.close()
 
 
 async def test_a_history_goes_before_what_has_waited_for_longer(data_dir: Path) -> None:
