@@ -1,4 +1,4 @@
-"""What the AMQP tests share: the repository on the import path, for their helper modules."""
+"""Shared by all AMQP tests: puts the repository on the import path, for their helper modules."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Strategies: field tables, properties and short strings, as a peer may send them."""
+"""Strategies for field tables, properties and short strings as clients may send them."""
 
 from hypothesis import strategies as st
 
@@ -18,7 +18,7 @@ RANGES = {
 
 
 def octets_as_text(size_max: int) -> st.SearchStrategy[str]:
-    """What any octets look like as text: mostly real text, sometimes lone surrogates."""
+    """Text decoded from arbitrary octets: mostly ordinary text, sometimes with lone surrogates."""
     raw = st.one_of(st.text(max_size=size_max // 4).map(str.encode), st.binary(max_size=size_max))
     return raw.map(lambda octets: octets.decode("utf-8", "surrogateescape"))
 

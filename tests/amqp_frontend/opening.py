@@ -1,4 +1,4 @@
-"""Opening a topology as a broker does, without a broker; and being one of its connections."""
+"""Opens a topology as a broker does, but without a broker, and acts as one of its connections."""
 
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.server.admission.entrance import Entrance
@@ -17,7 +17,7 @@ from arneb_core.api.core import Core
 
 
 async def open_topology(core: Core, config: AmqpConfig | None = None) -> Topology:
-    """The vhosts in the store of ``core``; at the first start, those of the settings."""
+    """The vhosts in the store of ``core``; on the first start, those of the settings."""
     settings = config or AmqpConfig()
     return await Topology.open(core, await open_catalogue(core, settings), settings)
 
@@ -25,7 +25,7 @@ async def open_topology(core: Core, config: AmqpConfig | None = None) -> Topolog
 async def entered(
     core: Core, topology: Topology, owner: ConnectionId, events: CoreEvents
 ) -> ConnectionContext:
-    """A connection of guest's, in the vhost ``/``."""
+    """A connection of the user guest, in the vhost ``/``."""
     tables: Tables = topology.catalogue.tables
     settings = AmqpConfig()
     occupancy = Occupancy(tables, settings)

@@ -1,4 +1,4 @@
-"""Strategies: property lists whose headers are as clients may write them, and not only as we do."""
+"""Strategies for property lists with headers encoded as clients may, not only as we would."""
 
 from dataclasses import replace
 
@@ -85,7 +85,7 @@ plain = st.builds(
 
 @st.composite
 def lists(draw: st.DrawFn) -> bytes:
-    """Property lists whose headers are as clients may send them, and not only as we would."""
+    """Property lists with headers encoded as clients may send them, not only as we would."""
     properties = draw(plain)
     whole = encode_properties(replace(properties, headers={}))
     raw = b"".join(draw(st.lists(fields, max_size=4)))

@@ -1,4 +1,5 @@
-"""AMQP messages as neutral ones and back: nothing is lost; foreign ones as a client sees them."""
+"""AMQP messages to neutral ones and back without loss, and messages of other protocols as an AMQP
+client sees them."""
 
 import json
 from contextlib import suppress
@@ -60,8 +61,8 @@ def test_amqp_to_neutral_and_back_is_equal(
 
 
 @given(routes, properties)
-def test_properties_are_real_strings(route: Route, wanted: Properties) -> None:
-    """Pulsar's properties are UTF-8, and lone surrogates are not."""
+def test_properties_are_valid_unicode(route: Route, wanted: Properties) -> None:
+    """Pulsar's properties are UTF-8, which cannot encode lone surrogates."""
     (message,) = CODEC.decode(entry(route, wanted, b""))
     for name, text in message.properties.items():
         name.encode()
@@ -106,7 +107,7 @@ def test_any_foreign_message_can_be_delivered(message: Message) -> None:
             assert headers["k"] == longstr(text)
 
 
-def test_fields_that_both_sides_have() -> None:
+def test_fields_that_both_protocols_have() -> None:
     wanted = Properties(headers={"colour": longstr("red")}, delivery_mode=2, timestamp=NOON)
     (message,) = CODEC.decode(entry(Route("", "orders"), wanted, b"hi", publish_time_ms=5))
     assert message == Message(
@@ -169,7 +170,7 @@ def test_a_message_without_properties_has_no_headers() -> None:
     assert found == Properties(delivery_mode=2)
 
 
-def test_what_amqp_has_no_field_for_becomes_a_header() -> None:
+def test_fields_that_amqp_lacks_become_headers() -> None:
     message = Message(
         b"",
         key=b"k" * 256,
@@ -194,7 +195,7 @@ def test_a_header_with_a_reserved_name_stays_a_header() -> None:
     assert foreign(message)[1] == wanted
 
 
-def test_a_producer_may_set_what_only_amqp_has() -> None:
+def test_a_producer_may_set_fields_that_only_amqp_has() -> None:
     strings = {"amqp.priority": "5", "amqp.type": "t", "amqp.delivery_mode": "high"}
     _, found, _ = foreign(Message(b"", properties=strings))
     assert found == Properties(
@@ -213,7 +214,7 @@ def test_a_header_whose_text_was_changed_is_a_string() -> None:
     [array([Field(FieldType.VOID, None)] * 9_000), array([array([])] * 9_000)],
     ids=["fields", "tables"],
 )
-def test_very_many_fields_travel_unread_and_come_back_equal(nested: Field) -> None:
+def test_very_many_fields_are_passed_on_unread_and_come_back_equal(nested: Field) -> None:
     wanted = Properties(
         content_type="a", content_encoding="b", headers={"n": nested, "o": longstr("p")}, type="c"
     )
@@ -225,7 +226,7 @@ def test_very_many_fields_travel_unread_and_come_back_equal(nested: Field) -> No
     assert parts(encode_message(message, "q"))[1] == wanted
 
 
-def test_many_fields_are_still_real_properties() -> None:
+def test_many_fields_are_still_ordinary_properties() -> None:
     nested = array([Field(FieldType.VOID, None)] * 7_000)
     wanted = Properties(headers={"n": nested, "o": longstr("p" * 5_000)})
     (message,) = CODEC.decode(entry(Route("", "k"), wanted, b""))
@@ -254,7 +255,7 @@ def test_damaged_entries_are_value_errors(headers: dict[str, Field], data: st.Da
 
 
 @pytest.mark.parametrize("cut", [1, 40, 41, 50])
-def test_a_cut_entry_is_a_value_error(cut: int) -> None:
+def test_a_truncated_entry_is_a_value_error(cut: int) -> None:
     raw = entry(Route("ex", "key"), Properties(), b"payload")
     with pytest.raises(ValueError, match="expected"):
         CODEC.decode(raw[:-cut])

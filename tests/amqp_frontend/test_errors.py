@@ -1,4 +1,4 @@
-"""Errors: codes, classes and texts as they go on the wire."""
+"""Errors: codes, classes and texts as they are sent."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_constructors_are_named_after_their_codes(code: int) -> None:
 
 
 def test_a_text_is_cut_to_a_short_string() -> None:
-    """As RabbitMQ does: 252 octets and three dots."""
+    """As in RabbitMQ: 252 octets and three dots."""
     text = errors.not_found("x" * 300).reply_text
     assert text == "NOT_FOUND - " + "x" * 240 + "..."
     assert len(errors.not_found("é" * 300).reply_text.encode()) <= 255
@@ -51,16 +51,16 @@ def test_a_text_is_cut_to_a_short_string() -> None:
     assert not exact.endswith("...")
 
 
-def test_no_explanation_is_no_dash() -> None:
+def test_without_an_explanation_there_is_no_dash() -> None:
     assert errors.internal_error().reply_text == "INTERNAL_ERROR"
 
 
-def test_the_first_to_know_the_method_names_it() -> None:
+def test_the_first_to_know_the_method_sets_it() -> None:
     error = errors.not_found("no queue")
     assert error.caused_by((50, 10)).method == (50, 10)
     assert error.caused_by((60, 20)).method == (50, 10)
 
 
-def test_names_in_words() -> None:
+def test_names_as_text() -> None:
     assert errors.queue_in_words("q", "/") == "queue 'q' in vhost '/'"
     assert errors.exchange_in_words("x", "v") == "exchange 'x' in vhost 'v'"

@@ -1,4 +1,4 @@
-"""Typed headers as text: every field there and back, and nothing else taken for one."""
+"""Typed headers as text: every field is restored, and nothing else is taken for one."""
 
 import json
 from contextlib import suppress

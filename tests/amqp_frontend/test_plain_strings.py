@@ -1,4 +1,4 @@
-"""Plain strings: one walk makes of a property list what decoding it makes, or nothing."""
+"""Plain strings: one pass over a property list gives the same as decoding it, or nothing."""
 
 from unittest.mock import patch
 
@@ -30,7 +30,7 @@ ORDERS = Route("", "orders")
 
 
 def decoded(route: Route, raw: bytes) -> tuple[list[tuple[str, str]], int] | None:
-    """By the way round: decode all of it, then make strings. None: it is malformed."""
+    """The slow way: decode everything, then make strings. None means that the list is malformed."""
     try:
         found = decode_properties(raw)
     except AmqpError:
@@ -44,13 +44,15 @@ def walked(route: Route, raw: bytes) -> tuple[list[tuple[str, str]], int] | None
 
 
 @given(routes, properties)
-def test_it_is_the_same_in_the_same_order_or_nothing(route: Route, wanted: Properties) -> None:
+def test_the_result_is_the_same_in_the_same_order_or_nothing(
+    route: Route, wanted: Properties
+) -> None:
     raw = encode_properties(wanted)
     assert walked(route, raw) in (None, decoded(route, raw))
 
 
 @given(routes, properties, st.data())
-def test_damage_is_never_read_as_something_else(
+def test_a_damaged_list_is_never_read_as_another(
     route: Route, wanted: Properties, data: st.DataObject
 ) -> None:
     raw = bytearray(encode_properties(wanted))
@@ -64,7 +66,7 @@ def test_damage_is_never_read_as_something_else(
         assert walked(route, damaged) in (None, decoded(route, damaged))
 
 
-def test_what_is_cut_off_is_never_read() -> None:
+def test_a_truncated_list_is_never_read() -> None:
     wanted = Properties(headers={"a": longstr("bc"), "n": signedint(5)}, message_id="text")
     raw = encode_properties(wanted)
     assert walked(ORDERS, raw) == decoded(ORDERS, raw)
@@ -95,7 +97,7 @@ plain_lists = st.builds(
 
 
 @given(plain_texts, plain_lists)
-def test_what_applications_send_is_plain(exchange: str, wanted: Properties) -> None:
+def test_what_applications_send_is_read(exchange: str, wanted: Properties) -> None:
     if any(name.startswith("amqp.") for name in wanted.headers or ()):
         return
     raw = encode_properties(wanted)
@@ -117,14 +119,14 @@ def test_what_applications_send_is_plain(exchange: str, wanted: Properties) -> N
         Properties(timestamp=TIMESTAMP_MAX + 1),
     ],
 )
-def test_what_is_out_of_the_ordinary_is_not(wanted: Properties) -> None:
+def test_unusual_lists_are_left_to_the_decoder(wanted: Properties) -> None:
     raw = encode_properties(wanted)
     assert walked(ORDERS, raw) is None
     assert decoded(ORDERS, raw) is not None
 
 
-def test_a_header_that_is_named_twice_is_not() -> None:
-    """The first one counts, which is for the decoder to know."""
+def test_a_header_that_occurs_twice_is_left_to_the_decoder() -> None:
+    """The first one counts, and the decoder is what knows that."""
     once = encode_properties(Properties(headers={"a": longstr("1")}))
     size = len(once) - 6
     twice = once[:2] + (2 * size).to_bytes(4, "big") + 2 * once[6:]
@@ -132,13 +134,13 @@ def test_a_header_that_is_named_twice_is_not() -> None:
     assert decoded(ORDERS, twice) == ([("a", "1"), ("amqp.delivery_mode", "")], 0)
 
 
-def test_an_exchange_that_is_no_text_is_not() -> None:
+def test_an_exchange_that_is_not_text_is_left_to_the_decoder() -> None:
     raw = encode_properties(Properties())
     assert plain_strings(join_route("\udcff", "key"), raw) is None
 
 
 @given(routes, properties, st.binary(max_size=5))
-def test_the_codec_gives_the_same_message_by_both_ways(
+def test_the_codec_gives_the_same_message_both_ways(
     route: Route, wanted: Properties, payload: bytes
 ) -> None:
     listed = join_route(*route)
@@ -149,7 +151,7 @@ def test_the_codec_gives_the_same_message_by_both_ways(
     assert CODEC.decode(entry) == expected
 
 
-def test_a_null_is_a_null() -> None:
+def test_a_void_field_becomes_null() -> None:
     head = EntryHeader(Origin.AMQP, hint=len(join_route(*ORDERS))).pack() + join_route(*ORDERS)
     wanted = Properties(headers={NULL_VALUE: boolean(True)})
     (message,) = CODEC.decode(head + compose(ChannelId(1), encode_properties(wanted), b""))
@@ -158,7 +160,7 @@ def test_a_null_is_a_null() -> None:
 
 
 def test_an_ordinary_list_is_not_decoded() -> None:
-    """The whole of it in one walk, whatever its headers are called."""
+    """All of it in one pass, whatever its headers are called."""
     head = EntryHeader(Origin.AMQP, hint=len(join_route(*ORDERS))).pack() + join_route(*ORDERS)
     wanted = Properties(headers={"a": longstr("b"), "n": signedint(5)}, delivery_mode=2)
     entry = head + compose(ChannelId(1), encode_properties(wanted), b"x")

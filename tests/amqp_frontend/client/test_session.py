@@ -1,4 +1,4 @@
-"""The client's session: whatever pieces a broker's bytes come in, and whatever they say."""
+"""The client's session, however the broker's bytes are split and whatever they contain."""
 
 from collections.abc import Callable
 from typing import Any
@@ -70,7 +70,7 @@ def opened(uri: str = "amqp://u:p@h/v", frame_max: int = 131_072, beat: int = 60
 
 
 def said(session: ClientSession, now: float = 0.0) -> list[Any]:
-    """What a broker would read."""
+    """What a broker would read from these bytes."""
     data = session.data_to_send(now).removeprefix(PROTOCOL_HEADER)
     reader = FastReader(131_072)
     items = reader.receive(data)
@@ -86,7 +86,7 @@ def test_it_logs_in_and_opens_a_vhost() -> None:
     assert wanted.virtual_host == "v"
 
 
-def test_without_a_mechanism_in_common_it_ends() -> None:
+def test_it_ends_when_no_mechanism_is_shared() -> None:
     session = ClientSession(parse_uri("amqp://h?auth_mechanism=external"), "me", 0.0)
     (ended,) = session.receive(start(), 0.0)
     assert "does not offer EXTERNAL" in str(ended.error)  # type: ignore[union-attr]
@@ -107,7 +107,7 @@ PLAY: list[tuple[bytes, list[Event]]] = [
 
 
 @given(st.lists(st.sampled_from(PLAY), max_size=12), st.integers(1, 5000))
-def test_it_says_the_same_whatever_pieces_the_bytes_come_in(
+def test_how_the_bytes_are_split_makes_no_difference(
     play: list[tuple[bytes, list[Event]]], size: int
 ) -> None:
     session, data = opened(), b"".join(part for part, _ in play)
@@ -117,18 +117,18 @@ def test_it_says_the_same_whatever_pieces_the_bytes_come_in(
     assert events == [event for _, part in play for event in part]
 
 
-def test_much_that_comes_at_once_is_all_looked_at() -> None:
+def test_everything_in_a_large_read_is_handled() -> None:
     data = b"".join(deliver(tag, b"x") for tag in range(1, 1000))
     assert len(opened().receive(data, 0.0)) == 999
 
 
-def test_confirms_of_a_run_come_together() -> None:
+def test_confirms_of_a_run_arrive_together() -> None:
     session = opened()
     data = b"".join(encode_ack(ONE, tag) for tag in (1, 2, 5))  # type: ignore[arg-type]
     assert session.receive(data, 0.0) == [Confirmed(ONE, [1, 2, 5])]
 
 
-def test_what_is_published_is_what_a_broker_reads() -> None:
+def test_a_broker_reads_what_was_published() -> None:
     for frame_max in (4096, 131_072):
         session = opened(frame_max=frame_max)
         said(session)
@@ -141,7 +141,7 @@ def test_what_is_published_is_what_a_broker_reads() -> None:
         assert [len(each) > 10_000 for each in bodies] == [True, False]
 
 
-def test_answers_come_by_channel_and_a_channel_that_is_closed_says_why() -> None:
+def test_answers_arrive_by_channel_and_a_closed_channel_gives_its_reason() -> None:
     session = opened()
     said(session)
     answer = make(Channel.OpenOk, channel_id=b"")
@@ -157,7 +157,7 @@ def test_answers_come_by_channel_and_a_channel_that_is_closed_says_why() -> None
     assert [type(each) for each in said(session)] == [Channel.CloseOk]
 
 
-def test_a_broker_that_closes_is_answered_and_over() -> None:
+def test_a_close_from_the_broker_is_answered_and_ends_the_session() -> None:
     session = opened()
     said(session)
     close = make(Connection.Close, reply_code=320, reply_text="bye", class_id=0, method_id=0)
@@ -167,7 +167,7 @@ def test_a_broker_that_closes_is_answered_and_over() -> None:
     assert session.receive(deliver(1, b"late"), 0.0) == []
 
 
-def test_a_good_bye_ends_with_its_answer() -> None:
+def test_closing_ends_with_the_brokers_answer() -> None:
     session = opened()
     session.close()
     (ended,) = session.receive(encode_method(ZERO, make(Connection.CloseOk)), 0.0)
@@ -185,7 +185,7 @@ def test_a_good_bye_ends_with_its_answer() -> None:
         start() + tune() + OPEN_OK + deliver(1, b"x")[:-1] + b"\x00",
     ],
 )
-def test_a_broker_that_breaks_the_protocol_is_left(data: bytes) -> None:
+def test_a_broker_that_breaks_the_protocol_is_disconnected(data: bytes) -> None:
     session = ClientSession(parse_uri("amqp://h"), "me", 0.0)
     events = session.receive(data, 0.0)
     assert isinstance(events[-1], Ended)
@@ -199,7 +199,7 @@ def test_no_bytes_raise(data: bytes, is_open: bool) -> None:
     session.receive(data, 0.0)
 
 
-def test_heartbeats_are_sent_and_missed() -> None:
+def test_heartbeats_are_sent_and_missing_ones_noticed() -> None:
     session = opened(beat=4)
     said(session, 10.0)
     session.receive(HEARTBEAT_FRAME, 10.0)

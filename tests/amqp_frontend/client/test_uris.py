@@ -1,4 +1,4 @@
-"""URIs of brokers: as RabbitMQ's clients read them, and never shown with what is secret in them."""
+"""Broker URIs: read as RabbitMQ's clients read them, and never shown with their secrets."""
 
 import pytest
 from hypothesis import given
@@ -19,14 +19,14 @@ from arneb_amqp.client.uris import BrokerUri, InvalidUri, parse_uri
         ("amqps://u:p@[::1]/v", "::1", 5671, "v"),
     ],
 )
-def test_where_a_broker_is(text: str, host: str, port: int, vhost: str | None) -> None:
+def test_host_port_and_vhost_of_a_uri(text: str, host: str, port: int, vhost: str | None) -> None:
     uri = parse_uri(text)
     assert (uri.host, uri.port, uri.vhost) == (host, port, vhost)
     assert uri.is_local is (not host)
     assert uri.tls is text.startswith("amqps")
 
 
-def test_what_the_query_says() -> None:
+def test_parameters_of_the_query() -> None:
     query = (
         "heartbeat=5&connection_timeout=2500&cacertfile=/ca&certfile=/c&keyfile=/k"
         "&server_name_indication=name&auth_mechanism=external&verify=verify_peer"
@@ -41,7 +41,7 @@ def test_what_the_query_says() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "http://h", "amqp://h:x", "amqp://h?heartbeat=-1", "//h"])
-def test_what_is_no_uri(text: str) -> None:
+def test_malformed_uris_are_refused(text: str) -> None:
     with pytest.raises(InvalidUri):
         parse_uri(text)
 

@@ -1,4 +1,4 @@
-"""The consistent hash exchange: stable, fair by weight, and moving only what it must."""
+"""The consistent hash exchange: stable, divided by weight, and moving no more keys than it must."""
 
 from bisect import bisect_right
 from collections import Counter
@@ -40,7 +40,7 @@ def queue(made: ConsistentHashIndex, key: str, properties: Properties | None = N
 
 
 class Plain:
-    """Bindings in a list, and buckets that are counted each time."""
+    """The bindings in a list, whose buckets are counted anew each time."""
 
     def __init__(self) -> None:
         self.bindings: list[Binding] = []
@@ -52,7 +52,7 @@ class Plain:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 9), st.integers(0, 99)), max_size=60))
-def test_bindings_may_come_and_go_in_any_order(moves: list[tuple[bool, int, int]]) -> None:
+def test_bindings_may_be_added_and_removed_in_any_order(moves: list[tuple[bool, int, int]]) -> None:
     made, plain = index(), Plain()
     for number, (comes, weight, which) in enumerate(moves):
         if comes or not plain.bindings:
@@ -68,14 +68,14 @@ def test_bindings_may_come_and_go_in_any_order(moves: list[tuple[bool, int, int]
             assert list(made.match(["key"], {})) == []
 
 
-def test_places_of_bindings_that_left_are_closed_up() -> None:
+def test_the_places_of_removed_bindings_are_compacted() -> None:
     made = index(*[1] * 100)
     for number in range(95):
         made.remove(Binding("x", f"q{number}", "1"))
     assert len(made._bindings) < 20
 
 
-def test_ten_thousand_bindings_come_and_go_at_a_logarithm_each() -> None:
+def test_adding_and_removing_ten_thousand_bindings_costs_a_logarithm_each() -> None:
     made = index()
     bindings = [Binding("x", f"q{number}", "3") for number in range(10_000)]
 
@@ -89,7 +89,7 @@ def test_ten_thousand_bindings_come_and_go_at_a_logarithm_each() -> None:
 
 
 @given(st.integers(0, (1 << 32) - 1), st.integers(1, 60))
-def test_a_bucket_more_takes_keys_and_moves_no_other(key: int, buckets: int) -> None:
+def test_one_more_bucket_takes_keys_and_moves_no_others(key: int, buckets: int) -> None:
     before, after = jump(key, buckets), jump(key, buckets + 1)
     assert 0 <= before < buckets
     assert after in (before, buckets)
@@ -100,7 +100,7 @@ def test_keys_are_spread_by_weight() -> None:
     assert 0.20 < counts["q0"] / len(KEYS) < 0.30
 
 
-def test_a_binding_more_takes_only_its_share() -> None:
+def test_one_more_binding_takes_only_its_share() -> None:
     two, three = index(1, 1), index(1, 1, 1)
     moved = [key for key in KEYS if queue(two, key) != queue(three, key)]
     assert all(queue(three, key) == "q2" for key in moved)
@@ -113,7 +113,7 @@ def test_the_last_binding_gives_back_what_it_took() -> None:
     assert [queue(made, key) for key in KEYS] == [queue(two, key) for key in KEYS]
 
 
-def test_without_bindings_there_is_nowhere_to_go() -> None:
+def test_without_bindings_nothing_is_routed() -> None:
     assert list(index().match(["k"], {})) == []
 
 
@@ -152,7 +152,7 @@ def test_a_binding_key_is_a_weight(key: str, text: str) -> None:
     TYPE.check_binding(Binding("x", "q", "+7"))
 
 
-def test_arguments_that_mean_nothing() -> None:
+def test_arguments_that_are_ignored() -> None:
     for arguments, text in (
         ({"hash-property": longstr("app_id")}, "Unsupported property: app_id"),
         (
@@ -173,7 +173,7 @@ def test_arguments_that_mean_nothing() -> None:
         ({"hash-property": longstr("message_id")}, True),
     ],
 )
-def test_a_route_is_remembered_where_the_routing_key_says_all(
+def test_a_route_is_remembered_if_only_the_routing_key_decides(
     arguments: dict[str, Field], *, expected: bool
 ) -> None:
     router = Router()

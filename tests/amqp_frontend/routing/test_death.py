@@ -1,4 +1,4 @@
-"""Deaths: the headers of dead letters, against a model, and when a circle ends."""
+"""The headers of dead letters, compared with a model, and when a dead-letter cycle ends."""
 
 from collections.abc import Mapping
 
@@ -32,7 +32,7 @@ def texts(fields: Mapping[str, Field], *names: str) -> list[str]:
 
 
 def deaths(properties: Properties) -> list[tuple[str, str, int]]:
-    """Queue, reason and count of each death, as a client reads them off the wire."""
+    """Queue, reason and count of each death, as a client reads them."""
     headers = decode_properties(encode_properties(properties)).headers or {}
     found = []
     for each in headers["x-death"].value:  # type: ignore[union-attr]
@@ -41,7 +41,7 @@ def deaths(properties: Properties) -> list[tuple[str, str, int]]:
     return found
 
 
-def test_a_first_death_says_everything() -> None:
+def test_a_first_death_sets_every_header() -> None:
     sent = Properties(
         headers={"CC": array([longstr("k2")]), "mine": longstr("1")}, expiration="60", priority=3
     )
@@ -65,7 +65,7 @@ def test_a_first_death_says_everything() -> None:
     assert "CC" in headers
 
 
-def test_a_routing_key_of_the_queue_takes_the_place_of_all() -> None:
+def test_a_routing_key_of_the_queue_replaces_all_others() -> None:
     letter = die(Properties(headers={"CC": array([longstr("k2")])}), key="other")
     assert (letter.routing_key, letter.copies) == ("other", ())
     assert "CC" not in (letter.properties.headers or {})
@@ -73,7 +73,7 @@ def test_a_routing_key_of_the_queue_takes_the_place_of_all() -> None:
 
 
 def sent(*history: Mapping[str, Field], **headers: Field) -> Properties:
-    """What a client publishes that has, or makes up, a history."""
+    """What a client publishes that has a history, real or invented."""
     return Properties(headers={"x-death": array([table(each) for each in history]), **headers})
 
 
@@ -81,8 +81,8 @@ def death(queue: str, reason: str = "rejected", **more: Field) -> dict[str, Fiel
     return {"queue": longstr(queue), "reason": longstr(reason), **more}
 
 
-def test_a_dead_letter_that_is_published_again_counts_on() -> None:
-    """With the headers that it came with; who died first stays."""
+def test_a_dead_letter_that_is_published_again_keeps_counting() -> None:
+    """It has the headers that it arrived with; the first death stays the same."""
     first = die(Properties()).properties
     again = die(Properties(headers=first.headers), "other", Departure.EXPIRED).properties
     third = die(Properties(headers=again.headers)).properties
@@ -92,15 +92,15 @@ def test_a_dead_letter_that_is_published_again_counts_on() -> None:
 
 
 def test_a_history_without_counts_is_counted() -> None:
-    """Brokers before RabbitMQ 3.5 wrote a table for each death."""
+    """Brokers before RabbitMQ 3.5 wrote one table per death."""
     old = [death("a", "expired")] * 3
     letter = die(sent(*old, death("q", count=long(4)), death("q", count=long(9))))
     assert deaths(letter.properties) == [("q", "rejected", 5), ("a", "expired", 3)]
-    assert letter.closes_circle("a") is False  # rejected since
+    assert letter.closes_circle("a") is False  # a rejection has happened since
 
 
-def test_a_history_that_says_nothing_is_passed_over() -> None:
-    """What is no table, or names no queue or reason, or counts with no number."""
+def test_a_malformed_history_is_ignored() -> None:
+    """Entries that are not tables, that lack a queue or reason, or whose count is not a number."""
     odd = (table({"queue": longstr("q")}), table({"reason": longstr("rejected")}), longstr("q"))
     named = {"queue": table({}), "reason": longstr("rejected")}
     for history in (array([*odd, table(named)]), longstr("[I, am, not, array]")):
@@ -111,7 +111,7 @@ def test_a_history_that_says_nothing_is_passed_over() -> None:
         assert deaths(letter.properties) == [("q", "rejected", found)]
 
 
-def test_the_first_death_is_told_with_the_first_one_only() -> None:
+def test_the_first_death_is_noted_only_once() -> None:
     forged = {"x-first-death-queue": longstr("nowhere")}
     headers = die(sent(death("a"), **forged)).properties.headers or {}
     assert texts(headers, "x-first-death-queue", "x-last-death-queue") == ["nowhere", "q"]
@@ -119,8 +119,8 @@ def test_the_first_death_is_told_with_the_first_one_only() -> None:
     assert texts(headers, "x-first-death-queue") == ["q"]
 
 
-def test_all_deaths_but_the_first_are_told_in_the_order_of_names() -> None:
-    """As RabbitMQ does it, which leaves the others as they were."""
+def test_all_other_deaths_are_listed_in_the_order_of_names() -> None:
+    """As in RabbitMQ, which leaves the others as they were."""
     first = die(Properties())
     again = die(Properties(headers=first.properties.headers), "other")
     latest, before = again.deaths
@@ -144,7 +144,9 @@ def test_a_long_history_is_not_searched_for_each_queue() -> None:
 
 
 @given(st.lists(st.tuples(QUEUES, REASON), min_size=1, max_size=12))
-def test_many_deaths_are_counted_latest_first(history: list[tuple[str, Departure]]) -> None:
+def test_many_deaths_are_counted_with_the_latest_first(
+    history: list[tuple[str, Departure]],
+) -> None:
     properties = Properties()
     model: list[tuple[str, str]] = []
     counts: dict[tuple[str, str], int] = {}

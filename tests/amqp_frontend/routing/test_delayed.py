@@ -1,4 +1,4 @@
-"""The delayed message exchange: what is a delay, and who routes when."""
+"""The delayed message exchange: what counts as a delay, and who routes the message and when."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def test_positive_numbers_up_to_a_bound_are_delays(kind: FieldType, number: int)
         (Field(FieldType.VOID, None), None),
     ],
 )
-def test_other_types(field: Field, expected: int | None) -> None:
+def test_delays_of_other_types(field: Field, expected: int | None) -> None:
     assert delay_ms_of({"x-delay": field}) == expected
 
 
@@ -56,7 +56,7 @@ def test_nothing_is_delayed_twice(delay_ms: int) -> None:
     assert headers["other"] == longstr("x")
 
 
-def test_it_keeps_what_is_delayed_and_routes_what_is_not() -> None:
+def test_it_keeps_what_is_delayed_and_routes_everything_else() -> None:
     router = Router()
     router.declare(exchange("e", "topic"))
     router.add_queue("q")
@@ -69,7 +69,7 @@ def test_it_keeps_what_is_delayed_and_routes_what_is_not() -> None:
     assert router.route("e", "a.b").depends_on_headers
 
 
-def test_it_may_stand_behind_others() -> None:
+def test_other_exchanges_may_route_to_it() -> None:
     router = Router()
     router.declare(Exchange("front", "fanout"))
     for name in ("e", "f"):
@@ -95,7 +95,7 @@ def test_it_must_name_another_type(arguments: Any) -> None:
         Router().declare(Exchange("e", "x-delayed-message", arguments=arguments))
 
 
-def test_the_other_type_checks_what_is_its_own() -> None:
+def test_the_other_type_checks_its_own_arguments() -> None:
     router = Router()
     router.declare(exchange("e", "x-consistent-hash"))
     router.add_queue("q")

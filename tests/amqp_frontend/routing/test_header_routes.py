@@ -1,4 +1,4 @@
-"""Header routes: what is remembered by some headers, against a search for each message."""
+"""Routes remembered for combinations of headers, compared with a search for each message."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,7 +64,7 @@ ROUTES = [join_route(exchange, key) for exchange in "xy" for key in "kl"]
 
 
 @given(routers(), st.lists(st.tuples(st.sampled_from(ROUTES), lists()), max_size=8))
-def test_what_is_remembered_is_what_a_search_finds(
+def test_a_remembered_route_equals_a_search(
     router: Router, messages: list[tuple[bytes, bytes]]
 ) -> None:
     remembered = HeaderRoutes(router)
@@ -92,7 +92,7 @@ def listed(**headers: Field) -> bytes:
     return encode_properties(Properties(headers=headers, message_id="m"))
 
 
-def test_headers_that_nobody_names_do_not_matter() -> None:
+def test_headers_that_no_binding_names_do_not_matter() -> None:
     router = headers_exchange({"a": longstr("text")})
     remembered = HeaderRoutes(router)
     route = join_route("x", "")
@@ -104,7 +104,7 @@ def test_headers_that_nobody_names_do_not_matter() -> None:
     assert calls_of(lambda: remembered.find(route, again)) < 40
 
 
-def test_what_something_else_may_decide_is_not_remembered() -> None:
+def test_a_route_that_depends_on_something_else_is_not_remembered() -> None:
     named = headers_exchange({PROPERTY_PREFIX + "message_id": longstr("m")})
     assert names_read(named, "x") is None
     hashed = headers_exchange({})
@@ -117,7 +117,7 @@ def test_what_something_else_may_decide_is_not_remembered() -> None:
     assert names_read(many, "x") is None
 
 
-def test_what_is_remembered_has_a_bound() -> None:
+def test_the_number_of_remembered_routes_is_bounded() -> None:
     router = headers_exchange({"a": Field(FieldType.VOID, None)})
     remembered = HeaderRoutes(router)
     result = router.route("x", "", {"a": long(1)})
@@ -126,7 +126,7 @@ def test_what_is_remembered_has_a_bound() -> None:
         assert len(remembered._found) == remembered._targets <= RESULTS_MAX
 
 
-def test_a_message_whose_headers_take_much_room_is_not_remembered() -> None:
+def test_a_message_with_large_headers_is_not_remembered() -> None:
     router = headers_exchange({"a": Field(FieldType.VOID, None)})
     remembered = HeaderRoutes(router)
     route, around = join_route("x", ""), len(shortstr("a")) + 1 + 4
@@ -138,7 +138,7 @@ def test_a_message_whose_headers_take_much_room_is_not_remembered() -> None:
         assert len(remembered._found) == 1
 
 
-def test_what_was_remembered_is_forgotten_when_the_topology_changes() -> None:
+def test_remembered_routes_are_forgotten_when_the_topology_changes() -> None:
     router = headers_exchange({"a": longstr("text")})
     routes = Routes(router)
     raw, properties = join_route("x", ""), listed(b=long(1))

@@ -1,4 +1,4 @@
-"""The headers exchange: RabbitMQ 3.10's rules, and its texts from the goldens."""
+"""The headers exchange: RabbitMQ 3.10's rules, and its error texts from the golden files."""
 
 import pytest
 from hypothesis import given
@@ -64,7 +64,7 @@ small = st.dictionaries(st.sampled_from(["a", "b", "c"]), values, max_size=3)
 
 
 @given(small, small)
-def test_all_and_any_are_what_they_say(
+def test_all_and_any_do_what_their_names_say(
     arguments: dict[str, Field], headers: dict[str, Field]
 ) -> None:
     each = [matches({name: field}, headers) for name, field in arguments.items()]
@@ -90,13 +90,13 @@ def test_the_four_modes_are_accepted(name: str) -> None:
     ids=["headers_bad_xmatch", "headers_xmatch_type"],
 )
 def test_other_modes_are_refused_as_rabbitmq_does(field: Field, text: str) -> None:
-    """The goldens of the same names, from RabbitMQ 3.10.8."""
+    """The golden files of the same names, from RabbitMQ 3.10.8."""
     with pytest.raises(ChannelException) as caught:
         TYPE.check_binding(Binding("x", "q", arguments={"x-match": field}))
     assert caught.value.reply_text == f"PRECONDITION_FAILED - {text}"
 
 
-def test_removed_bindings_match_no_more() -> None:
+def test_removed_bindings_no_longer_match() -> None:
     index = TYPE.index(Exchange("x", "headers"))
     one, two = Binding("x", "q", arguments={"a": A1}), Binding("x", "q", arguments={"b": B2})
     index.add(one)
@@ -146,7 +146,7 @@ def fits(arguments: dict[str, Field], headers: dict[str, Field]) -> bool:
 
 
 @given(st.lists(st.tuples(tables, modes), max_size=12), tables, st.data())
-def test_an_index_finds_what_the_definition_finds(
+def test_an_index_finds_the_same_as_the_definition(
     patterns: list[tuple[dict[str, Field], str | None]],
     headers: dict[str, Field],
     data: st.DataObject,
@@ -169,7 +169,7 @@ def test_an_index_finds_what_the_definition_finds(
     assert not (index._patterns or index._by_key or index._always)
 
 
-def test_ten_thousand_bindings_cost_what_fits() -> None:
+def test_ten_thousand_bindings_cost_only_as_much_as_those_that_match() -> None:
     index = HeadersIndex()
     for at in range(10_000):
         asked = {"kind": longstr("order"), "number": signedint(at), "x-match": mode("all")}

@@ -1,4 +1,4 @@
-"""Removals: what is planned is what goes, and planning changes nothing."""
+"""Removals: exactly what was planned is removed, and planning changes nothing."""
 
 import pytest
 from hypothesis import given
@@ -39,10 +39,10 @@ def as_sets(removed: Removed) -> tuple[set[str], set[Binding]]:
 
 
 @given(st.sets(st.sampled_from(EXCHANGES)), st.lists(bindings, max_size=12), st.data())
-def test_what_is_planned_is_what_goes(
+def test_exactly_what_is_planned_is_removed(
     auto_delete: set[str], bound: list[Binding], data: st.DataObject
 ) -> None:
-    """Exchanges that delete themselves included, one after the other, and in circles."""
+    """Including chains and cycles of auto-delete exchanges."""
     router = made_of(auto_delete, bound)
     generation = router.generation
     match data.draw(st.sampled_from(["queue", "exchange", "binding"])):
@@ -62,7 +62,7 @@ def test_what_is_planned_is_what_goes(
 
 
 @pytest.mark.parametrize("count", [1, STEP_BINDINGS, 5 * STEP_BINDINGS])
-def test_much_is_planned_in_steps(count: int) -> None:
+def test_large_removals_are_planned_in_steps(count: int) -> None:
     router = made_of(set(), [Binding("a", "q", str(number)) for number in range(count)])
     steps = 0
     plan: Plan = queue_removal(router, "q")

@@ -1,4 +1,4 @@
-"""The router: routes over several exchanges, and a topology that stays consistent."""
+"""The router: routes through several exchanges, and a topology that stays consistent."""
 
 from collections.abc import Iterator
 
@@ -43,7 +43,7 @@ def test_the_default_exchange_routes_by_queue_name() -> None:
     assert not made.route("", "q").queues
 
 
-def test_queues_come_sorted_and_once() -> None:
+def test_queues_are_sorted_and_appear_once() -> None:
     made = router()
     for queue in "srq":
         made.bind(Binding("amq.topic", queue, "#"))
@@ -51,7 +51,7 @@ def test_queues_come_sorted_and_once() -> None:
     assert made.route("amq.topic", "a.b").queues == ("q", "r", "s")
 
 
-def test_extra_keys_route_too() -> None:
+def test_extra_keys_are_routed_too() -> None:
     made = router()
     assert made.route("", "q", extra_keys=["r", "nowhere", "q"]).queues == ("q", "r")
 
@@ -67,7 +67,7 @@ def test_exchanges_bound_to_exchanges() -> None:
     assert made.route("x", "b.d").queues == ()
 
 
-def test_a_circle_of_exchanges_ends() -> None:
+def test_a_cycle_of_exchanges_ends() -> None:
     made = router(Exchange("x", "fanout"), Exchange("y", "fanout"))
     made.bind(to_exchange("x", "y"))
     made.bind(to_exchange("y", "x"))
@@ -91,18 +91,18 @@ def test_the_alternate_gets_what_cannot_be_routed() -> None:
     assert made.route("x", "unknown").queues == ("r",)
 
 
-def test_a_missing_alternate_is_ignored_and_a_circle_ends() -> None:
+def test_a_missing_alternate_is_ignored_and_a_cycle_ends() -> None:
     made = router(alternate("x", "nowhere"), alternate("y", "z"), alternate("z", "y"))
     assert not made.route("x", "k").queues
     assert not made.route("y", "k").queues
 
 
-def test_an_alternate_that_is_no_name_is_none() -> None:
+def test_an_alternate_that_is_not_a_name_is_ignored() -> None:
     exchange = Exchange("x", "direct", arguments={ALTERNATE_EXCHANGE: signedint(1)})
     assert exchange.alternate is None
 
 
-def test_routes_over_a_headers_exchange_depend_on_headers() -> None:
+def test_routes_through_a_headers_exchange_depend_on_headers() -> None:
     made = router(Exchange("x", "fanout"))
     made.bind(Binding("x", "q"))
     assert not made.route("x", "").depends_on_headers
@@ -123,7 +123,7 @@ def test_a_route_that_begins_at_a_headers_exchange_depends_on_headers() -> None:
     assert result.queues == ("q",)
 
 
-def test_bindings_are_the_same_whatever_the_order_of_arguments() -> None:
+def test_the_order_of_arguments_does_not_matter_to_bindings() -> None:
     a, b = signedint(1), longstr("b")
     one = Binding("amq.headers", "q", arguments={"a": a, "b": b})
     two = Binding("amq.headers", "q", arguments={"b": b, "a": a})
@@ -140,7 +140,7 @@ def test_bindings_are_the_same_whatever_the_order_of_arguments() -> None:
     assert finished(made.unbinding(two)) == Removed()
 
 
-def test_a_queue_bound_twice_with_one_key_is_still_bound_once_unbound() -> None:
+def test_a_queue_bound_twice_with_one_key_is_still_bound_after_one_unbinding() -> None:
     made = router()
     one = Binding("amq.direct", "q", "k")
     two = Binding("amq.direct", "q", "k", {"a": signedint(1)})
@@ -150,7 +150,7 @@ def test_a_queue_bound_twice_with_one_key_is_still_bound_once_unbound() -> None:
     assert made.route("amq.direct", "k").queues == ("q",)
 
 
-def test_an_auto_delete_exchange_goes_with_its_last_binding() -> None:
+def test_an_auto_delete_exchange_is_deleted_with_its_last_binding() -> None:
     made = router(Exchange("x", "direct", auto_delete=True))
     one, two = Binding("x", "q", "a"), Binding("x", "r", "a")
     made.bind(one)
@@ -161,7 +161,7 @@ def test_an_auto_delete_exchange_goes_with_its_last_binding() -> None:
     assert "x" not in made.exchanges
 
 
-def test_auto_delete_runs_along_bound_exchanges() -> None:
+def test_auto_delete_follows_chains_of_exchanges() -> None:
     made = router(*(Exchange(name, "direct", auto_delete=True) for name in "xyz"))
     made.bind(to_exchange("x", "y"))
     made.bind(to_exchange("y", "z"))
@@ -171,14 +171,14 @@ def test_auto_delete_runs_along_bound_exchanges() -> None:
     assert len(removed.bindings) == 3
 
 
-def test_a_binding_that_leads_to_an_auto_delete_exchange_does_not_keep_or_kill_it() -> None:
+def test_a_binding_to_an_auto_delete_exchange_neither_keeps_nor_deletes_it() -> None:
     made = router(Exchange("x", "direct"), Exchange("y", "direct", auto_delete=True))
     binding = to_exchange("x", "y")
     made.bind(binding)
     assert not finished(made.unbinding(binding)).exchanges
 
 
-def test_missing_exchanges_have_rabbitmqs_text() -> None:
+def test_missing_exchanges_give_rabbitmqs_text() -> None:
     made = router()
     text = "NOT_FOUND - no exchange 'nope' in vhost '/'"
     for attempt in (
@@ -195,7 +195,7 @@ def test_missing_exchanges_have_rabbitmqs_text() -> None:
 
 
 def test_an_unknown_type_is_refused_as_rabbitmq_3_does() -> None:
-    """The golden ``exchange_unknown_type``."""
+    """The golden file ``exchange_unknown_type``."""
     with pytest.raises(ConnectionException) as caught:
         router().declare(Exchange("x", "wibble"))
     assert caught.value.reply_text == "COMMAND_INVALID - unknown exchange type 'wibble'"
@@ -221,7 +221,7 @@ bindings = st.one_of(
 
 
 class Topology(RuleBasedStateMachine):
-    """Any operations in any order, against a router that is built anew each time."""
+    """Any operations in any order, compared with a router that is built anew each time."""
 
     @initialize()
     def begin(self) -> None:
@@ -311,8 +311,9 @@ class Topology(RuleBasedStateMachine):
 TestTopology = Topology.TestCase
 
 
-def test_a_route_that_is_found_in_one_turn_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits for a dead letter: hostile bindings of its exchange must not hold the loop."""
+def test_a_search_that_must_finish_in_one_turn_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for a dead letter, so hostile bindings of its exchange must not block the
+    loop."""
     made = router(Exchange("wide", "fanout"))
     steps = 0
 

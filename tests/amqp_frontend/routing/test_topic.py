@@ -1,4 +1,4 @@
-"""Topic patterns against a matcher that is too simple to be wrong, and at size."""
+"""Topic patterns, compared with a matcher that is too simple to be wrong, and in large numbers."""
 
 import random
 from functools import cache
@@ -49,7 +49,7 @@ def found(index: TopicIndex, *keys: str) -> list[str]:
 
 
 @given(st.lists(keys, max_size=8) | st.lists(long_keys, max_size=30), keys | long_keys)
-def test_matches_what_the_definition_matches(patterns: list[str], key: str) -> None:
+def test_matches_the_same_as_the_definition(patterns: list[str], key: str) -> None:
     index, bindings = index_of(patterns)
     expected = [
         each.destination for each in bindings if fits(words_of(each.routing_key), words_of(key))
@@ -58,7 +58,7 @@ def test_matches_what_the_definition_matches(patterns: list[str], key: str) -> N
 
 
 @given(long_keys, long_keys)
-def test_a_normal_pattern_fits_the_same_keys(pattern: str, key: str) -> None:
+def test_a_normalised_pattern_matches_the_same_keys(pattern: str, key: str) -> None:
     made = normal(words_of(pattern))
     assert fits(made, words_of(key)) == fits(words_of(pattern), words_of(key))
     assert ["#", "#"] not in [made[at : at + 2] for at in range(len(made))]
@@ -66,7 +66,7 @@ def test_a_normal_pattern_fits_the_same_keys(pattern: str, key: str) -> None:
 
 
 @given(st.lists(long_keys, max_size=30), st.lists(long_keys, max_size=30), long_keys, st.data())
-def test_what_is_left_after_removing_fits_as_before(
+def test_the_remaining_patterns_match_as_before_a_removal(
     patterns: list[str], later: list[str], key: str, data: st.DataObject
 ) -> None:
     index, bindings = index_of(patterns)
@@ -125,7 +125,7 @@ def shape(index: TopicIndex) -> object:
         ("*.orange.*", "quick.orange.male.rabbit", False),
     ],
 )
-def test_patterns_of_the_tutorial_and_the_edges(pattern: str, key: str, fit: bool) -> None:
+def test_patterns_of_the_tutorial_and_edge_cases(pattern: str, key: str, fit: bool) -> None:
     index, _ = index_of([pattern])
     assert found(index, key) == (["q0"] if fit else [])
 
@@ -135,14 +135,14 @@ def test_several_keys_are_several_messages() -> None:
     assert found(index, "a", "c") == ["q0", "q2"]
 
 
-def test_many_hashes_are_no_explosion() -> None:
-    """RabbitMQ's walk would try billions of paths."""
+def test_many_hashes_do_not_explode() -> None:
+    """RabbitMQ's search would try billions of paths."""
     index, _ = index_of([".".join(["#", "a"] * 60)])
     assert found(index, ".".join(["a"] * 120)) == ["q0"]
     assert found(index, ".".join(["a"] * 120 + ["b"])) == []
 
 
-def test_ten_thousand_patterns_cost_what_fits() -> None:
+def test_ten_thousand_patterns_cost_only_as_much_as_those_that_match() -> None:
     index, _ = index_of([f"dept{at % 100}.*.{at}" for at in range(10_000)])
     assert calls_of(lambda: found(index, "dept7.x.4207")) < 60
     assert found(index, "dept7.x.4207") == ["q4207"]
@@ -152,13 +152,13 @@ HOSTILE_KEY = ".".join(["a"] * 127)
 
 
 def hostile(words: str, count: int) -> list[str]:
-    """Patterns of 126 random words, always the same ones."""
+    """Patterns of 126 random words, the same ones each time."""
     chance = random.Random(7)
     return [".".join(chance.choice(words) for _ in range(126)) for _ in range(count)]
 
 
 @pytest.mark.parametrize("words", ["*#", "*#a", "#ab", "*a"])
-def test_hard_patterns_cost_a_step_for_a_block_and_word(words: str) -> None:
+def test_hard_patterns_cost_one_step_per_block_and_word(words: str) -> None:
     patterns = hostile(words, 300)
     index, _ = index_of(patterns)
     expected = [f"q{at}" for at, each in enumerate(patterns) if fits(words_of(each), ["a"] * 127)]
@@ -168,7 +168,8 @@ def test_hard_patterns_cost_a_step_for_a_block_and_word(words: str) -> None:
 
 
 def test_the_trie_cannot_be_made_wide() -> None:
-    """Every simple pattern that fits the key, of two kinds, with room for others that do not."""
+    """Every simple pattern that matches the key, of two kinds, with room for patterns that do
+    not."""
     patterns = [".".join(each) for each in product("a*#", repeat=4)]
     patterns += [".".join(each) for each in product("a*x", repeat=8) if each.count("x") < 2]
     assert all(is_simple(normal(words_of(each))) for each in patterns)
@@ -176,15 +177,15 @@ def test_the_trie_cannot_be_made_wide() -> None:
     assert calls_of(lambda: found(index, HOSTILE_KEY)) < 127 * 300 * 3
 
 
-def test_no_hard_pattern_is_walked() -> None:
+def test_hard_patterns_are_not_searched_in_the_trie() -> None:
     for pattern in ("a.#.a.a.a", "*.#.a.a.a", "*.*.a.a.a.a.a.a.a", "#.a.a.a.*"):
         index, [binding] = index_of([pattern])
         assert not index._root.children
         index.remove(binding)
 
 
-def test_blocks_that_are_left_by_most_are_closed() -> None:
-    """However patterns come and go, what is left needs about as many blocks as it fills."""
+def test_nearly_empty_blocks_are_closed() -> None:
+    """However patterns are added and removed, the rest needs about as many blocks as it fills."""
     index, bindings = index_of([f"{at}.#.{'a.' * 100}b" for at in range(1000)])
     for at, binding in enumerate(bindings):
         if at % 100:
@@ -199,7 +200,7 @@ def test_blocks_that_are_left_by_most_are_closed() -> None:
     assert "q300" in found(index, "300." + "a." * 100 + "b")
 
 
-def test_words_that_stand_everywhere_are_found_and_forgotten() -> None:
+def test_words_that_occur_everywhere_are_found_and_forgotten() -> None:
     count = 3 * FREQUENT
     index, bindings = index_of([f"a.#.a.a.{at}" for at in range(count)])
     assert found(index, "a.a.a.1") == ["q1"]

@@ -1,4 +1,4 @@
-"""A real server on a free loopback port, in a thread of its own, for blocking clients."""
+"""A real server on a free loopback port, in its own thread, for blocking clients."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import nullcontext
@@ -45,7 +45,7 @@ class Broker:
         return trio.from_thread.run(function, *arguments, trio_token=self.token)
 
     def run_short(self, *resources: Resource) -> None:
-        """From now on the broker is short of these."""
+        """From now on the broker is short of these resources."""
 
         async def declare() -> None:
             self.resource_alarms.declare(frozenset(resources))
@@ -53,7 +53,7 @@ class Broker:
         self.call(declare)
 
     def lend(self, *, holds: bool, over: bool = False) -> None:
-        """From now on it may answer, or not."""
+        """Set whether the broker may answer from now on."""
 
         async def say() -> None:
             self.lease.say(holds=holds, over=over)
@@ -70,9 +70,9 @@ class Broker:
 def serve_in_thread(
     path: Path, config: AmqpConfig | None = None, *, inline: bool = False
 ) -> Iterator[Broker]:
-    """Run a server over ``path`` while the caller holds the iterator open; one that commits in the
-    event loop when it may, however slow the disk is, if it is to be ``inline``, and whose store
-    cannot fail then."""
+    """Run a server over ``path`` for as long as the caller holds the iterator open. With ``inline``
+    it commits in the event loop whenever it may, however slow the disk is, and its store cannot be
+    made to fail."""
     broker, ready, stop = Broker(), Event(), []
     failures: list[BaseException] = []
 
@@ -138,13 +138,13 @@ def serve_in_thread(
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """One server for all tests of a module; tests use names of their own."""
+    """One server for all tests of a module; each test uses its own names."""
     yield from serve_in_thread(tmp_path_factory.mktemp("amqp") / "data")
 
 
 @pytest.fixture
 def channel(broker: Broker) -> Iterator[Any]:
-    """A channel of pika's, on a connection of its own."""
+    """A pika channel on a connection of its own."""
     connection = broker.connect()
     yield connection.channel()
     if connection.is_open:
@@ -152,7 +152,7 @@ def channel(broker: Broker) -> Iterator[Any]:
 
 
 def wait(channel: Any, until: Callable[[], bool]) -> None:
-    """Handle what comes until something is the case; a loaded machine gets its time."""
+    """Handle events until the condition holds; a loaded machine gets the time that it needs."""
     for _ in range(200):
         if until():
             return

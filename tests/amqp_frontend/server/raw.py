@@ -1,4 +1,4 @@
-"""A client that sends what it is told, byte for byte, and may fall silent at any time."""
+"""A client that sends exactly the bytes it is given, and may fall silent at any time."""
 
 import socket
 from typing import Any, Self
@@ -34,7 +34,7 @@ class RawClient:
         self.socket.sendall(encode_method(ChannelId(channel), command))
 
     def expect(self, kind: type[Command]) -> Any:
-        """The next frame, which must be a method of that kind."""
+        """Read the next frame, which must be a method of that kind."""
         while isinstance(frame := cut_frame(self._held, 0, 1 << 30) if self._held else 1, int):
             chunk = self.socket.recv(65536)
             assert chunk, f"expected {kind.name}, but the connection was closed"
@@ -45,7 +45,7 @@ class RawClient:
         return command
 
     def expect_heartbeat(self) -> None:
-        """The next frame, which must be a heartbeat."""
+        """Read the next frame, which must be a heartbeat."""
         while len(self._held) < len(HEARTBEAT_FRAME):
             chunk = self.socket.recv(65536)
             assert chunk, "expected a heartbeat, but the connection was closed"
@@ -54,7 +54,7 @@ class RawClient:
         self._held = self._held[len(HEARTBEAT_FRAME) :]
 
     def skip_delivery(self, frames: int = 3) -> None:
-        """Read over one delivery: method, header, one body frame."""
+        """Skip one delivery: method, header and one body frame."""
         for _ in range(frames):
             while isinstance(frame := cut_frame(self._held, 0, 1 << 30) if self._held else 1, int):
                 chunk = self.socket.recv(65536)
@@ -63,7 +63,7 @@ class RawClient:
             self._held = self._held[frame.bytes_on_wire :]
 
     def open(self, heartbeat: int = 0, properties: dict[str, object] | None = None) -> Self:
-        """Shake hands and open a channel."""
+        """Log in and open a channel."""
         self.socket.sendall(PROTOCOL_HEADER)
         self.expect(Connection.Start)
         self.send(
@@ -82,5 +82,5 @@ class RawClient:
         return self
 
     def consume(self, queue: str) -> None:
-        """Ask for everything in ``queue``; what comes is the caller's to read."""
+        """Consume from ``queue`` without a prefetch limit; the caller reads what arrives."""
         self.send(Basic.Consume, 1, queue=queue, consumer_tag="raw", no_ack=True)

@@ -1,4 +1,4 @@
-"""Answers that are due, over a real connection without heartbeats."""
+"""Acknowledgement timeouts, over a real connection without heartbeats."""
 
 from pamqp.commands import Basic, Channel, Queue
 from tests.amqp_frontend.server.conftest import Broker
@@ -8,7 +8,7 @@ from tests.amqp_frontend.session.playbook import publishes
 from arneb_amqp.wire.tables import signedint
 
 
-def test_a_queue_says_how_long_its_deliveries_may_be_unanswered(broker: Broker) -> None:
+def test_a_queue_sets_how_long_its_deliveries_may_stay_unacknowledged(broker: Broker) -> None:
     with RawClient(broker.port) as client:
         client.open(heartbeat=0)
         arguments = {"x-consumer-timeout": signedint(200)}

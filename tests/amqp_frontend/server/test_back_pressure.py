@@ -1,4 +1,4 @@
-"""Back-pressure: who is too fast waits for himself, who is too slow delays nobody."""
+"""Back-pressure: whoever is too fast has to wait, and whoever is too slow delays nobody else."""
 
 import socket
 from collections.abc import Callable
@@ -29,7 +29,8 @@ AHEAD_MAX = 2 * (UNSTORED_BYTES_MAX + RECEIVE_BYTES_MAX) * 5 // 4
 
 
 def flood(client: RawClient, chunk: bytes = CHUNK, most: int = 1 << 30) -> int:
-    """Publish until the socket takes no more for a while; how many bytes that were."""
+    """Publish until the socket accepts nothing more for a while; return the number of bytes
+    sent."""
     client.socket.settimeout(0.3)
     sent = 0
     try:
@@ -40,7 +41,7 @@ def flood(client: RawClient, chunk: bytes = CHUNK, most: int = 1 << 30) -> int:
     raise AssertionError("the broker reads whatever comes")
 
 
-def test_a_batch_that_came_as_one_is_committed_as_one(
+def test_a_batch_that_arrives_together_is_one_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch = publishes(*[bytes(400)] * 100, key="q").data
@@ -64,7 +65,7 @@ def test_a_batch_that_came_as_one_is_committed_as_one(
             async def send_while_nobody_reads(sock: socket.socket) -> None:
                 sock.sendall(batch)
 
-            for _ in range(3):  # whatever the read before was
+            for _ in range(3):  # whatever the size of the read before
                 broker.call(send_while_nobody_reads, client.socket)
                 assert client.expect(Basic.Ack).delivery_tag % 100 == 0
         assert runs == [100] * 3
@@ -77,7 +78,7 @@ def waiting_bytes(broker: Broker) -> int:
     return broker.call(look)
 
 
-def test_a_flood_stands_before_others_with_its_share_only(tmp_path: Path) -> None:
+def test_a_flood_delays_others_only_by_its_share(tmp_path: Path) -> None:
     for broker in serve_in_thread(tmp_path):
         with RawClient(broker.port) as client:
             client.open()
@@ -104,7 +105,7 @@ def test_a_flood_stands_before_others_with_its_share_only(tmp_path: Path) -> Non
 
 
 def occupy(broker: Broker, queue: str) -> Callable[[], None]:
-    """Have changes of the topic of ``queue`` wait until the answer is called."""
+    """Make changes of the topic of ``queue`` wait until the returned function is called."""
 
     async def begin() -> trio.Event:
         over, begun = trio.Event(), trio.Event()
@@ -126,11 +127,11 @@ def occupy(broker: Broker, queue: str) -> Callable[[], None]:
     return lambda: broker.call(end)
 
 
-def test_a_client_is_not_read_while_another_task_carries_out_what_it_wants(
+def test_a_client_is_not_read_while_another_task_carries_out_its_effects(
     tmp_path: Path,
 ) -> None:
-    """Its channel was closed by a failed commit, and the end of that has to wait: what the client
-    sends meanwhile must wait where it is."""
+    """A failed commit closed its channel, and finishing that has to wait. What the client sends in
+    the meantime must stay in its socket."""
     for broker in serve_in_thread(tmp_path):
         with RawClient(broker.port) as client, RawClient(broker.port) as other:
             client.open()
@@ -146,7 +147,7 @@ def test_a_client_is_not_read_while_another_task_carries_out_what_it_wants(
             release = occupy(broker, "late")
             other.send(
                 Queue.Declare, 1, queue="late", durable=True
-            )  # nobody else changes all there is
+            )  # nobody else may change the catalogue
             broker.faults.fail_next(1, StoreFull("told to be full"))
             client.socket.sendall(publishes(b"lost", key="q").data)
             client.expect(Channel.Close)
@@ -164,7 +165,7 @@ def test_a_client_is_not_read_while_another_task_carries_out_what_it_wants(
             assert count == (sent // len(chunk) + 1) * 100
 
 
-def test_a_consumer_that_does_not_read_delays_nobody_on_its_queue_or_another(
+def test_a_consumer_that_does_not_read_delays_nobody_else_on_any_queue(
     broker: Broker,
 ) -> None:
     connection = broker.connect()
@@ -187,7 +188,7 @@ def test_a_consumer_that_does_not_read_delays_nobody_on_its_queue_or_another(
 
 
 def take_all(channel: pika.adapters.blocking_connection.BlockingChannel, queue: str, count: int):
-    """``count`` messages by a consumer."""
+    """``count`` messages, consumed."""
     found = []
     for message in channel.consume(queue, auto_ack=True, inactivity_timeout=5):
         assert message[0] is not None, f"expected {count} messages, got {len(found)}"
@@ -199,7 +200,8 @@ def take_all(channel: pika.adapters.blocking_connection.BlockingChannel, queue: 
 
 
 def test_a_client_that_is_not_read_is_not_taken_for_dead(tmp_path: Path) -> None:
-    """The disk hangs for longer than two heartbeats, and the client cannot show that it lives."""
+    """The disk hangs for longer than two heartbeats, and the client cannot show that it is
+    alive."""
     for broker in serve_in_thread(tmp_path):
         with RawClient(broker.port).open(heartbeat=1) as client:
             broker.faults.hold()

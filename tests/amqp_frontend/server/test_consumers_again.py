@@ -1,4 +1,4 @@
-"""Consumers that are attached again: what was delivered before is not to be answered after."""
+"""Consumers that are attached again: deliveries made before cannot be acknowledged afterwards."""
 
 from typing import Any
 
@@ -31,15 +31,15 @@ def fill(channel: Any, queue: str, count: int) -> None:
 
 
 def settle(channel: Any) -> None:
-    """Everything that was sent before has been acted upon."""
+    """Wait until everything sent before has been carried out."""
     channel.queue_declare("", exclusive=True)
 
 
 @pytest.mark.parametrize("answer", ["ack", "multiple", "requeue", "reject", "transaction"])
-def test_what_was_delivered_before_a_seek_is_not_answered_after_it(
+def test_deliveries_from_before_a_seek_cannot_be_acknowledged_after_it(
     broker: Any, channel: Any, answer: str
 ) -> None:
-    """The same entries come again by new tags, and only by these they are answered."""
+    """The same entries are delivered again with new tags, and only those tags acknowledge them."""
     queue = f"again-{answer}"
     if answer == "transaction":
         channel.tx_select()
@@ -74,7 +74,9 @@ def test_what_was_delivered_before_a_seek_is_not_answered_after_it(
     assert backlog(broker, queue) == 0
 
 
-def test_a_second_seek_outdates_what_came_after_the_first(broker: Any, channel: Any) -> None:
+def test_a_second_seek_invalidates_deliveries_made_after_the_first(
+    broker: Any, channel: Any
+) -> None:
     fill(channel, "twice", 2)
     tags: list[int] = []
     channel.basic_consume("twice", lambda _c, method, *_: tags.append(method.delivery_tag))
@@ -90,7 +92,9 @@ def test_a_second_seek_outdates_what_came_after_the_first(broker: Any, channel: 
     assert backlog(broker, "twice") == 0
 
 
-def test_a_consumer_that_came_again_is_cancelled_like_any_other(broker: Any, channel: Any) -> None:
+def test_a_consumer_that_was_attached_again_is_cancelled_like_any_other(
+    broker: Any, channel: Any
+) -> None:
     fill(channel, "cancelled", 1)
     tags: list[int] = []
     tag = channel.basic_consume(
@@ -99,7 +103,7 @@ def test_a_consumer_that_came_again_is_cancelled_like_any_other(broker: Any, cha
     wait(channel, lambda: len(tags) == 1)
     seek(broker, "cancelled")
     wait(channel, lambda: len(tags) == 2)
-    channel.basic_cancel(tag)  # pika gives back what it has
+    channel.basic_cancel(tag)  # pika returns the messages that it holds
     assert channel.queue_declare("cancelled", passive=True).method.consumer_count == 0
     channel.basic_publish("", "cancelled", b"later")
     settle(channel)
@@ -109,7 +113,9 @@ def test_a_consumer_that_came_again_is_cancelled_like_any_other(broker: Any, cha
     assert again.queue_declare("cancelled", passive=True).method.message_count == 2
 
 
-def test_what_was_got_before_a_seek_is_not_answered_after_it(broker: Any, channel: Any) -> None:
+def test_messages_got_before_a_seek_cannot_be_acknowledged_after_it(
+    broker: Any, channel: Any
+) -> None:
     fill(channel, "got", 1)
     before, _, _ = channel.basic_get("got")
     seek(broker, "got")
@@ -123,10 +129,10 @@ def test_what_was_got_before_a_seek_is_not_answered_after_it(broker: Any, channe
     assert backlog(broker, "got") == 0
 
 
-def test_what_was_got_from_a_queue_is_not_answered_in_another_of_its_name(
+def test_messages_got_from_a_queue_cannot_be_acknowledged_in_a_new_queue_of_its_name(
     broker: Any, channel: Any
 ) -> None:
-    """The first message of either stands at the same place."""
+    """The first message of each queue is at the same position."""
     fill(channel, "made-anew", 1)
     before, _, _ = channel.basic_get("made-anew")
     channel.queue_delete("made-anew")

@@ -1,4 +1,4 @@
-"""The queue type of a vhost is that of queues that name none."""
+"""A vhost's queue type applies to queues that do not name one."""
 
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from arneb_amqp.config import AmqpConfig
 
 @pytest.fixture
 def quorum(broker: Broker) -> Any:
-    """A channel in a vhost whose queues are quorum queues."""
+    """A channel in a vhost whose default queue type is quorum."""
 
     async def make() -> None:
         async with broker.catalogue.changing() as edit:
@@ -25,7 +25,7 @@ def quorum(broker: Broker) -> Any:
     connection.close()
 
 
-def test_a_vhost_that_says_none_has_that_of_the_settings(tmp_path: Path) -> None:
+def test_a_vhost_without_a_type_uses_that_of_the_settings(tmp_path: Path) -> None:
     config = AmqpConfig(vhosts=("/", "c"), default_queue_type="quorum")
     for broker in serve_in_thread(tmp_path / "data", config):
 
@@ -42,7 +42,7 @@ def test_a_vhost_that_says_none_has_that_of_the_settings(tmp_path: Path) -> None
 
 
 def arguments(channel: Any, name: str) -> list[str]:
-    """The types with which the queue may be declared again."""
+    """The types with which the queue can be declared again."""
     fit = []
     for kind in ("classic", "quorum"):
         again = channel.connection.channel()
@@ -55,7 +55,7 @@ def arguments(channel: Any, name: str) -> list[str]:
     return fit
 
 
-def test_a_durable_queue_is_of_the_type_of_the_vhost(quorum: Any) -> None:
+def test_a_durable_queue_has_the_type_of_the_vhost(quorum: Any) -> None:
     quorum.queue_declare("a", durable=True)
     quorum.queue_declare("a", durable=True)
     assert arguments(quorum, "a") == ["quorum"]
@@ -63,7 +63,7 @@ def test_a_durable_queue_is_of_the_type_of_the_vhost(quorum: Any) -> None:
     assert arguments(quorum, "b") == ["classic"]
 
 
-def test_what_cannot_be_of_that_type_is_classic(quorum: Any) -> None:
+def test_queues_that_cannot_have_that_type_are_classic(quorum: Any) -> None:
     quorum.queue_declare("c")
     quorum.queue_declare("d", exclusive=True)
     quorum.queue_declare("e", durable=True, auto_delete=True)

@@ -1,4 +1,4 @@
-"""The end of a connection: the socket is closed in every case, and what it held comes back."""
+"""The end of a connection: the socket is always closed, and the messages it held are returned."""
 
 import socket
 from pathlib import Path
@@ -16,7 +16,7 @@ from arneb_amqp.wire.constants import HEARTBEAT_FRAME
 LONG_S = 60.0
 SHORT_S = 0.05
 PATIENCE = 300
-"""Tries of a tenth of a second."""
+"""Attempts, a tenth of a second apart."""
 
 
 def say_goodbye(client: RawClient) -> None:
@@ -24,7 +24,7 @@ def say_goodbye(client: RawClient) -> None:
 
 
 def waits(client: RawClient) -> bool:
-    """Nothing comes, not even an end."""
+    """Nothing arrives, not even the end of the stream."""
     client.socket.settimeout(0.1)
     try:
         return client.socket.recv(1) != b""
@@ -33,7 +33,7 @@ def waits(client: RawClient) -> bool:
 
 
 def ended(client: RawClient) -> bool:
-    """The broker has closed, after whatever it still had to say."""
+    """The broker has closed the socket, after everything it still had to send."""
     client.socket.settimeout(PATIENCE / 10)
     try:
         while client.socket.recv(65536):
@@ -44,7 +44,7 @@ def ended(client: RawClient) -> bool:
 
 
 def comes_back(broker: Any, queue: str, messages: int) -> None:
-    """All messages of ``queue`` wait again."""
+    """All messages of ``queue`` are ready again."""
     watching = broker.connect()
     channel = watching.channel()
     for _ in range(PATIENCE):
@@ -57,7 +57,7 @@ def comes_back(broker: Any, queue: str, messages: int) -> None:
 
 
 def held_by(broker: Any, client: RawClient, queue: str) -> None:
-    """Messages of ``queue`` are out at ``client``, which has read that they came."""
+    """Messages of ``queue`` are in flight to ``client``, which has read them."""
     publisher = broker.connect()
     channel = publisher.channel()
     channel.queue_declare(queue)
@@ -98,7 +98,7 @@ def test_a_client_that_never_closes_is_closed(
             assert ended(client)
 
 
-def test_a_client_that_says_goodbye_and_reads_nothing_is_closed(
+def test_a_client_that_closes_and_reads_nothing_is_disconnected(
     broker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "LINGER_S", SHORT_S)
@@ -107,7 +107,7 @@ def test_a_client_that_says_goodbye_and_reads_nothing_is_closed(
     channel.queue_declare("unread at the end")
     for _ in range(3000):
         channel.basic_publish("", "unread at the end", b"x" * 8192)
-    # What was taken back tells that the connection has ended.
+    # Messages are returned when the connection has ended.
     with RawClient(broker.port).open() as client:
         client.send(Basic.Consume, 1, queue="unread at the end", consumer_tag="raw")
         client.expect(Basic.ConsumeOk)
@@ -117,11 +117,11 @@ def test_a_client_that_says_goodbye_and_reads_nothing_is_closed(
     publisher.close()
 
 
-def test_what_a_client_held_comes_back_however_long_that_takes(
+def test_messages_of_a_client_are_returned_however_long_that_takes(
     broker: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The socket is not kept open for it; but a consumer that stayed would keep its messages from
-    everybody."""
+    """The socket is not kept open for it; but a consumer left behind would withhold its messages
+    from everybody else."""
     with RawClient(broker.port).open() as client:
         held_by(broker, client, "given back late")
         monkeypatch.setattr(module, "CLEANUP_S", 0)
@@ -130,19 +130,19 @@ def test_what_a_client_held_comes_back_however_long_that_takes(
 
 @pytest.fixture
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A broker with the shortest heartbeats, which does not wait for the dead."""
+    """A broker with the shortest heartbeats, which does not wait for dead clients."""
     monkeypatch.setattr(module, "LINGER_S", SHORT_S)
     yield from serve_in_thread(tmp_path / "data", AmqpConfig(heartbeat_s=1, close_s=0.2))
 
 
-def test_what_a_dead_client_held_comes_back(quick: Broker) -> None:
+def test_messages_of_a_dead_client_are_returned(quick: Broker) -> None:
     """Its machine is gone: it sends no heartbeats, and nobody closes the socket for it."""
     with RawClient(quick.port).open(heartbeat=1) as dead:
         held_by(quick, dead, "held by the dead")
         comes_back(quick, "held by the dead", 3)
 
 
-def test_what_a_client_held_that_does_not_take_an_error_comes_back(quick: Broker) -> None:
+def test_messages_of_a_client_that_does_not_read_an_error_are_returned(quick: Broker) -> None:
     with RawClient(quick.port).open() as stubborn:
         held_by(quick, stubborn, "held by the stubborn")
         stubborn.send(Basic.Qos, 1, prefetch_size=1, prefetch_count=0)

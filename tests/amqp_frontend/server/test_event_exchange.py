@@ -1,4 +1,4 @@
-"""The event exchange: what happens in the broker is told, and made only when somebody is told."""
+"""The event exchange: publishes what happens in the broker, and only if somebody is bound to it."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,7 +28,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 @pytest.fixture
 def told(channel: Any) -> Take:
-    """The next so many that are told by these keys, without what is different each time."""
+    """The next events with these keys, without the fields that differ each time."""
     queue = channel.queue_declare("", exclusive=True).method.queue
     channel.queue_bind(queue, EVENT, "#")
 
@@ -65,7 +65,9 @@ def edited(broker: Broker, change: Callable[[Edit], object]) -> None:
     broker.call(make)
 
 
-def test_what_is_declared_and_deleted_is_told_with_who_did_it(channel: Any, told: Take) -> None:
+def test_declarations_and_deletions_are_published_with_the_user_who_made_them(
+    channel: Any, told: Take
+) -> None:
     channel.queue_declare("e1", durable=True, arguments={"x-max-length": 5})
     channel.exchange_declare("x1", "topic")
     channel.queue_bind("e1", "x1", "k.#", {"z": 1})
@@ -88,14 +90,14 @@ def test_what_is_declared_and_deleted_is_told_with_who_did_it(channel: Any, told
     bound = {**ends, **to, "arguments": ['{<<"z">>,signedint,1}'], **by}
     assert binding == ("binding.created", bound)
     assert between[1]["destination_kind"] == "exchange"
-    # The binding went by itself, with its queue.
+    # The binding was removed together with its queue.
     assert unbound == ("binding.deleted", {**bound, "user_who_performed_action": "rmq-internal"})
     assert deleted == ("queue.deleted", {"name": "e1", **by})
     assert rest[0] == ("exchange.deleted", {"name": "x1", **by})
     assert (rest[1][0], rest[1][1]["user_who_performed_action"]) == ("binding.deleted", "guest")
 
 
-def test_a_binding_that_is_there_already_is_told_once(channel: Any, told: Take) -> None:
+def test_a_binding_that_exists_already_is_published_once(channel: Any, told: Take) -> None:
     channel.queue_declare("e2", exclusive=True)
     for key in ("a", "a", "b"):
         channel.queue_bind("e2", "amq.direct", key)
@@ -104,7 +106,7 @@ def test_a_binding_that_is_there_already_is_told_once(channel: Any, told: Take) 
     assert [each.get("routing_key") for _, each in found] == [None, "a", "b", None]
 
 
-def test_a_connection_its_channel_and_its_consumer_are_told(
+def test_a_connection_its_channel_and_its_consumer_are_published(
     broker: Broker, channel: Any, told: Take
 ) -> None:
     channel.queue_declare("e4", auto_delete=True)
@@ -141,7 +143,7 @@ def test_a_connection_its_channel_and_its_consumer_are_told(
     }
 
 
-def test_channels_and_consumers_that_end_with_something_else_are_told(
+def test_channels_and_consumers_that_end_with_something_else_are_published(
     broker: Broker, channel: Any, told: Take
 ) -> None:
     channel.queue_declare("e5")
@@ -158,7 +160,7 @@ def test_channels_and_consumers_that_end_with_something_else_are_told(
         assert [each["consumer_tag"] for _, each in told(1, "consumer.deleted")] == ["c2"]
 
 
-def test_a_login_that_is_refused_is_told_with_the_reason_and_no_password(
+def test_a_refused_login_is_published_with_the_reason_and_without_a_password(
     broker: Broker, told: Take
 ) -> None:
     with pytest.raises(AMQPConnectionError):
@@ -169,7 +171,7 @@ def test_a_login_that_is_refused_is_told_with_the_reason_and_no_password(
     assert "not-this-one" not in str(failed)
 
 
-def test_alarms_are_told_when_they_begin_and_end(broker: Broker, told: Take) -> None:
+def test_alarms_are_published_when_they_begin_and_end(broker: Broker, told: Take) -> None:
     broker.run_short(Resource.DISK, Resource.MEMORY)
     broker.run_short(Resource.MEMORY)
     broker.run_short()
@@ -178,7 +180,7 @@ def test_alarms_are_told_when_they_begin_and_end(broker: Broker, told: Take) -> 
     assert shown == [(began, "disk"), (began, "memory"), (ended, "disk"), (ended, "memory")]
 
 
-def test_changes_of_vhosts_users_and_rights_are_told(broker: Broker, told: Take) -> None:
+def test_changes_of_vhosts_users_and_rights_are_published(broker: Broker, told: Take) -> None:
     edited(broker, lambda edit: edit.put_vhost("v", description="d", tags=("a",)))
     edited(broker, lambda edit: edit.put_user("u", tags=("monitoring",)))
     edited(broker, lambda edit: edit.set_permissions("u", "v", "a", "b", "c"))
@@ -210,7 +212,9 @@ def test_changes_of_vhosts_users_and_rights_are_told(broker: Broker, told: Take)
     assert told(1, "vhost.deleted") == [("vhost.deleted", {"name": "v", **by})]
 
 
-def test_policies_and_parameters_are_told_without_passwords(broker: Broker, told: Take) -> None:
+def test_policies_and_parameters_are_published_without_passwords(
+    broker: Broker, told: Take
+) -> None:
     policy = Policy("/", "p", "^nothing$", {"max-length": 5}, "queues", 2)
     edited(broker, lambda edit: edit.set_policy(policy))
     limit = OperatorPolicy("/", "o", "^nothing$", {"max-length": 9})
@@ -239,7 +243,7 @@ def test_policies_and_parameters_are_told_without_passwords(broker: Broker, told
     }  # fmt: skip
 
 
-def test_nothing_is_made_while_nobody_is_bound(
+def test_no_event_is_made_while_nobody_is_bound(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = []
@@ -263,7 +267,7 @@ def test_a_broker_without_the_setting_has_no_such_exchange(tmp_path: Any) -> Non
         assert not broker.topology.events.wanted
 
 
-def test_what_no_table_can_hold_is_told_as_text() -> None:
+def test_values_that_no_table_can_hold_are_published_as_text() -> None:
     class Teller:
         def has_takers(self, exchange: str) -> bool:
             return exchange == EVENT

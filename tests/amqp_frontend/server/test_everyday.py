@@ -1,4 +1,4 @@
-"""Everyday work with the clients that people use: pika, aio-pika and amqp-tools."""
+"""Everyday use through common clients: pika, aio-pika and amqp-tools."""
 
 import asyncio
 import shutil
@@ -31,7 +31,7 @@ def take(channel: Any, queue: str, count: int, **options: Any) -> list[tuple[Any
 
 
 def settle(channel: Any) -> None:
-    """Let everything arrive that is on its way."""
+    """Wait until everything that is on its way has arrived."""
     for _ in range(3):
         channel.queue_declare("", exclusive=True)
         channel.connection.process_data_events(0.05)
@@ -49,7 +49,7 @@ def test_publish_consume_acknowledge(channel: Any) -> None:
     assert channel.queue_declare("e1", passive=True).method.message_count == 0
 
 
-def test_properties_and_headers_come_through(channel: Any) -> None:
+def test_properties_and_headers_are_delivered_unchanged(channel: Any) -> None:
     channel.queue_declare("e2")
     properties = pika.BasicProperties(
         content_type="text/plain",
@@ -80,7 +80,7 @@ def test_bodies_of_any_size(channel: Any, size: int) -> None:
     assert channel.basic_get(f"e3-{size}", auto_ack=True)[2] == body[:size]
 
 
-def test_a_client_finds_what_it_has_published_without_waiting_for_confirms(channel: Any) -> None:
+def test_a_client_without_confirms_can_read_what_it_has_published(channel: Any) -> None:
     channel.queue_declare("e20", durable=True)
     for number in range(20):
         channel.basic_publish("", "e20", b"%d" % number, PERSISTENT)
@@ -90,7 +90,7 @@ def test_a_client_finds_what_it_has_published_without_waiting_for_confirms(chann
     assert channel.queue_purge("e20").method.message_count == 1
 
 
-def test_exchanges_route_as_their_types_say(channel: Any) -> None:
+def test_exchanges_route_by_their_types(channel: Any) -> None:
     channel.exchange_declare("e4-direct", "direct")
     channel.exchange_declare("e4-fanout", "fanout", durable=True)
     channel.exchange_declare("e4-topic", "topic", auto_delete=True)
@@ -124,7 +124,7 @@ def test_exchanges_route_as_their_types_say(channel: Any) -> None:
     ]
 
 
-def test_an_unroutable_mandatory_message_comes_back(channel: Any) -> None:
+def test_an_unroutable_mandatory_message_is_returned(channel: Any) -> None:
     channel.confirm_delivery()
     with pytest.raises(UnroutableError) as caught:
         channel.basic_publish("", "nowhere at all", b"x", mandatory=True)
@@ -132,7 +132,9 @@ def test_an_unroutable_mandatory_message_comes_back(channel: Any) -> None:
     channel.basic_publish("", "nowhere at all", b"x")
 
 
-def test_a_mandatory_message_whose_queue_goes_before_the_commit_comes_back(channel: Any) -> None:
+def test_a_mandatory_message_whose_queue_is_deleted_before_the_commit_is_returned(
+    channel: Any,
+) -> None:
     channel.queue_declare("e4-brief")
     channel.tx_select()
     came: list[bytes] = []
@@ -178,7 +180,7 @@ def test_global_prefetch_counts_for_the_channel(channel: Any) -> None:
     assert len(got) == 4
 
 
-def test_what_a_lost_connection_held_comes_back_in_place(broker: Any, channel: Any) -> None:
+def test_messages_of_a_lost_connection_return_to_their_places(broker: Any, channel: Any) -> None:
     channel.queue_declare("e7")
     for number in range(4):
         channel.basic_publish("", "e7", b"%d" % number)
@@ -222,7 +224,7 @@ def test_transactions(broker: Any, channel: Any) -> None:
     other.close()
 
 
-def test_a_transaction_that_cannot_be_kept_did_not_happen(broker: Any, channel: Any) -> None:
+def test_a_transaction_that_cannot_be_committed_leaves_nothing(broker: Any, channel: Any) -> None:
     for queue in ("e22-in", "e22-a", "e22-b"):
         channel.queue_declare(queue, durable=True)
     channel.confirm_delivery()
@@ -286,7 +288,7 @@ def test_a_deleted_queue_cancels_its_consumers(broker: Any, channel: Any) -> Non
     other.close()
 
 
-def test_exclusive_queues_end_with_their_connection(broker: Any, channel: Any) -> None:
+def test_exclusive_queues_are_deleted_with_their_connection(broker: Any, channel: Any) -> None:
     other = broker.connect()
     name = other.channel().queue_declare("", exclusive=True).method.queue
     other.close()
@@ -295,7 +297,7 @@ def test_exclusive_queues_end_with_their_connection(broker: Any, channel: Any) -
     assert caught.value.reply_code == 404
 
 
-def test_auto_delete_queues_end_with_their_last_consumer(channel: Any) -> None:
+def test_auto_delete_queues_are_deleted_with_their_last_consumer(channel: Any) -> None:
     channel.queue_declare("e12", auto_delete=True)
     tag = channel.basic_consume("e12", lambda *_: None)
     channel.basic_cancel(tag)
@@ -305,7 +307,7 @@ def test_auto_delete_queues_end_with_their_last_consumer(channel: Any) -> None:
 
 
 @pytest.mark.parametrize("is_over", [False, True])
-def test_the_name_that_answers_go_to_is_for_nobody_else(
+def test_a_direct_reply_to_name_cannot_be_used_by_anybody_else(
     broker: Any, channel: Any, is_over: bool
 ) -> None:
     tag = channel.basic_consume("amq.rabbitmq.reply-to", lambda *_: None, auto_ack=True)
@@ -345,7 +347,7 @@ def test_two_consumers_share_a_queue(broker: Any, channel: Any) -> None:
     other.close()
 
 
-def test_messages_are_dealt_out_one_to_each_consumer_in_turn(channel: Any) -> None:
+def test_messages_go_to_the_consumers_in_turn(channel: Any) -> None:
     channel.queue_declare("e21")
     got: list[str] = []
     for tag in ("a", "b"):
@@ -395,7 +397,7 @@ def test_a_channel_error_leaves_the_connection_alone(channel: Any) -> None:
     assert again.basic_get("e16") == (None, None, None)
 
 
-def test_what_the_store_refuses_is_nacked_and_the_rest_goes_on(broker: Any, channel: Any) -> None:
+def test_what_the_store_refuses_is_nacked_and_the_rest_is_stored(broker: Any, channel: Any) -> None:
     channel.queue_declare("e17", durable=True)
     channel.confirm_delivery()
     channel.basic_publish("", "e17", b"kept", PERSISTENT)
@@ -410,7 +412,7 @@ def test_what_the_store_refuses_is_nacked_and_the_rest_goes_on(broker: Any, chan
     assert channel.basic_get("e17")[2] == b"kept again"
 
 
-def test_without_confirms_a_failing_store_closes(broker: Any, channel: Any) -> None:
+def test_without_confirms_a_store_failure_closes_the_channel(broker: Any, channel: Any) -> None:
     channel.queue_declare("e18", durable=True)
     broker.faults.fail_until_healed()
     try:
@@ -422,7 +424,7 @@ def test_without_confirms_a_failing_store_closes(broker: Any, channel: Any) -> N
         broker.faults.heal()
 
 
-def test_a_seek_by_pulsar_replays_to_the_same_consumer(broker: Any, channel: Any) -> None:
+def test_a_seek_through_pulsar_redelivers_to_the_same_consumer(broker: Any, channel: Any) -> None:
     channel.queue_declare("e19", durable=True)
     got: list[bytes] = []
     channel.basic_consume("e19", lambda _c, _m, _p, body: got.append(body), auto_ack=True)

@@ -1,7 +1,8 @@
-"""A connection that is over is given up at once: it leaves no cycle that a collection must find.
+"""The memory of an ended connection is freed at once: it leaves no reference cycle for the garbage
+collector.
 
-What has survived a full collection is frozen, so that only a collection of everything finds such
-cycles, and everybody has to wait for that.
+Objects that have survived a full collection are frozen. Only a collection of all objects could find
+such cycles, and everybody would have to wait for that.
 """
 
 import gc
@@ -45,7 +46,7 @@ def parts() -> list[Any]:
 
 
 def all_given_up(broker: Broker, wanted: int = 0) -> bool:
-    """Without a collection; as soon as the broker has noticed that the client has gone."""
+    """Without a garbage collection, as soon as the broker has noticed that the client is gone."""
     for _ in range(TRIES):
         broker.call(trio.testing.wait_all_tasks_blocked, CUSHION_S)
         if len(parts()) <= wanted:
@@ -106,14 +107,12 @@ def asks_for_what_is_not_there(broker: Broker) -> None:
     ],
     ids=lambda client: client.__name__,
 )
-def test_a_connection_that_is_over_is_given_up(
-    broker: Broker, client: Callable[[Broker], None]
-) -> None:
+def test_an_ended_connection_is_freed(broker: Broker, client: Callable[[Broker], None]) -> None:
     client(broker)
     assert all_given_up(broker), parts()
 
 
-def test_a_channel_that_is_closed_is_given_up_while_its_connection_stays(broker: Broker) -> None:
+def test_a_closed_channel_is_freed_while_its_connection_stays_open(broker: Broker) -> None:
     connection = broker.connect()
     connection.channel().close()
     before = len(parts())

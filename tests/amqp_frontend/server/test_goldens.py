@@ -34,7 +34,7 @@ def declare(name: str = "gz3", **arguments: object) -> Act:
 def publish(exchange: str = "", key: str = "gq", **properties: object) -> Act:
     def act(channel: Channel) -> None:
         channel.basic_publish(exchange, key, b"x", pika.BasicProperties(**properties))
-        channel.queue_declare("gq", passive=True)  # a round trip, to hear of the error
+        channel.queue_declare("gq", passive=True)  # a round trip, to receive the error
 
     return act
 
@@ -161,8 +161,8 @@ ACTS |= {
         ch.basic_consume("amq.rabbitmq.reply-to", lambda *_: None, auto_ack=True),
         ch.basic_consume("amq.rabbitmq.reply-to", lambda *_: None, auto_ack=True),
     ),
-    # RabbitMQ 3.10.8 serves basic.get there, whatever the name says; this is its answer to who
-    # wants such a queue for itself.
+    # RabbitMQ 3.10.8 serves basic.get there, whatever its name says; this is its answer to anybody
+    # who declares such a queue as exclusive.
     "sac_get": lambda ch: ch.basic_consume("gsac", lambda *_: None, exclusive=True),
 }
 
@@ -187,7 +187,7 @@ def furnished(broker: Any) -> Iterator[Any]:
 
 
 @pytest.mark.parametrize("name", ACTS)
-def test_reply_is_that_of_rabbitmq(furnished: Any, name: str) -> None:
+def test_the_reply_is_that_of_rabbitmq(furnished: Any, name: str) -> None:
     connection = furnished.connect()
     try:
         got = observe(ACTS[name], connection.channel())
@@ -211,22 +211,22 @@ def test_every_golden_is_covered_or_named() -> None:
     assert covered == GOLDENS.keys()
 
 
-def test_unknown_vhost_is_refused_in_rabbitmqs_words(broker: Any) -> None:
+def test_an_unknown_vhost_is_refused_with_rabbitmqs_text(broker: Any) -> None:
     with pytest.raises(ProbableAccessDeniedError) as caught:
         broker.connect(virtual_host="nope")
     assert "(530) 'NOT_ALLOWED - vhost nope not found'" in str(caught.value)
     assert "(530) 'NOT_ALLOWED - vhost nope not found'" in GOLDENS["bad_vhost"][2]
 
 
-def test_wrong_password_is_refused_in_rabbitmqs_words(broker: Any) -> None:
+def test_a_wrong_password_is_refused_with_rabbitmqs_text(broker: Any) -> None:
     with pytest.raises(ProbableAuthenticationError) as caught:
         broker.connect(credentials=pika.PlainCredentials("guest", "wrong"))
     words = GOLDENS["bad_password"][2].partition(" (host")[0]
     assert words in str(caught.value)
 
 
-def test_a_dead_letter_says_what_rabbitmq_says(broker: Any) -> None:
-    """And, as since 3.13, how it died last; the time is another."""
+def test_a_dead_letter_has_rabbitmqs_headers(broker: Any) -> None:
+    """And those of its last death, which RabbitMQ adds since 3.13. Only the time differs."""
     golden = GOLDENS["x_death_sample"]
     connection = broker.connect()
     channel = connection.channel()
@@ -253,7 +253,7 @@ def test_a_dead_letter_says_what_rabbitmq_says(broker: Any) -> None:
 
 
 def test_server_properties(broker: Any) -> None:
-    """The identity is RabbitMQ's, since clients act on it; platform and information are ours."""
+    """The product is RabbitMQ's, since clients act on it; platform and information are ours."""
     connection = broker.connect()
     properties = connection._impl.server_properties
     connection.close()

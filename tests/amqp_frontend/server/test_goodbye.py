@@ -1,4 +1,4 @@
-"""A broker that stops waits for its clients' goodbyes, for as long as it was told to."""
+"""A stopping broker waits for its clients' close-ok for as long as it was asked to."""
 
 from typing import Any, cast
 
@@ -10,7 +10,7 @@ from arneb_amqp.server.roster import Roster
 
 
 class Silent:
-    """A connection that says nothing more."""
+    """A connection that never answers."""
 
     def __init__(self) -> None:
         self.told: list[object] = []
@@ -20,7 +20,7 @@ class Silent:
 
 
 @pytest.mark.parametrize("goodbye_s", [0.3, 1.0])
-async def test_who_does_not_answer_is_waited_for_as_long_as_is_said(goodbye_s: float) -> None:
+async def test_a_client_that_does_not_answer_is_waited_for_only_so_long(goodbye_s: float) -> None:
     roster, silent = Roster(), Silent()
     roster.enter(cast("Any", 1), cast("Any", silent), cast("Any", None))
     server = Server(cast("Any", None), roster, goodbye_s)

@@ -1,4 +1,4 @@
-"""x-history: what becomes of a queue's messages is recorded, and anybody can read it."""
+"""x-history: records what becomes of a queue's messages, and anybody can read it."""
 
 import json
 from typing import Any
@@ -19,7 +19,7 @@ def topic_of(queue: str) -> str:
 
 
 def history(broker: Broker, queue: str) -> list[dict[str, Any]]:
-    """The lines of the history, without the heads, when all is written."""
+    """The lines of the history without their headings, once everything is written."""
 
     async def read() -> list[dict[str, Any]]:
         engine = broker.engine
@@ -34,7 +34,7 @@ def history(broker: Broker, queue: str) -> list[dict[str, Any]]:
     return broker.call(read)
 
 
-def test_the_life_of_messages_is_told(broker: Broker, channel: Any) -> None:
+def test_the_life_of_messages_is_recorded(broker: Broker, channel: Any) -> None:
     channel.queue_declare("dead", durable=True)
     dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
     channel.queue_declare("h1", durable=True, arguments=ON | dead)
@@ -61,7 +61,7 @@ def test_the_life_of_messages_is_told(broker: Broker, channel: Any) -> None:
 
 
 def test_a_history_is_read_over_amqp_as_text(broker: Broker, channel: Any) -> None:
-    """The topic of a history is a topic like any other: AMQP's clients see a queue in it."""
+    """The topic of a history is a topic like any other: AMQP clients see it as a queue."""
     channel.queue_declare("h2", durable=True, arguments=ON)
     channel.basic_publish("", "h2", b"x")
     wait(channel, lambda: channel.basic_get("h2", auto_ack=True)[2] == b"x")
@@ -73,7 +73,7 @@ def test_a_history_is_read_over_amqp_as_text(broker: Broker, channel: Any) -> No
 
 
 def history_ended(broker: Broker, queue: str) -> None:
-    """Wait until the broker knows that the topic of its history is gone."""
+    """Wait until the broker knows that the topic of the history is gone."""
 
     async def end() -> None:
         topic = broker.engine.topic(f"persistent://public/default/{queue}")
@@ -97,7 +97,7 @@ def test_it_is_refused_where_nothing_is_kept(broker: Broker, options: dict[str, 
     assert caught.value.reply_code == 406 and "x-history" in caught.value.reply_text
 
 
-def test_without_it_nothing_is_made(broker: Broker, channel: Any) -> None:
+def test_without_the_argument_no_topic_is_made(broker: Broker, channel: Any) -> None:
     for arguments in ({}, {"x-history": False}):
         channel.queue_declare("h3", durable=True, arguments=arguments)
     assert topic_of("h3") not in broker.engine.topics
@@ -105,7 +105,7 @@ def test_without_it_nothing_is_made(broker: Broker, channel: Any) -> None:
         channel.queue_declare("odd", durable=True, arguments={"x-history": "yes"})
 
 
-def test_declaring_it_again_makes_a_deleted_history_anew(broker: Broker, channel: Any) -> None:
+def test_declaring_the_queue_again_restores_a_deleted_history(broker: Broker, channel: Any) -> None:
     channel.queue_declare("h4", durable=True, arguments=ON)
     broker.call(broker.engine.delete_topic, topic_of("h4"))
     channel.basic_publish("", "h4", b"x", pika.BasicProperties(delivery_mode=2))

@@ -1,4 +1,4 @@
-"""A broker without a lease answers nobody, whatever it would have said."""
+"""A broker without a lease answers nobody, whatever it would have answered."""
 
 import time
 from pathlib import Path
@@ -14,7 +14,7 @@ WANTS_TO_KNOW: dict[str, object] = {"capabilities": table({"connection.blocked":
 WITHIN_S = 5.0
 
 
-def test_whoever_asks_without_a_lease_is_blocked_until_it_is_back(broker: Broker) -> None:
+def test_clients_that_ask_while_there_is_no_lease_wait_until_it_is_back(broker: Broker) -> None:
     with RawClient(broker.port) as client:
         client.open(properties=WANTS_TO_KNOW)
         client.send(Queue.Declare, 1, queue="q")
@@ -28,7 +28,7 @@ def test_whoever_asks_without_a_lease_is_blocked_until_it_is_back(broker: Broker
             client.expect(Queue.DeclareOk)
 
 
-def test_the_alarm_that_follows_is_told_once(broker: Broker) -> None:
+def test_the_alarm_that_follows_is_sent_once(broker: Broker) -> None:
     with RawClient(broker.port) as client:
         client.open(properties=WANTS_TO_KNOW)
         broker.lend(holds=False)
@@ -43,7 +43,7 @@ def test_the_alarm_that_follows_is_told_once(broker: Broker) -> None:
         client.expect(Basic.GetEmpty)
 
 
-def test_a_broker_that_was_superseded_says_goodbye_and_no_more(tmp_path: Path) -> None:
+def test_a_superseded_broker_closes_its_connections_and_sends_nothing_else(tmp_path: Path) -> None:
     for broker in serve_in_thread(tmp_path):
         client = RawClient(broker.port).open()
         broker.lend(holds=False)

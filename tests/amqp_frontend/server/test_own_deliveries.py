@@ -1,4 +1,5 @@
-"""A client that consumes what it publishes: the message first, then its confirm, in one write."""
+"""A client that consumes what it publishes gets the message first, then its confirm, in one
+write."""
 
 import socket
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from arneb_core.engine.scheduling import maintenance
 from arneb_core.engine.scheduling.steps import Steps
 
 TIMES = 40
-"""Whichever task the event loop happens to serve first."""
+"""Independent of which task the event loop happens to run first."""
 
 Written = list[bytes]
 
@@ -39,7 +40,7 @@ def kinds(data: bytes) -> list[str]:
 
 @pytest.fixture
 def written(monkeypatch: pytest.MonkeyPatch) -> Written:
-    """What connections write, a write each."""
+    """What connections write, one item per write."""
     writes: Written = []
     send = Link.send
 
@@ -52,7 +53,7 @@ def written(monkeypatch: pytest.MonkeyPatch) -> Written:
 
 
 def ready(client: RawClient, queue: str, *, durable: bool = True) -> RawClient:
-    """Channel 1 publishes with confirms, channel 2 consumes."""
+    """Channel 1 publishes with confirms, and channel 2 consumes."""
     client.open()
     client.send(Queue.Declare, 1, queue=queue, durable=durable)
     client.expect(Queue.DeclareOk)
@@ -65,7 +66,7 @@ def ready(client: RawClient, queue: str, *, durable: bool = True) -> RawClient:
 
 @pytest.mark.parametrize("durable", [True, False])
 @pytest.mark.parametrize("consuming", [1, 2])
-def test_a_message_and_its_confirm_come_in_one_write_the_message_first(
+def test_a_message_and_its_confirm_are_one_write_with_the_message_first(
     broker: Broker, written: Written, durable: bool, consuming: int
 ) -> None:
     with RawClient(broker.port) as client:
@@ -83,7 +84,7 @@ def test_a_message_and_its_confirm_come_in_one_write_the_message_first(
     assert [kinds(each) for each in written] == [wanted] * TIMES
 
 
-def test_messages_that_were_sent_together_come_with_one_confirm_behind_them(
+def test_messages_sent_together_are_followed_by_one_confirm(
     broker: Broker, written: Written
 ) -> None:
     with RawClient(broker.port) as client:
@@ -101,11 +102,12 @@ def test_messages_that_were_sent_together_come_with_one_confirm_behind_them(
     assert [kinds(each) for each in written] == [wanted] * TIMES
 
 
-def test_what_the_turn_of_one_that_is_alone_brings_another_leaves_in_that_turn(
+def test_a_single_publishers_turn_also_writes_to_the_other_consumer(
     tmp_path: Path, written: Written, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And in no later pass of the loop, where it may stand behind long turns of others. What comes
-    while the journal is taken over waits for another pass, so that is not done here."""
+    """Not in a later pass of the loop, where it may have to wait for long turns of others. Messages
+    published during a takeover of the journal do wait for another pass, so the test prevents
+    takeovers."""
     monkeypatch.setattr(maintenance, "SETTLE_S", 3600.0)
     monkeypatch.setattr(maintenance, "CURSOR_FLUSH_S", 3600.0)
     late, flush = list[int](), Flusher._flush
@@ -163,8 +165,10 @@ def commit_again_and_again(broker: Broker, written: Written, bodies: list[bytes]
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_what_was_published_before_a_cancel_still_comes(broker: Broker, durable: bool) -> None:
-    """As from RabbitMQ, where the queue hears of both in the order in which they were sent."""
+def test_messages_published_before_a_cancel_are_still_delivered(
+    broker: Broker, durable: bool
+) -> None:
+    """As from RabbitMQ, where the queue learns of both in the order in which they were sent."""
     with RawClient(broker.port) as client:
         queue = f"cancelled-{durable}"
         client.open()
@@ -182,7 +186,7 @@ def test_what_was_published_before_a_cancel_still_comes(broker: Broker, durable:
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_what_was_published_before_another_consumer_came_goes_to_the_first(
+def test_messages_published_before_another_consumer_came_go_to_the_first(
     broker: Broker, durable: bool
 ) -> None:
     with RawClient(broker.port) as client:
@@ -205,11 +209,11 @@ def test_what_was_published_before_another_consumer_came_goes_to_the_first(
             client.expect(Basic.CancelOk)
 
 
-def test_a_purge_leaves_what_was_published_before_it_to_whoever_waits(
+def test_a_purge_leaves_earlier_messages_to_the_waiting_consumer(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It asks for the deliveries that are ready each time, though its connection consumes nothing:
-    mostly they are made before it comes."""
+    """The purge asks for the ready deliveries each time, although its connection consumes nothing.
+    Mostly they have been made before it arrives."""
     asked, after_dispatch = list[bool](), Steps.after_dispatch
 
     def record(steps: Steps, back: Callable[[], None]) -> bool:
@@ -234,11 +238,11 @@ def test_a_purge_leaves_what_was_published_before_it_to_whoever_waits(
     assert len(asked) == 1 + TIMES
 
 
-def test_a_message_that_goes_to_nobody_is_confirmed_at_once(
+def test_a_message_that_is_delivered_to_nobody_is_confirmed_at_once(
     broker: Broker, written: Written
 ) -> None:
-    """Its queue has no consumer, though the connection has one elsewhere; and so does one whose
-    prefetch is used up."""
+    """Its queue has no consumer, though the connection consumes from another queue. The same holds
+    for a queue whose consumer's prefetch is used up."""
     with RawClient(broker.port) as client:
         ready(client, "elsewhere")
         client.consume("elsewhere")
@@ -262,7 +266,7 @@ def test_a_message_that_goes_to_nobody_is_confirmed_at_once(
     assert [kinds(each) for each in written] == [["Basic.Ack on 1"]] * 2 * TIMES
 
 
-def test_a_returned_message_stands_before_its_confirm(broker: Broker, written: Written) -> None:
+def test_a_returned_message_comes_before_its_confirm(broker: Broker, written: Written) -> None:
     with RawClient(broker.port) as client:
         ready(client, "returned")
         client.consume("returned")
@@ -275,8 +279,8 @@ def test_a_returned_message_stands_before_its_confirm(broker: Broker, written: W
     assert [kinds(each) for each in written] == [["Basic.Return on 1", "Basic.Ack on 1"]]
 
 
-def test_whoever_leaves_before_the_delivery_disturbs_nobody(tmp_path: Path) -> None:
-    """The connection ends between the commit and the deliveries for which its confirm waits."""
+def test_a_client_that_leaves_before_the_delivery_disturbs_nobody(tmp_path: Path) -> None:
+    """The connection ends between the commit and the deliveries that its confirm waits for."""
     for broker in serve_in_thread(tmp_path):
         for _ in range(TIMES):
             with RawClient(broker.port) as client:

@@ -1,4 +1,5 @@
-"""Clients behind a proxy: the header says who they are, and what follows from where they come."""
+"""Clients behind a proxy: the proxy header gives their address, and the rules for that address
+apply."""
 
 import contextlib
 import logging
@@ -44,13 +45,11 @@ def logs_in(broker: Broker, header: bytes, user: str) -> bool:
 
 
 @pytest.mark.parametrize("header", [FROM_HERE, MAPPED, b"PROXY UNKNOWN\r\n"])
-def test_who_comes_from_this_machine_by_a_proxy_is_taken_for_that(
-    broker: Broker, header: bytes
-) -> None:
+def test_a_local_client_behind_a_proxy_counts_as_local(broker: Broker, header: bytes) -> None:
     assert logs_in(broker, header, "guest")
 
 
-def test_who_comes_from_afar_is_not_taken_for_the_proxy(
+def test_a_remote_client_behind_a_local_proxy_does_not_count_as_local(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert logs_in(broker, FROM_AFAR, "far")
@@ -70,7 +69,7 @@ def test_without_a_header_nobody_is_served(
     assert "of the PROXY protocol" in caplog.text
 
 
-def test_who_sends_no_header_is_given_up(tmp_path: Any) -> None:
+def test_a_client_that_sends_no_header_is_disconnected(tmp_path: Any) -> None:
     config = AmqpConfig(proxy_protocol=True, handshake_s=0.1)
     for broker in serve_in_thread(tmp_path / "data", config):
         with socket.create_connection(("127.0.0.1", broker.port), timeout=5) as client:

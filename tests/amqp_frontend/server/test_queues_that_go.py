@@ -1,4 +1,5 @@
-"""Queues whose topic somebody deletes who does not speak AMQP: what AMQP's clients see of that."""
+"""Queues whose topic is deleted by somebody who does not use AMQP, and what AMQP clients see of
+that."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +25,7 @@ PREFIX = "persistent://public/default/"
 
 
 def test_consumers_are_cancelled_and_publishers_are_told(broker: Any, channel: Any) -> None:
-    """At once: nobody names the queue in between."""
+    """At once: nobody has to name the queue first."""
     channel.queue_declare("gone", durable=True)
     channel.queue_declare("other", durable=True)
     channel.queue_bind("gone", "amq.topic", "gone.*")
@@ -45,8 +46,8 @@ def test_consumers_are_cancelled_and_publishers_are_told(broker: Any, channel: A
         channel.basic_publish("amq.topic", "gone.x", b"x", mandatory=True)
 
 
-def test_a_purge_and_an_unbinding_are_no_use_of_a_queue(broker: Any, channel: Any) -> None:
-    """It expires as if nobody had been there."""
+def test_a_purge_and_an_unbinding_do_not_count_as_use_of_a_queue(broker: Any, channel: Any) -> None:
+    """The queue expires as if nobody had touched it."""
     channel.queue_declare("expires", arguments={"x-expires": 3_600_000})
     channel.queue_bind("expires", "amq.fanout")
     queue = broker.topology.vhost("/").queues.get("expires")
@@ -62,7 +63,7 @@ def test_a_purge_and_an_unbinding_are_no_use_of_a_queue(broker: Any, channel: An
 
 @dataclass
 class Told:
-    """A connection that remembers how publishes ended."""
+    """A connection that remembers how its publishes ended."""
 
     ends: list[tuple[AmqpError | None, bool]] = field(default_factory=list)
 
@@ -73,10 +74,10 @@ class Told:
         raise AssertionError("nobody consumes")
 
     def answer_follows(self) -> None:
-        """Nobody asks."""
+        """The tests never ask."""
 
     async def deliveries_made(self, *, to_anybody: bool = False) -> None:
-        """Nobody asks."""
+        """The tests never ask."""
 
     def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
         raise AssertionError("nobody consumes")
@@ -85,10 +86,11 @@ class Told:
 @pytest.mark.real_time
 @pytest.mark.parametrize("declared", [True, False])
 @pytest.mark.parametrize("queues", [("q",), ("other", "q")])
-async def test_what_waited_behind_another_request_while_its_queue_went_is_not_confirmed(
+async def test_a_message_that_waited_while_its_queue_was_deleted_is_not_confirmed(
     tmp_path: Path, queues: tuple[str, ...], *, declared: bool
 ) -> None:
-    """It was routed before, and is handed to the core after; over AMQP nobody deleted anything."""
+    """It was routed before the deletion and is passed to the core afterwards; nobody deleted
+    anything over AMQP."""
     async with open_engine(tmp_path / "data") as engine:
         topology, told = await open_topology(engine), Told()
         context = await entered(engine, topology, ME, told)

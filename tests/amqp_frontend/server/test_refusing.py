@@ -1,4 +1,5 @@
-"""Queues that refuse: each message of a run is answered by itself, and the run is one commit."""
+"""Queues that reject what they have no room for: each message of a run has its own answer, and the
+run is one commit."""
 
 import socket
 from collections.abc import Iterator
@@ -43,7 +44,7 @@ def publisher(broker: Broker) -> Iterator[RawClient]:
 
 
 def send_as_one(broker: Broker, publisher: RawClient, bodies: list[bytes]) -> None:
-    """Nobody reads before all is there."""
+    """Send everything before the broker reads any of it."""
 
     async def send(sock: socket.socket) -> None:
         sock.sendall(publishes(*bodies, key="q").data)
@@ -59,7 +60,7 @@ def fresh(
 
 
 def held(channel: BlockingChannel, queue: str) -> list[bytes | None]:
-    """What the queue holds, taken out."""
+    """Take everything out of the queue."""
     count = channel.queue_declare(queue, passive=True).method.message_count
     return [channel.basic_get(queue, auto_ack=True)[2] for _ in range(count)]
 
@@ -69,7 +70,7 @@ def numbered(count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_what_had_room_of_a_run_is_acknowledged_and_the_rest_is_not(
+def test_messages_of_a_run_that_had_room_are_acknowledged_and_the_others_nacked(
     broker: Broker,
     channel: BlockingChannel,
     publisher: RawClient,
@@ -106,10 +107,10 @@ def test_a_run_for_which_there_is_room_is_one_commit_and_one_answer(
     assert held(channel, "q") == 2 * numbered(50)
 
 
-def test_each_size_is_judged_by_itself(
+def test_each_message_is_judged_by_its_own_size(
     broker: Broker, channel: BlockingChannel, publisher: RawClient
 ) -> None:
-    """What is too large is refused, and what is small enough behind it has its place."""
+    """One that is too large is refused, and a small enough one behind it is stored."""
     arguments = {"x-max-length-bytes": 10, "x-overflow": "reject-publish"}
     fresh(channel, "q", arguments)
     send_as_one(broker, publisher, [b"12345", b"1234567", b"123", b"12345", b"12"])
@@ -120,13 +121,14 @@ def test_each_size_is_judged_by_itself(
     assert held(channel, "q") == [b"12345", b"123", b"12"]
 
 
-def test_a_transaction_that_is_refused_makes_its_dead_letters_in_many_turns(
+def test_the_dead_letters_of_a_refused_transaction_are_made_in_many_turns(
     broker: Broker,
     channel: BlockingChannel,
     commits: list[Unit],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(overflow, "DEAD_LETTERS_PER_STEP", 2)  # else they are lost in the others
+    # otherwise these turns are lost among the others
+    monkeypatch.setattr(overflow, "DEAD_LETTERS_PER_STEP", 2)
     fresh(channel, "dead", {})
     fresh(channel, "q", DEAD | {"x-max-length": 1, "x-overflow": "reject-publish-dlx"})
     count = 1_000

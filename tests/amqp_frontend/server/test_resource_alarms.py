@@ -1,4 +1,4 @@
-"""Resource alarms: a blocked connection waits, is not read, and still ends when its peer does."""
+"""Resource alarms: a blocked connection waits, is not read, and still ends when its client does."""
 
 import socket
 import struct
@@ -39,7 +39,7 @@ def test_a_blocked_client_is_not_read_so_that_its_own_socket_fills(broker: Broke
         client.expect(Basic.GetOk)
 
 
-def test_a_blocked_client_that_is_gone_is_forgotten(broker: Broker) -> None:
+def test_a_blocked_client_that_has_gone_is_forgotten(broker: Broker) -> None:
     with RawClient(broker.port) as client:
         client.open(heartbeat=1)
         client.send(Queue.Declare, 1, queue="gone", exclusive=True)
@@ -57,7 +57,7 @@ def test_a_blocked_client_that_is_gone_is_forgotten(broker: Broker) -> None:
     broker.run_short()
 
 
-def test_a_broker_stops_although_connections_are_blocked(tmp_path: Path) -> None:
+def test_a_broker_can_stop_while_connections_are_blocked(tmp_path: Path) -> None:
     for broker in serve_in_thread(tmp_path):
         client = RawClient(broker.port).open()
         broker.run_short(*Resource)

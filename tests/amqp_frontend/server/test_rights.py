@@ -1,5 +1,5 @@
-"""Every right of the table is needed: whoever lacks just that one is refused over a real
-connection, and whoever has it is not."""
+"""Every right of the table is needed: over a real connection, a user who lacks just that one is
+refused, and a user who has it is not."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ from arneb_core.access.principals import Kind
 from arneb_core.access.rights import Right
 
 ALL_BUT = "^(?!{}$)"
-"""A pattern found in every name but one."""
+"""A pattern that matches every name except one."""
 
 Change = Callable[[Edit], None]
 
@@ -88,7 +88,7 @@ def channel_of(broker: Broker, user: str = "u", vhost: str = "/") -> Iterator[An
 
 @dataclass(frozen=True)
 class Case:
-    """A method that needs a right on something, and how a client asks for it."""
+    """A method that needs a right on something, and how a client calls it."""
 
     method: type[Command]
     right: Right
@@ -189,7 +189,7 @@ def test_each_need_of_a_rule_is_tried() -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_who_lacks_just_that_right_is_refused_and_who_has_it_is_not(
+def test_a_user_without_that_right_is_refused_and_a_user_with_it_is_not(
     broker: Broker, case: Case
 ) -> None:
     everything = dict.fromkeys(Right, ".*")
@@ -222,7 +222,7 @@ NOTHING_NEEDED: list[Callable[[Any], object]] = [
 
 
 @pytest.mark.parametrize("ask", NOTHING_NEEDED)
-def test_what_needs_no_right_is_done_by_somebody_who_has_none(
+def test_methods_that_need_no_right_can_be_called_without_any(
     broker: Broker, ask: Callable[[Any], object]
 ) -> None:
     with_rights(broker, "", "", "")
@@ -230,7 +230,7 @@ def test_what_needs_no_right_is_done_by_somebody_who_has_none(
         ask(channel)
 
 
-def test_a_queue_that_is_there_is_declared_without_a_look_at_its_dead_letters(
+def test_declaring_an_existing_queue_needs_no_right_on_its_dead_letter_exchange(
     broker: Broker,
 ) -> None:
     with_rights(broker, ".*", ".*", ".*")
@@ -241,7 +241,7 @@ def test_a_queue_that_is_there_is_declared_without_a_look_at_its_dead_letters(
         channel.queue_declare("has-dlx", arguments=DLX, durable=True)
 
 
-def test_a_name_that_the_broker_gives_needs_configure_too(broker: Broker) -> None:
+def test_a_name_generated_by_the_broker_needs_configure_too(broker: Broker) -> None:
     with_rights(broker, "^mine", ".*", ".*")
     with channel_of(broker) as channel, pytest.raises(ChannelClosedByBroker, match="amq.gen-"):
         channel.queue_declare("")
@@ -253,7 +253,7 @@ def test_a_name_that_the_broker_gives_needs_configure_too(broker: Broker) -> Non
 @pytest.mark.parametrize(
     ("ask", "code"), [(publish("nowhere", "k"), 404), (lambda c: c.basic_get("nothing"), 404)]
 )
-def test_a_refusal_wins_over_what_is_missing(
+def test_a_refusal_comes_before_not_found(
     broker: Broker, ask: Callable[[Any], object], code: int
 ) -> None:
     with_rights(broker, "", "", "")
@@ -267,21 +267,21 @@ def test_a_refusal_wins_over_what_is_missing(
 
 
 @pytest.mark.parametrize("name", ["", "x", "amq.new"])
-def test_an_unknown_type_of_exchange_wins_over_every_refusal(broker: Broker, name: str) -> None:
-    """As RabbitMQ has it."""
+def test_an_unknown_type_of_exchange_comes_before_every_refusal(broker: Broker, name: str) -> None:
+    """As in RabbitMQ."""
     with_rights(broker, "", "", "")
     with channel_of(broker) as channel, pytest.raises(ConnectionClosedByBroker) as refused:
         channel.exchange_declare(name, "wibble")
     assert refused.value.reply_code == 503
 
 
-def test_patterns_are_searched_and_not_anchored(broker: Broker) -> None:
+def test_patterns_are_searched_for_and_not_anchored(broker: Broker) -> None:
     with_rights(broker, "mid", "", "")
     with channel_of(broker) as channel:
         channel.queue_declare("a-mid-z")
 
 
-def test_a_topic_permission_has_variables_and_is_for_one_exchange(broker: Broker) -> None:
+def test_a_topic_permission_has_variables_and_applies_to_one_exchange(broker: Broker) -> None:
     with_rights(broker, ".*", ".*", ".*", ("^{username}-{vhost}$", ".*"))
     with channel_of(broker) as channel:
         publish("t", "u-/")(channel)
@@ -290,7 +290,7 @@ def test_a_topic_permission_has_variables_and_is_for_one_exchange(broker: Broker
             publish("t", "v-/")(channel)
 
 
-def test_a_right_that_is_taken_away_is_missed_at_once(broker: Broker) -> None:
+def test_a_right_that_is_taken_away_is_lost_at_once(broker: Broker) -> None:
     with_rights(broker, ".*", ".*", ".*")
     with channel_of(broker) as channel:
         publish("x", "k")(channel)
@@ -306,14 +306,14 @@ def test_a_right_that_is_taken_away_is_missed_at_once(broker: Broker) -> None:
             publish("t", "k")(channel)
 
 
-def test_a_right_that_is_given_is_there_at_once(broker: Broker) -> None:
+def test_a_right_that_is_granted_holds_at_once(broker: Broker) -> None:
     with_rights(broker, "", "", "")
     with channel_of(broker) as channel:
         with_rights(broker, "", "^x$", "")
         publish("x", "k")(channel)
 
 
-def test_rights_in_one_vhost_reach_no_other(broker: Broker) -> None:
+def test_rights_in_one_vhost_do_not_extend_to_another(broker: Broker) -> None:
     with_rights(broker, "", "", "")
     change(broker, lambda edit: edit.set_permissions("u", "other", ".*", ".*", ".*"))
     with channel_of(broker, vhost="other") as channel:
@@ -327,7 +327,7 @@ def test_rights_in_one_vhost_reach_no_other(broker: Broker) -> None:
     change(broker, lambda edit: edit.clear_permissions("u", "other"))
 
 
-def test_a_user_id_must_be_ones_own_unless_one_may_impersonate(broker: Broker) -> None:
+def test_a_user_id_must_be_the_users_own_unless_it_may_impersonate(broker: Broker) -> None:
     with_rights(broker, ".*", ".*", ".*")
 
     def say(channel: Any, user: str) -> None:

@@ -1,4 +1,4 @@
-"""Peers that misbehave, peers that are slow, and a broker that stops: nobody else is harmed."""
+"""Clients that misbehave, clients that are slow, and a broker that stops: nobody else is harmed."""
 
 import logging
 import random
@@ -20,7 +20,7 @@ from arneb_amqp.wire.constants import PROTOCOL_HEADER
 
 
 def recorded_session(port: int) -> list[bytes]:
-    """What pika sends in an everyday session, write by write."""
+    """What pika sends in an ordinary session, write by write."""
     written: list[bytes] = []
     connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", port))
     output = connection._impl._output_marshaled_frames
@@ -91,8 +91,9 @@ def test_a_consumer_that_does_not_read_costs_bounded_memory(broker: Any) -> None
     publisher.close()
 
 
-def test_a_client_may_publish_for_long_before_it_reads(broker: Any) -> None:
-    """One thread, blocking writes: it would wait for ever if we waited for it to read first."""
+def test_a_client_may_publish_for_a_long_time_before_it_reads(broker: Any) -> None:
+    """Its one thread writes with blocking calls: if the broker waited for it to read first, it
+    would wait for ever."""
     publisher = broker.connect()
     channel = publisher.channel()
     channel.queue_declare("unread")
@@ -111,7 +112,7 @@ def test_a_client_may_publish_for_long_before_it_reads(broker: Any) -> None:
     publisher.close()
 
 
-def test_answers_that_nobody_reads_are_bounded(tmp_path: Path) -> None:
+def test_answers_that_are_not_read_are_bounded(tmp_path: Path) -> None:
     config = AmqpConfig(outbox_bytes_low=1000, outbox_bytes_high=2000, outbox_bytes_max=100_000)
     serving = serve_in_thread(tmp_path / "data", config)
     broker = next(serving)
@@ -156,7 +157,7 @@ def test_a_slow_consumer_gets_everything_in_the_end(broker: Any) -> None:
     publisher.close()
 
 
-def test_a_stop_tells_every_client(tmp_path: Path) -> None:
+def test_every_client_is_notified_of_a_stop(tmp_path: Path) -> None:
     serving = serve_in_thread(tmp_path / "data")
     broker = next(serving)
     connection = broker.connect()
@@ -210,7 +211,7 @@ def test_missed_heartbeats_end_a_connection(tmp_path: Path) -> None:
     next(serving, None)
 
 
-def test_a_handshake_that_stalls_is_cut_and_said_to_be(
+def test_a_handshake_that_stalls_is_closed_and_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "arneb_amqp")
@@ -227,10 +228,11 @@ def test_a_handshake_that_stalls_is_cut_and_said_to_be(
     assert line.endswith("timed out in connection state handshake"), line
 
 
-def test_what_comes_while_a_connection_opens_is_acknowledged_at_once_and_then_not(
+def test_data_is_acknowledged_at_once_only_while_a_connection_opens(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whose kernel gathers small writes would wait 40 ms with ``connection.open`` in its hands."""
+    """A client whose kernel gathers small writes would otherwise wait 40 ms before it sends
+    ``connection.open``."""
     calls: list[Link] = []
 
     def acknowledge_now(link: Link) -> None:

@@ -1,4 +1,4 @@
-"""Room for answers: whoever asks for much and reads nothing makes the broker hold little."""
+"""Room for answers: a client that asks for much and reads nothing makes the broker hold little."""
 
 import socket
 from pathlib import Path
@@ -19,7 +19,7 @@ SMALL = AmqpConfig(
     outbox_bytes_low=64 * KIB, outbox_bytes_high=128 * KIB, outbox_bytes_max=512 * KIB
 )
 KERNEL_BYTES = 4 * 1024 * KIB
-"""What the buffers of two sockets may take, at the most."""
+"""What the buffers of two sockets may take at most."""
 
 
 def fill(broker: Broker, queue: str) -> None:
@@ -41,7 +41,7 @@ def gets(count: int, queue: str) -> bytes:
     return encode_method(ChannelId(1), method) * count
 
 
-def test_messages_are_got_as_far_as_there_is_room(tmp_path: Path) -> None:
+def test_messages_are_got_only_while_there_is_room(tmp_path: Path) -> None:
     for broker in serve_in_thread(tmp_path, SMALL):
         fill(broker, "large")
         with RawClient(broker.port) as client:
@@ -50,7 +50,8 @@ def test_messages_are_got_as_far_as_there_is_room(tmp_path: Path) -> None:
             client.socket.sendall(gets(MESSAGES, "large"))
             connection = broker.connect()
             channel = connection.channel()
-            # Others are served, and see how many have gone; so few that it settles at once.
+            # Others are served, and see how many messages have gone. The number soon stops
+            # changing.
             left, before = ready(channel, "large"), -1
             while left != before:
                 connection.sleep(0.3)
@@ -65,7 +66,7 @@ def test_messages_are_got_as_far_as_there_is_room(tmp_path: Path) -> None:
             connection.close()
 
 
-def test_a_client_that_reads_nothing_of_what_it_got_can_be_closed(tmp_path: Path) -> None:
+def test_a_client_that_does_not_read_the_messages_it_got_can_be_closed(tmp_path: Path) -> None:
     for broker in serve_in_thread(tmp_path, SMALL):
         fill(broker, "large")
         with RawClient(broker.port).open() as client:

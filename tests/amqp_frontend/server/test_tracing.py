@@ -1,4 +1,4 @@
-"""Tracing: what is published and delivered is copied, while it is on, and the copies are not."""
+"""Tracing: while it is on, published and delivered messages are copied, and the copies are not."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ from arneb_amqp.wire.constants import TABLE_DEPTH_MAX
 
 @pytest.fixture
 def seen(broker: Broker, channel: Any) -> Iterator[Any]:
-    """Takes all copies that have come; tracing is on."""
+    """Takes all copies that have arrived; tracing is on."""
     channel.confirm_delivery()
     traces = channel.queue_declare("", exclusive=True).method.queue
     channel.queue_bind(traces, "amq.rabbitmq.trace", "#")
@@ -45,7 +45,7 @@ def trace(broker: Broker, node: str | None) -> None:
     broker.call(switch)
 
 
-def test_a_message_is_seen_when_it_comes_and_when_it_goes(channel: Any, seen: Any) -> None:
+def test_a_message_is_traced_when_it_arrives_and_when_it_leaves(channel: Any, seen: Any) -> None:
     channel.queue_declare("t1")
     properties = pika.BasicProperties(content_type="a/b", priority=3, headers={"x": 1})
     channel.basic_publish("", "t1", b"body", properties)
@@ -61,7 +61,7 @@ def test_a_message_is_seen_when_it_comes_and_when_it_goes(channel: Any, seen: An
     assert (went, delivered["redelivered"]) == ("deliver.t1", 0)
 
 
-def test_a_consumer_is_seen_with_its_channel(broker: Broker, channel: Any, seen: Any) -> None:
+def test_a_consumer_is_traced_with_its_channel(broker: Broker, channel: Any, seen: Any) -> None:
     channel.queue_declare("t2")
     channel.basic_publish("amq.direct", "nobody", b"lost")
     with pytest.raises(UnroutableError):
@@ -80,7 +80,7 @@ def test_a_consumer_is_seen_with_its_channel(broker: Broker, channel: Any, seen:
     assert (went[1]["channel"], went[1]["redelivered"]) == (7, 0)
 
 
-def test_what_comes_again_says_so(channel: Any, seen: Any) -> None:
+def test_a_redelivery_is_marked(channel: Any, seen: Any) -> None:
     channel.queue_declare("t4")
     channel.basic_publish("", "t4", b"a")
     for _ in range(2):
@@ -89,7 +89,7 @@ def test_what_comes_again_says_so(channel: Any, seen: Any) -> None:
     assert [first[1]["redelivered"], again[1]["redelivered"]] == [0, 1]
 
 
-def test_transactions_are_seen_and_nothing_after_that(
+def test_transactions_are_traced_and_nothing_after_tracing_is_off(
     broker: Broker, channel: Any, seen: Any
 ) -> None:
     with broker.connect() as connection:
@@ -105,8 +105,8 @@ def test_transactions_are_seen_and_nothing_after_that(
         assert seen(1) == []
 
 
-def test_copies_of_the_deepest_headers_can_die(channel: Any, seen: Any) -> None:
-    """The headers are deeper in the copy than a peer may send them."""
+def test_copies_of_the_deepest_headers_can_be_dead_lettered(channel: Any, seen: Any) -> None:
+    """The headers are nested deeper in the copy than a client may send them."""
     channel.queue_declare("grave")
     arguments = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "grave"}
     copies = channel.queue_declare("", exclusive=True, arguments=arguments).method.queue

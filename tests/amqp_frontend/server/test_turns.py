@@ -1,4 +1,4 @@
-"""Turns: while the server works off what one client sent, everybody else has theirs."""
+"""Turns: while the server handles what one client sent, all other tasks get their turns."""
 
 import socket
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from arneb_amqp.wire.methods import encode_method
 
 
 class Turns(trio.abc.Instrument):
-    """Counts the turns of all tasks, of which one connection has nearly all here."""
+    """Counts the turns of all tasks; nearly all of them here belong to one connection."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -25,7 +25,7 @@ class Turns(trio.abc.Instrument):
 
 
 def turns_taken(broker: Broker, work: Callable[[], object]) -> int:
-    """How many turns there are while ``work`` is done."""
+    """How many turns happen while ``work`` is done."""
     turns = Turns()
 
     async def begin() -> None:
@@ -43,7 +43,7 @@ def turns_taken(broker: Broker, work: Callable[[], object]) -> int:
 
 
 def exchanged(sock: socket.socket, data: bytes, size: int) -> bytes:
-    """Send ``data``; the ``size`` bytes that are answered."""
+    """Send ``data`` and read the ``size`` bytes of the answer."""
     sock.setblocking(True)
     sock.settimeout(30)
     sock.sendall(data)
@@ -54,7 +54,7 @@ def exchanged(sock: socket.socket, data: bytes, size: int) -> bytes:
     return got
 
 
-def test_ten_thousand_methods_of_a_few_reads_are_many_turns(broker: Broker) -> None:
+def test_ten_thousand_methods_from_a_few_reads_take_many_turns(broker: Broker) -> None:
     connection = broker.connect()
     connection.channel(1)
     sock = connection._impl._transport._sock
@@ -72,7 +72,7 @@ def test_ten_thousand_methods_of_a_few_reads_are_many_turns(broker: Broker) -> N
     assert count >= 100
 
 
-def test_whether_a_client_waits_for_its_answers_is_asked_before_each(
+def test_whether_a_client_waits_for_its_answers_is_checked_before_each(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin, sent = Polling.__init__, []

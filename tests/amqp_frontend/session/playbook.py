@@ -1,8 +1,8 @@
-"""Playbooks: scripts of what a session is told and what it must do and say.
+"""Playbooks: scripts of what a session receives and what it must do and send.
 
-``play >> input`` tells the session something; ``play << expected`` takes the next effect, or
-the next frame that was sent, and compares. A playbook that is left with something unread
-fails: ``with Playbook() as play: ...``.
+``play >> input`` gives the session an input. ``play << expected`` takes the next effect, or the
+next frame that was sent, and compares it. ``with Playbook() as play: ...`` fails if any effect or
+frame is left at its end.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def publishes(
 
 
 class FakeVerdicts:
-    """All that is not refused is allowed; what is not known is asked for."""
+    """Everything is allowed unless it is refused; what is unknown has to be asked for."""
 
     may_be_kept = True
 
@@ -213,7 +213,7 @@ class FakeCounts:
 
 
 class Playbook:
-    """A session and what came of it so far."""
+    """A session and its output so far."""
 
     def __init__(self, config: AmqpConfig | None = None) -> None:
         self.vhost = FakeVhost()
@@ -234,7 +234,7 @@ class Playbook:
         self.contents: list[bytes] = []
         self.raw = b""
         self.pauses = 0
-        """How often others would have had their turn before all that came was handled."""
+        """How often other tasks would have had a turn before all input was handled."""
 
     def __enter__(self) -> Self:
         return self
@@ -270,7 +270,7 @@ class Playbook:
         return self
 
     def _take(self) -> None:
-        """Take the effects; a login, and the way into a vhost, are answered at once."""
+        """Take the effects. A login, and the opening of a vhost, are answered at once."""
         effects = self.session.take_effects()
         self.effects.extend(each for each in effects if not isinstance(each, LogIn | Enter | Renew))
         for each in effects:
@@ -305,19 +305,19 @@ class Playbook:
         return self
 
     def effect(self, kind: type[Any]) -> Any:
-        """The next effect, which must be of that kind."""
+        """Take the next effect, which must be of that kind."""
         assert self.effects, f"expected {kind.__name__}, but there was no effect"
         got = self.effects.popleft()
         assert isinstance(got, kind), f"expected {kind.__name__}, got {got}"
         return got
 
     def appended(self) -> Append:
-        """The next effect, an append."""
+        """Take the next effect, which must be an append."""
         append: Append = self.effect(Append)
         return append
 
     def frame(self, kind: type[Any], channel: int = 1) -> Any:
-        """The next frame, which must be of that kind."""
+        """Take the next frame, which must be of that kind."""
         assert self.frames, f"expected {kind.name}, but nothing was sent"
         on, command = self.frames.popleft()
         assert (type(command), on) == (kind, channel), f"expected {kind.name}, got {command.name}"
@@ -376,7 +376,7 @@ def _entry(payload: bytes, key: str) -> bytes:
 
 
 def run_of(first: int, count: int, payload: bytes = b"x", **fields: Any) -> Deliveries:
-    """Deliveries of ``count`` messages from entry ``first`` of ledger 1 on."""
+    """Deliveries of ``count`` messages, beginning with entry ``first`` of ledger 1."""
     places = [position(1, number) for number in range(first, first + count)]
     return Deliveries(places, [_cached(payload)] * count, **fields)
 

@@ -1,4 +1,4 @@
-"""The names for answers: one a channel, as long as its consumer is there."""
+"""Direct reply-to names: one per channel, valid while its consumer exists."""
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_there_is_a_name_exactly_while_somebody_listens(steps: list[tuple[str, object]]) -> None:
+def test_a_name_exists_exactly_while_a_consumer_does(steps: list[tuple[str, object]]) -> None:
     reply_to = ReplyTo()
     name: str | None = None
     for number, (step, detail) in enumerate(steps):
@@ -45,7 +45,7 @@ def test_there_is_a_name_exactly_while_somebody_listens(steps: list[tuple[str, o
             assert reply_to.current == name
 
 
-def test_only_names_that_were_given_are_for_answers() -> None:
+def test_only_names_that_were_given_out_are_for_replies() -> None:
     assert is_reply_queue(PREFIX + "x")
     assert not is_reply_queue(REPLY_TO)
     assert not is_reply_queue("orders")

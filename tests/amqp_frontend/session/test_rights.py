@@ -1,4 +1,4 @@
-"""What is remembered of rights: by exchange, or by exchange and key, until access changes."""
+"""Remembered rights: by exchange, or by exchange and key, until access changes."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ class Published:
 
 
 class Verdicts:
-    """Keys of the exchange ``x`` are looked at; those that begin with ``a`` are allowed."""
+    """Keys of the exchange ``x`` are checked; those that begin with ``a`` are allowed."""
 
     may_be_kept = True
 
@@ -41,7 +41,7 @@ def made(kind: str = "topic") -> tuple[Rights, Verdicts, Any]:
     return Rights(Principal("u", verdicts), "/"), verdicts, vhost  # type: ignore[arg-type]
 
 
-def test_a_key_that_is_allowed_is_remembered_with_its_exchange_and_another_is_not() -> None:
+def test_an_allowed_key_is_remembered_with_its_exchange_and_with_no_other() -> None:
     rights, _, vhost = made()
     rights.require_publish(Published("x", "a1"), vhost)
     with pytest.raises(AmqpError):
@@ -52,7 +52,7 @@ def test_a_key_that_is_allowed_is_remembered_with_its_exchange_and_another_is_no
     assert rights.writable == {"y"}
 
 
-def test_nothing_is_remembered_when_access_has_changed() -> None:
+def test_nothing_is_remembered_after_access_has_changed() -> None:
     rights, verdicts, vhost = made()
     for exchange in "xy":
         rights.require_publish(Published(exchange, "a1"), vhost)
@@ -71,7 +71,7 @@ def test_a_key_of_an_exchange_that_may_become_a_topic_exchange_is_not_remembered
     assert not rights.writable
 
 
-def test_no_more_keys_are_remembered_than_so_many() -> None:
+def test_the_number_of_remembered_keys_is_bounded() -> None:
     rights, _, vhost = made()
     for number in range(REMEMBERED_MAX + 1):
         rights.require_publish(Published("x", f"a{number}"), vhost)

@@ -1,4 +1,4 @@
-"""Traffic: what a channel and its vhost have counted, after whatever was done on it."""
+"""Traffic: what a channel and its vhost have counted after various operations."""
 
 from typing import Any
 
@@ -28,12 +28,12 @@ def halves(play: Playbook) -> tuple[Publisher, Deliverer]:
     return channel.publisher, channel.deliverer
 
 
-def test_publishes_are_counted_by_the_exchange_and_by_where_they_went() -> None:
+def test_publishes_are_counted_by_exchange_and_by_destination() -> None:
     with opened() as play:
         play.vhost.router.declare(Exchange("x", "fanout"))
         traffic = play.vhost.router.traffic
         play >> publishes(b"a", b"b", b"c")
-        play >> publishes(b"d", headers={})  # which is looked at by itself
+        play >> publishes(b"d", headers={})  # whose route is looked up separately
         play >> publishes(b"e", exchange="x")
         play >> publishes(b"f", exchange="x", mandatory=True) << sent(Basic.Return)
         assert (traffic.exchanges[""].published_in, traffic.exchanges[""].published_out) == (4, 4)
@@ -78,7 +78,7 @@ def test_deliveries_are_counted_by_their_mode_and_by_their_queue() -> None:
         assert (deliverer.delivered, deliverer.delivered_no_ack) == (3, 4)
 
 
-def test_what_is_answered_in_a_transaction_counts_when_it_is_committed() -> None:
+def test_acknowledgements_in_a_transaction_count_when_it_is_committed() -> None:
     with opened() >> client(Tx.Select) << sent(Tx.SelectOk) as play:
         play >> client(Basic.Consume, queue="q", consumer_tag="c")
         play.effect(Consume)
@@ -101,10 +101,10 @@ Step = st.tuples(
 
 
 @given(st.lists(Step, max_size=30))
-def test_a_channel_knows_what_was_acknowledged_without_counting_it(
+def test_a_channel_knows_how_many_were_acknowledged_without_counting_them(
     steps: list[tuple[str, int]],
 ) -> None:
-    """Against a model that does count."""
+    """Compared with a model that does count."""
     play = opened()
     play >> client(Basic.Consume, queue="q", consumer_tag="c")
     play.effect(Consume)

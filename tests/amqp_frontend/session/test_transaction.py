@@ -1,4 +1,5 @@
-"""What transactions may hold: on all channels of a connection together, and what comes past it."""
+"""The bound of what transactions hold, on all channels of a connection together, and what is not
+subject to it."""
 
 from typing import Any
 
@@ -43,7 +44,7 @@ def expect_the_end(play: Playbook, class_id: int, method_id: int) -> None:
     play.effect(EndConnection)
 
 
-def test_a_transaction_without_end_closes_the_connection() -> None:
+def test_an_endless_transaction_closes_the_connection() -> None:
     with transactional() as play:
         for _ in range(99):
             play >> publishes(b"")
@@ -52,7 +53,7 @@ def test_a_transaction_without_end_closes_the_connection() -> None:
         expect_the_end(play, 60, 40)
 
 
-def test_the_bound_is_one_of_all_channels_together() -> None:
+def test_all_channels_share_one_bound() -> None:
     with transactional(1, 2, 3) as play:
         for number in range(99):
             play >> publishes(b"", channel=1 + number % 3)
@@ -61,7 +62,7 @@ def test_the_bound_is_one_of_all_channels_together() -> None:
         expect_the_end(play, 60, 40)
 
 
-def test_messages_that_go_nowhere_count_when_they_are_to_come_back() -> None:
+def test_unroutable_messages_count_if_they_will_be_returned() -> None:
     with transactional() as play:
         for _ in range(99):
             play >> publishes(b"lost", key="nowhere", mandatory=True)
@@ -70,7 +71,7 @@ def test_messages_that_go_nowhere_count_when_they_are_to_come_back() -> None:
         expect_the_end(play, 60, 40)
 
 
-def test_messages_that_go_nowhere_do_not_count_when_they_are_forgotten() -> None:
+def test_unroutable_messages_do_not_count_if_they_are_dropped() -> None:
     with transactional() as play:
         play >> publishes(*[b"lost"] * 1000, key="nowhere")
         assert play.session.transaction_bytes.held == 0
@@ -78,7 +79,7 @@ def test_messages_that_go_nowhere_do_not_count_when_they_are_forgotten() -> None
 
 @pytest.mark.parametrize("multiple", [True, False])
 @pytest.mark.parametrize("answer", [Basic.Ack, Basic.Nack])
-def test_answers_count(answer: Any, multiple: bool) -> None:
+def test_acknowledgements_count(answer: Any, multiple: bool) -> None:
     with transactional() as play:
         consume(play)
         play >> publishes(b"x")
@@ -101,7 +102,7 @@ def test_one_message_may_be_as_large_as_messages_may_be() -> None:
         play >> RequestDone() << sent(Tx.CommitOk)
 
 
-def test_what_is_committed_counts_until_it_is_durable() -> None:
+def test_committed_messages_count_until_they_are_durable() -> None:
     with transactional() as play:
         play >> publishes(b"x") >> client(Tx.Commit)
         play.effect(Commit)
@@ -123,8 +124,8 @@ ACTS = st.lists(
 
 
 @given(ACTS)
-def test_what_is_held_is_what_open_transactions_hold(acts: list[Act]) -> None:
-    """Whatever ends a transaction lets go of all of it and of nothing else."""
+def test_exactly_what_open_transactions_hold_is_counted(acts: list[Act]) -> None:
+    """Whatever ends a transaction releases all that it held and nothing else."""
     play = transactional(1, 2, 3)
     held: dict[int, int] = {1: 0, 2: 0, 3: 0}
     for act, channel, size in acts:

@@ -1,4 +1,5 @@
-"""All pairs of state and input: what is not in a table is illegal, and a session survives it."""
+"""All pairs of state and input: whatever is not in a table is illegal, and a session survives
+it."""
 
 from typing import Any
 
@@ -51,7 +52,7 @@ def test_channel_moves(state: ChannelState, happened: ChannelInput) -> None:
             next_channel_state(state, happened)
 
 
-def test_every_connection_state_is_reached_and_left() -> None:
+def test_every_connection_state_can_be_reached_and_left() -> None:
     reached = {ConnectionState.AWAITING_HEADER, *CONNECTION_MOVES.values()}
     assert reached == set(ConnectionState)
     assert {state for state, _ in CONNECTION_MOVES} == set(ConnectionState)
@@ -98,7 +99,7 @@ INPUTS = {
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("name", INPUTS)
-def test_every_input_in_every_state_leaves_a_state_of_the_table(
+def test_every_input_leads_from_every_state_to_a_state_of_the_table(
     state: ConnectionState, name: str
 ) -> None:
     play = STATES[state]()
@@ -106,12 +107,13 @@ def test_every_input_in_every_state_leaves_a_state_of_the_table(
     play >> INPUTS[name]
     after = play.session.state
     legal = {end for (start, _), end in CONNECTION_MOVES.items() if start is state} | {state}
-    # A mistake of the peer's leads by FAIL and from there no further before it answers.
+    # After an error of the client the state changes by FAIL, and not again before the client
+    # answers.
     assert after in legal
 
 
 @given(st.lists(st.sampled_from(sorted(INPUTS)), max_size=12))
-def test_any_script_of_inputs_is_survived(names: list[str]) -> None:
+def test_any_sequence_of_inputs_is_survived(names: list[str]) -> None:
     play = opened()
     for name in names:
         play >> INPUTS[name]

@@ -1,4 +1,4 @@
-"""Turns of a session: what one read brings is handled piece by piece, in its order."""
+"""Turns of a session: the input of one read is handled in pieces, in its order."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ HARD_KEY = ".".join(["a"] * 127)
 
 
 def hard_patterns(count: int) -> list[str]:
-    """Patterns that fit the hard key, each of which must be looked at to its end."""
+    """Patterns that match the hard key, each of which must be compared to its end."""
     return [".".join(["#", "a", "*", "a"] * 30 + ["#"] + ["a"] * (at % 6)) for at in range(count)]
 
 
@@ -64,7 +64,7 @@ def most_calls(play: Playbook, data: bytes) -> int:
     return most
 
 
-def test_many_methods_are_many_turns() -> None:
+def test_many_methods_take_many_turns() -> None:
     play = opened()
     flow = encode_method(1, make(Channel.Flow, active=True))
     most = most_calls(play, flow * 10_000)
@@ -74,7 +74,7 @@ def test_many_methods_are_many_turns() -> None:
     assert most < 40_000
 
 
-def test_a_read_of_small_messages_is_one_turn() -> None:
+def test_a_read_of_small_messages_takes_one_turn() -> None:
     play = opened()
     most = most_calls(play, publishes(*[b"x" * 128] * 1_500).data)
     assert play.pauses == 0
@@ -82,7 +82,7 @@ def test_a_read_of_small_messages_is_one_turn() -> None:
     assert most < 1_000
 
 
-def test_publishes_by_headers_are_cut() -> None:
+def test_publishes_routed_by_headers_are_divided_into_turns() -> None:
     play = opened()
     router = play.vhost.router
     router.declare(Exchange("by-headers", "headers"))
@@ -104,7 +104,9 @@ def test_publishes_by_headers_are_cut() -> None:
 
 @pytest.mark.parametrize("traced", [False, True], ids=["dead letters", "copies"])
 @pytest.mark.parametrize("keys", [1, 3], ids=["one route", "several"])
-def test_publishes_that_become_another_message_at_once_are_cut(keys: int, traced: bool) -> None:
+def test_publishes_that_are_rewritten_at_once_are_divided_into_turns(
+    keys: int, traced: bool
+) -> None:
     play = opened()
     play.vhost.is_traced = traced
     if not traced:
@@ -122,8 +124,8 @@ def test_publishes_that_become_another_message_at_once_are_cut(keys: int, traced
     ]
 
 
-def test_a_run_of_more_than_a_turn_of_publishes_by_headers_goes_on() -> None:
-    """A full read of the smallest messages has more of them than a turn has work."""
+def test_a_run_with_more_publishes_by_headers_than_a_turn_goes_on_in_the_next() -> None:
+    """A full read of the smallest messages contains more of them than a turn may handle."""
     play = opened()
     play.vhost.router.declare(Exchange("h", "headers"))
     play.vhost.router.bind(Binding("h", "q"))
@@ -138,8 +140,8 @@ def test_a_run_of_more_than_a_turn_of_publishes_by_headers_goes_on() -> None:
     assert len(entries_of(play)) == count
 
 
-def test_messages_whose_routes_are_all_new_are_cut() -> None:
-    """Each has a routing key of its own, and its queues must be searched for."""
+def test_messages_whose_routes_are_all_new_are_divided_into_turns() -> None:
+    """Each has its own routing key, whose queues have to be searched for."""
     play = opened()
     topic_exchange(play, [])
     keys = [f"key.{at:03}" for at in range(600)]
@@ -164,7 +166,7 @@ def test_a_hard_key_costs_no_more_than_a_turn() -> None:
     assert most < 20_000
 
 
-def test_a_long_search_is_waited_for_and_what_is_behind_it_waits_too() -> None:
+def test_a_long_search_and_the_messages_behind_it_wait() -> None:
     play = opened()
     topic_exchange(play, hard_patterns(600))
     hard = publishes(b"hard", exchange="topics", key=HARD_KEY, **carbon_copies(60))
@@ -181,7 +183,7 @@ def test_a_long_search_is_waited_for_and_what_is_behind_it_waits_too() -> None:
     assert [entry[-5:-1] for entry in entries_of(play)] == [b"hard", b"hind"]
 
 
-def test_a_search_for_many_messages_is_taken_once_for_a_route() -> None:
+def test_a_search_for_many_messages_is_made_once_per_route() -> None:
     play = opened()
     topic_exchange(play, hard_patterns(600))
     slow = Search(play.vhost.router, "topics", HARD_KEY, None, [HARD_KEY] * 60)
@@ -210,7 +212,7 @@ def test_a_search_begins_anew_when_the_topology_changes() -> None:
     assert slow.result.queues == ("late",)
 
 
-def test_a_search_without_end_costs_its_channel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_endless_search_closes_its_channel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search, "STEPS_MAX", 2)
     play = opened()
     topic_exchange(play, hard_patterns(600))
@@ -222,8 +224,8 @@ def test_a_search_without_end_costs_its_channel(monkeypatch: pytest.MonkeyPatch)
     assert caught.value.reply_code == 406
 
 
-def test_what_is_asked_behind_a_pause_waits_for_its_turn() -> None:
-    """The declaration finds what was published before it, however many turns that took."""
+def test_a_request_after_a_pause_waits_for_its_turn() -> None:
+    """The declaration sees what was published before it, however many turns that took."""
     play = opened()
     flow = encode_method(1, make(Channel.Flow, active=True))
     declare = encode_method(1, make(Basic.Qos, prefetch_count=1))
@@ -273,6 +275,6 @@ def test_a_publish_and_its_confirm_are_few_calls() -> None:
 
 
 @pytest.mark.parametrize("kind", [Append, Confirm, Publish, Ack, Method, Reject])
-def test_what_is_made_for_every_message_is_made_at_once(kind: type) -> None:
-    """And not field by field, as what is frozen."""
+def test_objects_made_for_every_message_are_made_in_one_step(kind: type) -> None:
+    """Not field by field, as frozen dataclasses are."""
     assert not kind.__dataclass_params__.frozen  # type: ignore[attr-defined]

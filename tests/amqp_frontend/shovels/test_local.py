@@ -1,4 +1,4 @@
-"""Moves inside the broker: what of a batch does not take place leaves nothing behind."""
+"""Moves inside the broker: a batch that fails leaves nothing behind."""
 
 import pytest
 from tests.amqp_frontend.topology.conftest import Opener, broker

@@ -1,4 +1,4 @@
-"""Ends in other brokers: what is put in there counts when that broker has confirmed it."""
+"""Shovel ends in other brokers: a message put there counts once that broker has confirmed it."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +17,7 @@ NUMBER = ChannelId(1)
 
 
 class FakeChannel:
-    """Hears what is said."""
+    """Notes what it receives."""
 
     def __init__(self) -> None:
         self.said: list[tuple[str, int, bool]] = []
@@ -27,7 +27,7 @@ class FakeChannel:
 
 
 class FakeConnection:
-    """Takes what is published."""
+    """Accepts what is published."""
 
     is_blocked = False
 
@@ -39,11 +39,11 @@ class FakeConnection:
         self.published.append(body)
 
     async def flush(self) -> None:
-        """It is written."""
+        """The output has been written."""
 
 
 @pytest.mark.parametrize("confirmed", [True, False])
-async def test_a_batch_is_put_in_when_each_message_is_answered(confirmed: bool) -> None:
+async def test_a_batch_is_complete_when_each_message_is_confirmed(confirmed: bool) -> None:
     connection: Any = FakeConnection()
     channel = ClientChannel(connection, NUMBER)
     destination = RemoteDestination(connection, channel)
@@ -78,7 +78,7 @@ async def test_a_batch_is_put_in_when_each_message_is_answered(confirmed: bool) 
         (set(), False, []),
     ],
 )
-async def test_a_source_hears_what_was_taken(
+async def test_a_source_receives_the_acknowledgements_of_what_was_taken(
     refused: set[int], acks: bool, said: list[tuple[str, int, bool]]
 ) -> None:
     channel: Any = FakeChannel()

@@ -1,4 +1,4 @@
-"""A topology over a real engine in a temporary directory, whose store can be told to fail."""
+"""A topology over a real engine in a temporary directory, whose store can be made to fail."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -22,7 +22,7 @@ ME, OTHER = ConnectionId(1), ConnectionId(2)
 
 @dataclass
 class RunningVhost:
-    """One vhost of a broker that runs while a test does."""
+    """One vhost of a broker that runs during a test."""
 
     engine: Engine
     topology: Topology
@@ -57,7 +57,7 @@ class Box:
         self.runs.append(run)
 
     def active_changed(self, active: bool) -> None:
-        """Nobody asks."""
+        """The tests never ask."""
 
     def closed_by_core(self, reason: str) -> None:
         self.closed.append(reason)

@@ -1,4 +1,4 @@
-"""Arguments of declarations: RabbitMQ's words for those that are different."""
+"""Arguments of declarations: RabbitMQ's texts for those that differ."""
 
 import pytest
 
@@ -51,7 +51,7 @@ def test_same_arguments(old: Field | None, new: Field | None) -> None:
     assert_equivalent(*tables, "a", WORDS)
 
 
-def test_what_is_not_said_may_have_a_default() -> None:
+def test_a_missing_argument_may_have_a_default() -> None:
     assert_equivalent({}, {"a": longstr("x")}, "a", WORDS, default="x")
     assert_equivalent({"a": longstr("x")}, {}, "a", WORDS, default="x")
     with pytest.raises(ChannelException, match="inequivalent"):

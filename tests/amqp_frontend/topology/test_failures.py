@@ -1,4 +1,4 @@
-"""Failures: what a commit that fails, or a defect, leaves behind in the topology."""
+"""Failures: what a failed commit, or a bug, leaves behind in the topology."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -44,7 +44,7 @@ def entry(payload: bytes, exchange: str = "", key: str = "q") -> bytes:
 
 
 async def looked_after(place: RunningVhost, work: Callable[[], Awaitable[None]]) -> None:
-    """Have the topology maintained while ``work`` works."""
+    """Run the topology's maintenance while ``work`` runs."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(supervise, "AMQP queue maintenance", place.topology.maintain)
         await work()
@@ -55,7 +55,7 @@ def ready(place: RunningVhost, name: str) -> int:
     return place.engine.topic(topic_of("public/default", name)).subscriptions["amqp"].ready_messages
 
 
-async def test_a_queue_that_refuses_does_so_though_its_deletion_failed(broker: Opener) -> None:
+async def test_a_queue_that_refuses_still_does_after_its_deletion_failed(broker: Opener) -> None:
     async with broker() as place:
         queue = await place.declare(
             arguments={"x-max-length": long(1), "x-overflow": longstr("reject-publish")}
@@ -71,8 +71,9 @@ async def test_a_queue_that_refuses_does_so_though_its_deletion_failed(broker: O
         assert not place.vhost.refuses(["q"])
 
 
-async def test_a_binding_that_failed_takes_nothing_along(broker: Opener) -> None:
-    """Not even its source, which goes with its last binding, and what leads there."""
+async def test_a_binding_that_failed_removes_nothing(broker: Opener) -> None:
+    """Not even its source exchange, which is deleted with its last binding, or the bindings to that
+    exchange."""
     first, leads_there = (
         Exchange("x", "direct", durable=True),
         Binding("x", "gone", "k", kind=DestinationKind.EXCHANGE),
@@ -102,7 +103,7 @@ async def test_an_adopted_queue_stays_open_though_its_declaration_failed(broker:
         place.faults.fail_next()
         with pytest.raises(StoreFailed):
             await place.declare(arguments={"x-max-length": long(1)})
-        # What was declared in vain is nobody's business.
+        # A failed declaration is of no concern to anybody.
         queue = await place.declare(arguments={"x-max-length": long(2)})
         assert queue.arguments == {"x-max-length": long(2)}
     async with broker() as place:
@@ -111,7 +112,7 @@ async def test_an_adopted_queue_stays_open_though_its_declaration_failed(broker:
         assert queue.arguments == {"x-max-length": long(2)}
 
 
-async def test_expiry_is_told_to_the_disk_though_the_first_commit_failed(tmp_path: Path) -> None:
+async def test_expiry_reaches_the_disk_though_the_first_commit_failed(tmp_path: Path) -> None:
     path, now_ms = tmp_path / "data", [1_000_000]
     expiring = EntryHeader(Origin.AMQP, expires_at_ms=1_000_500).pack() + b"x"
     with Store.open(path) as store:
@@ -139,7 +140,7 @@ async def test_expiry_is_told_to_the_disk_though_the_first_commit_failed(tmp_pat
         assert sink.bodies == [], "it has expired"
 
 
-async def test_a_store_that_fails_ends_no_maintenance(
+async def test_a_failing_store_does_not_stop_maintenance(
     broker: Opener, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with broker() as place:
@@ -163,7 +164,7 @@ async def test_a_store_that_fails_ends_no_maintenance(
         assert not [name for name in place.engine.topics if "delayed" in name or "gone" in name]
 
 
-async def test_a_store_that_fails_for_long_is_asked_now_and_then(
+async def test_a_store_that_keeps_failing_is_tried_now_and_then(
     broker: Opener, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with broker() as place:
@@ -187,7 +188,7 @@ async def keep_one(place: RunningVhost) -> None:
 
 
 def once(monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> list[str]:
-    """Have the next call of one function raise, and no other."""
+    """Make the next call of one function raise, and no other."""
     original, calls = getattr(kind, name), []
 
     def broken(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -199,7 +200,7 @@ def once(monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> list[str]:
     return calls
 
 
-async def test_an_exchange_that_delays_goes_on_after_a_delivery_that_failed(
+async def test_an_exchange_that_delays_continues_after_a_failed_delivery(
     broker: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with broker() as place:
@@ -224,10 +225,10 @@ def ready_of_kept(place: RunningVhost) -> int:
     return delayed.topic.subscriptions["routing"].statistics().backlog_entries
 
 
-async def test_what_waits_for_the_store_is_routed_once_after_a_delivery_that_failed(
+async def test_messages_that_wait_for_the_store_are_routed_once_after_a_failed_delivery(
     broker: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Some wait because their commit failed, and are the core's again when the sink fails."""
+    """Some wait because their commit failed; they return to the core when the sink fails."""
     async with broker() as place:
         await keep_one(place)
         topic = place.vhost.delayed_exchanges.by_name["e"].topic
@@ -255,7 +256,7 @@ async def test_what_waits_for_the_store_is_routed_once_after_a_delivery_that_fai
         assert ready(place, "q") == 2
 
 
-async def test_dead_letters_go_on_after_one_that_could_not_be_moved(
+async def test_dead_lettering_continues_after_one_that_could_not_be_moved(
     broker: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with broker() as place:
@@ -303,7 +304,9 @@ async def test_what_a_seek_put_back_is_not_dead_lettered_later(broker: Opener) -
         assert (ready(place, "dead"), ready(place, "q")) == (0, 1)
 
 
-async def test_an_exchange_made_again_has_nothing_of_the_one_before(broker: Opener) -> None:
+async def test_an_exchange_that_is_declared_again_has_nothing_of_the_old_one(
+    broker: Opener,
+) -> None:
     async with broker() as place:
         await keep_one(place)
         topic = place.vhost.delayed_exchanges.by_name["e"].topic
@@ -319,8 +322,10 @@ async def test_an_exchange_made_again_has_nothing_of_the_one_before(broker: Open
         assert ready_of_kept(place) == 0
 
 
-async def test_what_is_published_while_a_deletion_fails_goes_where_it_went(broker: Opener) -> None:
-    """Through an exchange too: the queue is routed to until its deletion is durable."""
+async def test_messages_published_during_a_failing_deletion_still_reach_the_queue(
+    broker: Opener,
+) -> None:
+    """Also through an exchange: the queue is routed to until its deletion is durable."""
     async with broker() as place:
         queue = await place.declare("q")
         async with place.topology.changing():

@@ -1,4 +1,4 @@
-"""Forwarding: what is moved goes where its kind goes, and each kind is worked out once."""
+"""Forwarding: each message that is moved goes where its kind goes, and each kind is routed once."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ OTHER = encode_properties(Properties(app_id="moved"))
 
 
 class Topic:
-    """A name is enough."""
+    """Only its name is used."""
 
 
 def entry(payload: bytes, priority: int = 0) -> bytes:
@@ -29,7 +29,7 @@ def payloads(entries: list[bytes]) -> list[bytes]:
     return [payload_of(each, HEADER_BYTES + read_header(each).hint) for each in entries]
 
 
-def test_each_kind_is_worked_out_once_and_everything_goes_its_way() -> None:
+def test_each_kind_is_routed_once_and_every_message_follows_its_kind() -> None:
     first, second, later = Topic(), Topic(), Topic()
     kinds: list[MessageKind] = []
 

@@ -1,4 +1,4 @@
-"""Policies that change hold for what was declared long ago, at once and after a restart."""
+"""Policy changes apply to existing queues and exchanges, at once and after a restart."""
 
 from struct import Struct
 from typing import Any
@@ -37,7 +37,7 @@ def ttl_told(queue: Queue) -> Any:
     return queue.told[0].message_ttl_ms
 
 
-async def test_a_length_holds_at_once_and_no_longer_than_it_is_said(broker: Opener) -> None:
+async def test_a_length_limit_applies_at_once_and_only_while_it_is_set(broker: Opener) -> None:
     async with broker() as place:
         dead = await place.declare("dead")
         queue = await place.declare()
@@ -54,7 +54,7 @@ async def test_a_length_holds_at_once_and_no_longer_than_it_is_said(broker: Open
         assert place.vhost.queues.get("q").message_count == 3  # type: ignore[union-attr]
 
 
-async def test_a_policy_holds_after_a_restart(broker: Opener) -> None:
+async def test_a_policy_applies_after_a_restart(broker: Opener) -> None:
     async with broker() as place:
         await place.declare()
         await say(place, {"max-length": 1})
@@ -68,7 +68,7 @@ async def test_a_policy_holds_after_a_restart(broker: Opener) -> None:
         assert queue.message_count == 1
 
 
-async def test_a_queue_declared_later_is_governed_from_the_start(broker: Opener) -> None:
+async def test_a_policy_applies_to_a_queue_declared_later(broker: Opener) -> None:
     async with broker() as place:
         await say(
             place, {"message-ttl": 5_000, "max-length-bytes": 10, "overflow": "reject-publish"}
@@ -82,7 +82,9 @@ async def test_a_queue_declared_later_is_governed_from_the_start(broker: Opener)
         assert ttl_told(queue) == 5_000
 
 
-async def test_messages_keep_the_time_to_live_that_held_when_they_came(broker: Opener) -> None:
+async def test_messages_keep_the_time_to_live_that_applied_when_they_arrived(
+    broker: Opener,
+) -> None:
     async with broker() as place:
         queue = await place.declare(arguments={"x-message-ttl": long(60_000)})
         began = wall_clock_ms()
@@ -107,7 +109,9 @@ async def test_messages_keep_the_time_to_live_that_held_when_they_came(broker: O
         assert ttl_told(queue) == 1
 
 
-async def test_what_a_crash_kept_from_being_noted_is_noted_at_the_start(broker: Opener) -> None:
+async def test_what_a_crash_kept_from_being_recorded_is_recorded_at_the_start(
+    broker: Opener,
+) -> None:
     async with broker() as place:
         queue = await place.declare()
         await put(place, queue, b"old")
@@ -122,7 +126,7 @@ async def test_what_a_crash_kept_from_being_noted_is_noted_at_the_start(broker: 
         assert found.message_count == 1
 
 
-async def test_a_note_that_cannot_be_written_changes_nothing_else(broker: Opener) -> None:
+async def test_a_record_that_cannot_be_written_changes_nothing_else(broker: Opener) -> None:
     async with broker() as place:
         queue = await place.declare()
         await put(place, queue, b"old")
@@ -135,7 +139,7 @@ async def test_a_note_that_cannot_be_written_changes_nothing_else(broker: Opener
         assert isinstance(ttl_told(queue), ChangedTtl)
 
 
-async def test_what_is_refused_follows_the_policy(broker: Opener) -> None:
+async def test_what_a_queue_refuses_follows_the_policy(broker: Opener) -> None:
     async with broker() as place:
         queue = await place.declare()
         generation = place.vhost.router.generation
@@ -156,7 +160,7 @@ async def test_what_is_refused_follows_the_policy(broker: Opener) -> None:
         assert queue.options.messages_max is None
 
 
-async def test_dead_letters_go_where_the_policy_says_now(broker: Opener) -> None:
+async def test_dead_letters_go_where_the_policy_now_says(broker: Opener) -> None:
     async with broker() as place:
         one, other = await place.declare("one"), await place.declare("other")
         queue = await place.declare()
@@ -171,7 +175,7 @@ async def test_dead_letters_go_where_the_policy_says_now(broker: Opener) -> None
         assert (one.message_count, other.message_count, queue.message_count) == (2, 2, 0)
 
 
-async def test_the_time_of_a_queue_that_expires_begins_with_the_policy(broker: Opener) -> None:
+async def test_the_expiry_of_a_queue_is_counted_from_the_policy(broker: Opener) -> None:
     async with broker() as place:
         queue = await place.declare()
         queue.used_at_ms = 0
@@ -182,7 +186,9 @@ async def test_the_time_of_a_queue_that_expires_begins_with_the_policy(broker: O
         assert queue.options.expires_ms == 1_000
 
 
-async def test_an_alternate_exchange_counts_and_its_argument_before_it(broker: Opener) -> None:
+async def test_an_alternate_exchange_can_be_set_and_its_argument_takes_precedence(
+    broker: Opener,
+) -> None:
     async with broker() as place:
         router = place.vhost.router
         await place.declare()
@@ -211,7 +217,7 @@ async def bound(place: RunningVhost, exchange: str) -> None:
         await place.vhost.exchanges.bind(Binding(exchange, "q"), ME)
 
 
-async def test_a_stream_keeps_what_the_policy_says(broker: Opener) -> None:
+async def test_a_stream_retains_what_the_policy_says(broker: Opener) -> None:
     arguments = {"x-queue-type": longstr("stream"), "x-max-age": longstr("1D")}
     async with broker() as place:
         stream = await place.declare(arguments=arguments)
@@ -224,7 +230,7 @@ async def test_a_stream_keeps_what_the_policy_says(broker: Opener) -> None:
         assert stream.topic.settings.retention_ms == 86_400_000  # type: ignore[attr-defined]
 
 
-async def test_all_queues_of_a_vhost_are_gone_through(broker: Opener) -> None:
+async def test_all_queues_of_a_vhost_are_visited(broker: Opener) -> None:
     async with broker() as place:
         names = [f"q{number}" for number in range(QUEUES_AT_ONCE + 5)]
         for name in names:
@@ -235,7 +241,7 @@ async def test_all_queues_of_a_vhost_are_gone_through(broker: Opener) -> None:
         assert held == set(names)
 
 
-async def test_a_queue_that_is_being_made_goes_by_the_policies_of_the_end(
+async def test_a_queue_that_is_being_declared_gets_the_latest_policies(
     broker: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with broker() as place:
@@ -252,7 +258,7 @@ async def test_a_queue_that_is_being_made_goes_by_the_policies_of_the_end(
         assert queue.options.messages_max == 1
 
 
-async def test_a_vhost_that_goes_takes_its_policies_along(broker: Opener) -> None:
+async def test_a_vhost_that_is_deleted_takes_its_policies_with_it(broker: Opener) -> None:
     async with broker() as place:
         catalogue = place.topology.catalogue
         async with catalogue.changing() as edit:

@@ -1,4 +1,5 @@
-"""Letters: dead letters made from what they have in common, against each made by itself."""
+"""Letters: dead letters made together from their common parts, compared with each made by
+itself."""
 
 from dataclasses import replace
 from typing import Any, cast
@@ -64,7 +65,7 @@ kinds = st.sampled_from(["direct", "fanout", "headers", "missing"])
 @given(
     st.lists(lists(), max_size=6), kinds, st.sampled_from([None, "k"]), st.sampled_from(Departure)
 )
-def test_together_they_are_what_each_would_be_by_itself(
+def test_letters_made_together_equal_those_made_singly(
     found: list[bytes], kind: str, key: str | None, reason: Departure
 ) -> None:
     made = dead_lettering(kind, key)
@@ -80,7 +81,7 @@ def test_together_they_are_what_each_would_be_by_itself(
 
 
 @given(lists())
-def test_what_is_cut_comes_out_as_decoding_and_encoding_it_writes_it(found: bytes) -> None:
+def test_a_list_edited_in_place_equals_one_decoded_and_encoded(found: bytes) -> None:
     parts = cut(found, {b"\x01a"})
     if parts is None or parts.spans:
         return
@@ -94,7 +95,7 @@ def test_what_is_cut_comes_out_as_decoding_and_encoding_it_writes_it(found: byte
         assert put == encode_properties(again)
 
 
-def test_messages_that_differ_in_what_a_death_leaves_alone_are_not_decoded() -> None:
+def test_messages_that_differ_only_in_what_a_death_keeps_are_not_decoded() -> None:
     def made(number: int) -> bytes:
         headers = {"n": long(number), "who": longstr(f"somebody {number}")}
         return entry(encode_properties(Properties(headers=headers, message_id=f"{number}")))
@@ -111,7 +112,7 @@ def test_messages_that_differ_in_what_a_death_leaves_alone_are_not_decoded() -> 
         assert "x-death" in read.headers
 
 
-def test_where_headers_decide_each_goes_its_own_way() -> None:
+def test_where_headers_decide_each_has_its_own_route() -> None:
     together, admission = letters(dead_lettering("headers", None), Departure.REJECTED)
     for text in ("other", "text", "other"):
         together.put(entry(encode_properties(Properties(headers={"a": longstr(text)}))))

@@ -1,4 +1,4 @@
-"""Rows made entries: what is remembered of earlier rows changes nothing."""
+"""Entries made from rows: what is remembered of earlier rows changes nothing."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -25,7 +25,7 @@ def test_queues_are_topics(queue: str, local: str) -> None:
     assert queue_of("public/default", topic) == queue
 
 
-def test_topics_elsewhere_are_no_queues_of_this_vhost() -> None:
+def test_topics_elsewhere_are_not_queues_of_this_vhost() -> None:
     assert queue_of("public/default", "persistent://public/other/orders") is None
 
 
@@ -37,6 +37,6 @@ def test_encoding_is_undone_by_decoding(name: str) -> None:
 
 
 @given(st.binary(max_size=60))
-def test_names_that_are_no_utf_8_survive(raw: bytes) -> None:
+def test_names_that_are_not_utf_8_survive(raw: bytes) -> None:
     name = raw.decode("utf-8", "surrogateescape")
     assert decode(encode(name)) == name

@@ -1,4 +1,4 @@
-"""Overflow: what a queue that refuses takes of many messages that come at once."""
+"""Overflow: how many of the messages that arrive at once a queue with reject-publish accepts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ from arneb_core.api.topics import Topic
 
 @dataclass(eq=False)
 class Queue:
-    """A queue's topic, as far as it is looked at: so much is ready, so much is taken at once."""
+    """As much of a queue's topic as is used: so much is ready, and so much is taken at once."""
 
     ready_messages: int
     ready_bytes: int
@@ -64,7 +64,7 @@ runs = st.lists(st.lists(entries, min_size=1, max_size=8), max_size=4)
 
 
 @given(bounds, queues, runs)
-def test_a_run_is_taken_as_its_messages_would_be_one_by_one(
+def test_a_run_is_accepted_as_its_messages_would_be_one_by_one(
     bounds: Bounds, queue: Queue, runs: list[list[bytes]]
 ) -> None:
     topic = cast("Topic", queue)
@@ -98,7 +98,7 @@ def test_only_the_payload_counts(payload: bytes) -> None:
 
 @dataclass
 class ToOther:
-    """Hands what was refused on to another queue, which may be full as well."""
+    """Passes what was refused on to another queue, which may be full as well."""
 
     other: Overflow
     seen: list[bytes] = field(default_factory=list)
@@ -111,7 +111,7 @@ class ToOther:
             admission.offer(self.other, each)
 
 
-def test_dead_letters_of_what_was_refused_are_made_in_steps_and_in_order() -> None:
+def test_dead_letters_of_refused_messages_are_made_in_steps_and_in_order() -> None:
     third = Overflow(cast("Topic", Queue(0, 0, 0, "third")), Bounds(None, None), None)
     behind = ToOther(third)
     second = Overflow(cast("Topic", Queue(1, 1, 0, "second")), Bounds(1, None), behind)
@@ -128,7 +128,7 @@ def test_dead_letters_of_what_was_refused_are_made_in_steps_and_in_order() -> No
     assert ahead.calls == 10, "once a step, not once a message"
 
 
-def test_dead_letters_of_long_property_lists_are_made_in_more_steps() -> None:
+def test_dead_letters_with_long_property_lists_take_more_steps() -> None:
     to_nowhere = ToOther(Overflow(cast("Topic", Queue(0, 0, 0)), Bounds(None, None), None))
     full = Overflow(cast("Topic", Queue(1, 1, 0, "full")), Bounds(1, None), to_nowhere)
     admission = Admission()
@@ -143,7 +143,7 @@ def test_dead_letters_of_long_property_lists_are_made_in_more_steps() -> None:
 
 
 @pytest.mark.parametrize("ways", [1, 3], ids=["a chain", "a tree"])
-def test_what_one_full_queue_after_the_other_refuses_is_given_up(ways: int) -> None:
+def test_messages_that_one_full_queue_after_another_refuses_are_given_up(ways: int) -> None:
     passed: list[bytes] = []
 
     class OnAndOn:

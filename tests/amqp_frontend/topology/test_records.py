@@ -1,4 +1,4 @@
-"""Records of durable things: they come back as they were, under keys that fit."""
+"""Records of durable queues, exchanges and bindings: read back unchanged, under keys that fit."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,12 +24,12 @@ names = st.text(max_size=80)
 
 
 @given(tables)
-def test_tables_come_back_with_their_types(table: dict[str, Field]) -> None:
+def test_tables_are_read_back_with_their_types(table: dict[str, Field]) -> None:
     assert load_table(dump_table(table)) == table
 
 
 @given(names, names, st.booleans(), tables)
-def test_queues_come_back(
+def test_queues_are_read_back(
     vhost: str, name: str, auto_delete: bool, table: dict[str, Field]
 ) -> None:
     record = QueueRecord(vhost, name, auto_delete, table)
@@ -38,13 +38,13 @@ def test_queues_come_back(
 
 
 @given(names, st.builds(Exchange, names, names, st.just(True), arguments=tables))
-def test_exchanges_come_back(vhost: str, exchange: Exchange) -> None:
+def test_exchanges_are_read_back(vhost: str, exchange: Exchange) -> None:
     assert decode_exchange(encode_exchange(vhost, exchange)) == (vhost, exchange)
     assert len(exchange_key(vhost, exchange.name).encode("utf-8", "surrogateescape")) < 490
 
 
 @given(names, st.builds(Binding, names, names, names, tables, st.sampled_from(DestinationKind)))
-def test_bindings_come_back(vhost: str, binding: Binding) -> None:
+def test_bindings_are_read_back(vhost: str, binding: Binding) -> None:
     back = decode_binding(encode_binding(vhost, binding))
     assert back == (vhost, binding)
     assert binding_key(vhost, back[1]) == binding_key(vhost, binding)

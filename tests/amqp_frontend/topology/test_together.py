@@ -1,4 +1,4 @@
-"""Changes of different things share commits; whatever fails, memory is what is on disk."""
+"""Changes of different objects share commits; whatever fails, memory equals what is on disk."""
 
 import random
 from contextlib import suppress
@@ -21,13 +21,13 @@ CONNECTIONS = 20
 
 
 async def perform(place: RunningVhost, owner: int, method: object) -> None:
-    """As a connection has a method performed."""
+    """As a connection runs a method."""
     context = await entered(place.engine, place.topology, ConnectionId(owner), NOBODY)
     await Methods(context).perform(method)  # type: ignore[arg-type]
 
 
 async def all_at_once(place: RunningVhost, methods: list[object]) -> int:
-    """Have each performed for a connection of its own; how many commits that took."""
+    """Run each for a connection of its own; return the number of commits."""
     before = place.faults.commits_total
     place.faults.hold()
     async with trio.open_nursery() as nursery:
@@ -58,7 +58,7 @@ def deleted(number: int) -> object:
     return QueueMethods.Delete(queue=f"q{number}")
 
 
-async def test_what_many_connections_ask_for_at_once_shares_commits(broker: Opener) -> None:
+async def test_requests_of_many_connections_at_once_share_commits(broker: Opener) -> None:
     async with broker() as place:
         for kind in (declared, made, bound, unbound, bound, deleted):
             commits = await all_at_once(place, [kind(number) for number in range(CONNECTIONS)])
@@ -77,7 +77,7 @@ NAMES = ("a", "b", "c")
 
 
 def some_method(chance: random.Random) -> object:
-    """Something that may be asked for, on few names, so that they meet."""
+    """An operation, on few names so that operations collide."""
     name, other = chance.choice(NAMES), chance.choice(NAMES)
     return chance.choice(
         [
@@ -100,7 +100,7 @@ def some_method(chance: random.Random) -> object:
 
 
 def shape(place: RunningVhost) -> tuple[object, ...]:
-    """What there is."""
+    """What exists."""
     router = place.vhost.router
     return (
         sorted(queue.name for queue in place.vhost.queues),
@@ -110,7 +110,7 @@ def shape(place: RunningVhost) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-async def test_memory_is_what_is_on_disk_whatever_fails(broker: Opener, seed: int) -> None:
+async def test_memory_equals_the_disk_whatever_fails(broker: Opener, seed: int) -> None:
     chance = random.Random(seed)
     async with broker() as place:
 

@@ -1,4 +1,4 @@
-"""Queues, exchanges and bindings over a real engine: made, kept, found again, taken away."""
+"""Queues, exchanges and bindings over a real engine: declared, stored, restored, deleted."""
 
 import pytest
 import trio
@@ -56,7 +56,7 @@ async def test_a_queue_is_a_topic_with_one_subscription(broker: Opener) -> None:
         assert routes(place, "", "q") == ("q",)
 
 
-async def test_durable_things_are_there_after_a_restart_and_others_are_not(
+async def test_durable_objects_exist_after_a_restart_and_others_do_not(
     broker: Opener,
 ) -> None:
     async with broker() as place:
@@ -113,7 +113,7 @@ async def test_an_unbound_binding_stays_unbound(broker: Opener) -> None:
         assert routes(place, "amq.direct", "k") == ()
 
 
-async def test_auto_delete_exchanges_go_with_their_last_binding(broker: Opener) -> None:
+async def test_auto_delete_exchanges_are_deleted_with_their_last_binding(broker: Opener) -> None:
     async with broker() as place:
         await place.declare()
         async with place.topology.changing():
@@ -125,7 +125,7 @@ async def test_auto_delete_exchanges_go_with_their_last_binding(broker: Opener) 
         assert not place.engine.metadata("amqp/exchange/")
 
 
-async def test_a_declaration_must_agree_with_what_is_there(broker: Opener) -> None:
+async def test_a_declaration_must_match_what_exists(broker: Opener) -> None:
     async with broker() as place:
         queue = await place.declare()
         assert await place.declare() is queue
@@ -135,14 +135,14 @@ async def test_a_declaration_must_agree_with_what_is_there(broker: Opener) -> No
             await place.declare(exclusive=True)
 
 
-async def test_server_named_queues_have_names_of_their_own(broker: Opener) -> None:
+async def test_server_named_queues_have_unique_names(broker: Opener) -> None:
     async with broker() as place:
         names = {(await place.declare("", durable=False)).name for _ in range(5)}
         assert len(names) == 5
         assert all(name.startswith("amq.gen-") for name in names)
 
 
-async def test_queues_of_a_connection_go_without_a_look_at_all_others(
+async def test_the_queues_of_a_connection_are_deleted_without_visiting_all_others(
     broker: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def looked(queues: Queues) -> None:
@@ -173,7 +173,7 @@ async def test_exclusive_queues_belong_to_their_connection(broker: Opener) -> No
         assert TOPIC not in place.engine.topics
 
 
-async def test_auto_delete_queues_go_with_their_last_consumer(broker: Opener) -> None:
+async def test_auto_delete_queues_are_deleted_with_their_last_consumer(broker: Opener) -> None:
     async with broker() as place:
         await place.declare(auto_delete=True)
         first, second = await attach(place), await attach(place)
@@ -184,7 +184,7 @@ async def test_auto_delete_queues_go_with_their_last_consumer(broker: Opener) ->
         assert routes(place, "", "q") == ()
 
 
-async def test_deleting_asks_whether_a_queue_is_used_or_empty(broker: Opener) -> None:
+async def test_a_deletion_may_depend_on_whether_the_queue_is_used_or_empty(broker: Opener) -> None:
     async with broker() as place:
         await place.declare()
         attachment = await attach(place)
@@ -201,7 +201,7 @@ async def test_deleting_asks_whether_a_queue_is_used_or_empty(broker: Opener) ->
             assert await delete("q", ME, if_unused=True, if_empty=False) == 0
 
 
-async def test_consumers_are_told_when_a_queue_goes(broker: Opener) -> None:
+async def test_consumers_are_notified_when_a_queue_is_deleted(broker: Opener) -> None:
     async with broker() as place:
         queue = await place.declare()
         box = Box()
@@ -211,7 +211,7 @@ async def test_consumers_are_told_when_a_queue_goes(broker: Opener) -> None:
         assert len(box.closed) == 1
 
 
-async def test_an_exclusive_consumer_is_alone(broker: Opener) -> None:
+async def test_an_exclusive_consumer_is_the_only_one(broker: Opener) -> None:
     async with broker() as place:
         queue = await place.declare()
         first = await attach(place, exclusive=True)
@@ -226,7 +226,7 @@ async def test_an_exclusive_consumer_is_alone(broker: Opener) -> None:
         assert queue.consumer_count == 0
 
 
-async def test_a_cancelled_consumer_keeps_what_it_holds_and_is_not_counted(
+async def test_a_cancelled_consumer_keeps_its_deliveries_and_is_not_counted(
     broker: Opener,
 ) -> None:
     async with broker() as place:
@@ -246,7 +246,7 @@ async def test_a_cancelled_consumer_keeps_what_it_holds_and_is_not_counted(
         assert queue.message_count == 1
 
 
-async def test_a_getter_takes_single_messages_and_is_no_consumer(broker: Opener) -> None:
+async def test_a_getter_takes_single_messages_and_is_not_a_consumer(broker: Opener) -> None:
     async with broker() as place:
         queue = await place.declare()
         await put(place, 2)
@@ -259,7 +259,7 @@ async def test_a_getter_takes_single_messages_and_is_no_consumer(broker: Opener)
         assert queue.message_count == 2
 
 
-async def test_a_quorum_queue_knows_no_conditions_and_no_exclusive_consumers(
+async def test_a_quorum_queue_has_no_conditional_deletion_and_no_exclusive_consumers(
     broker: Opener,
 ) -> None:
     async with broker() as place:
@@ -289,7 +289,7 @@ async def test_a_getter_is_never_the_single_active_consumer(broker: Opener) -> N
 # Topics of Pulsar clients.
 
 
-async def test_a_topic_that_pulsar_made_is_a_queue(broker: Opener) -> None:
+async def test_a_topic_created_by_pulsar_is_a_queue(broker: Opener) -> None:
     async with broker() as place:
         await place.engine.create_topic(TOPIC)
         await put(place, 2)
@@ -312,7 +312,7 @@ async def test_declaring_such_a_topic_makes_it_an_ordinary_queue(broker: Opener)
         assert (await place.vhost.queues.find("q")).arguments == arguments
 
 
-async def test_a_transient_topic_of_pulsars_is_a_transient_queue(broker: Opener) -> None:
+async def test_a_transient_pulsar_topic_is_a_transient_queue(broker: Opener) -> None:
     async with broker() as place:
         await place.engine.create_topic(TOPIC, TopicSettings(durable=False))
         assert not (await place.vhost.queues.find("q")).durable
@@ -332,7 +332,7 @@ async def test_a_queue_whose_topic_pulsar_deleted_is_gone(broker: Opener) -> Non
         await place.declare()
 
 
-async def test_a_subscription_that_pulsar_removed_is_made_again(broker: Opener) -> None:
+async def test_a_subscription_that_pulsar_removed_is_restored(broker: Opener) -> None:
     async with broker() as place:
         queue = await place.declare()
         await place.engine.topic(TOPIC).unsubscribe(SUBSCRIPTION)
@@ -349,7 +349,7 @@ async def test_pulsar_subscribes_to_a_queue_beside_its_consumers(broker: Opener)
         assert topic.subscriptions["mine"].ready_messages == 3
 
 
-async def test_a_binding_of_a_topic_that_pulsar_made_lasts(broker: Opener) -> None:
+async def test_a_binding_of_a_topic_created_by_pulsar_lasts(broker: Opener) -> None:
     async with broker() as place:
         await place.engine.create_topic(TOPIC)
         async with place.topology.changing():
@@ -393,8 +393,8 @@ async def test_what_the_store_refuses_did_not_happen(broker: Opener) -> None:
         assert "y" not in place.vhost.router.exchanges
 
 
-async def test_the_topics_of_one_connection_say_so(broker: Opener) -> None:
-    """By that the other door knows that its clients have no business there."""
+async def test_the_topics_of_one_connection_are_marked(broker: Opener) -> None:
+    """This tells the Pulsar frontend that its clients must not use them."""
     async with broker() as place:
         mine = await place.declare("mine", exclusive=True)
         common = await place.declare("common")

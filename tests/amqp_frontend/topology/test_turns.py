@@ -1,4 +1,5 @@
-"""Turns of the topology: what has thousands of bindings goes step by step, and comes back whole."""
+"""Turns of the topology: objects with thousands of bindings are deleted in steps, or restored
+whole."""
 
 from collections.abc import Awaitable
 from functools import partial
@@ -26,7 +27,7 @@ def router_with(count: int, kind: str = "direct") -> Router:
     return router
 
 
-def test_an_exchange_goes_in_steps_whatever_its_type() -> None:
+def test_an_exchange_is_deleted_in_steps_whatever_its_type() -> None:
     for kind in TYPES:
         router = router_with(5_000, kind)
         steps = router.deleting("x")
@@ -35,7 +36,7 @@ def test_an_exchange_goes_in_steps_whatever_its_type() -> None:
         assert max(work) < STEP_BINDINGS * 12
 
 
-def test_nothing_is_routed_by_an_exchange_that_goes() -> None:
+def test_an_exchange_that_is_being_deleted_routes_nothing() -> None:
     router = router_with(5_000)
     router.declare(Exchange("front", "fanout"))
     router.bind(Binding("front", "x", kind=DestinationKind.EXCHANGE))
@@ -51,7 +52,7 @@ def test_nothing_is_routed_by_an_exchange_that_goes() -> None:
     assert not router.bindings_from("front")
 
 
-def test_a_queue_goes_in_steps_with_the_exchanges_that_lose_their_last_binding() -> None:
+def test_a_queue_is_deleted_in_steps_with_the_exchanges_that_lose_their_last_binding() -> None:
     router = router_with(5_000)
     router.declare(Exchange("once", "direct", auto_delete=True))
     router.bind(Binding("once", "q3"))
@@ -66,7 +67,7 @@ def test_a_queue_goes_in_steps_with_the_exchanges_that_lose_their_last_binding()
 
 
 class Steps(trio.abc.Instrument):
-    """Counts the turns of the task that makes it."""
+    """Counts the turns of the task that creates it."""
 
     def __init__(self) -> None:
         self._task = trio.lowlevel.current_task()
@@ -77,7 +78,7 @@ class Steps(trio.abc.Instrument):
 
 
 async def turns_of(work: Awaitable[object]) -> int:
-    """In how many turns ``work`` is done, with what it waits for."""
+    """In how many turns ``work`` is done, including what it waits for."""
     steps = Steps()
     trio.lowlevel.add_instrument(steps)
     try:
@@ -97,7 +98,7 @@ async def bound(place: RunningVhost, count: int) -> None:
 
 
 @pytest.mark.real_time
-async def test_others_have_their_turn_while_an_exchange_or_a_queue_goes(broker: Opener) -> None:
+async def test_others_get_turns_while_an_exchange_or_a_queue_is_deleted(broker: Opener) -> None:
     async with broker() as place:
         topology, vhost = place.topology, place.vhost
 
@@ -117,7 +118,7 @@ async def test_others_have_their_turn_while_an_exchange_or_a_queue_goes(broker: 
 
 
 @pytest.mark.real_time
-async def test_an_exchange_whose_removal_fails_has_all_its_bindings(broker: Opener) -> None:
+async def test_an_exchange_whose_deletion_fails_has_all_its_bindings(broker: Opener) -> None:
     async with broker() as place:
         await bound(place, 1_000)
         place.faults.fail_next()

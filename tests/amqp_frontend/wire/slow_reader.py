@@ -1,4 +1,4 @@
-"""A reader without fast paths, beside which the fast one is looked at."""
+"""A reader without fast paths, with which the fast one is compared."""
 
 from arneb_amqp.wire.constants import FRAME_START, MESSAGE_BYTES_MAX_DEFAULT, ChannelId
 from arneb_amqp.wire.fast import FastReader

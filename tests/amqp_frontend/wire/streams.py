@@ -27,7 +27,7 @@ FRAME_BYTES_MAX = 4096
 """Small, so that bodies of several frames are cheap to make."""
 
 MESSAGE_BYTES_MAX = 20_000
-"""As small, so that messages over the limit are."""
+"""Small too, so that messages over the limit are as well."""
 
 PLAIN = pack(">H", 0x9000) + b"\x0atext/plain" + b"\x02"
 """Properties of a persistent message."""
@@ -106,7 +106,7 @@ _METHODS = [
 
 @st.composite
 def _publishes(draw: st.DrawFn) -> list[list[bytes]]:
-    """Publishes of one client: many alike, as runs are made of."""
+    """Publishes of one client: many alike, so that they form runs."""
     channel, (exchange, key), bits = (
         draw(_channels),
         draw(_routes),
@@ -149,7 +149,7 @@ scripts = st.lists(st.one_of(_publishes(), _acks(), _others), max_size=6).map(
 
 @st.composite
 def streams(draw: st.DrawFn) -> list[bytes]:
-    """The frames of a script; those of other channels may come between the frames of a content."""
+    """The frames of a script; frames of other channels may come between the frames of a content."""
     actions = draw(scripts)
     rank = 1 if draw(st.booleans()) else 3
     waiting: list[list[bytes]] = []
@@ -198,7 +198,7 @@ def _resized(by: int) -> Callable[[bytes], bytes]:
 
 
 def _announcing(size: int) -> Callable[[bytes], bytes]:
-    """Another body size in a content header."""
+    """The frame with another body size in its content header."""
     return lambda each: each[:11] + pack(">Q", size) + each[19:] if each[0] == 2 else each
 
 
@@ -231,7 +231,7 @@ _FAULTS: Sequence[Callable[[bytes], bytes]] = (
 
 @st.composite
 def broken_streams(draw: st.DrawFn) -> list[bytes]:
-    """Streams of which some frames are damaged, missing, doubled or in the wrong place."""
+    """Streams in which some frames are damaged, missing, doubled or in the wrong place."""
     frames = draw(streams().filter(bool))
     for _ in range(draw(st.integers(1, 2))):
         at = draw(st.integers(0, len(frames) - 1))
@@ -244,7 +244,7 @@ def broken_streams(draw: st.DrawFn) -> list[bytes]:
 
 @dataclass(frozen=True)
 class Fact:
-    """One thing that a stream says, whatever the runs in which a reader reports it."""
+    """One fact that a stream contains, independent of the runs in which a reader reports it."""
 
     what: str
     channel: int
@@ -252,7 +252,7 @@ class Fact:
 
 
 def facts_of(items: Iterable[Item]) -> list[Fact]:
-    """What a reader's items say."""
+    """The facts in a reader's items."""
     facts: list[Fact] = []
     for item in items:
         match item:
@@ -281,7 +281,7 @@ def facts_of(items: Iterable[Item]) -> list[Fact]:
 
 
 class PamqpReader:
-    """The reference: pamqp takes the frames apart, one by one, from the whole stream."""
+    """The reference: pamqp parses the frames one by one, from the whole stream."""
 
     def __init__(self) -> None:
         self._publishing: dict[int, tuple[commands.Basic.Publish, header.ContentHeader | None]] = {}

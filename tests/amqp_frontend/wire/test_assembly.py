@@ -1,7 +1,7 @@
 """What the readers answer to frames out of order, with RabbitMQ's codes and texts.
 
-The cases are those of RabbitMQ's ``UnexpectedFrames`` and ``FrameMax`` suites, and of
-section 4.2.6 of the specification. Each is read fast and frame by frame.
+The cases are those of RabbitMQ's ``UnexpectedFrames`` and ``FrameMax`` suites, and of section 4.2.6
+of the specification. Each is read both by the fast reader and frame by frame.
 """
 
 from struct import pack
@@ -166,7 +166,7 @@ def test_breaking_the_rules_is_answered_like_rabbitmq(
     assert broken.error.reply_code is code
     assert broken.error.reply_text == text
     assert (broken.error.method or NO_METHOD) == method
-    # From now on only channel 0 is heard.
+    # From now on only channel 0 is read.
     (close,) = reader.receive(BEFORE + HEADER + HEARTBEAT_BYTES + CLOSE)
     assert isinstance(close, Method)
     assert isinstance(close.method, commands.Connection.Close)
@@ -220,10 +220,10 @@ def test_an_empty_message_has_no_body_frame(kind: type[FastReader | SlowReader])
         ),
     ],
 )
-def test_after_losing_the_frames_nothing_more_is_read(
+def test_after_losing_the_frame_boundaries_nothing_more_is_read(
     kind: type[FastReader | SlowReader], raw: bytes, text: str
 ) -> None:
-    """4.2.3: a frame over the size, or without its end octet, is fatal."""
+    """4.2.3: a frame that is too large, or lacks its end octet, is fatal."""
     reader = kind(FRAME_BYTES_MAX)
     before, broken = reader.receive(BEFORE + raw)
     assert isinstance(before, PublishRun)
@@ -234,13 +234,13 @@ def test_after_losing_the_frames_nothing_more_is_read(
 
 
 def test_a_payload_eight_octets_over_the_limit_is_tolerated() -> None:
-    """RabbitMQ takes payloads of frame_max, and so do the clients that send them."""
+    """RabbitMQ accepts payloads of frame_max octets, and some clients send them."""
     frames = publish(1, payload=b"x" * FRAME_BYTES_MAX, part=FRAME_BYTES_MAX)
     (run,) = FastReader(FRAME_BYTES_MAX).receive(b"".join(frames))
     assert isinstance(run, PublishRun)
 
 
-def test_no_frame_limit_leaves_the_largest_message_as_limit() -> None:
+def test_without_a_frame_limit_the_largest_message_is_the_limit() -> None:
     reader = FastReader(0, message_bytes_max=100_000)
     assert reader.frame_bytes_max == 0
     frames = publish(1, payload=b"x" * 100_000, part=100_000)
@@ -251,7 +251,9 @@ def test_no_frame_limit_leaves_the_largest_message_as_limit() -> None:
 
 
 @pytest.mark.parametrize("kind", [FastReader, SlowReader])
-def test_too_large_a_message_costs_its_channel_only(kind: type[FastReader | SlowReader]) -> None:
+def test_a_message_that_is_too_large_closes_only_its_channel(
+    kind: type[FastReader | SlowReader],
+) -> None:
     reader = kind(FRAME_BYTES_MAX, message_bytes_max=10)
     large = publish(1, payload=b"x" * 11, part=4)
     items = reader.receive(BEFORE + b"".join(large) + BEFORE + ack(2, 1))
@@ -277,15 +279,15 @@ def test_unfinished_messages_are_bounded_in_sum() -> None:
     assert broken.error.reply_code is ReplyCode.RESOURCE_ERROR
 
 
-def test_finished_messages_give_their_room_back() -> None:
+def test_finished_messages_free_their_room() -> None:
     reader = FastReader(FRAME_BYTES_MAX, partial_bytes_max=10_000)
     for _ in range(10):
         (run,) = reader.receive(b"".join(publish(1, payload=b"x" * 9000)))
         assert isinstance(run, PublishRun)
 
 
-def test_contents_of_other_methods_come_with_them() -> None:
-    """A client must not send these; what to say to it is for the session to know."""
+def test_contents_of_other_methods_are_read_with_them() -> None:
+    """A client must not send these; the session decides how to answer."""
     method = commands.Basic.Return(312, "NO_ROUTE", "", "q")
     raw = encode_method(TWO, method) + content_header(2, 5) + raw_frame(3, 2, b"hello")
     (item,) = FastReader(FRAME_BYTES_MAX).receive(raw)
@@ -307,7 +309,7 @@ def test_an_ack_on_channel_0_is_a_bare_method(bits: int) -> None:
     assert isinstance(item.method, commands.Basic.Ack)
 
 
-def test_after_close_only_channel_0_is_heard() -> None:
+def test_after_close_only_channel_0_is_read() -> None:
     reader = FastReader(FRAME_BYTES_MAX)
     assert reader.receive(METHOD + HEADER) == []
     reader.close()
@@ -320,8 +322,8 @@ def test_heartbeats_are_items() -> None:
     assert FastReader(FRAME_BYTES_MAX).receive(HEARTBEAT_BYTES * 2) == [HEARTBEAT, HEARTBEAT]
 
 
-def test_many_small_receives_of_a_large_frame_are_copied_once() -> None:
-    """Bounded work: octets that are not enough are only put away."""
+def test_many_small_reads_of_a_large_frame_are_copied_once() -> None:
+    """Bounded work: octets that do not complete a frame are only put aside."""
     reader = FastReader(0, message_bytes_max=1 << 22)
     raw = b"".join(publish(1, payload=bytes(1 << 21), part=1 << 21))
     items = []

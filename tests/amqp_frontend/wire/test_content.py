@@ -1,4 +1,4 @@
-"""Bodies as entries keep them: taken apart, put together, and told from other bytes."""
+"""Bodies as entries store them: split, joined, and distinguished from other bytes."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ lists = properties.map(encode_properties)
 
 
 @given(lists, st.binary(max_size=50), st.binary(max_size=50))
-def test_the_parts_come_back(list_: bytes, payload: bytes, before: bytes) -> None:
+def test_the_parts_are_recovered(list_: bytes, payload: bytes, before: bytes) -> None:
     body = compose(ChannelId(7), list_, payload)
     start = len(before)
     assert is_body(before + body, start)
@@ -36,7 +36,7 @@ def test_properties_are_replaced_and_nothing_else(old: bytes, new: bytes, payloa
 
 @given(lists, st.binary(max_size=50), st.data())
 def test_damaged_bodies_are_recognised(list_: bytes, payload: bytes, data: st.DataObject) -> None:
-    """Anything but property list and payload is fixed, and so are the lengths."""
+    """Everything except the property list and the payload is fixed, and so are the lengths."""
     body = compose(ChannelId(7), list_, payload)
     size = data.draw(st.integers(0, len(body) - 1))
     assert not is_body(body[:size])
@@ -46,10 +46,10 @@ def test_damaged_bodies_are_recognised(list_: bytes, payload: bytes, data: st.Da
     at = data.draw(st.sampled_from(fixed))
     other = bytearray(body)
     other[at] ^= data.draw(st.integers(1, 255))
-    # The weight is nothing that anybody reads.
+    # Nobody reads the weight.
     assert not is_body(bytes(other)) or at in {10, 11}
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_may_be_asked(raw: bytes) -> None:
+def test_any_bytes_can_be_examined(raw: bytes) -> None:
     is_body(raw)

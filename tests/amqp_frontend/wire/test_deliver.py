@@ -1,4 +1,4 @@
-"""Deliveries: what a client reads is what was published, however entries and peers differ."""
+"""Deliveries: a client reads what was published, whatever the entries and the clients are."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -53,7 +53,7 @@ kept = st.builds(
 
 @st.composite
 def runs(draw: st.DrawFn) -> list[Kept]:
-    """Entries: all of one kind but for the payload, or mixed."""
+    """Entries that are all alike except for the payload, or mixed."""
     if draw(st.booleans()):
         return draw(st.lists(kept, max_size=20))
     one = draw(kept)
@@ -63,7 +63,7 @@ def runs(draw: st.DrawFn) -> list[Kept]:
 
 @dataclass
 class Seen:
-    """What a client made of the frames."""
+    """What a client read from the frames."""
 
     method: object
     properties: commands.Basic.Properties
@@ -182,8 +182,8 @@ def test_one_large_message_in_a_run_is_split(publisher: int) -> None:
     assert max(one.frame_bytes for one in seen) == 4096
 
 
-def test_the_common_run_copies_each_entry_once() -> None:
-    """The tail of the entry itself is the last chunk of its delivery."""
+def test_an_ordinary_run_copies_each_entry_once() -> None:
+    """The end of the entry itself is the last chunk of its delivery."""
     message = Kept(1, "", "orders", LISTS[1], b"x" * 256)
     chunks = DeliverEncoder(ChannelId(1), "tag", 131072).encode_run(
         DeliveryTag(1), [message.entry] * 10
@@ -194,7 +194,8 @@ def test_the_common_run_copies_each_entry_once() -> None:
 
 @pytest.mark.parametrize("strange", [None, 0, 25, 49])
 def test_a_run_of_mixed_routes(strange: int | None) -> None:
-    """Whatever its routes' lengths are, and if one message came on another channel number."""
+    """Whatever the lengths of its routes, and also if one message arrived on another channel
+    number."""
     messages = [
         Kept(2 if at == strange else 1, "shop", "k" * (at % 7), LISTS[at % 2], b"x" * at)
         for at in range(50)

@@ -37,7 +37,7 @@ def test_values(value: FieldValue, text: str) -> None:
 
 
 def test_binaries() -> None:
-    # Erlang takes octets for Latin-1, and writes them as they were.
+    # Erlang takes octets for Latin-1, and writes them unchanged.
     assert render_binary("café".encode()) == '<<"café">>'
     assert render_binary(b"caf\xe9") == '<<"caf\udce9">>'
     assert render_binary("€".encode()) == "<<226,130,172>>"
@@ -82,5 +82,5 @@ def test_floats(value: float, text: str) -> None:
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_float_shown_is_the_same_float(value: float) -> None:
+def test_the_text_of_a_float_gives_the_same_float(value: float) -> None:
     assert float(render_float(value)) == value

@@ -1,4 +1,4 @@
-"""The hot reader against pamqp and against the assembler, however the bytes are cut."""
+"""The fast reader, compared with pamqp and with the assembler, however the bytes are split."""
 
 from itertools import chain, pairwise
 
@@ -53,7 +53,7 @@ def new_reader() -> FastReader:
 
 
 def as_pamqp_sees(fact: Fact) -> Fact:
-    """Our facts with publishes taken apart, as the reference gives them."""
+    """Our facts with the publishes split as the reference splits them."""
     if fact.what != "publish":
         return fact
     route, persistent, mandatory, immediate, body = fact.details  # type: ignore[misc]
@@ -65,7 +65,7 @@ def as_pamqp_sees(fact: Fact) -> Fact:
 
 
 def utf8_only(frames: list[bytes]) -> bool:
-    """pamqp cannot read a routing key that is no text, nor property lists with such texts."""
+    """pamqp cannot read a routing key that is not text, nor property lists with such strings."""
     try:
         PamqpReader().receive(b"".join(frames))
     except Exception:
@@ -74,7 +74,7 @@ def utf8_only(frames: list[bytes]) -> bool:
 
 
 @given(streams().filter(utf8_only), st.data())
-def test_finds_what_pamqp_finds(frames: list[bytes], data: st.DataObject) -> None:
+def test_it_finds_what_pamqp_finds(frames: list[bytes], data: st.DataObject) -> None:
     raw = b"".join(frames)
     found = facts_of(read(new_reader(), data.draw(cuts(raw))))
     expected = PamqpReader().receive(raw)
@@ -82,7 +82,7 @@ def test_finds_what_pamqp_finds(frames: list[bytes], data: st.DataObject) -> Non
 
 
 def simplified(fact: Fact) -> Fact:
-    """Table and string types apart, which pamqp sees otherwise."""
+    """Without tables and string types, which pamqp represents differently."""
     if fact.what in {"publish", "ack", "heartbeat"}:
         return fact
     fields, content = fact.details  # type: ignore[misc]
@@ -91,14 +91,14 @@ def simplified(fact: Fact) -> Fact:
 
 
 @given(streams())
-def test_byte_by_byte_says_the_same(frames: list[bytes]) -> None:
+def test_reading_byte_by_byte_gives_the_same(frames: list[bytes]) -> None:
     raw = b"".join(frames)
     pieces = [raw[at : at + 1] for at in range(len(raw))]
     assert facts_of(read(new_reader(), pieces)) == facts_of(read(new_reader(), [raw]))
 
 
 def fast_and_slow_agree(raw: bytes, data: st.DataObject) -> None:
-    """Heartbeats follow, so that neither waits for more."""
+    """Heartbeats follow, so that neither reader waits for more."""
     whole = raw + HEARTBEAT_BYTES * (FRAME_BYTES_MAX // 4)
     reader = SlowReader(FRAME_BYTES_MAX, message_bytes_max=MESSAGE_BYTES_MAX)
     slow = facts_of(read(reader, [whole]))
@@ -107,13 +107,13 @@ def fast_and_slow_agree(raw: bytes, data: st.DataObject) -> None:
 
 
 @given(broken_streams(), st.data())
-def test_wrong_frames_say_the_same_fast_and_slow(frames: list[bytes], data: st.DataObject) -> None:
+def test_wrong_frames_give_the_same_fast_and_slow(frames: list[bytes], data: st.DataObject) -> None:
     fast_and_slow_agree(b"".join(frames), data)
 
 
 @given(streams(), st.data())
-def test_wrong_octets_say_the_same_fast_and_slow(frames: list[bytes], data: st.DataObject) -> None:
-    """Octets changed, missing or too many, and the end cut off."""
+def test_wrong_octets_give_the_same_fast_and_slow(frames: list[bytes], data: st.DataObject) -> None:
+    """Octets are changed, missing or added, and the end is cut off."""
     raw = bytearray(b"".join(frames))
     for _ in range(data.draw(st.integers(0, 3))):
         at = data.draw(st.integers(0, len(raw)))
@@ -139,11 +139,11 @@ def starts_like(run: PublishRun | VariedRun, before: Item) -> bool:
 
 
 @given(streams())
-def test_no_two_neighbours_could_be_one_run(frames: list[bytes]) -> None:
+def test_neighbouring_runs_could_not_be_one_run(frames: list[bytes]) -> None:
     items = new_reader().receive(b"".join(frames))
     for one, two in pairwise(items):
         if isinstance(one, PublishRun | VariedRun) and isinstance(two, PublishRun | VariedRun):
-            # A run by one route stays one where another route comes once it has two messages.
+            # A run with one route ends at another route if it has two messages or more by then.
             ends = isinstance(one, PublishRun) and len(one.bodies) > 1
             assert key_of(one) != key_of(two) or (ends and not starts_like(two, one))
         if isinstance(one, AckRun) and isinstance(two, AckRun):
@@ -154,7 +154,7 @@ def test_no_two_neighbours_could_be_one_run(frames: list[bytes]) -> None:
 
 
 @given(streams())
-def test_single_publishes_are_those_with_something_to_look_at(frames: list[bytes]) -> None:
+def test_single_publishes_are_those_with_interesting_properties(frames: list[bytes]) -> None:
     mask = PropertyFlag.EXPIRATION
     reader = FastReader(FRAME_BYTES_MAX, interesting=mask)
     for item in reader.receive(b"".join(frames)):
@@ -217,7 +217,7 @@ def by_many_keys(count: int) -> bytes:
     return b"".join(chain.from_iterable(messages))
 
 
-def test_many_messages_by_several_routes_are_read_in_several_turns() -> None:
+def test_many_messages_with_several_routes_are_read_in_several_turns() -> None:
     reader, count = new_reader(), 3 * LOOKUPS_MAX
     items = reader.receive(by_many_keys(count))
     assert reader.has_more
@@ -234,7 +234,7 @@ def test_many_messages_by_several_routes_are_read_in_several_turns() -> None:
 
 
 @pytest.mark.parametrize("cut", range(1, 60))
-def test_a_message_by_another_route_that_is_cut_off_is_waited_for(cut: int) -> None:
+def test_an_incomplete_message_with_another_route_is_waited_for(cut: int) -> None:
     raw = by_many_keys(20)
     reader = new_reader()
     items = reader.receive(raw[:-cut])
@@ -245,8 +245,9 @@ def test_a_message_by_another_route_that_is_cut_off_is_waited_for(cut: int) -> N
 
 
 @pytest.mark.parametrize("other", [False, True])
-def test_no_more_is_waited_for_than_a_message_has(other: bool) -> None:
-    """The last one is shorter than those before it, by its properties, and comes in two pieces."""
+def test_it_waits_for_no_more_than_the_message_has(other: bool) -> None:
+    """Because of its properties, the last one is shorter than those before it. It arrives in two
+    pieces."""
     longer = PLAIN[:2] + b"\x28" + b"t" * 40 + PLAIN[-1:]
     plain = publish(1, key=b"b" if other else b"a", payload=b"x")
     before = publish(1, key=b"a", payload=b"x", list_=longer) * 3
@@ -260,10 +261,11 @@ def test_no_more_is_waited_for_than_a_message_has(other: bool) -> None:
 
 
 @pytest.mark.parametrize("method", SHORT_METHODS, ids=lambda each: str(each.name))
-def test_a_short_method_behind_publishes_is_found_wherever_it_is_cut(
+def test_a_short_method_after_publishes_is_found_wherever_it_is_cut(
     method: base.Frame,
 ) -> None:
-    """It starts like a publish, whose client could go on without an answer, as this one cannot."""
+    """It begins like a publish. A client may go on after a publish, but here it waits for the
+    answer."""
     frame = encode_method(ChannelId(1), method)
     for cut in range(1, len(frame)):
         reader = new_reader()
@@ -272,7 +274,7 @@ def test_a_short_method_behind_publishes_is_found_wherever_it_is_cut(
         assert [fact.what for fact in facts_of(items)] == ["publish", "publish", method.name]
 
 
-def test_acks_come_as_runs_and_multiple_ones_singly() -> None:
+def test_acks_form_runs_and_multiple_ones_are_single() -> None:
     raw = ack(1, 1) + ack(1, 2) + ack(1, 9, 1) + ack(1, 10) + ack(2, (1 << 64) - 1) + ack(2, 0, 1)
     assert new_reader().receive(raw) == [
         AckRun(1, [1, 2]),  # type: ignore[arg-type]
@@ -283,8 +285,8 @@ def test_acks_come_as_runs_and_multiple_ones_singly() -> None:
     ]
 
 
-def test_a_publish_is_never_waited_for_longer_than_its_frames() -> None:
-    """While the body is due, another channel's request must get through."""
+def test_a_publish_is_not_waited_for_longer_than_its_frames() -> None:
+    """While its body is due, another channel's request must get through."""
     declare = encode_method(ChannelId(2), commands.Queue.Declare(queue="q"))
     frames = publish(1, payload=b"x" * 1000)
     reader = new_reader()
@@ -306,7 +308,7 @@ def test_a_publish_is_never_waited_for_longer_than_its_frames() -> None:
     ],
     ids=["heartbeats", "acks by turns", "single publishes", "publishes by turns", "tiny frames"],
 )
-def test_much_that_is_no_run_is_read_piece_by_piece(frames: list[bytes]) -> None:
+def test_much_input_that_forms_no_run_is_read_in_pieces(frames: list[bytes]) -> None:
     raw = b"".join(frames) * 2000
     reader = FastReader(FRAME_BYTES_MAX)
     items, most = reader.receive(raw), 0
@@ -325,7 +327,7 @@ def test_a_run_is_read_in_one_piece() -> None:
     assert len(run.bodies) == 1500
 
 
-def test_what_comes_during_a_pause_stands_behind_the_rest() -> None:
+def test_what_arrives_during_a_pause_comes_after_the_rest() -> None:
     reader = FastReader(FRAME_BYTES_MAX)
     items = reader.receive(HEARTBEAT_BYTES * 3 * ITEMS_MAX)
     assert reader.has_more

@@ -17,7 +17,7 @@ from arneb_amqp.wire.frames import (
 
 
 @pytest.mark.parametrize("header", [PROTOCOL_HEADER, PROTOCOL_HEADER_0_9])
-def test_the_protocol_header_is_waited_for(header: bytes) -> None:
+def test_an_incomplete_protocol_header_is_waited_for(header: bytes) -> None:
     reader = ProtocolHeaderReader()
     for at in range(7):
         assert reader.receive(header[at : at + 1]) is None
@@ -46,6 +46,6 @@ def test_a_frame_is_cut_where_it_ends(kind: int, channel: int, payload: bytes, m
         assert size < need <= len(raw)
 
 
-def test_the_size_is_judged_before_the_payload_is_there() -> None:
+def test_the_size_is_checked_before_the_payload_has_arrived() -> None:
     with pytest.raises(FramingLost, match="frame_too_large,4097,4088"):
         cut_frame(b"\x01\x00\x01\x00\x00\x10\x01", 0, 4096)

@@ -1,4 +1,4 @@
-"""Methods: every one there and back, checked against pamqp, strict where RabbitMQ is."""
+"""Methods: every one is encoded and decoded, compared with pamqp, and as strict as RabbitMQ is."""
 
 import inspect
 from typing import cast
@@ -66,9 +66,7 @@ def test_a_method_survives_encoding(method: Command) -> None:
 
 
 @given(methods(), st.data())
-def test_a_damaged_method_is_an_error_of_the_connection(
-    method: Command, data: st.DataObject
-) -> None:
+def test_a_damaged_method_is_a_connection_error(method: Command, data: st.DataObject) -> None:
     raw = bytearray(encode_method(ONE, method)[7:-1])
     at = data.draw(st.integers(0, len(raw) - 1))
     raw[at : at + data.draw(st.integers(0, 4))] = data.draw(st.binary(max_size=4))
@@ -121,7 +119,7 @@ def test_every_method_of_pamqp_is_known() -> None:
     assert indexes <= {method.index for method in METHODS}
 
 
-def test_confirms_are_ready_made() -> None:
+def test_confirms_are_prepared_in_advance() -> None:
     tag = DeliveryTag((1 << 64) - 1)
     for multiple in (False, True):
         _, _, read = frame.unmarshal(encode_ack(ONE, DeliveryTag(7), multiple))
@@ -132,7 +130,7 @@ def test_confirms_are_ready_made() -> None:
 
 
 def test_a_ticket_may_be_anything() -> None:
-    """py-amqp and old clients send tickets; RabbitMQ never looks at them."""
+    """py-amqp and old clients send tickets; RabbitMQ ignores them."""
     raw = encode_method(ONE, commands.Queue.Declare(queue="q"))[7:-1]
     declare = decode_method(raw[:4] + b"\x00\x65" + raw[6:])
     assert fields_of(declare)["ticket"] == 101

@@ -1,4 +1,4 @@
-"""Opening bytes: what follows ``connection.open`` is found however the bytes are cut."""
+"""Opening bytes: what follows ``connection.open`` is found however the bytes are split."""
 
 import hypothesis.strategies as st
 from hypothesis import given
@@ -14,7 +14,7 @@ HANDSHAKE = PROTOCOL_HEADER + START_OK + TUNE_OK
 
 
 @given(st.integers(0, 3), st.binary(max_size=200), st.lists(st.integers(1, 400), max_size=8))
-def test_what_follows_is_kept_as_it_came(beats: int, rest: bytes, sizes: list[int]) -> None:
+def test_what_follows_is_kept_unchanged(beats: int, rest: bytes, sizes: list[int]) -> None:
     data = HANDSHAKE + HEARTBEAT_FRAME * beats + OPEN + rest
     opening = OpeningBytes()
     at = 0

@@ -1,4 +1,4 @@
-"""Property lists: there and back."""
+"""Property lists, encoded and decoded."""
 
 from struct import pack
 
@@ -24,7 +24,7 @@ def test_properties_survive_encoding(wanted: Properties) -> None:
     assert decode_properties(encode_properties(wanted)) == wanted
 
 
-def test_reads_what_pamqp_writes() -> None:
+def test_it_reads_what_pamqp_writes() -> None:
     written = commands.Basic.Properties(
         content_type="text/plain",
         headers={"k": "v"},
@@ -71,7 +71,7 @@ def test_a_malformed_list_is_a_syntax_error(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize("flags", [0x0001, 0x0002, 0x0003])
-def test_flags_of_no_property_say_nothing(flags: int) -> None:
+def test_flags_without_a_property_are_ignored(flags: int) -> None:
     assert PropertyJudge().judge(pack(">H", flags)) == 0
     assert decode_properties(pack(">H", 0x8000 | flags) + b"\x01t") == Properties(content_type="t")
     with pytest.raises(ConnectionException):

@@ -1,4 +1,4 @@
-"""Judging property lists: each as if it were the first."""
+"""Judging property lists: each is judged as if it were the first."""
 
 import pytest
 from hypothesis import given
@@ -44,7 +44,7 @@ def outcome(judge: PropertyJudge, raw: bytes) -> int | ReplyCode:
 
 
 @given(variants())
-def test_judging_and_decoding_refuse_the_same(lists: list[bytes]) -> None:
+def test_judging_and_decoding_refuse_the_same_lists(lists: list[bytes]) -> None:
     for raw in lists:
         judged = outcome(PropertyJudge(), raw)
         try:
@@ -80,13 +80,13 @@ def test_judgements(wanted: Properties, judgement: int) -> None:
     assert PropertyJudge().judge(encode_properties(wanted)) == judgement
 
 
-def test_the_mask_is_the_callers_choice() -> None:
+def test_the_caller_chooses_the_mask() -> None:
     judge = PropertyJudge(PropertyFlag.TYPE)
     assert judge.judge(encode_properties(Properties(type="t"))) == SINGLE
     assert judge.judge(encode_properties(Properties(expiration="10"))) == 0
 
 
-def test_a_judge_remembers_a_bounded_number() -> None:
+def test_the_number_of_lists_a_judge_remembers_is_bounded() -> None:
     judge = PropertyJudge()
     for size in range(255):
         for extra in range(3):

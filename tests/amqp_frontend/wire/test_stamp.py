@@ -1,4 +1,4 @@
-"""The stamp: a stamped entry says what the plain way of writing the header would say."""
+"""Stamping: a stamped entry equals one whose header was decoded and encoded."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ from arneb_core.api.entry import HEADER_BYTES, EntryHeader, Origin
 
 header_names = st.sampled_from(["a", STREAM_OFFSET, "x-stream-offsetl", "z"])
 LOOKALIKE = "\x0fx-stream-offsetl" + "0" * 8
-"""What stands before the number, where no number is."""
+"""The bytes before the number, in a header without a number."""
 
 headers = st.dictionaries(
     header_names, st.sampled_from([longstr("x"), long(5), longstr(LOOKALIKE)])
@@ -40,7 +40,7 @@ def entry_of(properties: Properties, payload: bytes, key: str = "k") -> bytes:
 
 
 @given(messages)
-def test_every_message_gets_its_offset_and_keeps_all_else(
+def test_every_message_gets_its_offset_and_keeps_everything_else(
     wanted: list[tuple[Properties, bytes, int]],
 ) -> None:
     stamp = OffsetStamp()

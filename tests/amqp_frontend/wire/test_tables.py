@@ -1,4 +1,4 @@
-"""Field tables: every type there and back, and nothing malformed gets through."""
+"""Field tables: every type is encoded and decoded, and nothing malformed gets through."""
 
 import datetime as dt
 import struct
@@ -61,8 +61,8 @@ def test_decoding_and_checking_refuse_the_same(
 
 
 @given(tables, st.data())
-def test_free_octets_are_free(fields: dict[str, Field], data: st.DataObject) -> None:
-    """Names, types and shape stay, whatever stands there."""
+def test_free_octets_may_have_any_value(fields: dict[str, Field], data: st.DataObject) -> None:
+    """Names, types and structure stay the same whatever these octets are."""
     raw = bytearray(encode_table(fields))
     free: list[int] = []
     check_table(bytes(raw), 0, len(raw), free)
@@ -87,7 +87,7 @@ def shape(value: object) -> object:
 
 
 @given(tables, st.binary(min_size=1, max_size=5))
-def test_a_table_is_read_inside_its_bounds(fields: dict[str, Field], around: bytes) -> None:
+def test_a_table_is_not_read_beyond_its_end(fields: dict[str, Field], around: bytes) -> None:
     raw = encode_table(fields)
     start = len(around)
     assert decode_table(around + raw + around, start, start + len(raw)) == fields
@@ -127,7 +127,7 @@ def test_letters_mean_what_rabbitmq_means(raw: bytes, field: Field) -> None:
     assert decode_table(row(b"n", raw)) == {"n": field}
 
 
-def test_reads_what_pamqp_writes() -> None:
+def test_it_reads_what_pamqp_writes() -> None:
     raw = pamqp_encode.field_table(
         {
             "text": "hi",

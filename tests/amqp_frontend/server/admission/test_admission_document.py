@@ -1,4 +1,4 @@
-"""Admission documents: what one node says of a client, another reads; and nothing else."""
+"""Admission documents: one node reads exactly what another wrote about a client."""
 
 import hypothesis.strategies as st
 import pytest
@@ -31,7 +31,7 @@ remotes = st.builds(
 
 
 @given(admissions, remotes)
-def test_what_is_said_is_read(admission: Admission, remote: Remote) -> None:
+def test_what_is_written_is_read(admission: Admission, remote: Remote) -> None:
     assert decode_admission(encode_admission(admission, remote)) == (admission, remote)
 
 
@@ -54,7 +54,7 @@ def test_a_field_that_is_missing_or_of_another_type_is_named(
     [("port", -1), ("port", 65536), ("channel_max", 65536), ("heartbeat_s", -1),
      ("frame_bytes_max", 1 << 32)],
 )  # fmt: skip
-def test_numbers_that_cannot_be_are_refused(name: str, value: int) -> None:
+def test_impossible_numbers_are_refused(name: str, value: int) -> None:
     terms = Terms({}, "PLAIN", 1, 2, 3)
     fields = dict(decode_table(encode_admission(Admission("u", None, terms, "/"), Remote())))
     fields[name] = long(value)

@@ -1,4 +1,4 @@
-"""Who comes in, and who has to go: logins, limits, users and vhosts that are deleted."""
+"""Who is admitted and who is disconnected: logins, limits, deleted users and vhosts."""
 
 import re
 import socket
@@ -37,7 +37,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 def add(broker: Broker, name: str, vhost: str = "/") -> None:
-    """A user whose password is the name, with every right there."""
+    """A user whose password is its name, with every right in that vhost."""
 
     async def make() -> None:
         password = await hashed(name)
@@ -62,7 +62,7 @@ def connection_of(
 
 
 def refusal(broker: Broker, user: str, **where: str) -> str:
-    """What somebody hears who is not let into a vhost."""
+    """What a client receives that may not open the vhost."""
     with pytest.raises(AMQPConnectionError) as refused, connection_of(broker, user, **where):
         pass
     told = re.search(r"\(530\) (.*)", str(refused.value.args[0]))
@@ -71,14 +71,14 @@ def refusal(broker: Broker, user: str, **where: str) -> str:
 
 
 def closing(connection: Any) -> str:
-    """What a connection hears that the broker closes."""
+    """What a connection receives when the broker closes it."""
     with pytest.raises(ConnectionClosedByBroker) as closed:
         for _ in range(100):
             connection.process_data_events(0.1)
     return f"{closed.value.reply_code} {closed.value.reply_text}"
 
 
-def test_a_password_counts_from_the_moment_at_which_it_is_set(broker: Broker) -> None:
+def test_a_password_holds_from_the_moment_it_is_set(broker: Broker) -> None:
     add(broker, "changing")
     with connection_of(broker, "changing") as open_one:
 
@@ -96,7 +96,7 @@ def test_a_password_counts_from_the_moment_at_which_it_is_set(broker: Broker) ->
 
 
 @pytest.mark.parametrize(("user", "password"), [("guest", "wrong"), ("nobody", "x"), ("guest", "")])
-def test_a_login_that_fails_is_told_without_a_reason(
+def test_a_failed_login_is_reported_without_a_reason(
     broker: Broker, user: str, password: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with (
@@ -114,7 +114,7 @@ def test_a_login_that_fails_is_told_without_a_reason(
 
 
 @pytest.mark.real_time
-def test_a_client_that_does_not_ask_hears_nothing_of_a_failed_login_until_it_is_reset(
+def test_other_clients_get_no_reply_to_a_failed_login_before_the_reset(
     broker: Broker,
 ) -> None:
     with socket.create_connection(("127.0.0.1", broker.port)) as sock:
@@ -133,7 +133,7 @@ def test_a_client_that_does_not_ask_hears_nothing_of_a_failed_login_until_it_is_
             sock.recv(1)
 
 
-def test_access_to_a_vhost_is_a_permission_row_even_an_empty_one(broker: Broker) -> None:
+def test_access_to_a_vhost_needs_a_permission_even_an_empty_one(broker: Broker) -> None:
     add(broker, "elsewhere", "v")
     words = "access to vhost '/' refused for user 'elsewhere'"
     assert refusal(broker, "elsewhere") == words
@@ -158,9 +158,7 @@ LIMITS: list[tuple[Change, str]] = [
 
 
 @pytest.mark.parametrize(("limit", "words"), LIMITS)
-def test_there_are_no_more_connections_than_there_may_be(
-    broker: Broker, limit: Change, words: str
-) -> None:
+def test_the_number_of_connections_is_limited(broker: Broker, limit: Change, words: str) -> None:
     add(broker, "few", "v")
     change(broker, limit)
     with connection_of(broker, "few", vhost="v"):
@@ -176,13 +174,13 @@ def test_there_are_no_more_connections_than_there_may_be(
     change(broker, lambda edit: edit.set_vhost_limits("v", {}))
 
 
-def test_a_limit_of_none_lets_nobody_in(broker: Broker) -> None:
+def test_a_limit_of_zero_admits_nobody(broker: Broker) -> None:
     add(broker, "none")
     change(broker, lambda edit: edit.set_user_limits("none", {"max-connections": 0}))
     assert refusal(broker, "none").endswith("user connection limit (0) is reached")
 
 
-def test_a_user_has_no_more_channels_than_it_may(broker: Broker) -> None:
+def test_the_number_of_channels_of_a_user_is_limited(broker: Broker) -> None:
     add(broker, "channels")
     change(broker, lambda edit: edit.set_user_limits("channels", {"max-channels": 2}))
     with connection_of(broker, "channels") as one, connection_of(broker, "channels") as other:
@@ -198,7 +196,7 @@ def test_a_user_has_no_more_channels_than_it_may(broker: Broker) -> None:
         one.channel()
 
 
-def test_a_vhost_has_no_more_queues_than_it_may(broker: Broker) -> None:
+def test_the_number_of_queues_of_a_vhost_is_limited(broker: Broker) -> None:
     with connection_of(broker, "guest", vhost="v") as connection:
         channel = connection.channel()
         channel.queue_declare("first", durable=True)
@@ -215,7 +213,7 @@ def test_a_vhost_has_no_more_queues_than_it_may(broker: Broker) -> None:
     change(broker, lambda edit: edit.set_vhost_limits("v", {}))
 
 
-def test_a_channel_has_no_more_consumers_than_it_may(broker: Broker) -> None:
+def test_the_number_of_consumers_of_a_channel_is_limited(broker: Broker) -> None:
     with connection_of(broker, "guest") as connection:
         channel = connection.channel()
         channel.queue_declare("consumed", exclusive=True)
@@ -227,7 +225,7 @@ def test_a_channel_has_no_more_consumers_than_it_may(broker: Broker) -> None:
             channel.basic_consume("consumed", lambda *_: None)
 
 
-def test_the_connections_of_a_user_that_is_deleted_are_closed_and_no_others(
+def test_deleting_a_user_closes_its_connections_and_no_others(
     broker: Broker,
 ) -> None:
     add(broker, "gone")
@@ -240,7 +238,7 @@ def test_the_connections_of_a_user_that_is_deleted_are_closed_and_no_others(
         pass
 
 
-def test_a_vhost_that_is_deleted_goes_with_its_connections_and_all_that_is_in_it(
+def test_deleting_a_vhost_closes_its_connections_and_removes_its_content(
     broker: Broker,
 ) -> None:
     async def make() -> None:
@@ -276,7 +274,7 @@ def test_a_vhost_that_is_deleted_goes_with_its_connections_and_all_that_is_in_it
             channel.queue_declare("q0", passive=True)
 
 
-def test_a_vhost_made_while_the_broker_runs_is_there_at_once(broker: Broker) -> None:
+def test_a_vhost_created_while_the_broker_runs_can_be_used_at_once(broker: Broker) -> None:
     change(broker, lambda edit: edit.put_vhost("new"))
     assert refusal(broker, "guest", vhost="new") == (
         "access to vhost 'new' refused for user 'guest'"
@@ -292,13 +290,13 @@ def test_a_vhost_made_while_the_broker_runs_is_there_at_once(broker: Broker) -> 
     assert "persistent://public/new/q" in broker.engine.topics
 
 
-def test_a_new_secret_is_taken(broker: Broker) -> None:
+def test_a_new_secret_is_accepted(broker: Broker) -> None:
     with connection_of(broker, "guest") as connection:
         connection.update_secret("another", "because")
         connection.channel()
 
 
-def test_users_may_be_kept_to_this_machine(tmp_path: Path) -> None:
+def test_users_may_be_restricted_to_this_machine(tmp_path: Path) -> None:
     config = AmqpConfig(users=(User("a", "p", loopback_only=True), User("b", "p")))
     assert config.is_loopback_only("a")
     assert not config.is_loopback_only("b")

@@ -1,4 +1,4 @@
-"""Limits of a node, where it has several brokers."""
+"""Limits of a node that runs several brokers."""
 
 from dataclasses import replace
 
@@ -11,7 +11,7 @@ from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_core.access.tables import Tables
 
 
-def test_connections_and_channels_of_all_brokers_count_as_long_as_these_are_there() -> None:
+def test_connections_and_channels_of_all_brokers_count_while_they_exist() -> None:
     config = replace(AmqpConfig(), connections_max=2, node_channels_max=3)
     node: list[Occupancy] = []
     first, second = (Occupancy(Tables(), config, node) for _ in range(2))

@@ -1,4 +1,4 @@
-"""Every error of the core has an answer in AMQP."""
+"""Every error of the core is translated to an answer in AMQP."""
 
 import pytest
 
@@ -24,11 +24,11 @@ def test_the_table_is_complete() -> None:
 
 
 @pytest.mark.parametrize("kind", REPLY_CODES)
-def test_the_text_says_what_the_core_said(kind: type[CoreError]) -> None:
+def test_the_text_is_that_of_the_core(kind: type[CoreError]) -> None:
     error = in_amqp(kind("what happened"))
     assert error.reply_code is REPLY_CODES[kind]
     assert error.reply_text.endswith("what happened")
 
 
-def test_a_full_disk_costs_the_channel_only() -> None:
+def test_a_full_disk_closes_only_the_channel() -> None:
     assert isinstance(in_amqp(core_errors.StoreFull("full")), ChannelException)

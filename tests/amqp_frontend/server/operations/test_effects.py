@@ -1,4 +1,4 @@
-"""The effect runner: somebody carries out every effect, and requests keep their order."""
+"""The effect runner: every effect is carried out by someone, and requests keep their order."""
 
 from collections.abc import Callable
 from typing import Any, get_args
@@ -48,7 +48,7 @@ SOMEBODY = Principal("guest", NOTHING)
 
 
 class FoundAtOnce:
-    """A search that is over with its first step."""
+    """A search that finishes in its first step."""
 
     def step(self) -> bool:
         return True
@@ -85,7 +85,7 @@ ASYNCHRONOUS = {
 
 
 class Session:
-    """One that wants what it is told to want, and remembers the answers."""
+    """A session whose effects the test chooses, and which remembers the answers."""
 
     has_more = False
     discarded = ()
@@ -105,7 +105,7 @@ class Session:
 
 
 class Recorder:
-    """Stands for publishes, consumers, methods and connection alike."""
+    """Stands in for publishes, consumers, methods and the connection."""
 
     def __init__(self, failing: Exception | None = None) -> None:
         self.calls: list[str] = []
@@ -125,7 +125,7 @@ class Recorder:
         return acall if name in ASYNCHRONOUS else call
 
     async def room(self) -> None:
-        """There is room."""
+        """There is room for output."""
 
 
 def runner(session: Session, recorder: Recorder, nursery: Any = None) -> EffectRunner:
@@ -154,7 +154,7 @@ async def test_every_effect_is_carried_out(kind: type[Effect]) -> None:
 
 
 @pytest.mark.parametrize("kind", [Queue.Purge, Queue.Delete])
-async def test_a_queue_is_emptied_behind_the_deliveries_that_are_ready(kind: type[Any]) -> None:
+async def test_a_queue_is_purged_after_the_deliveries_that_are_ready(kind: type[Any]) -> None:
     recorder = Recorder()
     made = runner(Session(Perform(kind(queue="q"))), recorder)
     await made.run_all(made.run_orders())
@@ -185,7 +185,7 @@ class TurnOf(Recorder):
         ((Append, Cancel, Wake), ["append", "is busy"], [Cancel, Wake]),
     ],
 )
-async def test_a_client_is_called_back_in_its_turn_if_nothing_is_to_be_waited_for(
+async def test_a_client_is_called_back_in_its_own_turn_if_it_need_not_wait(
     kinds: tuple[type[Effect], ...], calls: list[str], waiting: list[type[Effect]] | None
 ) -> None:
     session, recorder = Session(*(EXAMPLES[kind][0] for kind in kinds)), TurnOf()
@@ -194,14 +194,14 @@ async def test_a_client_is_called_back_in_its_turn_if_nothing_is_to_be_waited_fo
     assert (None if rest is None else [type(each) for each in rest]) == waiting
 
 
-async def test_a_client_of_which_more_came_is_not_called_back_in_its_turn() -> None:
+async def test_a_client_that_sent_more_is_not_called_back_in_its_turn() -> None:
     session, recorder = Session(EXAMPLES[Wake][0]), TurnOf()
     session.has_more = True
     assert runner(session, recorder).run_turn() == []
     assert recorder.calls == ["turn of 7", "wake", "is busy"]
 
 
-async def test_a_turn_that_fails_has_an_end() -> None:
+async def test_a_turn_that_fails_still_ends() -> None:
     session, recorder = Session(EXAMPLES[Wake][0]), TurnOf()
     made = runner(session, recorder)
     recorder.wake = failing  # type: ignore[attr-defined]
@@ -215,7 +215,7 @@ def failing(*_: object) -> None:
 
 
 @pytest.mark.parametrize("error", [not_found("no queue"), StoreFull("full")])
-async def test_a_request_that_fails_is_told_in_amqps_words(error: Exception) -> None:
+async def test_a_failed_request_is_reported_in_amqps_terms(error: Exception) -> None:
     session = Session(Leave((ONE,)))
     made = runner(session, Recorder(error))
     await made.run_all(made.run_orders())
@@ -224,7 +224,7 @@ async def test_a_request_that_fails_is_told_in_amqps_words(error: Exception) -> 
     assert isinstance(event.error, AmqpError)
 
 
-async def test_what_stands_behind_a_request_waits_for_it() -> None:
+async def test_what_comes_after_a_request_waits_for_it() -> None:
     session, recorder = Session(*(EXAMPLES[kind][0] for kind in (Wake, Cancel, Append))), Recorder()
     made = runner(session, recorder)
     waiting = made.run_orders()
@@ -233,7 +233,7 @@ async def test_what_stands_behind_a_request_waits_for_it() -> None:
     assert recorder.calls == ["wake", "deliveries_made", "cancel", "append"]
 
 
-async def test_a_queue_is_not_counted_before_what_was_published_is_in_it() -> None:
+async def test_a_queue_is_not_counted_until_it_holds_what_was_published_before() -> None:
     session, recorder = Session(EXAMPLES[Perform][0]), Recorder()
     session.is_waiting = True
     made = runner(session, recorder)

@@ -1,4 +1,5 @@
-"""Stamping: all of a transaction begins its time at the commit, and nobody waits for that."""
+"""Stamping: the lifetime of everything in a transaction begins at the commit, and no other task is
+held up by it."""
 
 import trio
 from hypothesis import given
@@ -38,7 +39,7 @@ async def turns_of_others(request: Commit) -> int:
     return turns
 
 
-async def test_every_time_in_a_header_moves_with_the_commit() -> None:
+async def test_every_time_in_a_header_moves_to_the_commit() -> None:
     request = Commit(
         [(("a",), [entry(), entry(expires_in_ms=500)]), (("b", "c"), [entry()])],
         [(("x",), [entry(due_in_ms=70)])],
@@ -52,19 +53,19 @@ async def test_every_time_in_a_header_moves_with_the_commit() -> None:
     assert [header.deliver_at_ms for header in headers] == [0, 0, 0, LATER_MS + 70]
 
 
-async def test_a_small_transaction_keeps_its_turn() -> None:
+async def test_a_small_transaction_is_stamped_in_one_turn() -> None:
     request = Commit([(("a",), [entry()] * (PIECE_ENTRIES - 1))], published_ms=LATER_MS)
     assert await turns_of_others(request) == 0
 
 
-async def test_others_have_their_turn_between_pieces_of_many_messages() -> None:
+async def test_others_get_turns_between_pieces_of_many_messages() -> None:
     runs = [((f"q{number}",), [entry()] * 100) for number in range(100)]
     assert (
         await turns_of_others(Commit(runs, published_ms=LATER_MS)) >= 50 * 100 // PIECE_ENTRIES - 1
     )
 
 
-async def test_others_have_their_turn_between_pieces_of_large_messages() -> None:
+async def test_others_get_turns_between_pieces_of_large_messages() -> None:
     entries = [entry(bytes(PIECE_BYTES))] * 10
     assert await turns_of_others(Commit([(("a",), entries)], published_ms=LATER_MS)) >= 5
 
@@ -79,7 +80,7 @@ runs = st.lists(
 
 
 @given(runs, st.integers(1, 12))
-def test_pieces_are_all_of_it_in_order_and_none_is_long(runs: list[Run], most: int) -> None:
+def test_the_pieces_are_complete_in_order_and_short(runs: list[Run], most: int) -> None:
     found: list[tuple[tuple[str, ...], bytes]] = []
     work = 0
     for piece in pieces(runs, most):
@@ -94,6 +95,6 @@ def test_pieces_are_all_of_it_in_order_and_none_is_long(runs: list[Run], most: i
     assert found == [(names, entry) for names, entries in runs for entry in entries]
 
 
-def test_runs_of_one_message_are_cut_as_one_of_many() -> None:
+def test_runs_of_one_message_are_cut_like_one_run_of_many() -> None:
     turns = list(pieces([(("a",), [b""]), (("b",), [b""])] * PIECE_ENTRIES)).count(None)
     assert turns == 1

@@ -1,4 +1,4 @@
-"""The flusher: each once, soon, and one task for all."""
+"""The flusher: calls each flush once, soon, with one task for all connections."""
 
 import weakref
 from functools import partial
@@ -9,7 +9,7 @@ import trio
 from arneb_amqp.server.transport.flusher import FLUSHES_PER_TURN, FLUSHES_PER_TURN_END, Flusher
 
 
-async def test_each_is_called_once_for_everything_a_turn_brings() -> None:
+async def test_each_is_called_once_for_everything_that_a_turn_adds() -> None:
     flusher, calls = Flusher(), []
 
     def first() -> None:
@@ -50,8 +50,9 @@ async def test_what_is_added_while_it_works_is_called_too() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_what_was_flushed_is_not_held_while_nothing_is_to_be_done() -> None:
-    """The last connection that wrote something, with all that it had in flight, would stay."""
+async def test_what_was_flushed_is_not_kept_alive_while_there_is_nothing_to_do() -> None:
+    """Otherwise the last connection that wrote something would stay, with everything in flight on
+    it."""
 
     class Connection:
         def flush(self) -> None:
@@ -69,7 +70,7 @@ async def test_what_was_flushed_is_not_held_while_nothing_is_to_be_done() -> Non
         nursery.cancel_scope.cancel()
 
 
-async def test_others_have_their_turn_while_a_thousand_write() -> None:
+async def test_others_get_turns_while_a_thousand_connections_write() -> None:
     flusher, written = Flusher(), list[int]()
     seen: list[int] = []
     async with trio.open_nursery() as nursery:
@@ -86,7 +87,7 @@ async def test_others_have_their_turn_while_a_thousand_write() -> None:
     assert max(steps) <= 2 * FLUSHES_PER_TURN, "inside a pass trio's order is none"
 
 
-async def test_at_the_end_of_a_turn_what_it_has_added_is_called_if_it_is_little() -> None:
+async def test_at_the_end_of_a_turn_a_few_added_flushes_are_called() -> None:
     flusher, written = Flusher(), list[int]()
     added = [partial(written.append, number) for number in range(2 * FLUSHES_PER_TURN_END)]
     flusher.add(added[0])

@@ -1,4 +1,5 @@
-"""A link over a pair of real sockets: at once if it can, later if it must, never blocking."""
+"""A link over a pair of real sockets: it writes at once if it can, later if it must, and never
+blocks."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -17,7 +18,7 @@ MIB = 1024 * 1024
 
 
 class Pair:
-    """A link and the socket at the other end, both closed when it is left."""
+    """A link and the socket at the other end, both closed on exit."""
 
     def __init__(self, nursery: trio.Nursery) -> None:
         ours, theirs = socket.socketpair()
@@ -52,7 +53,7 @@ async def test_bytes_go_both_ways() -> None:
         assert await pair.link.receive() == b""
 
 
-async def test_it_is_told_whether_something_has_come_which_stays_there() -> None:
+async def test_it_knows_whether_something_has_arrived_without_reading_it() -> None:
     async with pair_of_sockets() as pair:
         assert not pair.link.has_come()
         await pair.peer.send_all(b"hello")
@@ -64,7 +65,7 @@ async def test_it_is_told_whether_something_has_come_which_stays_there() -> None
         assert not pair.link.has_come()
 
 
-async def test_what_has_come_is_had_without_waiting() -> None:
+async def test_what_has_arrived_is_read_without_waiting() -> None:
     async with pair_of_sockets() as pair:
         assert pair.link.receive_now(10) == b""
         await pair.peer.send_all(b"0123456789ab")
@@ -76,7 +77,7 @@ async def test_what_has_come_is_had_without_waiting() -> None:
         assert await pair.link.receive() == b""
 
 
-async def test_what_the_kernel_does_not_take_waits_in_order() -> None:
+async def test_what_the_kernel_does_not_accept_waits_in_order() -> None:
     data = bytes(range(256)) * 16 * 1024
     async with pair_of_sockets() as pair:
         pair.link.send(data)
@@ -92,7 +93,7 @@ async def test_what_the_kernel_does_not_take_waits_in_order() -> None:
         assert pair.drained
 
 
-async def test_room_is_awaited() -> None:
+async def test_one_can_wait_for_room() -> None:
     async with pair_of_sockets() as pair:
         pair.link.send(b"x" * 4 * MIB)
         with trio.move_on_after(0.05) as scope:
@@ -105,7 +106,7 @@ async def test_room_is_awaited() -> None:
             nursery.cancel_scope.cancel()
 
 
-async def test_finishing_sends_what_waits_and_then_says_so() -> None:
+async def test_finishing_sends_what_waits_and_then_the_end() -> None:
     async with pair_of_sockets() as pair:
         pair.link.send(b"x" * 4 * MIB)
         pair.link.finish()
@@ -114,7 +115,7 @@ async def test_finishing_sends_what_waits_and_then_says_so() -> None:
             assert await read_all(pair.peer) == 4 * MIB
 
 
-async def test_a_broken_link_swallows_and_lets_everybody_go() -> None:
+async def test_a_broken_link_discards_output_and_wakes_everybody() -> None:
     async with pair_of_sockets() as pair:
         pair.link.send(b"x" * 4 * MIB)
         await pair.peer.aclose()
@@ -125,7 +126,7 @@ async def test_a_broken_link_swallows_and_lets_everybody_go() -> None:
         assert await pair.link.receive() == b""
 
 
-async def test_closing_wakes_whoever_reads() -> None:
+async def test_closing_wakes_the_reader() -> None:
     async with pair_of_sockets() as pair, trio.open_nursery() as nursery:
         nursery.start_soon(pair.link.receive)
         await trio.testing.wait_all_tasks_blocked()
@@ -140,8 +141,8 @@ async def read_all(stream: trio.SocketStream) -> int:
 
 
 @pytest.mark.parametrize("over", [False, True], ids=["again", "never"])
-async def test_what_was_put_together_under_a_lease_is_sent_under_one_or_never(over: bool) -> None:
-    """A process may stand still in between, and another lead when it goes on."""
+async def test_output_made_under_a_lease_is_sent_under_that_lease_or_never(over: bool) -> None:
+    """The process may be suspended in between, and another broker may lead when it goes on."""
     async with pair_of_sockets() as pair:
         pair.lease.say(holds=False)
         pair.link.send(b"confirm,")
@@ -154,7 +155,7 @@ async def test_what_was_put_together_under_a_lease_is_sent_under_one_or_never(ov
         assert pair.link.broken is over
 
 
-async def test_what_the_peer_did_not_take_is_not_sent_behind_the_lease() -> None:
+async def test_output_that_the_client_did_not_accept_is_not_sent_after_the_lease() -> None:
     async with pair_of_sockets() as pair:
         pair.link.send(bytes(8 * MIB), leased=True)
         assert pair.link.waiting_bytes

@@ -1,4 +1,4 @@
-"""Polling: who is polled again in the same turn, how often, and for how long."""
+"""Polling: which sockets are polled again within the same turn, how often, and for how long."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -16,19 +16,20 @@ from arneb_amqp.server.transport.polling import (
 )
 
 POLLED_S = POLL_S / 4
-"""What a poll of the socket takes here."""
+"""What polling the socket once takes here."""
 
 TURN_S = 0.25e-3
 
 
 class Bytes:
-    """A link. What comes by a pass of the loop always comes; ``soon`` is what each poll finds."""
+    """A link. Data read through a pass of the loop always arrives; ``soon`` lists what each poll
+    finds."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
         self.soon: deque[bytes] = deque()
         self.more = False
-        """There is something before the answer."""
+        """Whether something arrived before the answer was sent."""
         self.polls = self.passes = self.asked = 0
 
     async def receive(self, size: int) -> bytes:
@@ -47,7 +48,7 @@ class Bytes:
 
 
 class Reading:
-    """Reads such a link, and counts."""
+    """Reads from such a link, and counts."""
 
     def __init__(self, cores: int = 2) -> None:
         self.bytes = Bytes()
@@ -55,7 +56,7 @@ class Reading:
         self.answers = True
 
     async def read(self, soon: Iterable[bytes] = (), *, is_awaited: bool = True) -> bytes:
-        """One turn, before which there were polls that found ``soon``."""
+        """One turn, in which polling finds ``soon``."""
         self.bytes.now_s += TURN_S
         if self.polling.asks and self.answers:
             self.polling.answers()
@@ -72,20 +73,20 @@ class Reading:
         return data
 
     async def rested(self, turns: int = REST_TURNS) -> None:
-        """Have the turns be over in which nobody is polled."""
+        """Use up the turns in which the socket is not polled."""
         for _ in range(turns):
             assert await self.read([b"soon"]) == b"passed"
         self.bytes.polls = self.bytes.passes = 0
 
 
-async def test_who_answers_soon_is_read_without_a_pass() -> None:
+async def test_a_client_that_answers_soon_is_read_without_a_pass() -> None:
     reading = Reading()
     await reading.rested()
     assert await reading.read([b"", b"soon"]) == b"soon"
     assert (reading.bytes.polls, reading.bytes.passes) == (2, 0)
 
 
-async def test_a_poll_in_vain_is_short_and_the_last_for_a_while() -> None:
+async def test_polling_in_vain_is_short_and_stops_for_a_while() -> None:
     reading = Reading()
     await reading.rested()
     assert await reading.read() == b"passed"
@@ -94,7 +95,7 @@ async def test_a_poll_in_vain_is_short_and_the_last_for_a_while() -> None:
     assert await reading.read([b"", b"soon"]) == b"soon"
 
 
-async def test_who_had_sent_more_already_is_not_polled_for_a_while() -> None:
+async def test_a_client_that_had_already_sent_more_is_not_polled_for_a_while() -> None:
     reading = Reading()
     await reading.rested()
     assert await reading.read([b"more"]) == b"more"
@@ -102,8 +103,8 @@ async def test_who_had_sent_more_already_is_not_polled_for_a_while() -> None:
     await reading.rested()
 
 
-async def test_who_is_quick_and_waits_for_each_answer_is_polled_again() -> None:
-    """It had sent nothing before its answers; that is not asked each time."""
+async def test_a_client_that_is_quick_and_waits_for_each_answer_is_polled_again() -> None:
+    """It sent nothing before its answers. That is not checked each time."""
     reading = Reading()
     await reading.rested()
     for _ in range(CLEAR_ANSWERS + SURE_POLLS):
@@ -114,7 +115,7 @@ async def test_who_is_quick_and_waits_for_each_answer_is_polled_again() -> None:
     assert reading.bytes.asked == 2 * CLEAR_ANSWERS
 
 
-async def test_who_sends_on_and_has_no_answers_is_not_polled_for_a_while() -> None:
+async def test_a_client_that_sends_on_without_answers_is_not_polled_for_a_while() -> None:
     reading = Reading()
     reading.answers = False
     await reading.rested()
@@ -123,8 +124,8 @@ async def test_who_sends_on_and_has_no_answers_is_not_polled_for_a_while() -> No
     await reading.rested()
 
 
-async def test_who_sends_some_at_a_time_had_all_answers_now_and_then() -> None:
-    """All of them come by one read, then the first alone, and behind it the others."""
+async def test_a_client_that_pipelines_sometimes_has_all_answers() -> None:
+    """One read takes all its requests; then one takes only the first, and the others follow."""
     reading = Reading()
     await reading.rested()
     assert await reading.read([b"all"]) == b"all"
@@ -133,7 +134,7 @@ async def test_who_sends_some_at_a_time_had_all_answers_now_and_then() -> None:
     await reading.rested()
 
 
-async def test_the_loop_has_its_passes() -> None:
+async def test_the_loop_gets_its_passes() -> None:
     reading = Reading()
     await reading.rested()
     between = longest = 0
@@ -146,7 +147,7 @@ async def test_the_loop_has_its_passes() -> None:
     assert reading.bytes.passes >= 100 // (longest + 2)
 
 
-async def test_who_is_not_polled_has_no_pass_for_that() -> None:
+async def test_a_client_that_is_not_polled_costs_no_extra_pass() -> None:
     resting, single = Reading(), Reading(cores=1)
     for _ in range(REST_TURNS):
         assert await resting.read() == b"passed"
@@ -156,14 +157,14 @@ async def test_who_is_not_polled_has_no_pass_for_that() -> None:
     assert single.bytes.passes == REST_TURNS + 1
 
 
-async def test_who_waits_for_something_or_is_not_alone_is_not_polled() -> None:
+async def test_a_client_that_waits_for_something_or_is_not_alone_is_not_polled() -> None:
     reading = Reading()
     await reading.rested()
     assert await reading.read([b"", b"soon"], is_awaited=False) == b"passed"
     assert not reading.bytes.polls
 
 
-async def test_where_the_client_needs_the_core_nobody_is_polled() -> None:
+async def test_nobody_is_polled_where_the_client_needs_the_core() -> None:
     reading = Reading(cores=1)
     await reading.rested()
     assert await reading.read([b"", b"soon"]) == b"passed"

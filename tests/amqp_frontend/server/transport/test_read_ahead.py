@@ -1,4 +1,4 @@
-"""How far a client is read beyond what is stored of what it has published."""
+"""Read-ahead: how far a client is read while what it has published is not stored yet."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -29,7 +29,7 @@ class Waiting:
 
 
 class Publisher:
-    """One that wants to know nothing."""
+    """A publisher that ignores what it is told."""
 
     def end_run(self) -> None: ...
 
@@ -39,7 +39,7 @@ class Publisher:
 
 
 def bytes_read(ahead: ReadAhead) -> int:
-    """What is read until the connection is to wait."""
+    """What is read until the connection has to wait."""
     reads = 1
     while not ahead.goes_too_far(READ):
         reads += 1
@@ -59,7 +59,7 @@ def test_a_client_is_read_a_megabyte_ahead_or_its_share(waiting_bytes: int, boun
     assert bytes_read(ahead) == bound + READ
 
 
-def test_who_was_read_far_is_held_to_a_share_once_others_come() -> None:
+def test_a_client_that_was_read_far_is_held_to_a_share_when_others_arrive() -> None:
     core = Waiting()
     ahead = ReadAhead(cast("Core", core), EffectQueue())
     assert not ahead.goes_too_far(UNSTORED_BYTES_MAX)
@@ -67,7 +67,7 @@ def test_who_was_read_far_is_held_to_a_share_once_others_come() -> None:
     assert ahead.goes_too_far(0)
 
 
-async def test_it_is_read_on_when_what_was_published_up_to_the_mark_before_is_stored() -> None:
+async def test_it_is_read_again_when_what_was_published_up_to_the_last_mark_is_stored() -> None:
     effects = EffectQueue()
     ahead = ReadAhead(cast("Core", Waiting()), effects)
     read: list[str] = []
@@ -97,7 +97,7 @@ async def test_it_is_read_on_when_what_was_published_up_to_the_mark_before_is_st
     async with trio.open_nursery() as nursery:
         nursery.start_soon(catch_up, "the second")
         publish()
-        ahead.committed()  # of something else
+        ahead.committed()  # of another connection
         await wait_all_tasks_blocked()
         assert len(read) == 2
         stored(2)

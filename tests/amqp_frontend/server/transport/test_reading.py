@@ -1,4 +1,4 @@
-"""Reading: who goes first where one sends all it can and another little."""
+"""Reading: which client is read first when one sends all it can and another little."""
 
 from collections import deque
 from typing import cast
@@ -13,7 +13,7 @@ from arneb_core.api.long_turns import FIRST_READ_BYTES, LARGE_READ_BYTES, LongTu
 
 
 class Sent:
-    """A link on which so much has come, read by read."""
+    """A link on which so much has arrived, read by read."""
 
     filled = False
 
@@ -50,7 +50,7 @@ async def passes_of(reading: Reading, *, is_awaited: bool = False) -> int:
     return passes.number
 
 
-async def test_who_sends_much_is_read_in_large_pieces_until_it_sends_little() -> None:
+async def test_a_client_that_sends_much_is_read_in_large_pieces_until_it_sends_little() -> None:
     link = Sent(100, FIRST_READ_BYTES, RECEIVE_BYTES_MAX, 5_000, 100, 100)
     reading = Reading(cast("Link", link), LongTurns())
     sizes = [len(await reading.receive(is_awaited=False)) for _ in range(7)]
@@ -59,7 +59,7 @@ async def test_who_sends_much_is_read_in_large_pieces_until_it_sends_little() ->
     assert link.asked == [small, small, large, large, large, small, small]
 
 
-async def test_who_has_sent_much_goes_behind_who_has_sent_little() -> None:
+async def test_a_client_that_has_sent_much_is_read_after_one_that_has_sent_little() -> None:
     turns = LongTurns()
     much = Reading(cast("Link", Sent(*[RECEIVE_BYTES_MAX] * 5)), turns)
     little = Reading(cast("Link", Sent(100, 100)), turns)
@@ -72,8 +72,8 @@ async def test_who_has_sent_much_goes_behind_who_has_sent_little() -> None:
     assert await passes_of(much) == 1
 
 
-async def test_who_sends_no_more_than_many_do_waits_for_no_pass() -> None:
-    """What many send in a pass is one commit: it is not to be cut."""
+async def test_a_client_that_sends_no_more_than_many_do_waits_for_no_pass() -> None:
+    """What many clients send in one pass is one commit, which must not be split."""
     turns = LongTurns()
     some = Reading(cast("Link", Sent(*[LARGE_READ_BYTES - 1] * 3)), turns)
     little = Reading(cast("Link", Sent(100)), turns)
@@ -83,7 +83,7 @@ async def test_who_sends_no_more_than_many_do_waits_for_no_pass() -> None:
 
 
 @pytest.mark.parametrize("is_awaited", [True, False])
-async def test_who_is_alone_and_has_its_answers_is_polled(*, is_awaited: bool) -> None:
+async def test_a_client_that_is_alone_and_has_its_answers_is_polled(*, is_awaited: bool) -> None:
     link = Sent(*[100] * (REST_TURNS + 1))
     reading = Reading(cast("Link", link), LongTurns())
     reading.polling._may_poll = True  # as on two cores
@@ -92,7 +92,7 @@ async def test_who_is_alone_and_has_its_answers_is_polled(*, is_awaited: bool) -
     assert bool(link.polls) is is_awaited
 
 
-async def test_who_is_polled_lets_others_have_their_turn_now_and_then() -> None:
+async def test_a_client_that_is_polled_lets_others_have_turns_now_and_then() -> None:
     link, now_s = Sent(*[100] * (REST_TURNS + 2)), 1.0
     link.receive_now = lambda size: b"soon"  # type: ignore[method-assign]
     link.has_come = lambda: False  # type: ignore[attr-defined]

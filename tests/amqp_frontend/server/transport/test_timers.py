@@ -1,4 +1,4 @@
-"""Timers by the mock clock: everybody is looked at when due, and not before."""
+"""Timers, tested with a mock clock: each is called when it is due, and not before."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ from arneb_amqp.server.transport.timers import GRACE_S, GRAIN_S, LATE_S, Timers
 
 @dataclass(eq=False)
 class Alarm:
-    """Notes when it was looked at."""
+    """Notes when it was called."""
 
     due: float
     every: float = float("inf")
@@ -28,7 +28,7 @@ async def run_for(timers: Timers, seconds: float) -> None:
         await timers.run()
 
 
-async def test_each_rings_when_it_is_due() -> None:
+async def test_each_is_called_when_it_is_due() -> None:
     start = trio.current_time()
     timers = Timers()
     once, often = Alarm(start + 3), Alarm(start + 1, every=2)
@@ -39,7 +39,7 @@ async def test_each_rings_when_it_is_due() -> None:
     assert [rung - start for rung in often.rang] == [1, 3, 5]
 
 
-async def test_a_timer_that_moved_away_does_not_ring() -> None:
+async def test_a_timer_that_was_postponed_is_not_called() -> None:
     start = trio.current_time()
     timers = Timers()
     alarm = Alarm(start + 1)
@@ -51,7 +51,7 @@ async def test_a_timer_that_moved_away_does_not_ring() -> None:
     assert [rung - start for rung in alarm.rang] == [4]
 
 
-async def test_a_timer_that_came_nearer_rings_when_added_again() -> None:
+async def test_a_timer_that_was_brought_forward_is_called_again_when_added_again() -> None:
     start = trio.current_time()
     timers = Timers()
     alarm = Alarm(start + 10)
@@ -74,7 +74,7 @@ async def test_adding_while_it_sleeps_wakes_it() -> None:
     assert [rung - start for rung in early.rang] == [1]
 
 
-async def test_what_was_removed_never_rings() -> None:
+async def test_a_removed_timer_is_never_called() -> None:
     timers = Timers()
     alarm = Alarm(trio.current_time() + 1)
     timers.add(alarm)
@@ -96,7 +96,7 @@ async def test_a_timer_that_is_always_due_does_not_stop_the_others() -> None:
     assert len(stuck.rang) <= 2 / GRAIN_S + 2
 
 
-async def test_after_the_process_stood_still_peers_are_read_before_they_are_judged() -> None:
+async def test_after_the_process_was_suspended_clients_are_read_before_they_are_judged() -> None:
     clock = trio.lowlevel.current_clock()
     assert isinstance(clock, trio.testing.MockClock)
     start = trio.current_time()
@@ -115,7 +115,7 @@ async def test_after_the_process_stood_still_peers_are_read_before_they_are_judg
     assert heard.rang == []
 
 
-async def test_a_timer_added_long_after_it_was_due_holds_up_nobody() -> None:
+async def test_a_timer_added_long_after_it_was_due_delays_nobody() -> None:
     timers = Timers()
     old = Alarm(trio.current_time() - 10 * LATE_S)
     timers.add(old)

@@ -1,4 +1,4 @@
-"""Links by TLS: what is inside goes both ways until an end, and a read is one piece."""
+"""Links over TLS: data goes both ways until the end, and what one read brings is one piece."""
 
 import datetime as dt
 import socket
@@ -24,7 +24,7 @@ HANDSHAKE_S = 5.0
 
 @pytest.fixture(scope="module")
 def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """Of a server and of its clients."""
+    """The TLS contexts of a server and of its clients."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = dt.datetime.now(dt.UTC)
@@ -52,7 +52,7 @@ def nobody_waits() -> None:
 
 
 async def echo(sock: socket.socket, records: TlsRecords) -> None:
-    """Says what it hears until it hears the end."""
+    """Sends back what it receives until the end."""
     async with trio.open_nursery() as nursery:
         link = SecuredLink(sock, nursery, 0, nobody_waits, records)
         while data := await link.receive():
@@ -63,7 +63,7 @@ async def echo(sock: socket.socket, records: TlsRecords) -> None:
 
 
 async def refuse(sock: socket.socket, records: TlsRecords) -> None:
-    """Says one thing and ends."""
+    """Sends one message and closes."""
     async with trio.open_nursery() as nursery:
         link = SecuredLink(sock, nursery, 0, nobody_waits, records)
         link.send(b"no")
@@ -72,7 +72,7 @@ async def refuse(sock: socket.socket, records: TlsRecords) -> None:
 
 
 @pytest.mark.real_time
-async def test_what_is_inside_goes_both_ways_until_an_end(
+async def test_data_goes_both_ways_until_the_end(
     contexts: tuple[ssl.SSLContext, ssl.SSLContext],
 ) -> None:
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
@@ -101,10 +101,10 @@ async def test_what_is_inside_goes_both_ways_until_an_end(
 
 
 @pytest.mark.real_time
-async def test_what_came_in_the_breath_of_the_handshake_is_heard(
+async def test_data_sent_together_with_the_end_of_the_handshake_is_received(
     contexts: tuple[ssl.SSLContext, ssl.SSLContext],
 ) -> None:
-    """The end of the handshake and the first word are one write, which is read at once."""
+    """The end of the handshake and the first data are one write, which is read at once."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
     secured = SecuredListener(listeners[0], Handshakes(contexts[0]).records)
@@ -138,11 +138,11 @@ async def test_what_came_in_the_breath_of_the_handshake_is_heard(
 
 
 @pytest.mark.real_time
-async def test_records_that_came_together_are_one_piece(
+async def test_records_that_arrive_together_are_one_piece(
     contexts: tuple[ssl.SSLContext, ssl.SSLContext],
 ) -> None:
-    """A client library writes a record for each message: to hand on one at a time would be as many
-    reads, runs and commits."""
+    """A client library writes one record per message. To hand them on one at a time would mean as
+    many reads, runs and commits."""
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
     port = listeners[0].socket.getsockname()[1]
     secured = SecuredListener(listeners[0], Handshakes(contexts[0]).records)
@@ -183,7 +183,7 @@ async def test_records_that_came_together_are_one_piece(
 
 
 @pytest.mark.real_time
-async def test_hundreds_of_records_are_a_read_as_full_as_it_may_be(
+async def test_hundreds_of_records_fill_a_read_as_far_as_it_may_be_filled(
     contexts: tuple[ssl.SSLContext, ssl.SSLContext],
 ) -> None:
     ours, theirs = socket.socketpair()
@@ -226,7 +226,7 @@ async def test_hundreds_of_records_are_a_read_as_full_as_it_may_be(
 
 
 @pytest.mark.real_time
-async def test_a_client_that_goes_without_a_word_leaves_nothing(
+async def test_a_client_that_disappears_leaves_nothing_behind(
     contexts: tuple[ssl.SSLContext, ssl.SSLContext],
 ) -> None:
     listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")

@@ -1,4 +1,4 @@
-"""What is shown of TLS: OpenSSL's names of cipher suites as Erlang's terms."""
+"""The TLS details that are shown: OpenSSL's names of cipher suites in Erlang's terms."""
 
 import ssl
 
@@ -25,13 +25,11 @@ from arneb_amqp.server.transport.tls_fields import cipher_terms, shown, tls_fiel
         ("ARIA-OF-TOMORROW", "TLSv1.2", ("", "aria-of-tomorrow", "")),
     ],
 )
-def test_a_suite_is_named_as_erlang_names_it(
-    suite: str, version: str, terms: tuple[str, str, str]
-) -> None:
+def test_a_suite_has_erlangs_name(suite: str, version: str, terms: tuple[str, str, str]) -> None:
     assert cipher_terms(suite, version) == terms
 
 
-def test_every_suite_of_this_openssl_with_aes_or_chacha_is_taken_apart() -> None:
+def test_every_aes_or_chacha_suite_of_this_openssl_can_be_named() -> None:
     context = ssl.create_default_context()
     named = [each["name"] for each in context.get_ciphers()]
     known = [each for each in named if "AES" in each or "CHACHA" in each]
@@ -42,11 +40,11 @@ def test_without_tls_nothing_is_known() -> None:
     assert set(tls_fields(Remote()).values()) == {None}
 
 
-def test_who_has_no_certificate_has_no_names() -> None:
+def test_a_client_without_a_certificate_has_no_names() -> None:
     found = tls_fields(Remote(secured=True, cipher=("TLS_AES_128_GCM_SHA256", "TLSv1.3")))
     assert found["ssl_protocol"] == "tlsv1.3"
     assert (found["peer_cert_subject"], found["peer_cert_validity"]) == ("", "")
 
 
-def test_what_is_no_certificate_is_shown_as_none() -> None:
+def test_a_malformed_certificate_is_shown_as_none() -> None:
     assert shown(b"\x30\x00") == ("", "", "")

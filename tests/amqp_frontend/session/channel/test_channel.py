@@ -1,4 +1,5 @@
-"""A channel's methods: names expanded, requests ordered, answers in the right words."""
+"""A channel's methods: empty names are filled in, requests keep their order, and answers have
+RabbitMQ's words."""
 
 from typing import Any
 
@@ -30,12 +31,12 @@ def test_declare_ok_says_what_is_there() -> None:
         play << sent(Queue.DeclareOk, queue="q", message_count=3, consumer_count=2)
 
 
-def test_names_that_pamqp_would_not_take_are_answered() -> None:
+def test_names_that_pamqp_would_refuse_are_answered() -> None:
     with opened() as play:
         declared(play, "Überraschung & größer?")
 
 
-def test_line_ends_are_taken_out_of_names() -> None:
+def test_line_ends_are_removed_from_names() -> None:
     with opened() as play:
         play >> client(Queue.Declare, queue="a\r\nb")
         assert asked(play).queue == "ab"
@@ -50,7 +51,7 @@ def test_line_ends_are_taken_out_of_names() -> None:
         (client(Queue.Unbind, queue="", exchange="x", routing_key="k"), Queue.UnbindOk, None, {}),
     ],
 )
-def test_an_empty_name_is_the_last_declared_queue(
+def test_an_empty_name_means_the_last_declared_queue(
     command: Any, ok: type, value: object, fields: dict[str, object]
 ) -> None:
     with declared(opened(), "last") as play:
@@ -59,7 +60,7 @@ def test_an_empty_name_is_the_last_declared_queue(
         play >> RequestDone(value) << sent(ok, **fields)
 
 
-def test_an_empty_key_with_an_empty_queue_is_its_name_too() -> None:
+def test_an_empty_key_with_an_empty_queue_means_its_name_too() -> None:
     with declared(opened(), "last") as play:
         play >> client(Queue.Bind, queue="", exchange="x", routing_key="")
         assert asked(play).routing_key == "last"
@@ -83,7 +84,7 @@ def test_an_empty_name_with_nothing_declared_is_refused(kind: type) -> None:
     ],
 )
 @pytest.mark.parametrize("nowait", [False, True])
-def test_exchange_methods_are_answered_unless_nobody_waits(
+def test_exchange_methods_are_answered_unless_nowait_is_set(
     kind: type, ok: type, fields: dict[str, object], nowait: bool
 ) -> None:
     with opened() as play:
@@ -113,7 +114,7 @@ def test_a_channel_that_is_closing_cannot_be_opened() -> None:
         play << sent(Connection.Close, 0, reply_code=504, reply_text=text) << EndConnection()
 
 
-def test_input_waits_while_a_request_is_not_answered() -> None:
+def test_input_waits_while_a_request_is_unanswered() -> None:
     with opened() as play:
         play >> client(Queue.Declare, queue="a") >> client(Queue.Declare, queue="b")
         assert asked(play).queue == "a"
@@ -121,7 +122,7 @@ def test_input_waits_while_a_request_is_not_answered() -> None:
         assert asked(play).queue == "b"
 
 
-def test_flow_can_only_be_on() -> None:
+def test_flow_cannot_be_turned_off() -> None:
     with opened() as play:
         play >> client(Channel.Flow, active=True) << sent(Channel.FlowOk, active=True)
         play >> client(Channel.Flow, active=False)
@@ -129,7 +130,7 @@ def test_flow_can_only_be_on() -> None:
         play << sent(Connection.Close, 0, reply_code=540, reply_text=text) << EndConnection()
 
 
-def test_the_old_access_class_gets_a_ticket() -> None:
+def test_the_obsolete_access_class_gets_a_ticket() -> None:
     with opened() as play:
         play >> client(Access.Request) << sent(Access.RequestOk, ticket=1)
 

@@ -1,4 +1,5 @@
-"""A channel against a model of twenty lines: tags, acks, requeues and prefetch, over the wire."""
+"""A channel, compared with a model of twenty lines: tags, acks, requeues and prefetch, over the
+wire."""
 
 from collections import deque
 
@@ -34,7 +35,7 @@ class Model:
         return places
 
     def settle(self, tag: int, multiple: bool) -> list[tuple[int, Position]] | None:
-        """What an answer to ``tag`` is about; None = it is a mistake."""
+        """The deliveries that an answer to ``tag`` concerns; None if the answer is an error."""
         if multiple and tag == 0:
             tags = list(self.out)
         elif tag not in self.out:
@@ -45,7 +46,8 @@ class Model:
 
 
 class ChannelMachine(RuleBasedStateMachine):
-    """Two consumers on a channel whose prefetch limits the test itself keeps, as the core does."""
+    """Two consumers on a channel. The test itself keeps to the prefetch limits, as the core
+    does."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,7 +134,7 @@ class ChannelMachine(RuleBasedStateMachine):
             self.model.ready = deque(sorted([*self.model.ready, *back]))
 
     def begin_again(self) -> None:
-        """The channel is closed, and everything that was out is in the queue again."""
+        """Close the channel; everything in flight returns to the queue."""
         self.play = opened()
         self.model.ready = deque(
             sorted([*self.model.ready, *(place for _, place in self.model.out.values())])

@@ -1,4 +1,4 @@
-"""A connection's channels: one that is open and was never used is a number and no more."""
+"""A connection's channels: one that was opened and never used is only a number."""
 
 import gc
 import tracemalloc
@@ -24,7 +24,7 @@ from arneb_amqp.wire.constants import ChannelId
 
 CHANNELS = 2_000
 UNUSED_BYTES = 256
-"""A number in a set, and what the playbook keeps. One that was used takes some 2 KiB."""
+"""A number in a set, and what the playbook keeps. A channel that was used takes about 2 KiB."""
 CLOSE = {"reply_code": 200, "reply_text": "", "class_id": 0, "method_id": 0}
 
 
@@ -47,7 +47,7 @@ def test_an_unused_channel_takes_no_memory() -> None:
     assert repr(play.session.channels) == f"<Channels 0 used, {CHANNELS} unused>"
 
 
-def test_its_first_method_makes_it_and_no_other() -> None:
+def test_its_first_method_creates_it_and_no_other() -> None:
     play = connected()
     open_many(play)
     play >> client(Basic.Qos, 7, prefetch_count=1)
@@ -75,7 +75,7 @@ def test_a_channel_that_only_declares_and_sets_limits_has_neither_half() -> None
         play << sent(Channel.CloseOk)
 
 
-def test_limits_hold_for_what_is_consumed_later() -> None:
+def test_limits_apply_to_later_consumers() -> None:
     with opened() as play:
         play >> client(Basic.Qos, prefetch_count=5) << sent(Basic.QosOk)
         play >> client(Basic.Qos, prefetch_count=9, global_=True) << sent(Basic.QosOk)
@@ -93,7 +93,7 @@ def test_a_channel_has_no_other_attributes() -> None:
         _ = channel.publishers  # type: ignore[union-attr]
 
 
-def test_an_unused_channel_closes_as_every_other_and_opens_again() -> None:
+def test_an_unused_channel_closes_like_any_other_and_opens_again() -> None:
     with opened() as play:
         play >> client(Channel.Close, **CLOSE) << Leave(()) >> RequestDone(None)
         play << sent(Channel.CloseOk)
@@ -107,7 +107,7 @@ def test_an_unused_channel_is_open() -> None:
         play << sent(Connection.Close, 0, reply_code=504) << EndConnection()
 
 
-def test_a_number_that_was_not_opened_is_no_channel() -> None:
+def test_a_number_that_was_not_opened_is_not_a_channel() -> None:
     channels = Channels(FakeCounts())
     play = connected()
     assert channels.first_used(ChannelId(1), play.session, play.session.vhost) is None
@@ -115,7 +115,7 @@ def test_a_number_that_was_not_opened_is_no_channel() -> None:
 
 
 @pytest.mark.parametrize("used", [False, True])
-def test_all_end_at_once(used: bool) -> None:
+def test_all_channels_end_at_once(used: bool) -> None:
     channels = Channels(FakeCounts())
     play = connected()
     channels.open(ChannelId(1), "u")
@@ -126,7 +126,7 @@ def test_all_end_at_once(used: bool) -> None:
     assert len(channels) == 0
 
 
-def test_what_is_open_is_counted_and_there_may_be_no_more_than_that() -> None:
+def test_open_channels_are_counted_and_limited() -> None:
     with connected() as play:
         counts = play.counts
         counts.most = 2

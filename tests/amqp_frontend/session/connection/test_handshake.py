@@ -49,7 +49,7 @@ def test_amqplain_opens_too() -> None:
         play >> start_ok("AMQPLAIN", amqplain("guest", "guest")) << sent(Connection.Tune, 0)
 
 
-def test_another_protocol_is_told_which_one_is_spoken() -> None:
+def test_a_client_of_another_protocol_receives_our_protocol_header() -> None:
     """4.2.2: the server answers with the protocol header that it knows and closes."""
     with Playbook() as play:
         play >> Bytes(b"GET / HT")
@@ -65,7 +65,9 @@ def test_another_protocol_is_told_which_one_is_spoken() -> None:
         ("AMQPLAIN", amqplain("guest", "wrong")),
     ],
 )
-def test_a_failed_login_is_told_to_those_who_understand_it(mechanism: str, response: bytes) -> None:
+def test_a_failed_login_is_reported_to_clients_that_understand_it(
+    mechanism: str, response: bytes
+) -> None:
     words = (
         f"ACCESS_REFUSED - Login was refused using authentication mechanism {mechanism}. "
         "For details see the broker logfile."
@@ -89,7 +91,7 @@ def test_a_failed_login_is_told_to_those_who_understand_it(mechanism: str, respo
         start_ok("KERBEROS", b""),
     ],
 )
-def test_whoever_has_not_logged_in_is_told_nothing_else(answer: object) -> None:
+def test_a_client_that_has_not_logged_in_receives_nothing_else(answer: object) -> None:
     with started(Playbook()) as play:
         play >> answer
         assert play.session.blocked, "and is not read any more"
@@ -139,7 +141,7 @@ def test_an_unknown_vhost_is_refused() -> None:
         play << sent(Connection.Close, 0, reply_code=530, reply_text=text) << EndConnection()
 
 
-def test_a_handshake_may_not_take_for_ever() -> None:
+def test_a_handshake_may_not_take_forever() -> None:
     with started(Playbook()) as play:
         assert play.session.next_timer() == NOW + 10
         play >> Tick(NOW + 9)
@@ -178,7 +180,7 @@ def test_channels_come_after_the_virtual_host() -> None:
         ),
     ],
 )
-def test_methods_out_of_place_close_the_connection(command: object, text: str) -> None:
+def test_misplaced_methods_close_the_connection(command: object, text: str) -> None:
     with opened() as play:
         play >> command
         play << sent(Connection.Close, 0, reply_code=504, reply_text=text) << EndConnection()
@@ -194,7 +196,7 @@ def test_heartbeats_are_sent_and_missed() -> None:
         assert play.effect(Disconnect) == Disconnect("missed heartbeats from client", is_late=True)
 
 
-def test_a_client_closes_and_nothing_is_left_undone() -> None:
+def test_a_client_closes_and_nothing_is_left_behind() -> None:
     with connected() as play:
         play >> client(Connection.Close, 0, reply_code=200, class_id=0, method_id=0)
         play << EndConnection()
@@ -202,7 +204,7 @@ def test_a_client_closes_and_nothing_is_left_undone() -> None:
         assert play.effect(Disconnect).peer_first
 
 
-def test_a_stop_is_told_and_waits_for_the_answer_only_so_long() -> None:
+def test_a_stop_is_announced_and_waits_only_so_long_for_the_answer() -> None:
     with connected() as play:
         play >> Shutdown()
         text = "CONNECTION_FORCED - broker forced connection closure with reason 'shutdown'"
@@ -222,7 +224,7 @@ def test_both_sides_may_close_at_once() -> None:
         play.effect(Disconnect)
 
 
-def test_broken_framing_is_told_and_ends_at_once() -> None:
+def test_broken_framing_is_reported_and_ends_the_connection_at_once() -> None:
     with connected() as play:
         play >> Bytes(b"\x01\x00\x00\x00\x00\x00\x04ABCDX")
         play << sent(Connection.Close, 0, reply_code=501) << EndConnection()
@@ -242,7 +244,7 @@ def test_a_secret_that_is_refused_closes_the_connection() -> None:
         play << EndConnection()
 
 
-def test_an_answer_that_comes_after_the_end_of_a_connection_opens_nothing() -> None:
+def test_an_answer_after_the_end_of_a_connection_opens_nothing() -> None:
     with started(Playbook()) as play:
         play >> start_ok() << sent(Connection.Tune, 0) >> tune_ok()
         session = play.session

@@ -1,4 +1,4 @@
-"""Heartbeats as tables: what happened when, and what is due."""
+"""Heartbeats as tables: what happened when, and what is due then."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_the_next_timer_is_the_earlier_of_sending_and_giving_up() -> None:
     assert beats(0, 18).next_timer() == 20
 
 
-def test_without_an_interval_nothing_is_ever_due() -> None:
+def test_without_an_interval_nothing_is_due() -> None:
     heartbeats = beats(0, 0, interval_s=0)
     assert heartbeats.next_timer() == NEVER
     assert heartbeats.check(1e9) is Beat.NOTHING

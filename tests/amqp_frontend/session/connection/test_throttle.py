@@ -1,4 +1,5 @@
-"""Throttle: who publishes while something is short is blocked, told once, and not forgotten."""
+"""Throttle: a client that publishes during an alarm is blocked, notified once, and not
+forgotten."""
 
 from itertools import pairwise
 
@@ -34,14 +35,14 @@ WANTS_TO_KNOW = {"capabilities": table({"connection.blocked": boolean(True)})}
 
 
 def listening(heartbeat: int = 60) -> Playbook:
-    """An open channel of a client that wants to hear of being blocked."""
+    """An open channel of a client that asked for connection.blocked."""
     play = started(Playbook())
     play >> start_ok(client_properties=WANTS_TO_KNOW) << sent(Connection.Tune, 0)
     play >> tune_ok(heartbeat=heartbeat) >> client(Connection.Open, 0)
     return opened(play << sent(Connection.OpenOk, 0))
 
 
-def test_the_first_publish_is_held_back_and_the_client_told() -> None:
+def test_the_first_publish_is_held_back_and_the_client_notified() -> None:
     with listening() as play:
         play >> MEMORY
         assert not play.session.blocked
@@ -54,7 +55,7 @@ def test_the_first_publish_is_held_back_and_the_client_told() -> None:
         assert (b"one" in one, b"two" in two, b"three" in three) == (True, True, True)
 
 
-def test_whoever_did_not_ask_is_blocked_in_silence() -> None:
+def test_a_client_that_did_not_ask_is_blocked_without_notice() -> None:
     with opened() as play:
         play >> BOTH >> publishes(b"one")
         assert play.session.blocked
@@ -69,7 +70,7 @@ def test_two_alarms_are_named_in_order() -> None:
         play << sent(Connection.Blocked, 0, reason="low on disk & memory")
 
 
-def test_a_second_alarm_is_blocked_and_told_anew() -> None:
+def test_a_second_alarm_blocks_and_notifies_again() -> None:
     with listening() as play:
         for _ in range(2):
             play >> MEMORY >> publishes(b"x") << sent(Connection.Blocked, 0)
@@ -90,7 +91,7 @@ def test_methods_behind_a_blocked_publish_wait_and_those_before_it_do_not() -> N
         play >> Committed(append.token) << sent(Basic.Ack)
 
 
-def test_a_blocked_client_is_not_missed_but_an_unblocked_one_is_again() -> None:
+def test_missing_heartbeats_count_again_once_a_client_is_unblocked() -> None:
     with listening(heartbeat=10) as play:
         play >> MEMORY >> publishes(b"x") << sent(Connection.Blocked, 0)
         for seconds in range(5, 200, 5):
@@ -105,7 +106,7 @@ def test_a_blocked_client_is_not_missed_but_an_unblocked_one_is_again() -> None:
         play.effects.clear()
 
 
-def test_a_blocked_client_still_hears_that_the_broker_stops() -> None:
+def test_a_blocked_client_is_still_notified_when_the_broker_stops() -> None:
     with listening() as play:
         play >> MEMORY >> publishes(b"x") << sent(Connection.Blocked, 0)
         play >> Shutdown() << sent(Connection.Close, 0) << EndConnection()
@@ -116,10 +117,10 @@ shorts = st.frozensets(st.sampled_from(Resource))
 
 
 @given(st.lists(shorts | st.none()))
-def test_a_throttle_is_blocked_from_a_publish_to_the_end_of_all_alarms(
+def test_a_throttle_blocks_from_a_publish_until_all_alarms_have_ended(
     happened: list[frozenset[Resource] | None],
 ) -> None:
-    """None is a publish."""
+    """None stands for a publish."""
     throttle = Throttle()
     states = [(throttle.short, throttle.blocked)]
     for short in happened:
@@ -133,7 +134,7 @@ def test_a_throttle_is_blocked_from_a_publish_to_the_end_of_all_alarms(
         assert not (before and short) or after
 
 
-def test_while_the_log_does_not_answer_whatever_is_asked_waits() -> None:
+def test_every_request_waits_while_the_log_does_not_answer() -> None:
     with listening() as play:
         play >> LOG
         assert not play.session.blocked

@@ -1,4 +1,5 @@
-"""DeliveryTimes that are due: against the time of each delivery, and closing the channel."""
+"""Acknowledgement timeouts: compared with the time of each delivery, and how they close the
+channel."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,7 +40,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_a_delivery_is_overdue_at_most_one_look_late_and_never_early(
+def test_a_delivery_is_overdue_at_most_one_check_late_and_never_early(
     steps: list[tuple[str, float]],
 ) -> None:
     answers, now, next_tag = DeliveryTimes(), 0.0, 1
@@ -61,7 +62,7 @@ def test_a_delivery_is_overdue_at_most_one_look_late_and_never_early(
             assert overdue or waited <= TIMEOUT_S + INTERVAL_S, "late"
 
 
-def test_how_often_is_looked() -> None:
+def test_the_interval_of_the_checks() -> None:
     assert check_interval_s(0) == float("inf")
     assert check_interval_s(1.0) == 0.25
     assert check_interval_s(1800.0) == CHECK_INTERVAL_S_MAX
@@ -73,7 +74,7 @@ TEXT = (
 )
 
 
-def test_a_channel_whose_client_does_not_answer_is_closed() -> None:
+def test_a_channel_whose_client_does_not_acknowledge_is_closed() -> None:
     config = AmqpConfig(consumer_timeout_s=4.0)
     with consuming(opened(connected(Playbook(config)))) as play:
         start = play.now
@@ -86,7 +87,7 @@ def test_a_channel_whose_client_does_not_answer_is_closed() -> None:
         play.effect(Leave)
 
 
-def test_who_answers_in_time_is_left_alone() -> None:
+def test_a_client_that_acknowledges_in_time_is_left_alone() -> None:
     config = AmqpConfig(consumer_timeout_s=4.0)
     with consuming(opened(connected(Playbook(config)))) as play:
         start = play.now
@@ -99,13 +100,13 @@ def test_who_answers_in_time_is_left_alone() -> None:
 
 
 def own_timeout(timeout_s: float, default_s: float) -> Playbook:
-    """A consumer of a queue that has a timeout of its own."""
+    """A consumer of a queue that has its own timeout."""
     play = Playbook(AmqpConfig(consumer_timeout_s=default_s))
     play.vhost.timeouts_s["q"] = timeout_s
     return consuming(opened(connected(play, heartbeat=0)))
 
 
-def test_a_timeout_of_the_queues_own_counts_instead() -> None:
+def test_the_timeout_of_the_queue_replaces_the_default() -> None:
     for default_s in (0, 4.0, 1800.0):
         with own_timeout(8.0, default_s) as play:
             assert play.session.timer_nearer is (default_s != 4.0)
@@ -118,14 +119,14 @@ def test_a_timeout_of_the_queues_own_counts_instead() -> None:
             play.effect(Leave)
 
 
-def test_a_timeout_of_0_is_none() -> None:
+def test_a_timeout_of_0_turns_it_off() -> None:
     with own_timeout(0, 4.0) as play:
         play >> Delivered(1, run_of(0, 1)) << sent(Basic.Deliver)
         for second in range(1, 40):
             play >> Tick(play.now + second)
 
 
-def test_each_queue_has_its_own_and_one_does_not_hide_another() -> None:
+def test_each_queue_has_its_own_timeout_and_none_hides_another() -> None:
     with own_timeout(1000.0, 4.0) as play:
         start = play.now
         play >> Delivered(1, run_of(0, 1)) << sent(Basic.Deliver)
@@ -141,7 +142,7 @@ def test_each_queue_has_its_own_and_one_does_not_hide_another() -> None:
         play.effect(Leave)
 
 
-def test_a_timeout_that_changes_counts_for_who_consumes_already() -> None:
+def test_a_changed_timeout_applies_to_existing_consumers() -> None:
     with own_timeout(1000.0, 4.0) as play:
         start = play.now
         play >> Delivered(1, run_of(0, 1)) << sent(Basic.Deliver)

@@ -1,4 +1,4 @@
-"""Delivering: consumers, deliveries, prefetch, acknowledgements, get."""
+"""Delivering: consumers, deliveries, prefetch, acknowledgements, basic.get."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -83,7 +83,7 @@ def test_deliveries_carry_tag_route_and_payload() -> None:
         assert play.contents.count(b"hello") == 2
 
 
-def test_what_was_seen_before_is_marked() -> None:
+def test_redelivered_messages_are_marked() -> None:
     with consuming() as play:
         play >> Delivered(1, run_of(0, 3, redelivered={position(1, 1)}))
         for redelivered in (False, True, False):
@@ -98,7 +98,7 @@ def test_acks_become_positions() -> None:
         play >> client(Basic.Ack, delivery_tag=0, multiple=True)
 
 
-def test_acks_of_two_consumers_are_told_apart() -> None:
+def test_acks_of_two_consumers_are_kept_apart() -> None:
     with delivered(consuming(), 1) as play:
         consuming(play, "d")
         delivered(play, 1, consumer=2, first=7)
@@ -125,14 +125,14 @@ def test_an_unknown_tag_closes_the_channel(command: Any) -> None:
         play << sent(Channel.Close, reply_code=406, reply_text=text) << Leave((FIRST,))
 
 
-def test_a_tag_is_answered_once() -> None:
+def test_a_tag_can_be_acknowledged_once() -> None:
     with delivered(consuming(), 1) as play:
         play >> client(Basic.Ack, delivery_tag=1) << acknowledged(1, 0)
         play >> client(Basic.Ack, delivery_tag=1)
         play << sent(Channel.Close, reply_code=406) << Leave((FIRST,))
 
 
-def test_what_is_rejected_goes_back_or_away() -> None:
+def test_rejected_messages_are_requeued_or_discarded() -> None:
     with delivered(consuming(), 4) as play:
         play >> client(Basic.Reject, delivery_tag=1, requeue=True) << released(1, 0)
         play >> client(Basic.Reject, delivery_tag=2, requeue=False) << rejected(1, 1)
@@ -141,7 +141,7 @@ def test_what_is_rejected_goes_back_or_away() -> None:
 
 
 def at_once(*commands: Client) -> Bytes:
-    """What one read brings."""
+    """The acknowledgements of one read."""
     return Bytes(
         b"".join(encode_method(ChannelId(each.channel), each.command) for each in commands)
     )
@@ -157,7 +157,7 @@ def test_what_one_read_rejects_is_one_effect() -> None:
         play >> at_once(*rejecting(102, 101)) << rejected(1, 101, 100)
 
 
-def test_rejections_are_merged_only_while_nothing_else_stands_between_them() -> None:
+def test_rejections_are_merged_only_if_nothing_comes_between_them() -> None:
     with delivered(consuming(), 3) as play:
         consuming(play, "d")
         delivered(play, 2, consumer=2, first=7)
@@ -171,7 +171,7 @@ def test_rejections_are_merged_only_while_nothing_else_stands_between_them() -> 
         play << rejected(2, 7) << released(2, 8)
 
 
-def test_recover_gives_everything_back() -> None:
+def test_recover_returns_everything() -> None:
     with delivered(consuming(), 2) as play:
         play >> client(Basic.Recover, requeue=True)
         play << released(1, 0, 1) << sent(Basic.RecoverOk)
@@ -184,7 +184,7 @@ def test_recover_without_requeue_is_not_implemented() -> None:
         play << sent(Connection.Close, 0, reply_code=540) << EndConnection()
 
 
-def test_without_acks_nothing_is_kept_but_tags_go_on() -> None:
+def test_without_acks_nothing_is_kept_but_tags_are_counted() -> None:
     with opened() as play:
         play >> client(Basic.Consume, queue="q", consumer_tag="c", no_ack=True)
         assert play.effect(Consume).wanted.no_ack
@@ -203,7 +203,7 @@ def test_deliveries_wait_for_the_answer_to_consume() -> None:
         play >> RequestDone() << sent(Basic.ConsumeOk) << sent(Basic.Deliver, delivery_tag=1)
 
 
-def test_a_consumer_gets_a_name_if_it_has_none() -> None:
+def test_a_consumer_without_a_tag_is_given_one() -> None:
     with opened() as play:
         play >> client(Basic.Consume, queue="q")
         assert play.effect(Consume).wanted.tag == "amq.ctag-name0"
@@ -217,7 +217,7 @@ def test_a_tag_in_use_is_refused() -> None:
         play << sent(Connection.Close, 0, reply_code=530, reply_text=text) << EndConnection()
 
 
-def test_answers_come_to_one_consumer_whatever_it_asks_for() -> None:
+def test_answers_go_to_one_consumer_whatever_it_asks_for() -> None:
     with opened() as play:
         play >> client(
             Basic.Consume, queue=REPLY_TO, consumer_tag="r", no_ack=True,
@@ -230,7 +230,7 @@ def test_answers_come_to_one_consumer_whatever_it_asks_for() -> None:
         play << sent(Channel.Close, reply_code=406, reply_text=text) << Leave((FIRST,))
 
 
-def test_a_refused_consumer_leaves_nothing() -> None:
+def test_a_refused_consumer_leaves_nothing_behind() -> None:
     with opened() as play:
         play >> client(Basic.Consume, queue="q", consumer_tag="c")
         play.effect(Consume)
@@ -239,8 +239,8 @@ def test_a_refused_consumer_leaves_nothing() -> None:
         play >> Delivered(1, run_of(0, 1))
 
 
-def test_cancelling_gives_nothing_back() -> None:
-    """What was delivered before can still be answered after cancel-ok."""
+def test_cancelling_returns_nothing() -> None:
+    """What was delivered before can still be acknowledged after cancel-ok."""
     with delivered(consuming(), 1) as play:
         play >> client(Basic.Cancel, consumer_tag="c") << Cancel(FIRST)
         play >> RequestDone() << sent(Basic.CancelOk, consumer_tag="c")
@@ -248,7 +248,7 @@ def test_cancelling_gives_nothing_back() -> None:
         play >> client(Basic.Ack, delivery_tag=1) << acknowledged(1, 0)
 
 
-def test_cancelling_what_is_not_there_is_fine() -> None:
+def test_cancelling_an_unknown_consumer_is_answered_too() -> None:
     with opened() as play:
         play >> client(Basic.Cancel, consumer_tag="c") << sent(Basic.CancelOk, consumer_tag="c")
 
@@ -263,7 +263,7 @@ def test_nowait_is_not_answered() -> None:
         play >> RequestDone()
 
 
-def test_the_client_is_told_when_a_queue_goes() -> None:
+def test_the_client_is_notified_when_a_queue_is_deleted() -> None:
     with delivered(consuming(), 1) as play:
         play >> ConsumerClosed(FIRST) << sent(Basic.Cancel, consumer_tag="c", nowait=True)
         play >> client(Basic.Ack, delivery_tag=1) << acknowledged(1, 0)
@@ -271,16 +271,16 @@ def test_the_client_is_told_when_a_queue_goes() -> None:
         consuming(play)
 
 
-def test_who_cancels_the_last_consumer_of_an_auto_delete_queue_is_not_told_that_it_goes() -> None:
+def test_cancelling_the_last_consumer_of_an_auto_delete_queue_sends_no_other_notice() -> None:
     with delivered(consuming(), 1) as play:
         play >> client(Basic.Cancel, consumer_tag="c") << Cancel(FIRST)
-        delivered(play, 1, first=1)  # was on its way
+        delivered(play, 1, first=1)  # it was in flight
         play >> ConsumerClosed(FIRST)
         play >> RequestDone() << sent(Basic.CancelOk, consumer_tag="c")
         play >> client(Basic.Ack, delivery_tag=1) << acknowledged(1, 0)
 
 
-def test_what_a_queue_delivered_before_it_went_fills_the_prefetch_until_it_is_answered() -> None:
+def test_deliveries_of_a_deleted_queue_fill_the_prefetch_until_they_are_acknowledged() -> None:
     with delivered(consuming(), 3) as play:
         play >> client(Basic.Consume, queue="r", consumer_tag="d")
         window = play.effect(Consume).wanted.windows[-1]
@@ -296,7 +296,7 @@ def test_what_a_queue_delivered_before_it_went_fills_the_prefetch_until_it_is_an
         assert window.in_flight == 0
 
 
-def test_who_deletes_a_queue_is_told_of_its_consumers_last() -> None:
+def test_the_client_that_deletes_a_queue_is_told_of_its_consumers_last() -> None:
     with consuming() as play:
         play >> client(Queue.Delete, queue="q")
         play.effect(Perform)
@@ -306,7 +306,7 @@ def test_who_deletes_a_queue_is_told_of_its_consumers_last() -> None:
         consuming(play)
 
 
-def test_closing_a_channel_leaves_with_all_that_is_held() -> None:
+def test_closing_a_channel_returns_everything_that_it_holds() -> None:
     with delivered(consuming(), 2) as play:
         consuming(play, "d")
         close = client(Channel.Close, reply_code=200, class_id=0, method_id=0)
@@ -342,7 +342,7 @@ def qos(play: Playbook, count: int, *, shared: bool = False) -> None:
     play << sent(Basic.QosOk)
 
 
-def test_prefetch_is_that_of_later_consumers() -> None:
+def test_prefetch_applies_to_later_consumers() -> None:
     with opened() as play:
         assert windows(play, "a") == (0, 0)
         qos(play, 10)
@@ -388,7 +388,7 @@ def test_get_takes_one_message() -> None:
         play >> client(Basic.Ack, delivery_tag=1) << acknowledged(1, 0)
 
 
-def test_get_without_acks_owes_nothing() -> None:
+def test_get_without_acks_leaves_nothing_unacknowledged() -> None:
     with opened() as play:
         play >> client(Basic.Get, queue="q", no_ack=True) << Get(FIRST, "q", no_ack=True)
         play >> RequestDone(Pulled(run_of(0, 1), 0, FIRST)) << sent(Basic.GetOk, delivery_tag=1)
@@ -403,7 +403,7 @@ def test_get_of_a_missing_queue_closes_the_channel() -> None:
         play << sent(Channel.Close, reply_code=404, class_id=60, method_id=70) << Leave((FIRST,))
 
 
-# Messages that came in by another door.
+# Messages that arrived through another protocol.
 
 
 @dataclass
@@ -435,7 +435,7 @@ def batch(*payloads: bytes) -> bytes:
 
 
 @pytest.mark.usefixtures("lines")
-def test_a_batch_is_delivered_message_by_message_and_acknowledged_so() -> None:
+def test_a_batch_is_delivered_and_acknowledged_message_by_message() -> None:
     with consuming() as play:
         run = Deliveries(places(0, 1), [batch(b"a", b"b", b"c"), batch(b"d")])
         play >> Delivered(1, run)
@@ -449,7 +449,7 @@ def test_a_batch_is_delivered_message_by_message_and_acknowledged_so() -> None:
 
 
 @pytest.mark.usefixtures("lines")
-def test_only_the_messages_that_are_meant_are_delivered() -> None:
+def test_only_the_messages_of_the_mask_are_delivered() -> None:
     with consuming() as play:
         place = places(0)[0]
         run = Deliveries([place], [batch(b"a", b"b", b"c")], masks={place: 0b110})
@@ -469,7 +469,7 @@ def test_both_origins_mix_in_one_run() -> None:
 
 
 @pytest.mark.usefixtures("lines")
-def test_what_cannot_be_read_goes_out_as_it_is() -> None:
+def test_an_unreadable_message_is_delivered_as_it_is() -> None:
     with consuming() as play:
         run = Deliveries(places(0), [batch(b"secret", b"text")])
         play >> Delivered(1, run) << sent(Basic.Deliver)

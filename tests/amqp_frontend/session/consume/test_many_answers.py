@@ -1,4 +1,4 @@
-"""One method that answers very many deliveries: a part of them in each turn."""
+"""One method that acknowledges very many deliveries does so in parts, one per turn."""
 
 import pytest
 from pamqp.commands import Basic, Channel, Tx
@@ -56,7 +56,7 @@ def places(first: int, after: int) -> list[Position]:
     ],
     ids=["ack all", "ack most", "requeue", "reject"],
 )
-def test_many_are_answered_in_turns_and_in_order(method: object, kind: type[Release]) -> None:
+def test_many_are_acknowledged_in_turns_and_in_order(method: object, kind: type[Release]) -> None:
     play = with_unanswered(MANY)
     play >> method
     assert play.pauses >= 2
@@ -70,7 +70,7 @@ def test_many_are_answered_in_turns_and_in_order(method: object, kind: type[Rele
     assert play.session._channel(ChannelId(1)).deliverer.unacked._low >= MANY
 
 
-def test_an_unknown_tag_answers_nothing_however_many_there_are() -> None:
+def test_an_unknown_tag_acknowledges_nothing_however_many_there_are() -> None:
     play = with_unanswered(MANY)
     play >> client(Basic.Ack, delivery_tag=MANY + 1, multiple=True)
     assert play.pauses == 0
@@ -79,21 +79,21 @@ def test_an_unknown_tag_answers_nothing_however_many_there_are() -> None:
     play.effects.clear()
 
 
-def test_few_are_answered_at_once() -> None:
+def test_few_are_acknowledged_at_once() -> None:
     play = with_unanswered(ANSWERS_PER_TURN)
     play >> client(Basic.Ack, delivery_tag=0, multiple=True)
     assert play.pauses == 0
     assert play.effect(Acknowledge).settled.positions == places(0, ANSWERS_PER_TURN)
 
 
-def test_a_channel_that_ends_looks_at_none_of_them() -> None:
+def test_a_channel_that_ends_visits_none_of_them() -> None:
     play = with_unanswered(MANY)
     assert calls_of(lambda: play >> CLOSE) < 1_000
     assert play.effect(Leave).consumers == (1,)
 
 
 @pytest.mark.parametrize("requeue", [None, True])
-def test_all_does_not_mean_what_comes_later(requeue: bool | None) -> None:
+def test_all_does_not_include_later_deliveries(requeue: bool | None) -> None:
     play = with_unanswered(MANY)
     method = client(Basic.Ack, delivery_tag=0, multiple=True)
     if requeue is not None:
@@ -109,7 +109,7 @@ def test_all_does_not_mean_what_comes_later(requeue: bool | None) -> None:
 
 
 @pytest.mark.parametrize("kind", [Acknowledge, Reject, Release])
-def test_what_the_core_is_told_comes_in_pieces(kind: type[Release]) -> None:
+def test_the_core_receives_them_in_pieces(kind: type[Release]) -> None:
     count = 2 * POSITIONS_PER_TURN + 5
     masks = {position(2, 1): 3}
     found = list(in_pieces(kind(Settled(ConsumerId(7), places(0, count), masks))))
@@ -121,7 +121,7 @@ def test_what_the_core_is_told_comes_in_pieces(kind: type[Release]) -> None:
 
 
 @pytest.mark.parametrize("several", [False, True], ids=["one consumer", "several"])
-def test_what_a_channel_that_ends_leaves_unanswered_is_forgotten_piece_by_piece(
+def test_the_unacknowledged_deliveries_of_an_ended_channel_are_forgotten_in_pieces(
     several: bool,
 ) -> None:
     """To forget millions at once would be a long turn."""
@@ -163,7 +163,9 @@ def in_transaction(count: int) -> Playbook:
 
 @pytest.mark.parametrize("undone", [False, True], ids=["in order", "after a rollback"])
 @pytest.mark.parametrize("requeue", [None, True, False])
-def test_a_transaction_takes_many_answers_in_turns(requeue: bool | None, undone: bool) -> None:
+def test_a_transaction_takes_many_acknowledgements_in_turns(
+    requeue: bool | None, undone: bool
+) -> None:
     play = in_transaction(FEW_TURNS)
     if undone:
         for tag in (7, 3):
@@ -183,8 +185,8 @@ def test_a_transaction_takes_many_answers_in_turns(requeue: bool | None, undone:
     play.effects.clear()
 
 
-def test_a_transaction_takes_many_answers_one_by_one_in_turns() -> None:
-    """Of however many channels they are."""
+def test_a_transaction_takes_many_single_acknowledgements_in_turns() -> None:
+    """However many channels they belong to."""
     play = in_transaction(FEW_TURNS)
     play >> Bytes(b"".join(map(ack_of, range(1, FEW_TURNS + 1))))
     assert play.pauses == FEW_TURNS // TRANSACTION_ANSWERS_PER_TURN - 1
@@ -195,7 +197,7 @@ def test_a_transaction_takes_many_answers_one_by_one_in_turns() -> None:
     play >> RequestDone(None) << sent(Tx.CommitOk)
 
 
-def test_an_answer_that_must_not_be_given_ends_a_transaction_turns_later() -> None:
+def test_a_forbidden_acknowledgement_ends_a_transaction_turns_later() -> None:
     play = in_transaction(FEW_TURNS)
     tags = [*range(1, FEW_TURNS), FEW_TURNS - 1]
     play >> Bytes(b"".join(map(ack_of, tags)))
@@ -205,7 +207,7 @@ def test_an_answer_that_must_not_be_given_ends_a_transaction_turns_later() -> No
 
 
 @pytest.mark.parametrize("requeue", [True, False])
-def test_answers_one_by_one_are_one_answer_at_the_commit(requeue: bool) -> None:
+def test_single_acknowledgements_are_one_at_the_commit(requeue: bool) -> None:
     play = in_transaction(100)
     for tag in range(1, 101):
         play >> client(Basic.Reject, delivery_tag=tag, requeue=requeue)
@@ -216,7 +218,7 @@ def test_answers_one_by_one_are_one_answer_at_the_commit(requeue: bool) -> None:
     assert settled.positions == places(0, 100)
 
 
-def test_many_answers_are_undone_in_turns() -> None:
+def test_many_acknowledgements_are_undone_in_turns() -> None:
     play = in_transaction(FEW_TURNS)
     play >> client(Basic.Ack, delivery_tag=0, multiple=True)
     before = play.pauses

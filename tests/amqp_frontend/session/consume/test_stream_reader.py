@@ -1,4 +1,4 @@
-"""Streams in a session: offsets, what a consumer asked for, and the only answer there is."""
+"""Streams in a session: offsets, what a consumer asked for, and the only answer it may give."""
 
 import pytest
 from hypothesis import given
@@ -55,7 +55,7 @@ values = st.sampled_from([None, "a", "b", "c"])
     wanted=st.none() | st.frozensets(st.sampled_from("abc")),
     match_unfiltered=st.booleans(),
 )
-def test_a_consumer_sees_what_it_asked_for(
+def test_a_consumer_gets_what_it_asked_for(
     kept: list[str | None],
     first: int,
     offset_min: int,
@@ -74,7 +74,7 @@ def test_a_consumer_sees_what_it_asked_for(
     assert (list(range(len(kept))) if chosen is None else chosen) == expected
 
 
-def test_what_was_not_asked_for_is_answered_at_once() -> None:
+def test_what_it_did_not_ask_for_is_acknowledged_at_once() -> None:
     with opened() as play:
         reading(play, StreamFilter(WORDS, values=frozenset("a")))
         play >> Delivered(1, run(0, "b", "a", None, "a"))
@@ -105,7 +105,7 @@ def test_a_run_of_which_nothing_was_asked_for_sends_nothing() -> None:
     ],
 )
 @pytest.mark.parametrize("transactional", [False, True])
-def test_no_other_answer_than_an_acknowledgement(answer: object, transactional: bool) -> None:
+def test_only_acknowledgements_are_allowed(answer: object, transactional: bool) -> None:
     play = opened()
     if transactional:
         play >> client(Tx.Select) << sent(Tx.SelectOk)
@@ -116,7 +116,7 @@ def test_no_other_answer_than_an_acknowledgement(answer: object, transactional: 
     assert (closed.reply_code, closed.reply_text) == (540, REFUSAL)
 
 
-def test_consumers_of_other_queues_on_the_channel_are_not_concerned() -> None:
+def test_consumers_of_other_queues_on_the_channel_are_not_affected() -> None:
     with opened() as play:
         reading(play, StreamFilter(WORDS))
         play >> client(Basic.Consume, queue="r", consumer_tag="d")

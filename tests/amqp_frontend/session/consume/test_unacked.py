@@ -1,4 +1,4 @@
-"""Unacked deliveries against a model of a few lines."""
+"""Unacknowledged deliveries, compared with a model of a few lines."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -11,7 +11,7 @@ consumers = st.integers(1, 3).map(ConsumerId)
 
 
 def flat(groups: list[Settled]) -> set[tuple[int, int, int]]:
-    """Consumer, place, mask (0 = whole) of everything settled."""
+    """Consumer, position and mask (0 means the whole entry) of everything in it."""
     whole = {(group.consumer, place, 0) for group in groups for place in group.positions}
     parts = {
         (group.consumer, place, 1 << bit)
@@ -25,7 +25,7 @@ def flat(groups: list[Settled]) -> set[tuple[int, int, int]]:
 
 
 class UnackedMachine(RuleBasedStateMachine):
-    """Random deliveries and answers; the model is a dict from tag to what was delivered."""
+    """Random deliveries and answers; the model is a dict from each tag to what was delivered."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -120,7 +120,7 @@ def test_delivery_tags_go_up_to_the_largest_number() -> None:
     assert (groups[0].positions, unknown) == ([position(1, 1)], None)
 
 
-def test_one_consumer_costs_one_group_and_no_second_dict() -> None:
+def test_one_consumer_needs_one_group_and_no_second_dict() -> None:
     unacked = Unacked()
     unacked.add(ConsumerId(1), [position(1, entry) for entry in range(1000)])
     groups, _ = unacked.pop_through(500)

@@ -1,4 +1,4 @@
-"""Batches of another protocol, taken apart: how often one is opened."""
+"""Unbatching of another protocol's batches: how often each is opened."""
 
 from collections.abc import Iterator
 
@@ -41,12 +41,12 @@ def batch(count: int) -> bytes:
     return EntryHeader(Origin.PULSAR, messages=count).pack() + b"x%d" % count
 
 
-def test_a_large_batch_is_opened_once_for_whoever_gets_it_message_by_message(
+def test_a_large_batch_is_opened_once_for_a_consumer_that_gets_it_message_by_message(
     codec: CountingCodec,
 ) -> None:
     place, count = position(1, 1), 10 * LARGE_BATCH
     for number in range(count):
-        # Another object each time, as it may be read again.
+        # A new object each time, since it may be read again.
         run = Deliveries([place], [bytes(bytearray(batch(count)))], masks={place: 1 << number})
         places, entries, parts = unbatched(run, "q")
         assert (places, parts) == ([place], {0: number})
@@ -54,7 +54,7 @@ def test_a_large_batch_is_opened_once_for_whoever_gets_it_message_by_message(
     assert codec.opened == 1
 
 
-def test_only_few_are_remembered(codec: CountingCodec) -> None:
+def test_only_a_few_are_remembered(codec: CountingCodec) -> None:
     for _ in range(2):
         for more in range(1, OPENED_MAX + 2):
             unbatched(Deliveries([position(1, more)], [batch(LARGE_BATCH + more)]), "q")
@@ -62,7 +62,7 @@ def test_only_few_are_remembered(codec: CountingCodec) -> None:
 
 
 @given(st.data(), st.integers(2, 200))
-def test_of_a_batch_those_go_out_that_are_wanted(data: st.DataObject, count: int) -> None:
+def test_only_the_wanted_messages_of_a_batch_are_sent(data: st.DataObject, count: int) -> None:
     chosen = data.draw(st.sets(st.integers(0, count - 1), min_size=1))
     beyond = data.draw(st.sampled_from([0, 1 << count, 5 << count + 70]))
     mask = sum(1 << each for each in chosen) | beyond

@@ -1,4 +1,4 @@
-"""Confirms: every publish is answered once, in order, with as few answers as possible."""
+"""Confirms: every publish is confirmed once, in order, with as few frames as possible."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ outcomes = st.one_of(
     st.tuples(st.integers(1, 50), st.booleans()).map(lambda case: [case[1]] * case[0]),
     st.lists(st.booleans(), min_size=1, max_size=50),
 )
-"""Of each message of a run: whether it was stored."""
+"""For each message of a run, whether it was stored."""
 
 runs_and_order = st.lists(outcomes, min_size=1, max_size=20).flatmap(
     lambda runs: st.tuples(
@@ -19,7 +19,7 @@ runs_and_order = st.lists(outcomes, min_size=1, max_size=20).flatmap(
 
 
 @given(runs_and_order)
-def test_every_publish_is_answered_once_in_order_and_rightly(
+def test_every_publish_is_answered_once_in_order_and_correctly(
     case: tuple[list[list[bool]], list[int], set[int]],
 ) -> None:
     runs, order, takes = case
@@ -54,13 +54,13 @@ def test_a_run_is_not_answered_before_the_runs_in_front_of_it() -> None:
     assert confirms.due() == [Confirm(11, multiple=True, stored=True)]
 
 
-def test_a_single_message_is_answered_singly() -> None:
+def test_a_single_message_has_its_own_answer() -> None:
     confirms = Confirms()
     confirms.complete(confirms.expect(1), stored=True)
     assert confirms.due() == [Confirm(1, multiple=False, stored=True)]
 
 
-def test_neighbours_with_one_outcome_share_an_answer_and_others_do_not() -> None:
+def test_neighbours_with_the_same_outcome_share_an_answer() -> None:
     confirms = Confirms()
     names = [confirms.expect(5) for _ in range(4)]
     for name, stored in zip(names, (True, True, False, True), strict=True):

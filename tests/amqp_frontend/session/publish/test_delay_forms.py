@@ -1,4 +1,4 @@
-"""Messages that are delayed by their form are kept as those that go the long way."""
+"""Delayed messages that are stored by their form, exactly as those whose properties are decoded."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +28,7 @@ delays = st.one_of(
 headers = st.fixed_dictionaries(
     {"x-delay": delays},
     optional={
-        # It says what the field looks like, and is none.
+        # A string that looks like the field but is none.
         "a": st.just(longstr("\x07x-delayIabcd")),
         "z": st.sampled_from([longstr("\x07x-delayIabcd"), signedint(7)]),
     },
@@ -50,7 +50,7 @@ def route(key: str = "k") -> CachedRoute:
 
 
 @given(messages, st.booleans())
-def test_they_are_kept_as_by_the_long_way(
+def test_they_are_stored_as_if_they_were_decoded(
     published: list[tuple[Properties, bytes]], persistent: bool
 ) -> None:
     forms, by, answers = DelayForms(), route(), ReplyTo()
@@ -91,7 +91,7 @@ def learned(by: CachedRoute, body: bytes, result: RouteResult = KEPT) -> DelayFo
     return forms
 
 
-def test_after_one_the_others_are_short_cuts() -> None:
+def test_after_the_first_one_the_others_are_not_decoded() -> None:
     by = route()
     forms = learned(by, body_of(signedint(5)))
     bodies = [body_of(signedint(each)) for each in (1, 70_000, (1 << 31) - 1, 0, 9)]
@@ -100,7 +100,7 @@ def test_after_one_the_others_are_short_cuts() -> None:
     assert [int.from_bytes(each[16:24]) - NOW_MS for each in entries] == [1, 70_000, (1 << 31) - 1]
 
 
-def test_a_form_is_of_one_route_and_its_moment() -> None:
+def test_a_form_holds_for_one_route_at_one_moment() -> None:
     by = route()
     body = body_of(signedint(5))
     head = by.head(NOW_MS, persistent=True)
@@ -108,7 +108,7 @@ def test_a_form_is_of_one_route_and_its_moment() -> None:
     assert not learned(by, body).entries(route(), [body], 0, 1, head), "the topology has changed"
 
 
-def test_what_depends_on_more_is_never_a_form() -> None:
+def test_what_depends_on_anything_else_never_has_a_form() -> None:
     by = route()
     body = body_of(signedint(5))
     head = by.head(NOW_MS, persistent=True)
@@ -119,7 +119,7 @@ def test_what_depends_on_more_is_never_a_form() -> None:
         assert not learned(by, body, result).entries(by, [body], 0, 1, head)
 
 
-def test_forms_do_not_gather_without_end() -> None:
+def test_the_number_of_forms_is_bounded() -> None:
     by, forms = route(), DelayForms()
     for size in range(3 * FORMS_MAX):
         body = body_of(signedint(5), bytes(size))
@@ -127,8 +127,9 @@ def test_forms_do_not_gather_without_end() -> None:
         assert len(forms._forms) <= FORMS_MAX
 
 
-def test_what_is_kept_otherwise_than_it_was_written_is_so_by_its_form_too() -> None:
-    """A boolean that is 2 is 1 when it was read and written, and it stands behind the delay."""
+def test_values_that_are_rewritten_when_stored_are_rewritten_by_the_form_too() -> None:
+    """A boolean written as 2 becomes 1 when it is decoded and encoded. Here it comes after the
+    delay."""
     by, answers = route(), ReplyTo()
     odd = [
         body_of(signedint(delay), payload, b=Field(FieldType.BOOL, True)).replace(
@@ -144,7 +145,7 @@ def test_what_is_kept_otherwise_than_it_was_written_is_so_by_its_form_too() -> N
     assert b"\x01bt\x01" in entries[0]
 
 
-def test_messages_of_several_forms_in_turn_are_each_kept_by_their_own() -> None:
+def test_messages_of_alternating_forms_each_use_their_own() -> None:
     by, answers = route(), ReplyTo()
     bodies = [
         body_of(signedint(each), b"x" * (each % 2 + 1), n=signedint(7)) for each in range(1, 9)

@@ -1,4 +1,4 @@
-"""Runs whose messages go different ways: what comes of them is what comes of each message alone."""
+"""Runs whose messages have different routes give the same result as each message by itself."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -62,7 +62,8 @@ MESSAGES = st.lists(
 
 
 def ready() -> Playbook:
-    """Two channels, one of which is confirming, an exchange of each kind, and most routes known."""
+    """Two channels, one of them in confirm mode, an exchange of each kind, and most routes
+    known."""
     play = opened() >> client(Confirm.Select) << sent(Confirm.SelectOk)
     play >> client(Channel.Open, 2) << sent(Channel.OpenOk, 2)
     router = play.vhost.router
@@ -92,17 +93,17 @@ def ready() -> Playbook:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a client and the core got."""
+    """What a client and the core received."""
 
     entries: list[tuple[tuple[str, ...], bytes]]
     confirmed: int
     others: list[tuple[int, dict[str, object]]]
-    """Frames that are no confirms."""
+    """Frames that are not confirms."""
     counted: tuple[int, ...]
 
 
 def publish(play: Playbook, pieces: Iterable[bytes]) -> Outcome:
-    """What comes of reading ``pieces`` one after the other, when all is on disk at the end."""
+    """The outcome of reading ``pieces`` one after the other, once everything is on disk."""
     for piece in pieces:
         play >> Bytes(piece)
         while any(isinstance(effect, Authorize) for effect in play.effects):
@@ -128,19 +129,19 @@ def publish(play: Playbook, pieces: Iterable[bytes]) -> Outcome:
 
 
 @given(MESSAGES, st.sampled_from(["", "direct", "fan", "keyed"]))
-def test_messages_read_together_become_what_they_become_alone(
+def test_messages_read_together_have_the_same_outcome_as_alone(
     messages: list[Message], asked_for: str
 ) -> None:
     raw = [message.bytes(number) for number, message in enumerate(messages)]
     together, alone = ready(), ready()
     for play in (together, alone):
-        # Whether that may be published to has to be asked for first, as of an HTTP backend.
+        # Whether this may be published has to be asked for first, as with an HTTP backend.
         name = asked_for or "amq.default"
         play.verdicts.unknown = {Question(Right.WRITE, Kind.EXCHANGE, name)}
     assert publish(together, [b"".join(raw)]) == publish(alone, raw)
 
 
-def test_each_key_of_a_limited_exchange_is_looked_at() -> None:
+def test_each_key_of_a_restricted_exchange_is_checked() -> None:
     play = ready()
     play >> publishes(b"allowed", exchange="keyed", key="q")
     keys = ["q", "other", "not.allowed", "q"]
@@ -160,7 +161,7 @@ def test_each_message_goes_to_the_queues_of_its_key() -> None:
         (("q",), 2),
         (("q2",), 2),
         (("q",), 1),
-        (("q",), 1),  # what goes nowhere is confirmed in its turn
+        (("q",), 1),  # an unroutable message is confirmed in its turn
     ]
 
 
@@ -172,7 +173,7 @@ def varied(count: int, exchange: str = "direct") -> bytes:
     )
 
 
-def test_messages_by_several_keys_to_the_same_queues_are_one_append() -> None:
+def test_messages_with_several_keys_to_the_same_queues_are_one_append() -> None:
     play = ready()
     play >> Bytes(varied(100))
     append = play.appended()
@@ -182,7 +183,7 @@ def test_messages_by_several_keys_to_the_same_queues_are_one_append() -> None:
     assert not play.effects
 
 
-def test_a_message_by_another_key_costs_a_few_calls_of_builtins() -> None:
+def test_a_message_with_another_key_costs_a_few_calls_of_builtins() -> None:
     play = ready()
     play >> Bytes(varied(10))
     counted = [
@@ -193,8 +194,8 @@ def test_a_message_by_another_key_costs_a_few_calls_of_builtins() -> None:
     assert counted[1] - counted[0] <= 500 * CALLS_A_MESSAGE
 
 
-def test_what_is_done_is_not_done_again_after_a_pause() -> None:
-    """A key that has to be asked for stands in the middle."""
+def test_work_done_before_a_pause_is_not_repeated() -> None:
+    """A key that has to be asked for is in the middle."""
     play = ready()
     play.verdicts.unknown = {Question(Right.WRITE, Kind.EXCHANGE, "fan")}
     raw = varied(3) + publishes(b"asked", exchange="fan", key="q").data + varied(3)

@@ -1,4 +1,4 @@
-"""Publishing: runs to appends, confirms, returns, transactions."""
+"""Publishing: runs become appends; confirms, returns and transactions."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def test_a_run_is_one_append_and_one_confirm() -> None:
         play >> Committed(append.token) << sent(Basic.Ack, delivery_tag=3, multiple=True)
 
 
-def test_an_entry_says_what_the_core_must_know() -> None:
+def test_an_entry_contains_what_the_core_must_know() -> None:
     with opened() as play:
         play >> publishes(b"a", delivery_mode=2)
         header = read_header(play.appended().entries[0])
@@ -82,7 +82,7 @@ def test_a_failed_commit_is_a_nack() -> None:
         play << sent(Basic.Nack, delivery_tag=2, multiple=True)
 
 
-def test_nothing_is_said_of_what_another_node_may_have_stored() -> None:
+def test_messages_that_another_node_may_have_stored_are_not_answered() -> None:
     with confirming() as play:
         opened(play, 2)
         play >> publishes(b"a") >> publishes(b"b", channel=2)
@@ -124,8 +124,8 @@ def test_a_return_comes_before_the_confirm() -> None:
         assert play.contents[-1] == b"lost"
 
 
-def test_an_answer_that_must_be_routed_is_returned_and_kept() -> None:
-    """RabbitMQ's documentation of direct reply-to says so."""
+def test_a_reply_that_cannot_be_routed_is_returned_and_confirmed() -> None:
+    """As RabbitMQ's documentation of direct reply-to says."""
     name = "amq.rabbitmq.reply-to.x"
     with confirming() as play:
         play.vhost.router.add_queue(name)
@@ -149,7 +149,7 @@ def test_an_unroutable_message_waits_for_the_confirms_before_it() -> None:
         play >> Committed(play.appended().token) << sent(Basic.Ack, delivery_tag=2, multiple=True)
 
 
-def test_a_topic_that_nobody_declared_takes_messages_all_the_same() -> None:
+def test_a_topic_that_nobody_declared_accepts_messages() -> None:
     with opened() as play:
         play.vhost.foreign.add("pulsars")
         play >> publishes(b"a", key="pulsars")
@@ -168,7 +168,7 @@ def test_several_queues_take_a_message_in_one_append() -> None:
         assert play.appended().queues == ("q", "q2")
 
 
-def test_headers_are_looked_at_message_by_message() -> None:
+def test_headers_are_routed_message_by_message() -> None:
     with opened() as play:
         play.vhost.router.declare(Exchange("h", "headers"))
         play.vhost.router.bind(Binding("h", "q", arguments={"k": longstr("v")}))
@@ -178,7 +178,7 @@ def test_headers_are_looked_at_message_by_message() -> None:
         assert [entry[-2:-1] for entry in play.appended().entries] == [b"a"]
 
 
-def test_what_has_the_headers_of_the_one_before_it_goes_there_without_a_search(
+def test_a_message_with_the_headers_of_the_one_before_it_needs_no_search(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     searched: list[str] = []
@@ -202,7 +202,7 @@ def test_what_has_the_headers_of_the_one_before_it_goes_there_without_a_search(
     assert len(searched) <= 1 + len(batches), "one for the route, one for each change"
 
 
-def test_cc_adds_queues_and_bcc_is_taken_out() -> None:
+def test_cc_adds_queues_and_bcc_is_removed() -> None:
     with opened() as play:
         play.vhost.router.add_queue("q2")
         play >> publishes(b"a", headers={"BCC": CC})
@@ -215,7 +215,7 @@ def test_cc_adds_queues_and_bcc_is_taken_out() -> None:
         assert b"CC" in append.entries[0]
 
 
-def test_what_is_no_key_among_the_copies_is_passed_over() -> None:
+def test_malformed_keys_in_cc_are_ignored() -> None:
     keys = Field(FieldType.ARRAY, (signedint(1), Field(FieldType.VOID, None), longstr("q2")))
     with opened() as play:
         play.vhost.router.add_queue("q2")
@@ -242,7 +242,7 @@ def test_what_is_no_key_among_the_copies_is_passed_over() -> None:
             406,
             "invalid expiration '999999999999': {value_too_large,999999999999}",
         ),
-        # Of several mistakes the one at which RabbitMQ looks first.
+        # Of several errors, the one that RabbitMQ checks first.
         (
             publishes(b"a", exchange="nope", reply_to=REPLY_TO, user_id="bob"),
             404,
@@ -265,16 +265,14 @@ def test_what_is_no_key_among_the_copies_is_passed_over() -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_publish_closes_its_channel(
-    publish: Bytes, code: int, text: str
-) -> None:
+def test_an_invalid_publish_closes_its_channel(publish: Bytes, code: int, text: str) -> None:
     with opened() as play:
         play >> publish
         play << sent(Channel.Close, reply_code=code, reply_text=f"{ReplyCode(code).name} - {text}")
         play << Leave(())
 
 
-def test_a_valid_expiration_and_user_are_fine() -> None:
+def test_a_valid_expiration_and_user_are_accepted() -> None:
     with opened() as play:
         play >> publishes(b"a", expiration="0", user_id="guest")
         play.appended()
@@ -286,7 +284,7 @@ def test_a_valid_expiration_and_user_are_fine() -> None:
     ({"expiration": "5"}, 0),
     ({"priority": 0}, 0),
 ])  # fmt: skip
-def test_the_core_is_told_the_priority(properties: dict[str, Any], expected: int) -> None:
+def test_the_core_receives_the_priority(properties: dict[str, Any], expected: int) -> None:
     with opened() as play:
         play >> publishes(b"a", **properties)
         header = read_header(play.appended().entries[0])
@@ -300,7 +298,7 @@ def test_immediate_is_not_implemented() -> None:
         play << sent(Connection.Close, 0, reply_code=540, reply_text=text) << EndConnection()
 
 
-def test_what_was_published_before_an_error_counts() -> None:
+def test_messages_published_before_an_error_are_stored() -> None:
     with confirming() as play:
         play >> Bytes(publishes(b"a").data + publishes(b"b", exchange="nope").data)
         append = play.appended()
@@ -309,7 +307,7 @@ def test_what_was_published_before_an_error_counts() -> None:
         # The channel is closing: no confirm may follow.
 
 
-def test_a_passed_on_message_is_kept_before_it_is_acknowledged() -> None:
+def test_a_forwarded_message_is_stored_before_it_is_acknowledged() -> None:
     with opened() as play:
         consume(play)
         play >> Delivered(1, run_of(0, 1)) << sent(Basic.Deliver)
@@ -336,7 +334,7 @@ def test_nothing_of_a_transaction_happens_before_its_commit() -> None:
         play >> RequestDone() << sent(Tx.CommitOk)
 
 
-def test_the_time_of_a_message_begins_when_it_is_committed() -> None:
+def test_the_lifetime_of_a_message_begins_when_it_is_committed() -> None:
     with transactional() as play:
         play >> publishes(b"a", expiration="500") >> publishes(b"b")
         later = play.later_ms = NOW_MS + 300
@@ -345,7 +343,7 @@ def test_the_time_of_a_message_begins_when_it_is_committed() -> None:
         play >> RequestDone() << sent(Tx.CommitOk)
 
 
-def test_a_rollback_forgets_publishes_and_takes_answers_back() -> None:
+def test_a_rollback_drops_publishes_and_undoes_acknowledgements() -> None:
     with transactional() as play:
         consume(play)
         play >> Delivered(1, run_of(0, 2))
@@ -359,7 +357,7 @@ def test_a_rollback_forgets_publishes_and_takes_answers_back() -> None:
         assert [len(settled.positions) for settled in commit.acknowledged] == [2]
 
 
-def test_rejected_messages_go_back_when_the_transaction_is_committed() -> None:
+def test_rejected_messages_are_requeued_when_the_transaction_is_committed() -> None:
     with transactional() as play:
         consume(play)
         play >> Delivered(1, run_of(0, 1)) << sent(Basic.Deliver)
@@ -397,14 +395,14 @@ def test_modes_exclude_each_other(first: type | None, then: type, text: str) -> 
         play << Leave(())
 
 
-def test_confirms_that_are_selected_without_waiting_hold_and_are_not_answered() -> None:
+def test_confirm_select_with_nowait_takes_effect_without_an_answer() -> None:
     with opened() as play:
         play >> client(Confirm.Select, nowait=True)
         play >> publishes(b"a")
         play >> Committed(play.appended().token) << sent(Basic.Ack, delivery_tag=1)
 
 
-def test_selecting_confirms_again_starts_no_new_count() -> None:
+def test_confirm_select_again_starts_no_new_count() -> None:
     with confirming() as play:
         play >> publishes(b"a")
         play >> client(Confirm.Select) << sent(Confirm.SelectOk)

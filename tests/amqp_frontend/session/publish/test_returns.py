@@ -1,4 +1,4 @@
-"""What comes back to whoever published it as mandatory in a transaction."""
+"""Mandatory messages of a transaction that are returned to their publisher."""
 
 from pamqp.commands import Basic, Tx
 from tests.amqp_frontend.session.playbook import Playbook, client, connected, publishes, sent
@@ -21,7 +21,7 @@ def committed(play: Playbook) -> None:
     play >> RequestDone() << sent(Tx.CommitOk)
 
 
-def test_a_queue_that_went_before_the_commit_gives_its_mandatory_messages_back() -> None:
+def test_mandatory_messages_are_returned_if_their_queue_is_deleted_before_the_commit() -> None:
     with transactional() as play:
         play >> publishes(b"nobody's") >> publishes(b"late", mandatory=True)
         play.vhost.queues.clear()
@@ -33,7 +33,7 @@ def test_a_queue_that_went_before_the_commit_gives_its_mandatory_messages_back()
         committed(play)
 
 
-def test_what_comes_back_does_so_in_the_order_in_which_it_was_published() -> None:
+def test_messages_are_returned_in_the_order_in_which_they_were_published() -> None:
     with transactional() as play:
         for number, key in enumerate(("nowhere", "q", "nowhere", "q")):
             play >> publishes(b"%d" % number, key=key, mandatory=True)
@@ -45,7 +45,7 @@ def test_what_comes_back_does_so_in_the_order_in_which_it_was_published() -> Non
         committed(play)
 
 
-def test_one_queue_that_is_there_is_enough() -> None:
+def test_one_existing_queue_is_enough() -> None:
     with transactional() as play:
         play.vhost.router.add_queue("q2")
         play.vhost.queues.add("q2")
@@ -55,14 +55,14 @@ def test_one_queue_that_is_there_is_enough() -> None:
         committed(play)
 
 
-def test_a_topic_that_nobody_declared_is_there() -> None:
+def test_a_topic_that_nobody_declared_counts_as_existing() -> None:
     with transactional() as play:
         play.vhost.foreign.add("pulsars")
         play >> publishes(b"x", key="pulsars", mandatory=True) >> client(Tx.Commit)
         committed(play)
 
 
-def test_an_answer_comes_back_once() -> None:
+def test_a_reply_is_returned_once() -> None:
     with transactional() as play:
         play.vhost.router.add_queue(REPLY_QUEUE)
         play >> publishes(b"answer", key=REPLY_QUEUE, mandatory=True)
@@ -70,7 +70,7 @@ def test_an_answer_comes_back_once() -> None:
         committed(play)
 
 
-def test_a_rollback_gives_nothing_back() -> None:
+def test_a_rollback_returns_nothing() -> None:
     with transactional() as play:
         play >> publishes(b"x", mandatory=True)
         play.vhost.queues.clear()
@@ -79,7 +79,7 @@ def test_a_rollback_gives_nothing_back() -> None:
         committed(play)
 
 
-def test_very_many_come_back_in_turns() -> None:
+def test_very_many_messages_are_returned_in_turns() -> None:
     count = TURN_WORK
     with transactional() as play:
         for _ in range(10):

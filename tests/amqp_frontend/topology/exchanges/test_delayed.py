@@ -1,5 +1,5 @@
-"""What an exchange kept, when it is due: whatever its delayed remembers, everything goes where the
-bindings of that moment lead."""
+"""What an exchange kept, when it is due. Whatever the exchange remembers, every message goes where
+the bindings of that moment lead."""
 
 from dataclasses import dataclass, field
 from itertools import count
@@ -41,7 +41,7 @@ class FakeTopic:
 
 @dataclass
 class World:
-    """What a delayed exchange knows: bindings are real, the rest writes down."""
+    """What a delayed exchange knows: the bindings are real, everything else only records calls."""
 
     kind: str = "direct"
     router: Router = field(default_factory=Router)
@@ -56,7 +56,7 @@ class World:
             self.toggle(name)
 
     def toggle(self, queue: str) -> None:
-        """Declare or delete; a new queue has a new topic."""
+        """Declare or delete a queue; a new queue has a new topic."""
         if queue in self.topics:
             del self.topics[queue]
             finished(self.router.removing_queue(queue))
@@ -65,7 +65,7 @@ class World:
             self.router.add_queue(queue)
 
     def delayed_exchange(self) -> DelayedExchange:
-        """One that has seen nothing yet."""
+        """A delayed exchange that has seen nothing yet."""
         queues: Any = SimpleNamespace(
             topic=self.topics.get, expect_expiry=self.expiring.append, refusing={}
         )
@@ -77,7 +77,7 @@ class World:
         return made
 
     def due(self, delayed: DelayedExchange, entries: list[bytes]) -> tuple[list[Any], set[str]]:
-        """What goes to which topic, and where something expires."""
+        """What goes to which topic, and which topics expect expiry."""
         delayed.deliver(Deliveries([], entries))
         return self.units.pop().appends, self.expiring.pop()
 
@@ -129,7 +129,7 @@ steps = st.lists(
 
 
 @given(st.sampled_from(["direct", "fanout", "topic", "headers"]), steps)
-def test_a_delayed_exchange_routes_as_one_that_has_just_come(
+def test_an_exchange_that_remembers_routes_like_a_new_one(
     kind: str, does: list[tuple[Any, ...]]
 ) -> None:
     world, numbers = World(kind), count()
@@ -154,7 +154,7 @@ def test_a_delayed_exchange_routes_as_one_that_has_just_come(
                 world.router.bind(Binding("e", queue, key, arguments=arguments))
 
 
-def test_what_is_due_goes_as_it_came_but_is_published_now() -> None:
+def test_what_is_due_is_unchanged_but_counts_as_published_now() -> None:
     world = World()
     world.router.bind(Binding("e", "a", "k"))
     sent = Properties(headers={"x-delay": signedint(-7)}, priority=3, message_id="m")
@@ -169,7 +169,7 @@ def test_what_is_due_goes_as_it_came_but_is_published_now() -> None:
 
 
 @pytest.mark.parametrize("key", ["CC", "BCC"])
-def test_copies_go_to_their_keys_and_only_the_open_ones_are_seen(key: str) -> None:
+def test_copies_go_to_their_keys_and_only_cc_is_visible(key: str) -> None:
     world = World()
     for queue in ("a", "b"):
         world.router.bind(Binding("e", queue, queue))
@@ -180,7 +180,7 @@ def test_copies_go_to_their_keys_and_only_the_open_ones_are_seen(key: str) -> No
     assert seen is not None and (key in seen) is (key == "CC")
 
 
-def test_lives_begin_when_it_is_due() -> None:
+def test_lifetimes_begin_when_a_message_is_due() -> None:
     world = World()
     world.router.bind(Binding("e", "a", "k"))
     got, expiring = world.due(
@@ -206,10 +206,10 @@ def test_what_is_remembered_is_bounded() -> None:
         (1 << 23, range(1, 2)),
     ],
 )
-def test_what_is_under_way_is_bounded_by_what_messages_weigh(
+def test_what_is_in_flight_is_bounded_by_the_size_of_messages(
     payload_bytes: int, expected: range
 ) -> None:
-    """A window of large messages is a small one, and so is what of them is in memory."""
+    """If messages are large the window is small, so that few of them are in memory."""
     world = World()
     given_windows: list[Any] = []
     delayed = world.delayed_exchange()

@@ -1,6 +1,7 @@
-"""Which policy holds, and what it comes to: against a small model of RabbitMQ's rules.
+"""Which policy applies and what it sets, compared with a small model of RabbitMQ's rules.
 
-The model is written from RabbitMQ's documents and sources, not from our table: by key, in words.
+The model is written from RabbitMQ's documents and sources, not from our table: key by key, in
+words.
 """
 
 import re
@@ -22,7 +23,8 @@ LEAST: Final = frozenset(
     {"message-ttl", "expires", "max-length", "max-length-bytes", "max-in-memory-length",
      "max-in-memory-bytes", "delivery-limit"}
 )  # fmt: skip
-"""Where a policy and an operator's both say something, the lesser counts; else the operator's."""
+"""If a policy and an operator policy both set a key, the lesser value counts, or else the
+operator's."""
 
 REFUSED_BY: Final = {
     "classic": {"max-age", "stream-max-segment-size-bytes", "initial-cluster-size",
@@ -37,7 +39,7 @@ REFUSED_BY: Final = {
                "ha-promote-on-shutdown", "ha-promote-on-failure", "queue-master-locator",
                "dead-letter-strategy", "target-group-size"},
 }  # fmt: skip
-"""``unsupported_policies`` of the queue types, where they matter here."""
+"""``unsupported_policies`` of the queue types, as far as it matters here."""
 
 BESIDE_ARGUMENTS: Final = {
     ("message-ttl", "classic"): "least", ("message-ttl", "quorum"): "least",
@@ -104,7 +106,7 @@ def policies(kind: type[Policy]) -> st.SearchStrategy[list[Policy]]:
         apply_to=st.sampled_from(APPLY_TO),
         priority=st.integers(-3, 3),
     )
-    # Of equal priority any may hold in RabbitMQ.
+    # Of policies with equal priority any may apply in RabbitMQ.
     return st.lists(one, max_size=5, unique_by=(lambda each: each.name, lambda each: each.priority))
 
 
@@ -136,7 +138,7 @@ def argument(value: Any) -> Field:
     policies(Policy), policies(OperatorPolicy), st.sampled_from(NAMES),
     st.sampled_from(QueueType), definitions(tuple(OPTIONS)),
 )  # fmt: skip
-def test_what_holds_for_a_queue_is_what_rabbitmq_says(
+def test_what_applies_to_a_queue_is_what_rabbitmq_says(
     rows: list[Policy],
     by_operators: list[Policy],
     name: str,
@@ -178,7 +180,7 @@ def test_what_holds_for_a_queue_is_what_rabbitmq_says(
 
 
 @given(policies(Policy), st.sampled_from(NAMES))
-def test_what_holds_for_an_exchange_is_what_rabbitmq_says(rows: list[Policy], name: str) -> None:
+def test_what_applies_to_an_exchange_is_what_rabbitmq_says(rows: list[Policy], name: str) -> None:
     policy = model(rows, name, {"all", "exchanges"}, "")
     applied = Policies(rows).for_exchange(name)
     assert (applied.policy, applied.definition) == (
@@ -186,27 +188,27 @@ def test_what_holds_for_an_exchange_is_what_rabbitmq_says(rows: list[Policy], na
     )  # fmt: skip
 
 
-def test_what_holds_for_many_is_one_value() -> None:
+def test_settings_shared_by_many_queues_are_one_value() -> None:
     found = Policies([Policy("/", "p", "", {"max-length": 1})])
     assert found.for_queue("a", QueueType.CLASSIC) is found.for_queue("b", QueueType.QUORUM)
     assert Policies([]).for_queue("a", QueueType.CLASSIC) is NO_POLICY
 
 
 @pytest.mark.parametrize("row", POLICY_KEYS.values(), ids=lambda row: row.name)
-def test_a_key_sets_an_option_that_there_is_for_types_that_know_it(row: Any) -> None:
+def test_every_option_of_a_key_exists_and_is_for_types_that_know_the_key(row: Any) -> None:
     assert bool(row.option) == bool(row.wins)
     assert not row.option or hasattr(QueueOptions(), row.option)
     assert not row.unknown_to & set(row.wins)
 
 
-def test_an_operator_wins_where_there_is_no_lesser() -> None:
+def test_an_operator_policy_wins_where_there_is_no_lesser_value() -> None:
     for theirs, operators in (("drop-head", "reject-publish"), ("reject-publish", "drop-head")):
         both = merged({"overflow": theirs}, {"overflow": operators})
         assert both == {"overflow": operators}
 
 
 @pytest.mark.parametrize("key", sorted(LEAST))
-def test_of_two_limits_the_lesser_counts(key: str) -> None:
+def test_the_lesser_of_two_limits_counts(key: str) -> None:
     assert merged({key: 1}, {key: 2}) == merged({key: 2}, {key: 1}) == {key: 1}
 
 

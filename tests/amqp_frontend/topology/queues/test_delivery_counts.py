@@ -1,4 +1,4 @@
-"""Counting: a header more on what is sent, and nothing else changed."""
+"""Delivery counts: one more header on what is sent, and nothing else changed."""
 
 from dataclasses import replace
 
@@ -53,7 +53,7 @@ def test_messages_of_other_origins_stay() -> None:
     assert with_count(made, 3) is made
 
 
-def test_a_delivery_has_it_once_there_is_something_to_count() -> None:
+def test_a_delivery_has_the_header_once_there_is_something_to_count() -> None:
     places = [Position(1), Position(2)]
     entries = [entry(b"a"), entry(b"b")]
     plain = Deliveries(places, entries)

@@ -1,4 +1,4 @@
-"""Limits: what leaves a queue by itself, and that it gets where it belongs, once."""
+"""Queue limits: what leaves a queue by itself, and that it arrives where it belongs, once."""
 
 from dataclasses import replace
 
@@ -61,7 +61,7 @@ def to_dead(**more: Field) -> dict[str, Field]:
     }
 
 
-async def test_a_quorum_queue_counts_consumers_that_leave(broker: Opener) -> None:
+async def test_a_quorum_queue_counts_returns_of_consumers_that_leave(broker: Opener) -> None:
     async with broker() as place:
         dead = await place.declare("dead")
         queue = await place.declare(
@@ -88,7 +88,7 @@ async def test_a_classic_queue_does_not_count(broker: Opener) -> None:
         assert queue.message_count == 1
 
 
-async def test_a_dead_letter_is_there_once_though_its_commit_failed(broker: Opener) -> None:
+async def test_a_dead_letter_is_stored_once_though_its_commit_failed(broker: Opener) -> None:
     """In a transient queue, which keeps it in memory only, and in a durable one."""
     for durable in (True, False):
         async with broker() as place:
@@ -112,7 +112,7 @@ async def test_a_dead_letter_is_there_once_though_its_commit_failed(broker: Open
                 await place.vhost.queues.delete(dead)
 
 
-async def test_a_queue_that_is_deleted_takes_its_dead_letters_along(broker: Opener) -> None:
+async def test_a_deleted_queue_takes_its_dead_letters_with_it(broker: Opener) -> None:
     async with broker() as place:
         dead = await place.declare("dead")
         queue = await place.declare(arguments=to_dead())
@@ -131,7 +131,8 @@ async def test_a_queue_that_is_deleted_takes_its_dead_letters_along(broker: Open
 
 @pytest.mark.parametrize("durable", [True, False])
 async def test_a_full_queue_refuses_dead_letters_too(broker: Opener, *, durable: bool) -> None:
-    """All that comes at once, and on its way to disk; what it refuses dies once more."""
+    """Everything that arrives at once, and what is on its way to disk, counts. A refused one
+    becomes a dead letter again."""
     async with broker() as place:
         more = {"x-max-length-bytes": long(2), "x-overflow": longstr("reject-publish-dlx")}
         further = {**to_dead(), "x-dead-letter-routing-key": longstr("last"), **more}
@@ -150,7 +151,9 @@ async def test_a_full_queue_refuses_dead_letters_too(broker: Opener, *, durable:
         await detach(place, attachment)
 
 
-async def test_what_lives_no_time_is_gone_unless_it_has_others_before_it(broker: Opener) -> None:
+async def test_an_expired_message_is_dropped_at_once_unless_others_are_before_it(
+    broker: Opener,
+) -> None:
     async with broker() as place:
         arguments = {"x-max-length": long(3), "x-overflow": longstr("reject-publish")}
         staying = await place.declare(arguments=arguments)
@@ -168,7 +171,7 @@ async def test_what_lives_no_time_is_gone_unless_it_has_others_before_it(broker:
         assert staying.overflow.outlives(soon)
 
 
-async def test_payloads_count_for_a_queue_that_refuses(broker: Opener) -> None:
+async def test_a_queue_that_refuses_counts_payloads(broker: Opener) -> None:
     async with broker() as place:
         arguments = {"x-max-length-bytes": long(300), "x-overflow": longstr("reject-publish")}
         queue = await place.declare(arguments=arguments)
@@ -200,7 +203,7 @@ async def test_what_consumers_have_room_for_does_not_count(broker: Opener) -> No
         overflow.arrived()
 
 
-async def test_a_queue_goes_when_nobody_has_used_it(broker: Opener) -> None:
+async def test_an_unused_queue_expires(broker: Opener) -> None:
     async with broker() as place:
         queue = await place.declare(arguments={"x-expires": long(1_000)})
         attachment = await attach(place, Box())
@@ -215,7 +218,7 @@ async def test_a_queue_goes_when_nobody_has_used_it(broker: Opener) -> None:
             assert not place.vhost.queues.has(queue)
 
 
-async def test_who_has_polled_keeps_no_queue(broker: Opener) -> None:
+async def test_polling_does_not_keep_a_queue(broker: Opener) -> None:
     """A consumer does, but not a channel that asked for a single message once."""
     async with broker() as place:
         queue = await place.declare(arguments={"x-expires": long(1_000)})
@@ -228,15 +231,15 @@ async def test_who_has_polled_keeps_no_queue(broker: Opener) -> None:
             assert not place.vhost.queues.has(queue)
 
 
-async def test_a_wall_clock_that_is_set_takes_no_queue_away(broker: Opener) -> None:
-    """How long a queue has not been used is counted in time that nobody sets."""
+async def test_setting_the_wall_clock_expires_no_queue(broker: Opener) -> None:
+    """How long a queue has not been used is measured with the monotonic clock."""
     async with broker() as place:
         queue = await place.declare(arguments={"x-expires": long(1_000)})
         assert 0 < queue.used_at_ms <= monotonic_ms()
 
 
-async def test_a_topic_that_no_queue_was_declared_for_takes_dead_letters(broker: Opener) -> None:
-    """A Pulsar client made it; publishes to the default exchange find it too."""
+async def test_a_topic_without_a_declared_queue_accepts_dead_letters(broker: Opener) -> None:
+    """A Pulsar client created it; publishes to the default exchange find it too."""
     async with broker() as place:
         queue = await place.declare(arguments=to_dead())
         topic = await place.engine.create_topic(topic_of("public/default", "dead"))
@@ -264,7 +267,7 @@ async def test_a_dead_letter_keeps_its_priority(broker: Opener) -> None:
         assert (header.priority, header.flags) == (7, EntryFlag.DEAD_LETTERED)
 
 
-async def test_queues_are_looked_at_some_at_a_time(
+async def test_queues_are_checked_a_few_at_a_time(
     broker: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checkpoint, turns = trio.lowlevel.checkpoint, 0
@@ -289,7 +292,7 @@ async def test_queues_are_looked_at_some_at_a_time(
         assert turns == 2
 
 
-async def test_only_queues_that_need_something_are_looked_at(broker: Opener) -> None:
+async def test_only_queues_that_need_it_are_checked(broker: Opener) -> None:
     expiring, dying = {"x-expires": long(600_000)}, {"x-dead-letter-exchange": longstr("x")}
 
     def attended(place: RunningVhost) -> list[str]:

@@ -1,4 +1,4 @@
-"""Queue options: RabbitMQ's words for arguments that are wrong, and what the right ones mean."""
+"""Queue options: RabbitMQ's texts for invalid arguments, and the meaning of valid ones."""
 
 from dataclasses import fields
 
@@ -94,14 +94,14 @@ def test_right_arguments(arguments: dict[str, Field]) -> None:
     check_queue_arguments(arguments, WORDS)
 
 
-def test_no_queue_type_is_the_classic_one() -> None:
+def test_no_queue_type_means_classic() -> None:
     assert_same_arguments({}, {QUEUE_TYPE: longstr("classic")}, WORDS)
     assert_same_arguments({QUEUE_TYPE: longstr("classic")}, {}, WORDS)
     with pytest.raises(ChannelException, match="inequivalent"):
         assert_same_arguments({}, {QUEUE_TYPE: longstr("quorum")}, WORDS)
 
 
-def test_the_first_difference_in_rabbitmqs_order_is_told() -> None:
+def test_the_first_difference_in_rabbitmqs_order_is_reported() -> None:
     new: Table = {"x-max-length": long(1), "x-message-ttl": long(1)}
     with pytest.raises(ChannelException, match="'x-message-ttl'"):
         assert_same_arguments({}, new, WORDS)
@@ -139,12 +139,14 @@ def test_the_first_difference_in_rabbitmqs_order_is_told() -> None:
         ),
     ],
 )
-def test_what_is_compared_is_what_rabbitmq_compares(kind: QueueType, names: str) -> None:
+def test_the_compared_arguments_are_those_that_rabbitmq_compares(
+    kind: QueueType, names: str
+) -> None:
     assert compared_arguments(kind) == [f"x-{name}" for name in names.split()]
 
 
 def test_every_argument_sets_an_option_or_is_listed() -> None:
-    """Nothing is claimed in silence: an argument that is not listed must be acted on."""
+    """No argument is accepted and silently ignored: one that is not listed must have an effect."""
     without_meaning_here = {
         "x-queue-mode", "x-queue-version", "x-queue-master-locator", "x-queue-leader-locator",
         "x-max-in-memory-length", "x-max-in-memory-bytes", "x-quorum-initial-group-size",
@@ -164,7 +166,7 @@ def test_without_arguments_every_option_has_its_default() -> None:
     assert (options.type, options.limits, options.refuses) == (QueueType.CLASSIC, Limits(), False)
 
 
-def test_arguments_are_read_as_what_they_mean() -> None:
+def test_the_meaning_of_arguments() -> None:
     arguments = {
         QUEUE_TYPE: longstr("quorum"), DEAD_LETTER_EXCHANGE: longstr("x"),
         "x-message-ttl": long(5), "x-delivery-limit": signedint(3), "x-max-length": long(7),
@@ -181,7 +183,7 @@ def test_arguments_are_read_as_what_they_mean() -> None:
     )
 
 
-def test_who_refuses_drops_nothing() -> None:
+def test_a_queue_that_refuses_drops_nothing() -> None:
     bounded = {"x-max-length": long(7)}
     assert QueueOptions.parse(bounded).limits == Limits(ready_messages_max=7)
     refusing = QueueOptions.parse({**bounded, "x-overflow": longstr("reject-publish")})
@@ -198,7 +200,7 @@ def test_only_quorum_queues_have_a_delivery_limit() -> None:
 
 
 @pytest.mark.parametrize("kind", QueueType)
-def test_what_is_not_compared_is_refused_for_no_type(kind: QueueType) -> None:
+def test_an_argument_that_is_not_compared_is_refused_for_no_type(kind: QueueType) -> None:
     rows = [row for row in ARGUMENTS if row.also]
     assert {row.name for row in rows} == {
         "x-consumer-timeout",
@@ -211,7 +213,7 @@ def test_what_is_not_compared_is_refused_for_no_type(kind: QueueType) -> None:
         check_queue_arguments({QUEUE_TYPE: longstr(kind.value), row.name: value}, WORDS)
 
 
-def test_the_size_of_a_streams_filter_has_bounds() -> None:
+def test_the_size_of_a_streams_filter_is_bounded() -> None:
     for size in (signedint(15), signedint(256), longstr("16")):
         arguments = {QUEUE_TYPE: longstr("stream"), "x-stream-filter-size-bytes": size}
         with pytest.raises(ChannelException, match="Invalid value for  x-stream-filter-size"):

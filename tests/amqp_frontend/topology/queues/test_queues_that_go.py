@@ -1,5 +1,6 @@
-"""Queues that go only if nobody uses them: what came while that waited for its turn counts. And
-queues whose topic somebody else deletes: they go with it, in the same commit, or stay whole."""
+"""Deleting queues only if they are unused: what happens while the deletion waits for its turn
+counts. Also queues whose topic is deleted by somebody else: they go with it in the same commit, or
+stay whole."""
 
 import pytest
 import trio
@@ -26,7 +27,7 @@ TOPIC = "persistent://public/default/q"
 
 
 async def while_it_waits(place: RunningVhost, delete, happens) -> list[AmqpError]:  # type: ignore[no-untyped-def]
-    """What ``delete`` was refused with when ``happens`` did so while it waited for its turn."""
+    """The error of ``delete`` if ``happens`` is done while the deletion waits for its turn."""
     refused: list[AmqpError] = []
 
     async def attempt() -> None:
@@ -51,12 +52,13 @@ async def while_it_waits(place: RunningVhost, delete, happens) -> list[AmqpError
 
 
 def joined(queue: Queue) -> None:
-    """A Pulsar client comes: it asks nobody."""
+    """A Pulsar client connects and asks nobody."""
     queue.subscription.attach(IN_TURN, RecordingSink())
 
 
-async def test_a_message_that_came_meanwhile_keeps_an_empty_queue(broker: Opener) -> None:
-    """Its publisher has the confirm: it must not go with a queue that went because it was empty."""
+async def test_a_message_that_arrives_meanwhile_keeps_an_empty_queue(broker: Opener) -> None:
+    """Its publisher has the confirm, so it must not be deleted with a queue that was to go because
+    it was empty."""
     async with broker() as place:
         queue = await place.declare("q")
         stored = Outcome()
@@ -74,7 +76,7 @@ async def test_a_message_that_came_meanwhile_keeps_an_empty_queue(broker: Opener
         assert place.vhost.router.route("", "q").queues == ("q",)
 
 
-async def test_a_consumer_that_came_meanwhile_keeps_an_unused_queue(broker: Opener) -> None:
+async def test_a_consumer_that_arrives_meanwhile_keeps_an_unused_queue(broker: Opener) -> None:
     async with broker() as place:
         queue = await place.declare("q")
 
@@ -85,7 +87,7 @@ async def test_a_consumer_that_came_meanwhile_keeps_an_unused_queue(broker: Open
         assert "in use" in str(refused) and place.vhost.queues.has(queue)
 
 
-async def test_a_consumer_that_came_meanwhile_keeps_an_expiring_queue(broker: Opener) -> None:
+async def test_a_consumer_that_arrives_meanwhile_keeps_an_expiring_queue(broker: Opener) -> None:
     async with broker() as place:
         queue = await place.declare("q", arguments={"x-expires": long(1000)})
 
@@ -96,7 +98,7 @@ async def test_a_consumer_that_came_meanwhile_keeps_an_expiring_queue(broker: Op
         assert place.vhost.queues.has(queue)
 
 
-async def test_a_consumer_that_came_meanwhile_keeps_an_auto_delete_queue(broker: Opener) -> None:
+async def test_a_consumer_that_arrives_meanwhile_keeps_an_auto_delete_queue(broker: Opener) -> None:
     async with broker() as place:
         queue = await place.declare("q", auto_delete=True)
         wanted = Consumption("q", "tag", False, False, {}, (Window(), Window()))
@@ -110,12 +112,12 @@ async def test_a_consumer_that_came_meanwhile_keeps_an_auto_delete_queue(broker:
         assert place.vhost.queues.has(queue) and queue.consumer_count == 1
 
 
-# Somebody else deletes the topic
+# Somebody else deletes the topic.
 
 
 async def bound(place: RunningVhost) -> Queue:
-    """A queue that refuses what is too much, bound to two exchanges; one goes with its binding, the
-    other has an alternate."""
+    """A queue that refuses what exceeds its limit, bound to two exchanges. One is deleted with its
+    binding, the other has an alternate."""
     arguments = {"x-max-length": long(5), "x-overflow": longstr("reject-publish")}
     queue = await place.declare(arguments=arguments)
     await place.declare("spare")
@@ -145,7 +147,7 @@ def assert_gone(place: RunningVhost) -> None:
 
 
 async def test_a_queue_goes_with_its_topic_in_one_commit(broker: Opener) -> None:
-    """Nothing has to name it before."""
+    """Without anybody having to name it first."""
     async with broker() as place:
         await bound(place)
         wanted = Consumption("q", "tag", False, False, {}, (Window(), Window()))
@@ -186,10 +188,10 @@ async def test_a_queue_whose_topic_stays_after_all_stays_whole(
         assert len(place.engine.metadata("amqp/binding/")) == 3
 
 
-async def test_what_is_published_to_a_queue_whose_topic_somebody_else_deletes_is_not_confirmed(
+async def test_a_publish_is_not_confirmed_if_somebody_else_deletes_the_queues_topic(
     broker: Opener,
 ) -> None:
-    """Before the fence, in the commit that removes it, and behind the fence."""
+    """Before the fence, in the commit that removes the topic, and behind the fence."""
     async with broker() as place:
         queue = await place.declare()
         told = [Outcome(), Outcome()]
@@ -217,7 +219,7 @@ async def test_what_is_published_to_a_queue_whose_topic_somebody_else_deletes_is
 
 
 async def test_a_queue_that_is_being_declared_goes_with_its_topic(broker: Opener) -> None:
-    """Its topic is deleted while the declaration has yet to become durable."""
+    """Its topic is deleted before the declaration is durable."""
     async with broker() as place:
         await place.engine.create_topic(TOPIC)
         place.faults.hold()
@@ -231,10 +233,10 @@ async def test_a_queue_that_is_being_declared_goes_with_its_topic(broker: Opener
         assert routes(place, "", "q") == ()
 
 
-async def test_another_topic_of_a_queues_name_is_not_deleted_with_the_queue(
+async def test_another_topic_with_a_queues_name_is_not_deleted_with_the_queue(
     broker: Opener,
 ) -> None:
-    """Should a queue ever be left without its topic, its name is somebody else's."""
+    """If a queue is ever left without its topic, its name may belong to somebody else."""
     async with broker() as place:
         queue = await place.declare()
         await place.engine.delete_topic(TOPIC, as_owner=True)
@@ -245,7 +247,9 @@ async def test_another_topic_of_a_queues_name_is_not_deleted_with_the_queue(
         assert place.engine.topics[TOPIC] is made and not made.fenced
 
 
-async def test_what_an_earlier_version_left_of_a_queue_goes_at_the_start(broker: Opener) -> None:
+async def test_the_remains_of_a_queue_from_an_earlier_version_are_removed_at_the_start(
+    broker: Opener,
+) -> None:
     """The topic was deleted, and the process died before anybody named the queue."""
     async with broker() as place:
         await bound(place)

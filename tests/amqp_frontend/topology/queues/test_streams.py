@@ -1,4 +1,4 @@
-"""Streams: offsets of what is delivered, whatever the ledgers and batches underneath are."""
+"""Streams: the offsets of deliveries, whatever the ledgers and batches underneath are."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def consumption(window: int = 1000, start: Field | None = None) -> Consumption:
     start=st.integers(0, 14),
     window=st.sampled_from([1, 2, 1000]),
 )
-def test_each_message_comes_once_with_its_offset(
+def test_each_message_is_delivered_once_with_its_offset(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], start: int, window: int
 ) -> None:
     trio.run(read_through, tmp_path_factory.mktemp("stream"), sizes, start, window)
@@ -73,13 +73,13 @@ async def read_through(path: Path, sizes: list[int], start: int, window: int) ->
         total = sum(sizes)
         first = min(start, total)
         assert offsets == list(range(offsets[0], total)) if offsets else first == total
-        # A start inside a batch begins with the batch; the session drops what is before.
+        # A start inside a batch begins with the batch; the session drops the messages before it.
         assert not offsets or first - 2 <= offsets[0] <= first
         assert queue.message_count == total and queue.consumer_count == 0
         await vhost.attachments.detach(attachment)
 
 
-async def test_a_consumer_that_lags_behind_retention_goes_on_with_true_offsets(
+async def test_a_consumer_that_lags_behind_retention_continues_with_true_offsets(
     broker: Opener,
 ) -> None:
     async with broker() as place:
@@ -109,7 +109,7 @@ async def test_a_consumer_that_lags_behind_retention_goes_on_with_true_offsets(
         await place.vhost.attachments.detach(attachment)
 
 
-async def test_a_stream_is_one_again_after_a_restart(broker: Opener) -> None:
+async def test_a_stream_is_still_one_after_a_restart(broker: Opener) -> None:
     async with broker() as place:
         await place.declare(arguments={**STREAM, "x-max-age": longstr("2h")})
         await append(place.engine, TOPIC, [make_entry(b"0")])
@@ -136,7 +136,7 @@ async def test_nothing_in_a_stream_expires(broker: Opener) -> None:
         await place.vhost.attachments.detach(attachment)
 
 
-async def test_the_topic_of_another_client_does_not_become_a_stream(broker: Opener) -> None:
+async def test_another_clients_topic_does_not_become_a_stream(broker: Opener) -> None:
     async with broker() as place:
         await place.engine.create_topic(TOPIC)
         with pytest.raises(ChannelException, match="inequivalent arg 'x-queue-type'"):
@@ -187,7 +187,7 @@ def stream_settings(arguments: Table) -> TopicSettings:
     ("age", "seconds"),
     [("1s", 1), ("2m", 120), ("3h", 10_800), ("1D", 86_400), ("1M", 2_592_000), ("1Y", 31_536_000)],
 )
-def test_ages(age: str, seconds: int) -> None:
+def test_the_units_of_max_age(age: str, seconds: int) -> None:
     assert stream_settings({"x-max-age": longstr(age)}) == TopicSettings(
         retention_ms=seconds * 1000, retention_bytes=WITHOUT_END
     )

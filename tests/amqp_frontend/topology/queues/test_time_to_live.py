@@ -1,4 +1,4 @@
-"""Times to live that change: a message has the one that held when it was published."""
+"""Times to live that change: each message has the one that applied when it was published."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +23,7 @@ def expiry(ttl: Ttl, published_ms: int) -> int:
 
 
 @given(TIMES, CHANGES, st.integers(0, 40))
-def test_an_entry_has_the_time_that_held_when_it_was_published(
+def test_an_entry_has_the_time_to_live_that_applied_when_it_was_published(
     declared: int | None, changes: list[tuple[int, int | None]], published: int
 ) -> None:
     ttl: Ttl = declared
@@ -41,7 +41,7 @@ def test_an_entry_has_the_time_that_held_when_it_was_published(
     assert decode_queue(record.encode()) == record
 
 
-def test_an_empty_queue_has_no_past() -> None:
+def test_an_empty_queue_keeps_no_earlier_times() -> None:
     ttl = changed(changed(5, 7, 100, is_empty=False), None, 200, is_empty=False)
     assert ttl == ChangedTtl(None, ((100, 5), (200, 7)))
     assert changed(ttl, None, 300, is_empty=True) is None
