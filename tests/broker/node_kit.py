@@ -1,4 +1,4 @@
-"""Nodes in this process, for tests of what steers them."""
+"""Nodes in this process, for tests of what controls them."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +17,7 @@ from arneb.settings.reloading import Reloading
 
 
 class Signals(AsyncIterator[int]):
-    """Those that a test sends."""
+    """Signals that a test sends."""
 
     def __init__(self) -> None:
         self._send, self._receive = trio.open_memory_channel[int](10)
@@ -37,7 +37,7 @@ def config_at(tmp_path: Path, **listeners: str) -> Config:
 
 @dataclass
 class Steering:
-    """A process in this one."""
+    """A node's process, run inside this one."""
 
     directory: Path
     signals: Signals
@@ -45,18 +45,18 @@ class Steering:
     _heard: trio.Event = field(default_factory=trio.Event)
 
     def say(self, line: str) -> None:
-        """What the process tells its user."""
+        """What the process prints for its user."""
         self.said.append(line)
         self._heard.set()
         self._heard = trio.Event()
 
     async def ask(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-        """One request by the control socket."""
+        """One request through the control socket."""
         caller = SocketCaller(self.directory, timeout_s=20)
         return await trio.to_thread.run_sync(partial(caller.call, method, path, body, headers))
 
     async def until(self, line: str) -> None:
-        """Wait until that was said."""
+        """Wait until that was printed."""
         with trio.fail_after(20):
             while line not in self.said:
                 await self._heard.wait()

@@ -1,4 +1,4 @@
-"""The command line, as its user meets it: real processes, free ports, real signals."""
+"""The command line as its user sees it: real processes, free ports, real signals."""
 
 import json
 import os
@@ -107,7 +107,7 @@ def test_a_second_broker_on_a_directory_is_refused(broker: BrokerProcess, data: 
     assert line == f"{data} is in use by another broker (process {broker.pid})"
 
 
-def test_a_port_in_use_is_refused_with_nothing_touched(data: Path) -> None:
+def test_a_port_in_use_is_refused_and_nothing_is_touched(data: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         line = refused("serve", "--data-dir", data, "--amqp", address, *NOTHING_ON[1:])
@@ -115,7 +115,7 @@ def test_a_port_in_use_is_refused_with_nothing_touched(data: Path) -> None:
     assert not data.exists()
 
 
-def test_a_foreign_directory_is_refused_with_nothing_touched(data: Path) -> None:
+def test_a_foreign_directory_is_refused_and_nothing_is_touched(data: Path) -> None:
     data.mkdir()
     (data / "thesis.txt").write_text("all of it")
     before = contents(data)
@@ -124,7 +124,7 @@ def test_a_foreign_directory_is_refused_with_nothing_touched(data: Path) -> None
         assert contents(data) == before
 
 
-def test_another_format_is_refused_with_nothing_touched(data: Path) -> None:
+def test_another_format_is_refused_and_nothing_is_touched(data: Path) -> None:
     with BrokerProcess(data, listeners=()):
         pass
     with lmdb.open(str(data), max_dbs=10, lib_version=0) as env:
@@ -141,7 +141,9 @@ def test_another_format_is_refused_with_nothing_touched(data: Path) -> None:
         assert after[name] == before[name]
 
 
-def test_a_wrong_configuration_is_refused_with_nothing_touched(tmp_path: Path, data: Path) -> None:
+def test_a_wrong_configuration_is_refused_and_nothing_is_touched(
+    tmp_path: Path, data: Path
+) -> None:
     file = tmp_path / "arneb.toml"
     file.write_text("[amqp]\nlissten = 'off'\n")
     line = refused("serve", "--config", file, "--data-dir", data)
@@ -156,7 +158,7 @@ def test_wrong_usage_is_one_line(arguments: list[str]) -> None:
     refused(*arguments)
 
 
-def test_what_is_no_directory_is_refused(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_directory_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     for path in (file, tmp_path / "absent"):
@@ -165,7 +167,7 @@ def test_what_is_no_directory_is_refused(tmp_path: Path) -> None:
     assert refused("serve", *NOTHING_ON, "--data-dir", file)
 
 
-def test_topics_of_nobody_is_refused() -> None:
+def test_topics_of_an_unreachable_broker_is_refused() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
@@ -196,7 +198,7 @@ def test_version_and_help_need_no_broker() -> None:
         assert arneb(command, "--help").returncode == 0
 
 
-def test_a_killed_broker_lets_the_next_one_in(data: Path) -> None:
+def test_after_a_kill_the_next_broker_can_start(data: Path) -> None:
     with BrokerProcess(data, listeners=()) as broker:
         broker.kill()
     with BrokerProcess(data, listeners=("http",)) as broker:
@@ -215,7 +217,7 @@ def test_the_reader_of_the_first_lines_may_leave(data: Path) -> None:
         text=True,
     )
     os.close(write_end)
-    # When the store is there the broker obeys signals, and is about to print.
+    # Once the store exists the broker obeys signals, and is about to print.
     while not (data / "data.mdb").exists():
         with pytest.raises(subprocess.TimeoutExpired):
             process.wait(0.05)
@@ -237,7 +239,7 @@ def test_alarms_are_shown_and_their_watermarks_moved(broker: BrokerProcess) -> N
         assert b"arneb_memory_alarm 1.0" in page.read()
 
 
-def test_alarms_refuse_in_one_line(broker: BrokerProcess) -> None:
+def test_alarms_are_refused_in_one_line(broker: BrokerProcess) -> None:
     url = f"http://{broker.addresses['http']}"
     assert "from 0 to 1, got 2.0" in refused("alarms", url, "--memory-high-watermark=2")
     assert refused("alarms", "here") == "expected http://HOST:PORT, got here"

@@ -1,7 +1,7 @@
 """The README's five minutes: every snippet is run, in order, and prints what it says.
 
-A ``python`` block is run as a script, an ``sh`` block of ``arneb`` commands line by line,
-each in the directory in which the broker has its ``./arneb-data``; the ``text`` block that
+A ``python`` block is run as a script. An ``sh`` block of ``arneb`` commands is run line by line.
+Both run in the directory in which the broker has its ``./arneb-data``. The ``text`` block that
 follows is what must be printed. Only the ports differ from what a reader types.
 """
 
@@ -49,7 +49,7 @@ def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
 
 
 def run(broker: BrokerProcess, snippet: re.Match[str], directory: Path) -> str:
-    """Run one snippet to its end; what it printed."""
+    """Run one snippet to its end; return what it printed."""
     text = snippet["text"]
     for documented, real in {
         "127.0.0.1:15672": str(broker.addresses["http"]),

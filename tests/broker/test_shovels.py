@@ -1,4 +1,4 @@
-"""Shovels between real brokers: set over HTTP, seen by a client, and killed in the middle."""
+"""Shovels between real brokers: created over HTTP, seen by a client, and killed halfway through."""
 
 import http.client
 import json
@@ -33,7 +33,7 @@ class Place:
 
     @property
     def channel(self) -> Any:
-        """A channel in confirm mode, on a connection that is made anew when that is needed."""
+        """A channel in confirm mode, on a connection that is renewed when needed."""
         if self._connection is None or not self._connection.is_open:
             self._connection = pika.BlockingConnection(pika.URLParameters(self.broker.url))
             self._channel = self._connection.channel()
@@ -55,7 +55,7 @@ class Place:
             )
 
     def messages(self, queue: str) -> int:
-        """Those that are given out and not settled among them."""
+        """How many of them are delivered and unacknowledged."""
         count: int = self.call("GET", f"queues/%2F/{queue}")[1]["messages"]
         return count
 
@@ -149,7 +149,7 @@ SOME = [b"%d" % number for number in range(1200)]
 
 @pytest.mark.parametrize("mode", ["on-confirm", "on-publish", "no-ack"])
 @pytest.mark.parametrize("ends", ["inside", "out", "in", "through"])
-def test_what_goes_in_at_one_end_comes_out_at_the_other(
+def test_what_enters_at_one_end_arrives_at_the_other(
     places: tuple[Place, Place], mode: str, ends: str
 ) -> None:
     here, there = places
@@ -179,7 +179,7 @@ def test_what_goes_in_at_one_end_comes_out_at_the_other(
     until(lambda: source.ready(f"{name}-from") == 0)
 
 
-def test_it_goes_when_it_has_moved_what_was_there(places: tuple[Place, Place]) -> None:
+def test_it_is_deleted_when_it_has_moved_what_was_there(places: tuple[Place, Place]) -> None:
     here, there = places
     here.queue("dead")
     here.publish("dead", *SOME[:30])
@@ -210,7 +210,7 @@ def test_it_moves_as_many_as_it_is_told_and_no_more(places: tuple[Place, Place])
     until(lambda: here.ready("many") == 6)
 
 
-def test_an_exchange_is_a_source_and_a_destination(places: tuple[Place, Place]) -> None:
+def test_an_exchange_can_be_a_source_and_a_destination(places: tuple[Place, Place]) -> None:
     here, there = places
     there.queue("all")
     there.channel.queue_bind("all", "amq.topic", "#")
@@ -254,7 +254,7 @@ def test_what_a_full_queue_refuses_stays_where_it_was(places: tuple[Place, Place
         assert here.ready("patient") == 0
 
 
-def test_it_comes_back_when_what_it_needs_is_there(places: tuple[Place, Place]) -> None:
+def test_it_continues_when_what_it_needs_exists_again(places: tuple[Place, Place]) -> None:
     here, there = places
     here.queue("waits")
     here.publish("waits", b"a")
@@ -272,7 +272,7 @@ def test_it_comes_back_when_what_it_needs_is_there(places: tuple[Place, Place]) 
     assert here.call("GET", "shovels/vhost/%2F/s")[0] == 404
 
 
-def test_what_is_no_shovel_is_refused_with_the_reason(places: tuple[Place, Place]) -> None:
+def test_an_invalid_shovel_is_refused_with_the_reason(places: tuple[Place, Place]) -> None:
     here, _ = places
     good = {"src-uri": "amqp://", "dest-uri": "amqp://", "src-queue": "a", "dest-queue": "b"}
     for change, said in (
@@ -293,7 +293,7 @@ def test_what_is_no_shovel_is_refused_with_the_reason(places: tuple[Place, Place
         assert said in answer["reason"]
 
 
-def test_no_answer_shows_a_password_but_an_export(places: tuple[Place, Place]) -> None:
+def test_only_an_export_shows_a_password(places: tuple[Place, Place]) -> None:
     here, there = places
     uri = there.uri.replace("guest:guest", "u:secret")
     with a_shovel(here, src_uri=uri, dest_uri=["amqp://", uri], src_queue="a", dest_queue="b"):
@@ -306,7 +306,7 @@ def test_no_answer_shows_a_password_but_an_export(places: tuple[Place, Place]) -
 
 
 @pytest.mark.parametrize("victim", ["source", "destination", "shovel"])
-def test_nothing_is_lost_when_somebody_is_killed(
+def test_nothing_is_lost_when_a_broker_is_killed(
     tmp_path: Path, places: tuple[Place, Place], victim: str
 ) -> None:
     source, target = places
@@ -331,14 +331,14 @@ def test_nothing_is_lost_when_somebody_is_killed(
         got = bodies(target.drained(f"{name}-to"))
         assert source.ready(f"{name}-from") == 0
         assert set(got) == set(every)
-        # Acks of the last instant before a kill are lost with the source, so what it had given out
-        # comes again; but not everything does.
+        # Acknowledgements of the last instant before a kill are lost with the source. What it had
+        # delivered is then sent again, but not everything is.
         assert len(got) < 2 * len(every)
     finally:
         between.end()
 
 
-def test_inside_one_broker_a_kill_doubles_nothing(tmp_path: Path) -> None:
+def test_inside_one_broker_a_kill_duplicates_nothing(tmp_path: Path) -> None:
     place = Place(tmp_path)
     try:
         place.queue("from")

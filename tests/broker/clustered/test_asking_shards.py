@@ -1,4 +1,4 @@
-"""What a client of Pulsar's asks about goes to the shard that has it, and its answer back."""
+"""A Pulsar client's requests go to the shard that they concern, and the answers come back."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def commands_in(data: bytes) -> list[Any]:
 
 
 def machine() -> AskingShards:
-    """A client of the first shard's broker, which has let it in."""
+    """A client of the first shard's broker, which has admitted it."""
     made = AskingShards(
         lambda namespace: "audit" if namespace.startswith("books/") else "main",
         "main",
@@ -70,12 +70,12 @@ WHERE = [
 
 
 @pytest.mark.parametrize(("command", "shard"), WHERE)
-def test_each_question_goes_to_its_shard(command: Message, shard: str) -> None:
+def test_each_request_goes_to_its_shard(command: Message, shard: str) -> None:
     assert machine().from_client(frame(command)) == [(shard, frame(command))]
 
 
 @given(st.lists(st.sampled_from(WHERE), max_size=6), st.data())
-def test_however_it_is_cut_each_command_arrives_whole(
+def test_however_the_bytes_are_split_each_command_arrives_whole(
     asked: list[tuple[Message, str]], data: st.DataObject
 ) -> None:
     made, said = machine(), b"".join(frame(each) for each, _ in asked)
@@ -87,25 +87,27 @@ def test_however_it_is_cut_each_command_arrives_whole(
     assert found == [(shard, frame(each)) for each, shard in asked]
 
 
-def test_a_question_waits_for_its_broker_to_have_let_the_client_in() -> None:
+def test_a_request_waits_until_its_broker_has_admitted_the_client() -> None:
     made, asked = machine(), lookup("books/a/t")
     made.opened("audit")
     assert made.ask("audit", asked) == b""
-    # Of that the client has been told by the first one.
+    # The client has received this from the first broker already.
     assert made.from_shard("audit", CONNECTED) == (b"", asked)
     assert made.ask("audit", asked) == asked
     answer = commands.lookup_connect(1, "pulsar://somewhere:6650")
     assert made.from_shard("audit", answer) == (answer, b"")
 
 
-def test_keep_alives_of_other_shards_are_answered_here_those_of_the_first_by_the_client() -> None:
+def test_keep_alives_of_other_shards_are_answered_here_and_those_of_the_first_by_the_client() -> (
+    None
+):
     made = machine()
     made.opened("audit")
     assert made.from_shard("audit", commands.PING) == (b"", commands.PONG)
     assert made.from_shard("main", commands.PING) == (commands.PING, b"")
 
 
-def test_what_is_not_answered_when_a_broker_goes_is_to_be_asked_again() -> None:
+def test_requests_that_are_unanswered_when_a_broker_goes_are_to_be_repeated() -> None:
     made = machine()
     made.opened("audit")
     made.from_shard("audit", CONNECTED)
@@ -124,18 +126,18 @@ def test_what_is_not_answered_when_a_broker_goes_is_to_be_asked_again() -> None:
         (pb.CommandError, 3, pb.ServiceNotReady, "gone"),
     ]
     assert made.ended("audit", "gone") == b""
-    made.opened("audit")  # and when it is asked again there is another
+    made.opened("audit")  # and by the time it is asked again there is another broker
     assert made.ask("audit", lookup("books/a/t")) == b""
 
 
-def test_who_proves_himself_anew_does_so_to_all() -> None:
+def test_a_renewed_authentication_goes_to_all_shards() -> None:
     made = machine()
     made.opened("audit")
     said = frame(pb.CommandAuthResponse(protocol_version=21))
     assert made.from_client(said) == [("main", said), ("audit", said)]
 
 
-def test_a_watch_ends_where_it_began() -> None:
+def test_a_watch_is_closed_at_the_shard_where_it_was_opened() -> None:
     made = machine()
     for namespace, watcher, shard in (("books/a", 1, "audit"), ("public/a", 2, "main")):
         begin = pb.CommandWatchTopicList(
@@ -146,7 +148,7 @@ def test_a_watch_ends_where_it_began() -> None:
         assert made.from_client(end) == [(shard, end)]
 
 
-def test_questions_without_end_are_not_held() -> None:
+def test_the_number_of_unanswered_requests_is_bounded() -> None:
     made = machine()
     made.opened("audit")
     for request_id in range(PENDING_MAX):
@@ -156,14 +158,14 @@ def test_questions_without_end_are_not_held() -> None:
 
 
 @pytest.mark.parametrize("data", [b"\xff" * 16, b"\0\0\0\4\0\0\0\0", b"\0\0\0\5\0\0\0\1\1"])
-def test_what_is_no_command_is_refused(data: bytes) -> None:
+def test_what_is_not_a_command_is_refused(data: bytes) -> None:
     with pytest.raises((CommandError, FrameError)):
         machine().from_client(data)
     with pytest.raises((CommandError, FrameError)):
         connect_in(data)
 
 
-def test_a_client_introduces_itself_first() -> None:
+def test_a_client_must_send_connect_first() -> None:
     said = frame(CONNECT)
     found = connect_in(said + lookup("t"))
     assert found is not None
@@ -174,7 +176,7 @@ def test_a_client_introduces_itself_first() -> None:
 
 
 @given(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", fullmatch=True), st.booleans())
-def test_a_shard_is_found_by_the_address_that_clients_are_told(name: str, by_tls: bool) -> None:
+def test_a_shard_is_found_by_the_address_given_to_clients(name: str, by_tls: bool) -> None:
     scheme, address = url_of_shard(name, by_tls=by_tls).split("://")
     assert scheme == ("pulsar+ssl" if by_tls else "pulsar")
     assert shard_at(address) == name
@@ -184,5 +186,5 @@ def test_a_shard_is_found_by_the_address_that_clients_are_told(name: str, by_tls
 @pytest.mark.parametrize(
     "address", ["", "broker-1:6650", "s61.shard.other:6650", "sxx.shard.arneb:1"]
 )
-def test_the_address_of_another_broker_is_none_of_a_shard(address: str) -> None:
+def test_the_address_of_another_broker_belongs_to_no_shard(address: str) -> None:
     assert shard_at(address) == ""

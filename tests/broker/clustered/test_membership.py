@@ -1,4 +1,4 @@
-"""What operators are shown of a node, and what asks for their attention."""
+"""What operators see of a node, and what needs their attention."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def names(about: dict[str, Any]) -> list[str]:
     return [each["name"].split()[0] for each in membership(about)["alarms"]]
 
 
-def test_a_node_is_shown_with_its_part_in_the_shard() -> None:
+def test_a_node_is_shown_with_its_role_in_the_shard() -> None:
     found = membership(FOLLOWING)
     assert (found["node"], found["carried"], found["alarms"]) == ("n2", 2, [])
     [shard] = found["shards"]
@@ -31,7 +31,7 @@ def test_a_node_is_shown_with_its_part_in_the_shard() -> None:
 
 
 @pytest.mark.parametrize("about", [FOLLOWING, LEADING])
-def test_all_is_well(about: dict[str, Any]) -> None:
+def test_no_alarm_while_all_is_well(about: dict[str, Any]) -> None:
     assert names(about) == []
 
 
@@ -51,11 +51,11 @@ def test_all_is_well(about: dict[str, Any]) -> None:
         (FOLLOWING | {"state": "stopped", "led_by": "", "why": "it differs"}, ["stopped"]),
     ],
 )
-def test_what_goes_wrong_is_an_alarm(about: dict[str, Any], expected: list[str]) -> None:
+def test_problems_are_alarms(about: dict[str, Any], expected: list[str]) -> None:
     assert names(about) == expected
 
 
-def test_a_node_is_shown_with_its_part_in_every_shard() -> None:
+def test_a_node_is_shown_with_its_role_in_every_shard() -> None:
     other = LEADING | {"shard": "audit", "node": "n2"}
     del other["carried"]
     found = membership(FOLLOWING | {"others": [other]})
@@ -63,7 +63,7 @@ def test_a_node_is_shown_with_its_part_in_every_shard() -> None:
     assert not any({"node", "carried", "others"} & each.keys() for each in found["shards"])
 
 
-def test_an_alarm_says_what_is_and_what_to_do() -> None:
+def test_an_alarm_says_what_is_wrong_and_what_to_do() -> None:
     [clock] = alarms_of(FOLLOWING | {"skew_alarm": True, "skew_ms": -250})
     assert clock["text"] == "The clock of node n2 is 250 ms behind the leader's."
     assert "time servers" in clock["advice"]

@@ -1,4 +1,4 @@
-"""What each shard's leader takes in of the settings' definitions."""
+"""What each shard's leader imports of the definitions in the settings."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from arneb_cluster.routing.division import Division
 from arneb_core.access.records import Permission, TopicPermission, User, Vhost
 from arneb_core.engine.engine import open_engine
 
-pytestmark = pytest.mark.real_time  # threads are worked in, which no clock of ours waits for
+pytestmark = pytest.mark.real_time  # threads do the work, and no mock clock waits for them
 
 DIVISION = Division("main", {"public/audit": "audit"}, {"books": "audit"})
 RIGHTS = {"configure": ".*", "write": ".*", "read": ".*"}
@@ -38,7 +38,7 @@ FILE = {
 }  # fmt: skip
 
 
-async def test_another_shard_takes_in_its_vhosts_and_grants_to_who_comes_to_be_known(
+async def test_another_shard_imports_its_vhosts_and_grants_permissions_once_users_are_known(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "definitions.json"
@@ -73,7 +73,9 @@ def users_in(rows: Any) -> set[str]:
     return {each.user for each in rows if each.vhost == "books/a"}
 
 
-async def test_the_first_takes_in_all_else_and_refuses_what_is_wrong(tmp_path: Path) -> None:
+async def test_the_first_shard_imports_everything_else_and_refuses_what_is_wrong(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "definitions.json"
     file.write_text(json.dumps({**FILE, "permissions": FILE["permissions"][-1:]}))
     async with open_engine(tmp_path / "main") as core:

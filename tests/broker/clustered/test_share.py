@@ -1,4 +1,4 @@
-"""What of everything one shard's broker has, and whom it begins with."""
+"""The part of everything that one shard's broker has, and the users it begins with."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -53,17 +53,17 @@ class First:
 
 
 async def users_in(path: Path) -> None:
-    """A catalogue with some."""
+    """A catalogue with some tenants and users."""
     async with open_engine(path) as core:
         await Catalogue.open(core, Seed(("/",), (SeedUser("guest", "new", ("administrator",)),)))
 
 
-async def test_the_first_shard_begins_with_the_settings_but_what_others_have() -> None:
+async def test_the_first_shard_begins_with_the_settings_except_what_other_shards_have() -> None:
     seed = await Share(DIVISION, "main").seed(SEED)
     assert (seed.vhosts, seed.users, seed.copied) == (("/",), SEED.users, ())
 
 
-async def test_another_begins_with_copies_and_with_its_own_vhosts(tmp_path: Path) -> None:
+async def test_another_shard_begins_with_copies_and_its_own_vhosts(tmp_path: Path) -> None:
     await users_in(tmp_path / "main")
     with Store.open(tmp_path / "main", follows=True) as store:
         users = CopiedUsers(First(Replica(store)))
@@ -107,7 +107,9 @@ class Recorded(CopiedTenants):
         self._asked.seen.append("copied")
 
 
-async def test_who_has_caught_up_knows_the_tenants_of_the_logs_end(tmp_path: Path) -> None:
+async def test_a_broker_that_has_caught_up_knows_the_tenants_at_the_end_of_the_log(
+    tmp_path: Path,
+) -> None:
     await users_in(tmp_path / "main")
     with Store.open(tmp_path / "main", follows=True) as store:
         first = First(Replica(store))
@@ -116,7 +118,7 @@ async def test_who_has_caught_up_knows_the_tenants_of_the_logs_end(tmp_path: Pat
         assert first.seen == ["has the end", "copied"]
 
 
-def test_a_broker_has_the_namespaces_of_its_shard_only() -> None:
+def test_a_broker_has_only_the_namespaces_of_its_shard() -> None:
     leaders = Leaders(DIVISION)
     own = OwnPlacements(leaders, "audit")
     leaders.say("main", HERE)
@@ -126,12 +128,12 @@ def test_a_broker_has_the_namespaces_of_its_shard_only() -> None:
     assert own.of("books/a") == HERE
     leaders.say("audit", Elsewhere(NodeAddresses("n2", "n2:1", "pulsar://n2:2"), 3))
     found = cast("Elsewhere", own.of("books/a"))
-    # Clients would come to whichever shard that node's port is for.
+    # Clients would reach whichever shard that node's port belongs to.
     assert found == Elsewhere(NodeAddresses("n2", "n2:1"), 3)
 
 
-async def test_a_resource_group_that_was_made_anew_is_copied_as_it_is(tmp_path: Path) -> None:
-    """What was said of the one before is no more, though nothing was seen in between."""
+async def test_a_resource_group_that_was_created_again_is_copied_as_it_is(tmp_path: Path) -> None:
+    """Nothing is left of the earlier group's limits, even though no state in between was seen."""
 
     async def groups_in(path: Path, *documents: dict[str, int]) -> None:
         async with open_engine(path) as core:

@@ -1,4 +1,4 @@
-"""Sessions of the leader at a node that does not lead: who may see how this node does."""
+"""Sessions of the leader at a node that does not lead: who may see the state of this node."""
 
 import json
 from typing import Any
@@ -82,7 +82,7 @@ async def answered(app: Any, scope: Scope) -> tuple[int, Any]:
     return sent[0]["status"], body.decode()
 
 
-async def test_whoever_has_logged_in_at_the_leader_sees_how_this_node_does() -> None:
+async def test_a_user_who_is_logged_in_at_the_leader_sees_the_state_of_this_node() -> None:
     node = Node()
     status, text = await node.look()
     assert (status, json.loads(text)) == (200, LOOK)
@@ -108,7 +108,7 @@ async def test_the_leader_is_asked_each_time() -> None:
     assert len(node.asked) == 2
 
 
-async def test_whoever_may_not_monitor_is_refused() -> None:
+async def test_a_user_who_may_not_monitor_is_refused() -> None:
     node = Node()
     node.tags = ["management"]
     assert (await node.look())[0] == 403
@@ -116,7 +116,7 @@ async def test_whoever_may_not_monitor_is_refused() -> None:
     assert (await node.look())[0] == 403
 
 
-async def test_others_prove_themselves_as_everywhere_on_the_node() -> None:
+async def test_other_requests_authenticate_as_usual_on_this_node() -> None:
     node = Node()
     assert await node.look("") == (404, "others")
     assert await node.look("t2") == (404, "others")
@@ -127,7 +127,7 @@ async def test_others_prove_themselves_as_everywhere_on_the_node() -> None:
     assert (status, json.loads(text)["reason"]) == (401, "Not_Authorized")
 
 
-async def test_while_nobody_leads_whoever_was_vouched_for_may_go_on_looking() -> None:
+async def test_while_nobody_leads_a_user_known_from_the_leader_may_go_on_looking() -> None:
     node = Node()
     node.user("anna", "administrator")
     assert (await node.look())[0] == 200
@@ -142,14 +142,14 @@ async def test_while_nobody_leads_whoever_was_vouched_for_may_go_on_looking() ->
 
 
 @pytest.mark.parametrize("status", [503, 500])
-async def test_a_leader_that_does_not_answer_is_as_none(status: int) -> None:
+async def test_a_leader_that_does_not_answer_counts_as_none(status: int) -> None:
     node = Node()
     assert (await node.look())[0] == 200
     node.status = status
     assert (await node.look())[0] == 200
 
 
-async def test_tags_count_as_the_directory_has_them_now() -> None:
+async def test_the_current_tags_in_the_directory_count() -> None:
     node = Node()
     node.user("anna", "monitoring")
     assert (await node.look())[0] == 200
@@ -160,14 +160,14 @@ async def test_tags_count_as_the_directory_has_them_now() -> None:
     assert (await node.look(x_arneb_page="1"))[0] == 401
 
 
-async def test_somebody_whom_only_another_server_knows_keeps_what_the_leader_said() -> None:
+async def test_a_user_whom_only_another_server_knows_keeps_the_leaders_verdict() -> None:
     node = Node()
     assert (await node.look())[0] == 200
     node.somebody_leads = False
     assert (await node.look())[0] == 200
 
 
-async def test_not_more_sessions_are_remembered_than_a_leader_has() -> None:
+async def test_no_more_sessions_are_remembered_than_a_leader_has() -> None:
     node = Node()
     node.sessions = {f"t{number}": "anna" for number in range(REMEMBERED_MAX + 1)}
     for token in node.sessions:
@@ -195,11 +195,11 @@ async def test_while_nobody_leads_the_page_can_be_opened() -> None:
 
 
 @pytest.mark.parametrize("proof", [None, "", "YW5uYTp4"])
-async def test_another_leader_is_told_whose_session_it_is_or_is_shown_what_was_proved(
+async def test_another_leader_receives_the_name_of_the_user_or_the_credentials(
     proof: str | None,
 ) -> None:
-    """A name is enough for users of ours; who is known by somebody else proves it once more, or is
-    nobody there."""
+    """A name is enough for users in the catalogue. A user of another server presents the
+    credentials again, or is unknown there."""
     asked: list[Scope] = []
 
     async def first(scope: Scope, receive: Receive, send: Send) -> None:

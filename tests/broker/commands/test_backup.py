@@ -1,4 +1,5 @@
-"""``arneb backup`` asks the node for what it holds, and says so when that may be missing."""
+"""``arneb backup`` asks the node for what it holds in memory, and says so when that may be
+missing."""
 
 import socket
 from collections.abc import Iterator
@@ -31,7 +32,7 @@ def directory(tmp_path: Path) -> Path:
 
 @contextmanager
 def answering(directory: Path, status: str) -> Iterator[None]:
-    """Somebody at the control socket who says so, or nothing."""
+    """A control socket that gives this answer, or none."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(directory / CONTROL_NAME))
         listener.listen()
@@ -54,7 +55,7 @@ def answering(directory: Path, status: str) -> Iterator[None]:
 
 
 def said(directory: Path) -> str:
-    """What the command says besides, which makes a copy anyhow."""
+    """What the command prints as a warning; it makes a copy anyway."""
     command = ["backup", str(directory), str(directory.with_name("copy"))]
     result = CliRunner().invoke(arneb, command)
     assert result.exit_code == 0, result.output
@@ -63,18 +64,18 @@ def said(directory: Path) -> str:
 
 
 @pytest.mark.parametrize("status", ["200", "404"])
-def test_nothing_is_said_of_what_is_written_or_was_at_once(directory: Path, status: str) -> None:
+def test_there_is_no_warning_if_everything_was_or_is_written(directory: Path, status: str) -> None:
     with answering(directory, status):
         assert said(directory) == ""
 
 
 @pytest.mark.parametrize("status", ["409", "500", "503"])
-def test_a_node_that_cannot_write_it_is_told_of(directory: Path, status: str) -> None:
+def test_a_node_that_cannot_write_it_is_reported(directory: Path, status: str) -> None:
     with answering(directory, status):
         assert f"{MISSING}: so it is" in said(directory)
 
 
-def test_a_node_that_does_not_answer_is_told_of(
+def test_a_node_that_does_not_answer_is_reported(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backup, "FLUSH_S", 0.01)
@@ -82,14 +83,14 @@ def test_a_node_that_does_not_answer_is_told_of(
         assert MISSING in said(directory)
 
 
-def test_a_node_that_cannot_be_asked_is_told_of(directory: Path) -> None:
-    """As where the user may read the directory, and is not the node's."""
+def test_a_node_that_cannot_be_asked_is_reported(directory: Path) -> None:
+    """For instance where the user may read the directory but is not the node's user."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         other.bind(str(directory / CONTROL_NAME))
         assert MISSING in said(directory)
 
 
-def test_nothing_is_said_where_no_node_runs(directory: Path) -> None:
+def test_there_is_no_warning_where_no_node_runs(directory: Path) -> None:
     assert said(directory) == ""
     directory.with_name("copy").rename(directory.with_name("first"))
     with socket.socket(socket.AF_UNIX) as killed:
@@ -97,7 +98,7 @@ def test_nothing_is_said_where_no_node_runs(directory: Path) -> None:
     assert said(directory) == ""
 
 
-def test_a_shards_directory_is_its_nodes_however_it_is_named(
+def test_a_shards_directory_belongs_to_its_node_however_it_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shard = tmp_path / "data" / "shards" / "audit"
@@ -110,7 +111,7 @@ def test_a_shards_directory_is_its_nodes_however_it_is_named(
         assert node_directory_of(named) == named
 
 
-def test_a_nodes_directory_may_stand_where_shards_do(tmp_path: Path) -> None:
+def test_a_nodes_directory_may_be_where_shards_are(tmp_path: Path) -> None:
     node = tmp_path / "shards" / "node"
     node.mkdir(parents=True)
     (node / CONTROL_NAME).touch()

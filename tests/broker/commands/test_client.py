@@ -1,4 +1,4 @@
-"""``arneb client``: messages from the command line and back to it."""
+"""``arneb client``: sends and receives messages on the command line."""
 
 import subprocess
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def topic() -> str:
         (("produce", "topic", "-H", "a"), b"got -H a"),
     ],
 )
-def test_what_cannot_be_meant_is_one_line(
+def test_meaningless_arguments_are_one_line(
     broker: Arneb, arguments: tuple[str, ...], said: bytes
 ) -> None:
     done = played(broker.pulsar_url, *arguments, status=2)
@@ -44,13 +44,13 @@ def test_what_cannot_be_meant_is_one_line(
     assert b"Traceback" not in done.stderr
 
 
-def test_a_broker_that_is_not_there_is_one_line() -> None:
+def test_an_unreachable_broker_is_one_line() -> None:
     done = played("pulsar://127.0.0.1:1", "--timeout", "0.5", "ping", status=2)
     assert b"expected a Pulsar broker at pulsar://127.0.0.1:1" in done.stderr
     assert b"Traceback" not in done.stderr
 
 
-def test_whoever_reads_no_more_ends_a_command_that_waits(broker: Arneb, topic: str) -> None:
+def test_a_closed_pipe_ends_a_command_that_waits(broker: Arneb, topic: str) -> None:
     said = played(broker.pulsar_url, "produce", topic, stdin=b"1\n").stderr
     assert said.startswith(b"1 message stored")
     with subprocess.Popen(
@@ -67,7 +67,7 @@ def test_whoever_reads_no_more_ends_a_command_that_waits(broker: Arneb, topic: s
         assert reading.stderr.read() == b"1 message\n"
 
 
-def test_a_wrong_port_is_told_by_what_it_speaks(broker: Arneb) -> None:
+def test_a_port_of_another_protocol_is_recognised(broker: Arneb) -> None:
     admin = broker.admin_url.removeprefix("http://")
     for address, expected in (
         (f"pulsar://{broker.address}", "speaks AMQP"),
@@ -81,7 +81,7 @@ def test_a_wrong_port_is_told_by_what_it_speaks(broker: Arneb) -> None:
     assert said[0].startswith(broker.pulsar_url)
 
 
-def test_what_comes_by_one_protocol_goes_by_the_other(broker: Arneb, topic: str) -> None:
+def test_a_message_sent_by_one_protocol_is_received_by_the_other(broker: Arneb, topic: str) -> None:
     url, address = broker.pulsar_url, broker.address
     parameters = pika.ConnectionParameters(address.host, address.port)
     with pika.BlockingConnection(parameters) as connection:

@@ -1,4 +1,4 @@
-"""A new installation: what ``arneb init`` writes is what the broker takes, and nothing else."""
+"""A new installation: ``arneb init`` writes exactly what the broker reads."""
 
 import os
 import re
@@ -54,13 +54,13 @@ def test_the_file_sets_nothing_but_the_directory_and_an_administrator(tmp_path: 
     assert "guest" not in re.sub(r"^#.*$", "", text, flags=re.MULTILINE)
 
 
-def test_each_key_stands_there_with_its_default(tmp_path: Path) -> None:
+def test_each_key_is_listed_with_its_default(tmp_path: Path) -> None:
     init(tmp_path)
     before = load_config(tmp_path / "arneb.toml")
     lines, passed_over, count = list[str](), False, 0
     for line in (tmp_path / "arneb.toml").read_text().splitlines():
         if line.startswith(("[", "#[")):
-            passed_over = line.startswith("#[")  # a table that is in a list, of which there is none
+            passed_over = line.startswith("#[")  # a table inside a list, which is empty by default
         is_default = re.match(r"^#\w+ = [^<]", line) and not line.startswith("#password")
         if is_default and not passed_over:
             lines.append(line.removeprefix("#"))
@@ -72,7 +72,7 @@ def test_each_key_stands_there_with_its_default(tmp_path: Path) -> None:
     assert count > 100
 
 
-def test_the_administrator_gets_in_and_guest_does_not(tmp_path: Path) -> None:
+def test_the_administrator_can_log_in_and_guest_cannot(tmp_path: Path) -> None:
     user, password = said(init(tmp_path, "--user", "ops"))
     assert user == "ops"
     assert password not in (tmp_path / "arneb.toml").read_text()
@@ -94,7 +94,7 @@ def test_the_administrator_gets_in_and_guest_does_not(tmp_path: Path) -> None:
         assert asked("guest", "guest") == 401
 
 
-def test_a_password_may_be_brought_along(tmp_path: Path) -> None:
+def test_a_password_can_be_given(tmp_path: Path) -> None:
     done = init(tmp_path, "--password-stdin", given="correct horse\n")
     assert done.returncode == 0
     assert "correct horse" not in done.stdout + (tmp_path / "arneb.toml").read_text()
@@ -104,7 +104,7 @@ def test_a_password_may_be_brought_along(tmp_path: Path) -> None:
     )
 
 
-def test_nothing_is_written_over(tmp_path: Path) -> None:
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "arneb.toml").write_text("# mine\n")
     done = init(tmp_path)
     assert done.returncode == 2
@@ -113,14 +113,14 @@ def test_nothing_is_written_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root is refused no directory")
-def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     done = init(tmp_path / "there")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     assert str(tmp_path / "there") in done.stderr
 
 
-def test_the_unit_is_the_shipped_one_for_other_places(tmp_path: Path) -> None:
+def test_the_unit_is_the_shipped_one_with_other_paths(tmp_path: Path) -> None:
     shipped = SHIPPED.read_text()
     etc, state = Path("/etc/arneb/arneb.toml"), Path("/var/lib/arneb")
     assert unit(Path("/opt/arneb/bin/arneb"), etc, state, "arneb", "arneb") == shipped

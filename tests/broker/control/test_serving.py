@@ -1,4 +1,4 @@
-"""The control socket: who may open it, for how long it is there, and what is served."""
+"""The control socket: who may open it, how long it exists, and what it serves."""
 
 import os
 import signal
@@ -18,7 +18,7 @@ from arneb_core.api.errors import ForeignDirectory, StoreLocked
 
 @pytest.fixture(autouse=True)
 def no_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process goes on, and keeps its handlers of signals."""
+    """A process that survives, and keeps its signal handlers."""
     monkeypatch.setattr(process, "break_off_after", lambda seconds, say: None)
     monkeypatch.setattr(process.signal, "signal", lambda *args: None)  # type: ignore[attr-defined]
 
@@ -35,7 +35,7 @@ async def test_it_serves_the_management_api_without_a_password(tmp_path: Path) -
         assert [each["name"] for each in (await node.ask("GET", "/api/queues")).value] == ["q"]
         assert (await node.ask("GET", "/healthz")).is_done
         assert (await node.ask("GET", "/readyz")).is_done
-        # The wrong proof is not looked at, and a vhost that it makes is nobody's.
+        # The wrong credentials are ignored, and a vhost created this way belongs to nobody.
         assert (await node.ask("PUT", "/api/vhosts/v", {}, authorization="Basic eA==")).is_done
         assert (await node.ask("GET", "/api/vhosts/v/permissions")).value == []
 
@@ -65,7 +65,7 @@ async def test_it_stays_open_while_the_broker_is_stopped(tmp_path: Path) -> None
 
 
 @pytest.mark.real_time
-async def test_it_stops_the_process(tmp_path: Path) -> None:
+async def test_it_can_stop_the_process(tmp_path: Path) -> None:
     async with steered(config_at(tmp_path)) as node:
         assert (await node.ask("POST", "/ctl/stop")).status == 202
         await node.until("stopped")
@@ -74,7 +74,7 @@ async def test_it_stops_the_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.real_time
-async def test_what_it_does_not_know_changes_nothing(tmp_path: Path) -> None:
+async def test_unknown_requests_change_nothing(tmp_path: Path) -> None:
     async with steered(config_at(tmp_path)) as node:
         for method, path, body in (
             ("GET", "/ctl/stop_app", None),
@@ -95,7 +95,7 @@ async def test_what_it_does_not_know_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.real_time
-async def test_a_directory_is_one_process_s_also_while_its_broker_is_stopped(
+async def test_a_directory_belongs_to_one_process_even_while_its_broker_is_stopped(
     tmp_path: Path,
 ) -> None:
     async with steered(config_at(tmp_path)) as node:
@@ -106,7 +106,7 @@ async def test_a_directory_is_one_process_s_also_while_its_broker_is_stopped(
 
 
 @pytest.mark.real_time
-async def test_a_path_may_be_longer_than_a_socket_s_name(tmp_path: Path) -> None:
+async def test_a_path_may_be_longer_than_a_sockets_name(tmp_path: Path) -> None:
     deep = tmp_path / ("d" * 100) / ("e" * 100)
     deep.mkdir(parents=True)
     async with steered(config_at(deep)) as node:
@@ -114,7 +114,7 @@ async def test_a_path_may_be_longer_than_a_socket_s_name(tmp_path: Path) -> None
 
 
 @pytest.mark.real_time
-async def test_what_a_killed_process_left_is_replaced(tmp_path: Path) -> None:
+async def test_the_socket_of_a_killed_process_is_replaced(tmp_path: Path) -> None:
     place = ControlPlace.claim(tmp_path / "data")
     place.listen().close()
     os.close(place._fd)  # as a kill does: the name stays
@@ -125,12 +125,12 @@ async def test_what_a_killed_process_left_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.real_time
-async def test_a_process_removes_no_socket_but_its_own(tmp_path: Path) -> None:
+async def test_a_process_removes_only_its_own_socket(tmp_path: Path) -> None:
     place = ControlPlace.claim(tmp_path / "data")
     place.listen().close()
     (tmp_path / "data" / "arneb.sock").unlink()
     (tmp_path / "data" / "arneb.sock").write_text("another's")
-    # No file system gave it the number that the socket's had.
+    # The file system has not given it the inode number of the socket.
     assert (tmp_path / "data" / "arneb.sock").stat().st_ino != os.fstat(place._bound).st_ino
     place.leave()
     place.leave()
@@ -145,7 +145,7 @@ def test_a_foreign_directory_is_not_touched(tmp_path: Path) -> None:
 
 
 @pytest.mark.real_time
-async def test_a_drain_is_seen_from_outside(tmp_path: Path) -> None:
+async def test_a_drain_is_visible_from_outside(tmp_path: Path) -> None:
     from dataclasses import replace
 
     from arneb.settings.process import StopTable

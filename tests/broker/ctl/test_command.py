@@ -1,4 +1,5 @@
-"""A lock-out is undone with no broker running, and nothing else is touched."""
+"""An administrator who is locked out gets back in while no broker runs, and nothing else
+changes."""
 
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from arneb_core.store.environment import Store
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A data directory in which guest has lost all."""
+    """A data directory in which guest has lost every right."""
 
     async def main() -> None:
         async with open_engine(tmp_path / "data") as core:
@@ -59,7 +60,7 @@ def test_a_password_is_set_and_not_shown(data: Path) -> None:
     assert not user.tags
 
 
-def test_somebody_who_is_gone_comes_back_as_an_administrator(data: Path) -> None:
+def test_a_deleted_user_comes_back_as_an_administrator(data: Path) -> None:
     assert ctl(data, "set-password", "guest").exit_code == 2
     assert ctl(data, "set-password", "guest", "--administrator").exit_code == 0
     user, rows = found(data, "guest")
@@ -68,7 +69,7 @@ def test_somebody_who_is_gone_comes_back_as_an_administrator(data: Path) -> None
     assert [each.vhost for each in rows] == ["/", "v"]
 
 
-def test_what_cannot_be_is_refused_with_nothing_touched(data: Path, tmp_path: Path) -> None:
+def test_impossible_requests_are_refused_and_nothing_is_touched(data: Path, tmp_path: Path) -> None:
     assert "no store" in ctl(tmp_path, "set-password", "u").output
     assert not (tmp_path / "data.mdb").exists()
     assert ctl(data, "set-password", "u", said="\n").exit_code == 2

@@ -1,4 +1,4 @@
-"""The command line: what is typed, what is said and what it ends in, over a real broker."""
+"""The command line: arguments, output and exit codes, with a real broker."""
 
 import csv
 import io
@@ -23,7 +23,7 @@ USAGE = ExitCode.USAGE
 
 @dataclass
 class Ran:
-    """What came of a command line."""
+    """The outcome of a command line."""
 
     code: ExitCode
     out: str
@@ -53,7 +53,7 @@ def test_lists_have_columns_headers_and_forms(broker: tuple[Path, BrokerProcess]
         channel = connection.channel()
         channel.queue_declare("q1", durable=True, arguments={"x-max-length": 10})
         channel.queue_declare('a\t"b', exclusive=True)
-        channel.confirm_delivery()  # so that it is there when lists are asked for
+        channel.confirm_delivery()  # so that it exists when the lists are requested
         channel.basic_publish("", "q1", b"x")
         assert ran(data, "list_queues").out.splitlines()[:3] == [
             "Timeout: 60.0 seconds ...", "Listing queues for vhost / ...", "name\tmessages",
@@ -157,7 +157,7 @@ def test_the_exit_code_says_what_was_wrong(
 
 
 @pytest.mark.parametrize("name", sorted(REASONS))
-def test_what_means_nothing_here_is_refused_with_one_sentence(tmp_path: Path, name: str) -> None:
+def test_what_does_not_apply_here_is_refused_with_one_sentence(tmp_path: Path, name: str) -> None:
     found = ran(tmp_path, name, "x")
     assert found.code == ExitCode.UNAVAILABLE
     assert found.errors.startswith("Error:\n")
@@ -200,7 +200,7 @@ delete_vhost v/1|list_vhosts|-v/1
 """
 
 
-def test_what_is_changed_is_listed(broker: tuple[Path, BrokerProcess]) -> None:
+def test_changes_appear_in_lists(broker: tuple[Path, BrokerProcess]) -> None:
     data, _ = broker
     for line in CHANGES.splitlines():
         change, look, wanted = line.split("|")
@@ -215,7 +215,7 @@ def test_what_is_changed_is_listed(broker: tuple[Path, BrokerProcess]) -> None:
             assert "".join(found) == "", (change, found)
 
 
-def test_shovels_are_shown_begun_anew_and_taken_away(broker: tuple[Path, BrokerProcess]) -> None:
+def test_shovels_are_listed_restarted_and_deleted(broker: tuple[Path, BrokerProcess]) -> None:
     data, process = broker
     uri = f"amqp://guest:guest@127.0.0.1:{process.amqp_port}"
     value = {"src-uri": "amqp://", "src-queue": "s1", "dest-uri": uri, "dest-queue": "s2"}
@@ -238,7 +238,7 @@ def test_shovels_are_shown_begun_anew_and_taken_away(broker: tuple[Path, BrokerP
     assert ran(data, "list_parameters", "-s").out == ""
 
 
-def test_a_password_that_is_changed_lets_in_and_tags_stay(
+def test_a_changed_password_works_and_tags_stay(
     broker: tuple[Path, BrokerProcess],
 ) -> None:
     data, _ = broker
@@ -253,7 +253,7 @@ def test_a_password_that_is_changed_lets_in_and_tags_stay(
     assert ran(data, "delete_user", "w").code == 0
 
 
-def test_definitions_go_out_and_come_back(
+def test_definitions_are_exported_and_imported(
     broker: tuple[Path, BrokerProcess], tmp_path: Path
 ) -> None:
     data, _ = broker
@@ -267,7 +267,7 @@ def test_definitions_go_out_and_come_back(
     assert ran(data, "import_definitions", str(tmp_path / "bad.json")).code == ExitCode.DATA
 
 
-def test_alarms_are_set_and_cleared_by_watermark_and_by_the_text_of_test_suites(
+def test_alarms_are_set_and_cleared_by_watermark_and_by_the_text_that_test_suites_use(
     broker: tuple[Path, BrokerProcess],
 ) -> None:
     data, _ = broker
@@ -295,7 +295,7 @@ def test_alarms_are_set_and_cleared_by_watermark_and_by_the_text_of_test_suites(
         assert ran(data, "-q", "eval", text).out == said
 
 
-def test_what_is_shown_of_the_settings_has_no_secrets(broker: tuple[Path, BrokerProcess]) -> None:
+def test_the_settings_are_shown_without_secrets(broker: tuple[Path, BrokerProcess]) -> None:
     data, _ = broker
     for command in ("environment", "status", "report", "cluster_status"):
         found = ran(data, command)
@@ -306,7 +306,9 @@ def test_what_is_shown_of_the_settings_has_no_secrets(broker: tuple[Path, Broker
     assert node["protocol"] == "amqp"
 
 
-def test_by_a_url_all_but_the_process_can_be_steered(broker: tuple[Path, BrokerProcess]) -> None:
+def test_everything_but_the_process_can_be_managed_by_url(
+    broker: tuple[Path, BrokerProcess],
+) -> None:
     data, process = broker
     url = f"http://guest:guest@{process.addresses['http']}"
     assert "name" in ran(data, "--url", url, "list_vhosts").out
@@ -348,7 +350,7 @@ def test_a_broker_is_stopped_and_started_by_commands(tmp_path: Path) -> None:
     st.lists(st.sampled_from(["name", "messages", "durable"]), max_size=3),
     st.randoms(use_true_random=False),
 )
-def test_options_may_stand_anywhere(options: list[str], columns: list[str], random: object) -> None:
+def test_options_may_be_anywhere(options: list[str], columns: list[str], random: object) -> None:
     words = [["list_queues"], *([each] for each in columns)]
     plain = parse([word for each in (*words, *(o.split() for o in options)) for word in each])
     mixed = list(words)
@@ -358,7 +360,7 @@ def test_options_may_stand_anywhere(options: list[str], columns: list[str], rand
     assert plain.arguments == columns
 
 
-def test_where_the_broker_is_may_be_said_in_three_ways(tmp_path: Path) -> None:
+def test_the_brokers_address_can_be_given_in_three_ways(tmp_path: Path) -> None:
     line = parse(["ping", "--data-dir", "a"])
     assert way_in(line, {"ARNEB_URL": "http://x"}) == SocketCaller(Path("a"))
     assert way_in(parse(["ping"]), {"ARNEB_URL": "http://x"}) == HttpCaller("http://x")
@@ -375,7 +377,7 @@ def test_every_command_is_described() -> None:
         assert command.most is None or command.least <= command.most
 
 
-def test_an_answer_of_something_else_is_no_broker_s() -> None:
+def test_an_answer_from_something_else_is_recognised() -> None:
     assert Answer(500, None).reason == "status 500"
     with pytest.raises(Unreachable):
         SocketCaller(Path("/nope")).call("GET", "/")

@@ -1,4 +1,4 @@
-"""What the data API's tests share: a broker's HTTP port, over an engine, with its clients in
+"""Shared by the data API's tests: a broker's HTTP port over an engine, with its clients in
 threads."""
 
 import json
@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class Served:
-    """A broker's engine, its data API and where that is."""
+    """A broker's engine, its data API and the address."""
 
     def __init__(
         self, engine: Engine, topology: Topology, data: DataService, address: Address
@@ -43,7 +43,7 @@ class Served:
         self.address = address
 
     async def call(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Have a client do something in a thread."""
+        """Make a client do something in a thread."""
 
         def calls() -> T:
             try:
@@ -89,7 +89,7 @@ def body_of(
     sets: Sequence[Mapping[str, Any]] = (),
     **numbers: Sequence[int],
 ) -> bytes:
-    """Rows as a client writes them, by hand."""
+    """Rows as a client writes them by hand."""
     names, parts = ["value"], [_texts(values)]
     if keys:
         names.append("key")

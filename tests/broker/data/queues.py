@@ -1,4 +1,4 @@
-"""Queues and bindings of the data API's tests."""
+"""Queues and bindings for the data API's tests."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ ME: Final = ConnectionId(1)
 
 
 async def declare(topology: Topology, queue: str, **arguments: int | str) -> str:
-    """Have a durable queue of vhost ``/``; the name of its topic."""
+    """Declare a durable queue of vhost ``/``; return the name of its topic."""
     table: dict[str, Field] = {
         name: long(each) if isinstance(each, int) else longstr(each)
         for name, each in arguments.items()

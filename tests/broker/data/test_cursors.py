@@ -1,4 +1,4 @@
-"""Cursors by the data API: leases, backlogs, and what is refused."""
+"""Cursors through the data API: leases, backlogs, and what is refused."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ HOUR_S = 3600
 
 
 class Clock:
-    """A clock that a test sets on."""
+    """A clock that a test moves."""
 
     def __init__(self) -> None:
         self.ms = 1_000_000_000_000
@@ -46,7 +46,7 @@ async def moved(here: Served, route: str, name: str, **fields: Any) -> dict[str,
     return found
 
 
-async def test_a_cursor_is_made_moved_on_and_released(tmp_path: Path) -> None:
+async def test_a_cursor_is_created_moved_and_released(tmp_path: Path) -> None:
     async with served(tmp_path) as here:
         topic = await here.engine.create_topic(A)
         await publish(here.engine, A, [b"x" * 100] * 10)
@@ -72,7 +72,7 @@ async def test_a_cursor_is_made_moved_on_and_released(tmp_path: Path) -> None:
         assert not here.engine.metadata("data/lease/")
 
 
-async def test_where_a_cursor_begins_is_said_by_whoever_makes_it(tmp_path: Path) -> None:
+async def test_the_creator_of_a_cursor_says_where_it_begins(tmp_path: Path) -> None:
     async with served(tmp_path) as here:
         await here.engine.create_topic(A)
         await publish(here.engine, A, [b"x"] * 5)
@@ -95,7 +95,7 @@ async def test_the_backlog_has_an_age(tmp_path: Path) -> None:
         assert found["backlog"]["seconds"] == 35
 
 
-async def test_what_others_hold_is_refused_until_their_lease_has_ended(tmp_path: Path) -> None:
+async def test_cursors_of_others_are_refused_until_their_lease_has_ended(tmp_path: Path) -> None:
     clock = Clock()
     async with served(tmp_path, now_ms=clock) as here:
         for name in (A, B):
@@ -119,7 +119,7 @@ async def test_what_others_hold_is_refused_until_their_lease_has_ended(tmp_path:
         assert (found["created"], found["next"]) == (True, "1:0"), "it is not the one that was"
 
 
-async def test_a_lease_that_nobody_renews_ends_and_that_is_noticed(tmp_path: Path) -> None:
+async def test_a_lease_that_nobody_renews_ends_and_the_end_is_noticed(tmp_path: Path) -> None:
     clock = Clock()
     async with served(tmp_path, now_ms=clock) as here:
         topic = await here.engine.create_topic(A)
@@ -152,7 +152,7 @@ async def test_a_lease_that_nobody_renews_ends_and_that_is_noticed(tmp_path: Pat
         }
 
 
-async def test_a_lease_outlives_a_restart_and_gets_time_to_be_renewed(tmp_path: Path) -> None:
+async def test_a_lease_survives_a_restart_and_gets_time_to_be_renewed(tmp_path: Path) -> None:
     clock = Clock()
     async with served(tmp_path, now_ms=clock) as here:
         await here.engine.create_topic(A)
@@ -192,7 +192,7 @@ async def test_the_end_on_disk_is_never_much_too_early(tmp_path: Path) -> None:
         assert engine.statistics().commits_total - before < 20
 
 
-async def test_whoever_deletes_a_topic_takes_its_leases_along(tmp_path: Path) -> None:
+async def test_deleting_a_topic_deletes_its_leases(tmp_path: Path) -> None:
     clock = Clock()
     async with served(tmp_path, now_ms=clock) as here:
         await here.engine.create_topic(A)
@@ -226,7 +226,7 @@ async def test_ledgers_are_rolled_and_trimmed_behind_cursors(tmp_path: Path) -> 
         assert [each.id for each in topic.ledgers()] == [3, 4]
 
 
-async def test_what_nobody_expects_of_cursors_is_refused(tmp_path: Path) -> None:
+async def test_invalid_requests_are_refused(tmp_path: Path) -> None:
     async with served(tmp_path) as here:
         topic = await here.engine.create_topic(A)
         await here.engine.create_topic(B, TopicSettings(durable=False))

@@ -1,4 +1,4 @@
-"""Over the data API a user may do what the user may do over AMQP, in that vhost and in no other."""
+"""Through the data API a user may do what it may do over AMQP, in that vhost and in no other."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ HERE, THERE = "persistent://public/default/", "persistent://public/v/"
 
 
 @pytest.mark.real_time
-async def test_a_topic_is_a_queue_of_the_vhost_that_its_namespace_is(tmp_path: Path) -> None:
+async def test_a_topic_is_a_queue_of_the_vhost_of_its_namespace(tmp_path: Path) -> None:
     async with open_engine(tmp_path / "data") as core:
         catalogue = await open_catalogue(core, AmqpConfig(vhosts=("/", "v")))
         async with catalogue.changing() as edit:

@@ -1,4 +1,4 @@
-"""Batches larger than a commit should be: others have their turn while they are written."""
+"""Batches larger than a commit should be: others get their turns while they are written."""
 
 from pathlib import Path
 

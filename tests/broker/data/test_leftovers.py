@@ -1,5 +1,5 @@
-"""What half-done work leaves behind at the data API: bounded, found without a search, and gone
-when its time is over."""
+"""What unfinished work leaves behind at the data API is bounded, found without a search, and
+removed when its time is over."""
 
 from operator import sub
 from pathlib import Path
@@ -30,7 +30,7 @@ async def stage(here: Served, query: str, name: str, piece: int = 0) -> None:
     await here.ask("POST", "/stages", parameters=where, rows=rows)
 
 
-async def test_small_pieces_have_a_bound_too(
+async def test_small_pieces_are_bounded_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(room, "PIECES_IN_ALL_MAX", 5)
@@ -54,7 +54,7 @@ async def test_small_pieces_have_a_bound_too(
         assert used == Staged()
 
 
-async def test_another_piece_of_a_stage_is_no_other_stage(
+async def test_another_piece_of_a_stage_is_not_another_stage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(room, "STAGES_MAX", 1)
@@ -65,7 +65,7 @@ async def test_another_piece_of_a_stage_is_no_other_stage(
             await stage(here, "q", "t")
 
 
-async def test_leftovers_go_without_being_looked_for_again_and_again(
+async def test_leftovers_are_removed_without_repeated_searches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [1_000_000_000_000]
@@ -93,8 +93,8 @@ async def test_leftovers_go_without_being_looked_for_again_and_again(
         assert left == ["data-staged://young/1"]
 
 
-async def test_a_log_without_stages_goes_with_the_next_look(tmp_path: Path) -> None:
-    """A crash came between the log and its first piece."""
+async def test_a_log_without_stages_is_removed_by_the_next_check(tmp_path: Path) -> None:
+    """A crash came between the creation of the log and its first piece."""
     async with open_engine(tmp_path) as engine:
         await engine.create_topic("data-staged://q/7")
     async with served(tmp_path) as here:
@@ -102,10 +102,10 @@ async def test_a_log_without_stages_goes_with_the_next_look(tmp_path: Path) -> N
         assert not [name for name in here.engine.topics if name.startswith("data-staged:")]
 
 
-async def test_many_topics_are_told_of_a_few_at_a_turn(
+async def test_many_topics_are_listed_a_few_per_turn(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody waits for whoever lists them all."""
+    """Nobody waits for a client that lists them all."""
     async with open_engine(tmp_path) as engine:
         topic = await engine.create_topic(A)
         directory = TopicDirectory(engine, None)
@@ -128,12 +128,13 @@ async def test_many_topics_are_told_of_a_few_at_a_turn(
             found = await directory.documents([topic] * (6 * TOLD_A_TURN))
             nursery.cancel_scope.cancel()
         assert len(found) == told == 6 * TOLD_A_TURN
-        # Of two that run in each pass of the loop one may be first, and then last.
+        # Of two tasks that run in each pass of the loop, one may be first in one pass and last in
+        # the next.
         assert max(map(sub, seen[1:], seen)) <= 2 * TOLD_A_TURN
         assert seen[-1] > TOLD_A_TURN
 
 
-async def test_rights_on_many_topics_are_looked_up_a_few_at_a_turn() -> None:
+async def test_rights_on_many_topics_are_checked_a_few_per_turn() -> None:
     asked, seen = 0, []
 
     class Counted(Everything):

@@ -1,5 +1,5 @@
-"""Whatever comes in whatever order, beside failing commits and restarts: what a small model says of
-staged batches and of cursors by lease is what there is."""
+"""Staged batches and cursors by lease, with any operations in any order, failing commits and
+restarts: a small model predicts what exists."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -57,7 +57,7 @@ class Here:
 
     @contextmanager
     def failing(self, fails: bool) -> Iterator[list[bool]]:
-        """Whether what is done inside came to nothing, as a commit failed."""
+        """Whether the operations inside had no effect because a commit failed."""
         assert self.faulty is not None, "it is open"
         failed: list[bool] = []
         if fails:
@@ -91,7 +91,7 @@ WRITES = st.lists(
 
 @dataclass
 class Batches:
-    """What there is of staged batches, by a few dictionaries."""
+    """The staged batches that exist, in a few dictionaries."""
 
     stages: dict[tuple[str, int], dict[str, list[list[bytes]]]] = field(default_factory=dict)
     touched_ms: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Batches:
 
 @given(steps=WRITES)
 @settings(max_examples=60, deadline=None)
-def test_batches_are_published_once_and_stages_are_what_was_staged(
+def test_batches_are_published_once_with_exactly_what_was_staged(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[Any, ...]]
 ) -> None:
     here, model = Here(tmp_path_factory.mktemp("batches")), Batches()
@@ -240,7 +240,7 @@ class Held:
 
 @given(steps=MOVES)
 @settings(max_examples=60, deadline=None)
-def test_cursors_are_whose_they_are_for_as_long_as_they_are(
+def test_cursors_belong_to_their_owners_for_as_long_as_their_leases_last(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[Any, ...]]
 ) -> None:
     here, model = Here(tmp_path_factory.mktemp("cursors")), dict[str, Held]()
@@ -324,8 +324,8 @@ async def _move(
 async def _settle(
     here: Here, engine: Engine, cursors: Cursors, model: dict[str, Held], names: list[str]
 ) -> None:
-    """After a failure: what it was about may be done for some of the topics, and is asked again by
-    whoever wants it; here it is given up."""
+    """After a failure, the request may have been carried out for some of the topics. A real client
+    would repeat it; here it is given up."""
     await engine.committed(Unit())
     for name in names:
         topic = engine.topic(name)

@@ -1,4 +1,4 @@
-"""Prepared rows: what is kept of them, and the time at which they are published."""
+"""Prepared rows: what is stored of them, and the time at which they are published."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +13,7 @@ NOW_MS = 1_767_225_600_000
     st.lists(st.tuples(st.binary(max_size=3), st.integers(0, 5), st.integers(0, 5)), max_size=8)
     | st.lists(st.tuples(st.binary(min_size=2, max_size=2), st.just(0), st.just(0)), max_size=8)
 )
-def test_entries_come_back_as_they_were_with_the_time_of_their_commit(
+def test_entries_are_restored_with_the_time_of_their_commit(
     rows: list[tuple[bytes, int, int]],
 ) -> None:
     entries = [

@@ -1,4 +1,5 @@
-"""The log read through the broker gives what the directory gives, and nothing breaks off unseen."""
+"""Reading the log through the broker gives the same as reading the directory, and a truncated
+answer never goes unnoticed."""
 
 from collections.abc import Mapping
 from contextlib import aclosing
@@ -41,7 +42,7 @@ async def refused(here: Served, code: str, method: str, path: str, **what: objec
 
 
 def everything_of(here: Served, name: str, bytes_max: int) -> dict[Position, bytes]:
-    """All entries of a topic as a task of Spark reads them."""
+    """All entries of a topic as a Spark task reads them."""
     source = Remote(here.address).open()
     (extent,) = source.extents([name])
     found: dict[Position, bytes] = {}
@@ -63,7 +64,7 @@ async def stored(engine: Engine, name: str) -> Mapping[Position, bytes]:
         return {Position(at + n): e for at, entries in blocks for n, e in enumerate(entries)}
 
 
-async def test_what_is_read_through_the_broker_is_what_the_directory_holds(tmp_path: Path) -> None:
+async def test_reading_through_the_broker_gives_what_the_directory_holds(tmp_path: Path) -> None:
     async with served(tmp_path) as here:
         engine = here.engine
         a, b = await engine.create_topic(A, KEPT), await engine.create_topic(B, KEPT)
@@ -86,8 +87,8 @@ async def test_what_is_read_through_the_broker_is_what_the_directory_holds(tmp_p
 
 
 async def test_the_messages_of_an_open_ledger_are_counted(tmp_path: Path) -> None:
-    """The directory has an estimate, from the last entry: a query that has read a ledger to its end
-    would miss messages when it is trimmed."""
+    """The directory gives an estimate, from the last entry. A query that has read a ledger to its
+    end would then miss messages when the ledger is trimmed."""
     async with served(tmp_path) as here:
         await here.engine.create_topic(A, KEPT)
         source = Remote(here.address).open()
@@ -127,7 +128,7 @@ async def test_a_read_begins_where_what_was_trimmed_ended(tmp_path: Path) -> Non
 
 @given(cut=st.tuples(st.integers(0, 300), st.integers(0, 300)), size=st.sampled_from([1, 70_000]))
 @settings(max_examples=10, deadline=None)
-def test_any_stretch_comes_whole(
+def test_any_range_is_complete(
     tmp_path_factory: pytest.TempPathFactory, cut: tuple[int, int], size: int
 ) -> None:
     async def play() -> None:
@@ -155,7 +156,7 @@ def test_any_stretch_comes_whole(
     trio.run(play)
 
 
-async def test_a_topic_made_anew_is_not_taken_for_the_one_that_was(tmp_path: Path) -> None:
+async def test_a_topic_that_was_created_again_is_not_taken_for_the_old_one(tmp_path: Path) -> None:
     async with served(tmp_path) as here:
         old = await here.engine.create_topic(A)
         await publish(here.engine, A, [b"old"])
@@ -206,7 +207,7 @@ async def test_topics_are_found_by_name_queue_namespace_and_partition(tmp_path: 
         assert one["queue"] is None
 
 
-async def test_places_are_found_by_time(tmp_path: Path) -> None:
+async def test_positions_are_found_by_time(tmp_path: Path) -> None:
     async with served(tmp_path) as here:
         await here.engine.create_topic(A, KEPT)
         entries = [make_entry(b"", publish_time_ms=1_000 * n) for n in range(1, 6)]
@@ -216,7 +217,7 @@ async def test_places_are_found_by_time(tmp_path: Path) -> None:
             assert await here.ask("POST", "/positions", body=body) == {"positions": {A: expected}}
 
 
-async def test_what_nobody_expects_is_refused_with_what_was_expected(tmp_path: Path) -> None:
+async def test_invalid_requests_are_refused_with_what_was_expected(tmp_path: Path) -> None:
     async with served(tmp_path) as here:
         await here.engine.create_topic(A)
         good = {"id": here.engine.topic(A).id, "from": "1:0", "to": "1:1"}
@@ -251,7 +252,7 @@ class NoRights:
         return False
 
 
-async def test_what_may_not_be_consumed_is_neither_shown_nor_sent(tmp_path: Path) -> None:
+async def test_topics_that_may_not_be_consumed_are_neither_listed_nor_sent(tmp_path: Path) -> None:
     async with served(tmp_path, rights_of=lambda request: NoRights()) as here:
         a = await here.engine.create_topic(A)
         await here.engine.create_topic(B)
@@ -268,7 +269,7 @@ async def test_what_may_not_be_consumed_is_neither_shown_nor_sent(tmp_path: Path
         await refused(here, "forbidden", "POST", "/positions", body=times)
 
 
-async def test_a_client_that_does_not_read_has_one_piece_read_for_it(tmp_path: Path) -> None:
+async def test_for_a_client_that_does_not_read_only_one_piece_is_read(tmp_path: Path) -> None:
     async with served(tmp_path) as here:
         topic = await here.engine.create_topic(A, KEPT)
         for _ in range(8):
@@ -295,7 +296,7 @@ async def test_a_client_that_does_not_read_has_one_piece_read_for_it(tmp_path: P
                 assert len(reads) == len(held) == count
 
 
-async def test_clients_who_never_read_hold_nobody_up(tmp_path: Path) -> None:
+async def test_clients_that_never_read_delay_nobody(tmp_path: Path) -> None:
     async with served(tmp_path) as here:
         topic = await here.engine.create_topic(A, KEPT)
         for _ in range(20):

@@ -1,4 +1,5 @@
-"""Every route of the data API against what it needs: with just that, and with all but that."""
+"""Every route of the data API against the rights it needs: with just those, and with all but
+those."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ QUERY = "q"
 
 @dataclass
 class Some:
-    """Everything, or all but one thing."""
+    """Everything, or all but one right."""
 
     consume: bool = True
     produce: bool = True
@@ -47,7 +48,7 @@ OF_BATCH = {"query": QUERY, "batch": 1}
 Needs = tuple[tuple[str, ...], Mapping[str, Any]]
 
 ROUTES: dict[tuple[str, str], Needs] = {
-    ("GET", ""): ((), {}),  # it says how old the broker is, and its bounds
+    ("GET", ""): ((), {}),  # it returns the broker's version and its bounds
     ("GET", "/topics"): (("consume",), {"parameters": {"topic": TOPIC}}),
     ("POST", "/extents"): (("consume",), {"body": {"topics": [TOPIC]}}),
     ("POST", "/positions"): (("consume",), {"body": {"topics": {TOPIC: {"time_ms": 1}}}}),
@@ -83,10 +84,10 @@ STAGES = iter(range(1000))
 
 
 async def refusal(here: Served, route: tuple[str, str]) -> str:
-    """What is said to a request by that route; empty if it was done."""
+    """That route's answer to a request; empty if it was carried out."""
     method, path = route
     what = dict(ROUTES[route][1])
-    if route == ("POST", "/stages"):  # one that is there already is not made again
+    if route == ("POST", "/stages"):  # one that exists already is not created again
         what["parameters"] = {**what["parameters"], "stage": f"s{next(STAGES)}"}
     try:
         found = await here.ask(method, path, **what)
@@ -95,7 +96,7 @@ async def refusal(here: Served, route: tuple[str, str]) -> str:
     return "forbidden" if path == "/topics" and not found["topics"] else ""
 
 
-async def test_whoever_lacks_just_one_right_is_refused_on_every_route(tmp_path: Path) -> None:
+async def test_a_user_who_lacks_just_one_right_is_refused_on_every_route(tmp_path: Path) -> None:
     rights = Some()
     async with served(tmp_path, rights_of=lambda request: rights) as here:
         served_by = {
@@ -114,7 +115,7 @@ async def test_whoever_lacks_just_one_right_is_refused_on_every_route(tmp_path: 
             assert await refusal(here, route) != "forbidden", route
 
 
-async def test_a_query_is_whose_who_began_it(tmp_path: Path) -> None:
+async def test_a_query_belongs_to_the_user_who_began_it(tmp_path: Path) -> None:
     class Named(Some):
         def may_continue(self, owner: str) -> bool:
             return owner in ("", self.name)

@@ -1,5 +1,5 @@
-"""Nobody has all the room of the data API: what one user stages and commits is bounded, and who may
-produce nowhere leaves nothing behind."""
+"""Nobody gets all the room of the data API: what one user stages and commits is bounded, and a user
+who may not produce anywhere leaves nothing behind."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -70,7 +70,7 @@ async def test_a_user_has_a_part_of_the_room_and_others_have_theirs(tmp_path: Pa
     async with served(tmp_path, rights_of=lambda request: who, limits=limits) as here:
         await stage(here, "q", "1")
         await stage(here, "q", "2")
-        await stage(here, "q", "2", piece=1)  # which is no stage more
+        await stage(here, "q", "2", piece=1)  # which does not count as another stage
         many = "at most 2 stages by user a (data.stages_per_user_max)"
         await refused(stage(here, "r", "3"), "staged_too_much", many)
         who = Somebody("user b")
@@ -88,7 +88,7 @@ async def test_a_user_has_a_part_of_the_room_and_others_have_theirs(tmp_path: Pa
 
 
 @pytest.mark.real_time
-async def test_where_nobody_is_asked_only_the_sum_is_bounded(tmp_path: Path) -> None:
+async def test_without_authorization_only_the_sum_is_bounded(tmp_path: Path) -> None:
     async with served(tmp_path, limits=DataLimits(stages_per_user_max=1)) as here:
         await stage(here, "q", "1")
         await stage(here, "q", "2")
@@ -96,7 +96,7 @@ async def test_where_nobody_is_asked_only_the_sum_is_bounded(tmp_path: Path) -> 
 
 @pytest.mark.real_time
 async def test_a_batch_without_rows_begins_no_query(tmp_path: Path) -> None:
-    """Else whoever may produce nowhere could fill the broker with marks."""
+    """Otherwise a user who may not produce anywhere could fill the broker with marks."""
     who = Somebody("user a", produces=False)
     async with served(tmp_path, rights_of=lambda request: who) as here:
         for batch in range(3):
@@ -106,7 +106,7 @@ async def test_a_batch_without_rows_begins_no_query(tmp_path: Path) -> None:
             await stage(here, "q", "1")
         assert here.data.commits.last_committed("q") is None
         assert not here.engine.metadata(PREFIX)
-        who = Somebody("user b")  # whom nobody keeps from that name
+        who = Somebody("user b")  # whom nothing prevents from using that name
         await stage(here, "q", "1")
         await commit(here, "q", "1")
         await commit(here, "q", batch=2)
@@ -114,7 +114,7 @@ async def test_a_batch_without_rows_begins_no_query(tmp_path: Path) -> None:
 
 
 @pytest.mark.real_time
-async def test_a_user_has_a_part_of_the_queries_that_are_remembered(tmp_path: Path) -> None:
+async def test_a_user_has_a_part_of_the_remembered_queries(tmp_path: Path) -> None:
     who = Somebody("user a")
     limits = DataLimits(queries_per_user_max=1)
     async with served(tmp_path, rights_of=lambda request: who, limits=limits) as here:
@@ -130,7 +130,7 @@ async def test_a_user_has_a_part_of_the_queries_that_are_remembered(tmp_path: Pa
 
 
 @pytest.mark.real_time
-async def test_an_administrator_who_commits_first_does_not_take_the_query_over(
+async def test_an_administrator_who_commits_first_does_not_take_over_the_query(
     tmp_path: Path,
 ) -> None:
     who = Somebody("user a")
@@ -147,7 +147,9 @@ PIECES = st.lists(st.tuples(USERS, st.integers(0, 1), st.integers(0, 6), st.bool
 
 
 @given(PIECES)
-def test_room_is_what_is_staged_whoever_fails(pieces: list[tuple[str, int, int, bool]]) -> None:
+def test_room_equals_what_is_staged_whatever_fails(
+    pieces: list[tuple[str, int, int, bool]],
+) -> None:
     limits = DataLimits(staged_bytes_max=20, staged_bytes_per_user_max=10, stages_per_user_max=3)
     here, kept = Room(limits), list[tuple[str, int, int]]()
     for user, stages, size, fails in pieces:
@@ -173,13 +175,13 @@ def test_room_is_what_is_staged_whoever_fails(pieces: list[tuple[str, int, int, 
     assert here.used.pieces == len(kept)
 
 
-def test_what_is_being_stored_has_room_already() -> None:
+def test_what_is_being_stored_counts_already() -> None:
     here = Room(DataLimits(staged_bytes_max=10))
     with here.taken(NOBODY, 1, 8), pytest.raises(DataError, match="at most 10 bytes"):
         here.expect(NOBODY, 1, 8)
 
 
-def test_one_user_does_not_have_all_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_user_cannot_have_all_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "PIECES_OF_USER_MAX", 1)
     here = Room(DataLimits())
     here.count("a", 1, 1, 0)
@@ -194,7 +196,7 @@ MOVES = st.lists(
 
 
 @given(MOVES)
-def test_marks_are_those_of_whoever_has_not_failed(
+def test_marks_belong_to_users_whose_commits_succeeded(
     moves: list[tuple[str, str, bool, bool]],
 ) -> None:
     marks, model = Marks({}, DataLimits(queries_per_user_max=2)), dict[str, Mark]()

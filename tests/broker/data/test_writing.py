@@ -1,4 +1,4 @@
-"""Rows by the data API: published at once, or staged and committed once."""
+"""Rows through the data API: published at once, or staged and committed once."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ async def refusal(answer: Any, code: str) -> ServiceError:
     return caught.value
 
 
-async def test_rows_for_a_topic_become_messages_with_all_that_they_have(tmp_path: Path) -> None:
+async def test_rows_for_a_topic_become_messages_with_all_their_fields(tmp_path: Path) -> None:
     async with served(tmp_path) as here:
         body = body_of(
             [b"1", None, b"", b"4"],
@@ -61,7 +61,7 @@ async def test_rows_for_a_topic_become_messages_with_all_that_they_have(tmp_path
         assert here.engine.topic(A).statistics().messages == 4
 
 
-async def test_what_is_staged_is_seen_by_nobody_until_it_is_committed_once(tmp_path: Path) -> None:
+async def test_staged_rows_are_invisible_until_they_are_committed_once(tmp_path: Path) -> None:
     async with served(tmp_path) as here:
         target = [{"topic": A}]
         assert (await stage(here, "t1", body_of([b"1", b"2"], target)))["rows"] == 2
@@ -90,7 +90,7 @@ async def test_what_is_staged_is_seen_by_nobody_until_it_is_committed_once(tmp_p
         }  # fmt: skip
 
 
-async def test_stages_and_marks_outlive_a_restart(tmp_path: Path) -> None:
+async def test_stages_and_marks_survive_a_restart(tmp_path: Path) -> None:
     target = [{"topic": A}]
     async with served(tmp_path) as here:
         await stage(here, "t1", body_of([b"1", b"2"], target))
@@ -105,7 +105,7 @@ async def test_stages_and_marks_outlive_a_restart(tmp_path: Path) -> None:
         assert await values(here.engine, A) == [b"1", b"2", b"3"]
 
 
-async def test_a_piece_that_comes_again_counts_once(tmp_path: Path) -> None:
+async def test_a_piece_that_is_sent_again_counts_once(tmp_path: Path) -> None:
     target = [{"topic": A}]
     async with served(tmp_path) as here:
         first, other = body_of([b"1"], target), body_of([b"x"], target)
@@ -122,7 +122,7 @@ async def test_a_piece_that_comes_again_counts_once(tmp_path: Path) -> None:
         assert await values(here.engine, A) == [b"1", b"x"]
 
 
-async def test_what_is_aborted_or_expires_is_gone_with_its_log(tmp_path: Path) -> None:
+async def test_an_aborted_or_expired_stage_is_removed_with_its_log(tmp_path: Path) -> None:
     now = [1_000_000_000_000]
     target = [{"topic": A}]
     limits = DataLimits(stage_expiry_s=100, mark_expiry_s=1000)
@@ -155,10 +155,10 @@ async def test_what_is_aborted_or_expires_is_gone_with_its_log(tmp_path: Path) -
         assert (await here.ask("GET", "/commits", parameters={"query": "q"}))["batch"] is None
 
 
-async def test_a_query_that_has_ended_is_known_as_long_as_its_answer_may_be_lost(
+async def test_an_ended_query_is_known_as_long_as_its_answer_may_be_lost(
     tmp_path: Path,
 ) -> None:
-    """Else every write of a DataFrame would take one of the places for queries, for months."""
+    """Otherwise every write of a DataFrame would take one of the places for queries, for months."""
     now = [1_000_000_000_000]
     async with served(tmp_path, now_ms=lambda: now[0]) as here:
         await stage(here, "s", body_of([b"1"], [{"topic": A}]))
@@ -174,7 +174,7 @@ async def test_a_query_that_has_ended_is_known_as_long_as_its_answer_may_be_lost
         assert await values(here.engine, A) == [b"1"]
 
 
-async def test_rows_go_by_exchanges_as_publishes_do(tmp_path: Path) -> None:
+async def test_rows_are_routed_by_exchanges_like_publishes(tmp_path: Path) -> None:
     async with served(tmp_path) as here:
         one, two = await declare(here.topology, "one"), await declare(here.topology, "two")
         fanout = {"exchange": "amq.fanout"}
@@ -202,7 +202,7 @@ async def test_rows_go_by_exchanges_as_publishes_do(tmp_path: Path) -> None:
         assert third.key == b"two", "as published through the default exchange"
 
 
-async def test_rows_for_a_queues_topic_are_of_its_protocol(tmp_path: Path) -> None:
+async def test_rows_for_a_queues_topic_are_in_the_queues_protocol(tmp_path: Path) -> None:
     async with served(tmp_path) as here:
         name = await declare(here.topology, "orders")
         body = body_of([b"1", b"2"], [{"topic": name}], keys=[b"k", None])
@@ -213,7 +213,7 @@ async def test_rows_for_a_queues_topic_are_of_its_protocol(tmp_path: Path) -> No
         assert run[1][0][1] == Origin.AMQP
 
 
-async def test_what_is_full_and_refuses_keeps_all_of_a_batch_out(tmp_path: Path) -> None:
+async def test_a_full_queue_that_refuses_rejects_the_whole_batch(tmp_path: Path) -> None:
     async with served(tmp_path) as here:
         full = await declare(
             here.topology, "full", **{"x-max-length": 2, "x-overflow": "reject-publish"}
@@ -234,7 +234,7 @@ async def test_what_is_full_and_refuses_keeps_all_of_a_batch_out(tmp_path: Path)
         assert await values(here.engine, free) == [b"4"]
 
 
-async def test_bounds_have_names(tmp_path: Path) -> None:
+async def test_refusals_name_the_bound(tmp_path: Path) -> None:
     limits = DataLimits(body_bytes_max=2 << 20, batch_bytes_max=3 << 20, staged_bytes_max=5 << 20)
     target = [{"topic": A}]
     large = body_of([bytes(1_500_000)], target)
@@ -257,7 +257,7 @@ async def test_bounds_have_names(tmp_path: Path) -> None:
         assert here.data.commits.stages.room.used.bytes == 0
 
 
-async def test_rows_that_are_none_are_refused_and_nothing_is_made(tmp_path: Path) -> None:
+async def test_malformed_rows_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
     good = body_of([b"1", b"2"], [{"topic": A}], keys=[b"k", None])
     head = json.loads(good[8 : 8 + int.from_bytes(good[4:8], "little")])
     rest = good[8 + int.from_bytes(good[4:8], "little") :]
@@ -300,7 +300,7 @@ async def test_rows_that_are_none_are_refused_and_nothing_is_made(tmp_path: Path
         assert A not in here.engine.topics
 
 
-async def test_who_may_not_produce_is_refused_at_the_stage_and_at_the_commit(
+async def test_a_user_who_may_not_produce_is_refused_at_the_stage_and_at_the_commit(
     tmp_path: Path,
 ) -> None:
     allowed = {A}
@@ -333,7 +333,7 @@ async def test_who_may_not_produce_is_refused_at_the_stage_and_at_the_commit(
         await refusal(here.ask("POST", "/publish", rows=mine), "forbidden")
 
 
-async def test_a_topic_in_memory_takes_rows_too(tmp_path: Path) -> None:
+async def test_a_topic_in_memory_accepts_rows_too(tmp_path: Path) -> None:
     async with served(tmp_path) as here:
         await here.engine.create_topic(A, TopicSettings(durable=False))
         await stage(here, "t", body_of([b"1"], [{"topic": A}]))

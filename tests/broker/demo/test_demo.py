@@ -1,4 +1,4 @@
-"""The demo: it tells the truth about what it saw, and what it sees is right."""
+"""The demo: it reports truthfully what it saw, and what it sees is right."""
 
 import shutil
 import subprocess
@@ -41,12 +41,12 @@ def test_a_whole_run_is_accepted() -> None:
         (ALL[:HALF], [*ALL[HALF:-2], ALL[-1], ALL[-2]], "out of place: expected 0, got 2"),
     ],
 )
-def test_a_count_that_is_off_is_named(first: list[Order], rest: list[Order], message: str) -> None:
+def test_a_wrong_count_is_named(first: list[Order], rest: list[Order], message: str) -> None:
     with pytest.raises(CountOff, match=message):
         judge(ALL, first, rest)
 
 
-def test_a_sum_that_is_off_is_named() -> None:
+def test_a_wrong_sum_is_named() -> None:
     turnover = Turnover.of(ALL)
     found = {country: (n, turnover.cents[country]) for country, n in turnover.orders.items()}
     found["JP"] = (found["JP"][0], found["JP"][1] + 1)
@@ -57,7 +57,7 @@ def test_a_sum_that_is_off_is_named() -> None:
 @pytest.mark.skipif(
     find_spec("pyspark") is None or shutil.which("java") is None, reason="needs pyspark and Java"
 )
-def test_the_demo_ends_well() -> None:
+def test_the_demo_succeeds() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "arneb.demo"], capture_output=True, text=True, check=False
     )

@@ -1,4 +1,4 @@
-"""The demo's publisher: it counts what was confirmed, says what was not and why, and closes."""
+"""The demo's publisher: it counts what was confirmed, reports what was not and why, and closes."""
 
 import gc
 import warnings
@@ -25,7 +25,7 @@ def publisher(port: int, arguments: dict[str, object] | None = None) -> Publishe
     return Publisher(port, map(Order, range(ORDERS)), lambda: None, arguments)
 
 
-def test_all_is_confirmed_and_no_socket_stays_open(broker: BrokerProcess) -> None:
+def test_everything_is_confirmed_and_no_socket_stays_open(broker: BrokerProcess) -> None:
     gc.collect()
     with warnings.catch_warnings(record=True) as left:
         warnings.simplefilter("always", ResourceWarning)
@@ -34,17 +34,17 @@ def test_all_is_confirmed_and_no_socket_stays_open(broker: BrokerProcess) -> Non
     assert not [str(each.message) for each in left]
 
 
-def test_what_the_broker_refuses_is_said(broker: BrokerProcess) -> None:
+def test_what_the_broker_refuses_is_reported(broker: BrokerProcess) -> None:
     with pytest.raises(PublishFailed, match=r"messages are not confirmed: .*got Basic\.Nack"):
         publisher(broker.amqp_port, REFUSING).run()
 
 
-def test_a_broker_that_goes_is_said(broker: BrokerProcess) -> None:
+def test_a_broker_that_disappears_is_reported(broker: BrokerProcess) -> None:
     orders = map(Order, range(ORDERS))
     with pytest.raises(PublishFailed, match="messages are not confirmed: "):
         Publisher(broker.amqp_port, orders, broker.kill).run()
 
 
-def test_nobody_listening_is_said() -> None:
+def test_a_port_where_nobody_listens_is_reported() -> None:
     with pytest.raises(PublishFailed, match=f"{ORDERS} messages are not confirmed: "):
         publisher(free_port()).run()

@@ -1,4 +1,4 @@
-"""The doctor: each look says what is wrong in figures that show it, and nothing in others."""
+"""The doctor: each check finds what is wrong in figures that show it, and nothing in others."""
 
 import json
 import os
@@ -64,7 +64,7 @@ def a_queue(name: str, messages: int, consumers: int = 0) -> dict[str, Any]:
     return {"vhost": "/", "name": name, "messages": messages, "consumers": consumers}
 
 
-def test_queues_that_grow_with_no_consumer_are_named() -> None:
+def test_queues_that_grow_without_a_consumer_are_named() -> None:
     before = {("/", "grows"): 5, ("/", "drained"): 5, ("/", "stays"): 7, ("/", "large"): 20_000}
     found = [
         a_queue("grows", 6), a_queue("drained", 9, consumers=1), a_queue("stays", 7),
@@ -78,14 +78,14 @@ def test_queues_that_grow_with_no_consumer_are_named() -> None:
     assert len(list(looks.queues(many, {}))) == looks.NAMED_MAX + 1
 
 
-def test_what_grows_though_it_is_consumed_is_said_with_its_reason() -> None:
+def test_queues_that_grow_although_they_are_consumed_are_reported_with_the_reason() -> None:
     row = {"vhost": "/", "name": "slow", "attention": True, "cause": "at prefetch", "why": "Full."}
     calm, lonely = row | {"attention": False}, row | {"cause": "no consumers"}
     [found] = looks.growth([row, calm, lonely])
     assert (found.check, found.subject, found.what) == ("slow", "slow in /", "Full.")
 
 
-def test_channels_and_connections_that_hold_others_up() -> None:
+def test_channels_and_connections_that_delay_others() -> None:
     channel = {"name": "c (1)", "messages_unacknowledged": 20_000, "prefetch_count": 0}
     assert checks(looks.channels([channel, channel | {"messages_unacknowledged": 3}])) == [
         "unacknowledged"
@@ -127,7 +127,7 @@ MOUNTS = """\
 """
 
 
-def test_where_the_data_is() -> None:
+def test_the_place_of_the_data() -> None:
     for path, kind in (
         ("/x", "ext4"),
         ("/mnt/a b/d", "nfs4"),
@@ -141,7 +141,7 @@ def test_where_the_data_is() -> None:
     assert [each.severity for each in place(Path("/x"), "", 0.5)] == [Severity.NOTE]
 
 
-def test_a_directory_alone(tmp_path: Path) -> None:
+def test_a_directory_without_a_broker(tmp_path: Path) -> None:
     def never(path: Path) -> list[str]:
         raise AssertionError("not looked at")
 
@@ -158,7 +158,7 @@ def test_a_directory_alone(tmp_path: Path) -> None:
     assert "rights" in checks(directory_findings(tmp_path / "data", lambda _: []))
 
 
-def test_the_command_looks_at_what_runs(tmp_path: Path) -> None:
+def test_the_command_examines_a_running_broker(tmp_path: Path) -> None:
     def said(*arguments: str, **names: str) -> tuple[int, list[Finding]]:
         done = CliRunner().invoke(arneb, ["doctor", "--format", "json", *arguments], env=names)
         return done.exit_code, [each["check"] for each in json.loads(done.output)["findings"]]

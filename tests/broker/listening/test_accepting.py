@@ -1,4 +1,4 @@
-"""Accepting with few descriptors left: who comes is refused, and the log says so in short."""
+"""Accepting with few descriptors left: new clients are refused, and the log says so briefly."""
 
 import errno
 import logging
@@ -36,7 +36,7 @@ class ScriptedListener:
 
 @contextmanager
 def descriptors_left(count: int) -> Iterator[None]:
-    """The process may open so many more."""
+    """The process can open so many more descriptors."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     lowest = os.dup(0)
     os.close(lowest)
@@ -67,7 +67,7 @@ def test_the_last_descriptors_are_reserved() -> None:
         assert is_reserved(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 2)
 
 
-async def test_who_would_take_a_reserved_one_is_closed_and_the_next_is_served(
+async def test_a_client_that_would_take_a_reserved_descriptor_is_closed_and_the_next_is_served(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     streams = [a_stream() for _ in range(3)]
@@ -85,7 +85,7 @@ async def test_who_would_take_a_reserved_one_is_closed_and_the_next_is_served(
     assert len(caplog.records) == 1
 
 
-async def test_a_listener_that_cannot_accept_says_so_once_a_second_and_goes_on(
+async def test_a_listener_that_cannot_accept_logs_it_once_a_second_and_continues(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     stream, theirs = a_stream()
@@ -105,7 +105,7 @@ async def test_a_listener_that_cannot_accept_says_so_once_a_second_and_goes_on(
     close((stream, theirs))
 
 
-async def test_another_error_is_not_taken_for_a_want_of_descriptors() -> None:
+async def test_another_error_is_not_taken_for_a_lack_of_descriptors() -> None:
     listener = CarefulListener(
         ScriptedListener([OSError(errno.EIO, "no disk")]),  # type: ignore[arg-type]
         RefusalLog(),
@@ -115,7 +115,7 @@ async def test_another_error_is_not_taken_for_a_want_of_descriptors() -> None:
 
 
 async def test_a_crowd_is_accepted_in_a_few_passes_of_the_loop() -> None:
-    """Whoever comes behind it waits for a few, and not for one each."""
+    """A client that arrives behind it waits for a few passes, not for one per client."""
     listening = socket.create_server(("127.0.0.1", 0), backlog=1000)
     listener = CarefulListener.of(listening, RefusalLog())
     crowd = [socket.create_connection(listening.getsockname()) for _ in range(100)]
@@ -141,7 +141,7 @@ async def test_a_crowd_is_accepted_in_a_few_passes_of_the_loop() -> None:
     await listener.aclose()
 
 
-async def test_who_was_taken_and_not_served_is_closed_with_the_listener() -> None:
+async def test_accepted_clients_that_were_not_served_are_closed_with_the_listener() -> None:
     listening = socket.create_server(("127.0.0.1", 0))
     listener = CarefulListener.of(listening, RefusalLog())
     first, second = (socket.create_connection(listening.getsockname()) for _ in range(2))

@@ -1,4 +1,4 @@
-"""Who may use which port: said at the start, and so it is."""
+"""Who may use which port: what the broker announces at its start is what holds."""
 
 import re
 import subprocess
@@ -41,7 +41,7 @@ def config_of(tmp_path: Path, text: str) -> Config:
 
 @pytest.fixture
 def proofs(tmp_path: Path) -> str:
-    """The table that asks for a token or a password."""
+    """The settings that require a token or a password."""
     (tmp_path / "key").write_text(SECRET)
     users = f"me:{apr_md5_crypt.hash('right')}\nlocked:!\nplain:text\n"
     (tmp_path / "users").write_text(users)
@@ -53,7 +53,7 @@ def proofs(tmp_path: Path) -> str:
 
 
 def said(config: Config) -> list[str]:
-    """What is said at the first start."""
+    """What is printed at the first start."""
 
     async def main() -> list[str]:
         async with open_engine(config.data_dir) as core:
@@ -63,7 +63,7 @@ def said(config: Config) -> list[str]:
     return trio.run(main)
 
 
-def test_without_settings_guest_comes_in_and_pulsar_is_open(tmp_path: Path) -> None:
+def test_without_settings_guest_may_log_in_and_pulsar_is_open(tmp_path: Path) -> None:
     guests = "requires authentication by password of guest from this machine"
     assert (said(config_of(tmp_path, ""))) == [
         "amqp: open to guest from this machine, by password",
@@ -73,7 +73,7 @@ def test_without_settings_guest_comes_in_and_pulsar_is_open(tmp_path: Path) -> N
     ]
 
 
-def test_what_is_asked_for_is_named(tmp_path: Path, proofs: str) -> None:
+def test_the_required_credentials_are_named(tmp_path: Path, proofs: str) -> None:
     text = 'amqp.users = [{name = "a", password = "p"}]\nhttp.open_metrics = true\n' + proofs
     over_http = "requires authentication by token, basic, password of a user"
     assert (said(config_of(tmp_path, text))) == [
@@ -84,7 +84,7 @@ def test_what_is_asked_for_is_named(tmp_path: Path, proofs: str) -> None:
     ]
 
 
-def test_certificates_and_others_who_know_users_are_named(tmp_path: Path) -> None:
+def test_certificates_and_other_sources_of_users_are_named(tmp_path: Path) -> None:
     authority = Signer(tmp_path)
     pem = authority.sign("localhost", [])
     text = (
@@ -98,19 +98,19 @@ def test_certificates_and_others_who_know_users_are_named(tmp_path: Path) -> Non
     )
 
 
-def test_where_roles_need_rights_that_is_said(tmp_path: Path, proofs: str) -> None:
+def test_it_is_announced_where_roles_need_rights(tmp_path: Path, proofs: str) -> None:
     text = f"{proofs}[access.authorization]\nenabled = true\n"
     lines = said(config_of(tmp_path, text))
     asked = "requires authentication by token, basic; roles need rights"
     assert {f"pulsar: {asked}", f"http-pulsar: {asked}"} <= set(lines)
 
 
-def test_rights_without_proofs_are_refused(tmp_path: Path) -> None:
+def test_authorization_without_authentication_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigInvalid, match=r"expected pulsar.authentication.methods"):
         config_of(tmp_path, "[access.authorization]\nenabled = true\n")
 
 
-def test_where_only_certificates_count_nobody_comes_without_one(tmp_path: Path) -> None:
+def test_where_only_certificates_count_no_client_without_one_is_admitted(tmp_path: Path) -> None:
     text = (
         'http_pulsar.open_metrics = true\npulsar.authentication.methods = ["tls"]\n'
         'amqp.listen = "off"\npulsar.listen = "off"\n'
@@ -165,7 +165,7 @@ def arneb(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
 
 
-def test_whoever_must_prove_who_he_is_must_do_so_on_every_port(tmp_path: Path, proofs: str) -> None:
+def test_whoever_must_authenticate_must_do_so_on_every_port(tmp_path: Path, proofs: str) -> None:
     with serving(tmp_path, proofs) as (lines, ports):
         http, admin = ports["http"], ports["http-pulsar"]
         guarded = (f"{http}/metrics", f"{http}/api/topics", f"{http}/api/alarms",
@@ -175,7 +175,7 @@ def test_whoever_must_prove_who_he_is_must_do_so_on_every_port(tmp_path: Path, p
                  basic("guest:guest"), "Basic %%%", "Negotiate x")  # fmt: skip
         assert {status(guarded[0], proof) for proof in wrong} == {401}
         for url in guarded:
-            # Who guesses on and on is answered later and later.
+            # Repeated guesses are answered more and more slowly.
             assert status(guarded[0], basic("me:right")) == 200
             assert {status(url, proof) for proof in ("", basic("me:wrong"))} == {401}, url
         assert status(f"{http}/api/alarms", method="PUT") == 401
@@ -193,7 +193,7 @@ def test_whoever_must_prove_who_he_is_must_do_so_on_every_port(tmp_path: Path, p
             assert arneb(command, http.replace("://", "://me:right@")).returncode == 0
 
 
-def test_metrics_may_be_open_and_named_users_are_asked_for(tmp_path: Path) -> None:
+def test_metrics_may_be_open_and_named_users_are_required(tmp_path: Path) -> None:
     text = (
         "http.open_metrics = true\n"
         'amqp.users = [{name = "guest", password = "guest", loopback_only = true},'
@@ -209,7 +209,7 @@ def test_metrics_may_be_open_and_named_users_are_asked_for(tmp_path: Path) -> No
         assert f"http-pulsar: {EVERYBODY}" in lines
 
 
-def test_as_long_as_nobody_is_named_guest_comes_in_and_nobody_without_a_password(
+def test_while_no_user_is_named_guest_may_log_in_and_nobody_without_a_password(
     tmp_path: Path,
 ) -> None:
     with serving(tmp_path, "") as (_, ports):
@@ -220,10 +220,10 @@ def test_as_long_as_nobody_is_named_guest_comes_in_and_nobody_without_a_password
             expected = 404 if path == "/nothing" else 200
             assert status(f"{http}{path}", basic("guest:guest")) == expected, path
         assert status(f"{http}/healthz") == status(f"{http}/readyz") == 200
-        assert arneb("topics", http).returncode == 0  # it says that it is guest
+        assert arneb("topics", http).returncode == 0  # it claims to be guest
 
 
-async def test_guest_comes_in_from_this_machine_only() -> None:
+async def test_guest_may_log_in_from_this_machine_only() -> None:
     class Everybody:
         async def log_in(self, credentials: Credentials) -> Principal:
             return Principal(credentials.name, cast(Verdicts, None))

@@ -1,4 +1,5 @@
-"""Certificates: shown, renewed under connected clients, refused when broken, told of in time."""
+"""Certificates: shown, renewed while clients are connected, refused if broken, and announced before
+they expire."""
 
 import logging
 import os
@@ -42,7 +43,7 @@ class Files:
         return TlsConfig(self.at / "server.crt", self.at / "server.key", self.at / "root.crt")
 
     def install(self, name: str, *suffixes: str) -> None:
-        """Have the server show another certificate from now on, or have its files broken."""
+        """Make the server show another certificate from now on, or break its files."""
         for suffix in suffixes or ("crt", "key"):
             shutil.copy(self.at / f"{name}.{suffix}", self.at / f"new.{suffix}")
             os.replace(self.at / f"new.{suffix}", self.at / f"server.{suffix}")
@@ -96,7 +97,7 @@ class Port:
         return stream
 
     async def shown(self, context: ssl.SSLContext) -> int:
-        """The number of the certificate that a new client sees."""
+        """The serial number of the certificate that a new client sees."""
         stream = await self.connect(context)
         try:
             return serial(stream)
@@ -131,7 +132,7 @@ async def serving(config: TlsConfig, app: ASGIApp = says_who) -> AsyncIterator[P
         nursery.cancel_scope.cancel()
 
 
-async def test_an_http_port_speaks_tls_and_knows_who_comes(files: Files) -> None:
+async def test_an_http_port_uses_tls_and_knows_its_clients(files: Files) -> None:
     async with serving(files.config) as port:
         for name, subject in (("", b'"subject":[]'), ("me", b'[[["commonName","me"]]]')):
             stream = await port.connect(files.client(name))
@@ -146,7 +147,9 @@ async def test_an_http_port_speaks_tls_and_knows_who_comes(files: Files) -> None
         assert await port.shown(files.client()) == files.serial("server")
 
 
-async def test_new_clients_see_a_renewed_certificate_and_old_ones_live_on(files: Files) -> None:
+async def test_new_clients_see_a_renewed_certificate_and_old_ones_stay_connected(
+    files: Files,
+) -> None:
     async with serving(files.config) as port:
         old = await port.connect(files.client())
         files.install("next")
@@ -160,7 +163,7 @@ async def test_new_clients_see_a_renewed_certificate_and_old_ones_live_on(files:
         await trio.aclose_forcefully(old)
 
 
-async def test_it_is_read_at_once_when_somebody_says_so(files: Files) -> None:
+async def test_it_is_read_at_once_on_request(files: Files) -> None:
     async with serving(files.config) as port:
         files.install("next")
         await port.reload()
@@ -168,7 +171,7 @@ async def test_it_is_read_at_once_when_somebody_says_so(files: Files) -> None:
 
 
 @pytest.mark.parametrize("broken", ["other key", "nonsense", "missing"])
-async def test_files_of_no_use_change_nothing_and_are_told_once(
+async def test_unusable_files_change_nothing_and_are_reported_once(
     files: Files, broken: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving(files.config) as port:
@@ -193,7 +196,7 @@ async def test_files_of_no_use_change_nothing_and_are_told_once(
         assert await port.shown(files.client()) == files.serial("next")
 
 
-async def test_whoever_signs_clients_may_change_too(files: Files) -> None:
+async def test_the_authority_of_clients_may_change_too(files: Files) -> None:
     config = replace(files.config, require_client_certificate=True)
     other = make_certificate(files.at, "other-root")
     make_certificate(files.at, "stranger", other)
@@ -204,13 +207,13 @@ async def test_whoever_signs_clients_may_change_too(files: Files) -> None:
         await port.reload()
         context = ssl.create_default_context(cafile=files.at / "old-root.crt")
         context.load_cert_chain(files.at / "me.crt", files.at / "me.key")
-        stream = await port.connect(context)  # TLS 1.3: the client hears of it when it reads
+        stream = await port.connect(context)  # TLS 1.3: the client learns of it when it reads
         with pytest.raises(trio.BrokenResourceError):
             await ask(stream)
         await trio.aclose_forcefully(stream)
 
 
-def test_the_log_says_which_certificates_end_soon(
+def test_the_log_says_which_certificates_expire_soon(
     files: Files, caplog: pytest.LogCaptureFixture
 ) -> None:
     end = expires_at(files.at / "server.crt")
@@ -233,7 +236,7 @@ def test_the_log_says_which_certificates_end_soon(
     assert f"{line} {end.timestamp()}" in figures
 
 
-def test_versions_and_ciphers_are_the_users_choice(files: Files) -> None:
+def test_versions_and_ciphers_can_be_chosen(files: Files) -> None:
     assert read_tls(files.config).minimum_version is ssl.TLSVersion.TLSv1_2
     strict = replace(files.config, minimum_version=TlsVersion.TLS_1_3, ciphers="ECDHE+AESGCM")
     context = read_tls(strict)
@@ -245,7 +248,7 @@ def test_versions_and_ciphers_are_the_users_choice(files: Files) -> None:
         read_tls(replace(files.config, ciphers="NOPE"))
 
 
-async def test_an_old_client_is_refused_where_the_new_version_is_asked_for(files: Files) -> None:
+async def test_an_old_client_is_refused_where_the_new_version_is_required(files: Files) -> None:
     async with serving(replace(files.config, minimum_version=TlsVersion.TLS_1_3)) as port:
         context = files.client()
         context.maximum_version = ssl.TLSVersion.TLSv1_2

@@ -1,4 +1,4 @@
-"""EXTERNAL: a certificate says who a client is, if TLS has verified it and such a user is there."""
+"""EXTERNAL: a certificate names the client, if TLS has verified it and there is such a user."""
 
 import ipaddress
 import ssl
@@ -111,13 +111,13 @@ def certificate(authority: Authority) -> bytes:
         (SAN, SanType.URI, 0, "urn:u"),
     ],
 )
-def test_a_certificate_calls_its_owner_in_the_way_that_is_asked_for(
+def test_a_certificate_names_its_owner_in_the_configured_way(
     certificate: bytes, login: CertificateLogin, kind: SanType, index: int, name: str
 ) -> None:
     assert name_of(certificate, login, kind, index) == name
 
 
-def test_a_certificate_that_calls_nobody_lets_nobody_in(
+def test_a_certificate_that_names_nobody_admits_nobody(
     certificate: bytes, authority: Authority
 ) -> None:
     for kind, index in ((SanType.DNS, 2), (SanType.OTHER_NAME, 0)):
@@ -194,7 +194,7 @@ def test_a_verified_certificate_is_a_login_without_a_password(
         connection.close()
         with pytest.raises(pika.exceptions.ProbableAuthenticationError):
             connect(port, "stranger")
-        # Nobody who has shown none is even offered it.
+        # A client that has shown none is not even offered it.
         with pytest.raises(pika.exceptions.AMQPConnectionError):
             connect(port, None)
 

@@ -1,4 +1,4 @@
-"""Handshakes: in threads, a few at a time, and none holds up the event loop."""
+"""Handshakes: in threads, a few at a time, and none of them blocks the event loop."""
 
 import socket
 import ssl
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.real_time
 
 
 class Certificates:
-    """Of a server, and of clients whom it looks at."""
+    """Those of a server and of the clients that it verifies."""
 
     def __init__(self, directory: Path) -> None:
         root = make_certificate(directory, "root")
@@ -41,7 +41,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
 
 
 class TlsServer:
-    """A listener whose clients are greeted when they have shaken hands."""
+    """A listener that sends a greeting when the handshake is complete."""
 
     def __init__(self, handshakes: Handshakes) -> None:
         self.handshakes = handshakes
@@ -81,7 +81,7 @@ async def opened(context: ssl.SSLContext) -> AsyncIterator[TlsServer]:
 
 
 def connect(port: int, context: ssl.SSLContext, session: Any = None) -> tuple[bool, Any]:
-    """Whether the session was one that went on, and the session; blocks."""
+    """Whether the session was resumed, and the session; blocks."""
     with (
         socket.create_connection(("127.0.0.1", port), 10) as plain,
         context.wrap_socket(plain, server_hostname="127.0.0.1", session=session) as stream,
@@ -92,7 +92,7 @@ def connect(port: int, context: ssl.SSLContext, session: Any = None) -> tuple[bo
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 @pytest.mark.parametrize("mutual", [False, True])
-async def test_a_client_that_comes_again_goes_on_with_its_session(
+async def test_a_returning_client_resumes_its_session(
     certificates: Certificates, version: ssl.TLSVersion, mutual: bool
 ) -> None:
     client = certificates.known if mutual else certificates.client
@@ -109,10 +109,10 @@ async def test_a_client_that_comes_again_goes_on_with_its_session(
 
 
 class SlowContext:
-    """A context whose sessions take as long as it is told to.
+    """A context whose sessions take as long as the test says.
 
-    Threads are counted and held up. trio asks for the handshake once more, in its own thread, when
-    nothing is left to be done.
+    Threads are counted and held up. When nothing is left to be done, trio calls the handshake once
+    more in its own thread.
     """
 
     def __init__(self, context: ssl.SSLContext) -> None:
@@ -144,7 +144,7 @@ class SlowContext:
         return SlowSession()
 
 
-async def test_the_loop_goes_on_while_hands_are_shaken_a_few_at_a_time(
+async def test_the_loop_continues_during_handshakes_a_few_at_a_time(
     certificates: Certificates,
 ) -> None:
     slow: Any = SlowContext(read_tls(certificates.server))
@@ -153,7 +153,7 @@ async def test_the_loop_goes_on_while_hands_are_shaken_a_few_at_a_time(
             nursery.start_soon(trio.to_thread.run_sync, connect, listener.port, certificates.client)
         limiter = listener.handshakes._limiter
         while slow.at_work + limiter.statistics().tasks_waiting < 5 * THREADS:
-            await trio.lowlevel.checkpoint()  # the loop is free to look
+            await trio.lowlevel.checkpoint()  # the loop is free to check
         slow.go_on.set()
     assert slow.at_work_max == THREADS
     assert len(listener.seen) == 5 * THREADS
@@ -163,7 +163,7 @@ async def test_the_loop_goes_on_while_hands_are_shaken_a_few_at_a_time(
     ("said", "failure"),
     [(b"", "left before"), (b"GET / HTTP/1.1\r\n\r\n" * 9, "no handshake"), (b"\x16", "left")],
 )
-async def test_who_does_not_shake_hands_is_told_apart(
+async def test_the_reason_of_a_failed_handshake_is_named(
     certificates: Certificates, said: bytes, failure: str
 ) -> None:
     async with opened(read_tls(certificates.server)) as listener:
@@ -177,7 +177,7 @@ async def test_who_does_not_shake_hands_is_told_apart(
         assert failure in listener.failures[0]
 
 
-async def test_a_hello_in_pieces_is_one_all_the_same(certificates: Certificates) -> None:
+async def test_a_hello_in_pieces_is_recognised(certificates: Certificates) -> None:
     async with opened(read_tls(certificates.server)) as listener:
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         tls = certificates.client.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")

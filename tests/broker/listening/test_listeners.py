@@ -1,4 +1,4 @@
-"""Listeners: all listeners are bound, or none is."""
+"""Listeners: either all of them are bound, or none is."""
 
 import errno
 import socket
@@ -25,7 +25,7 @@ async def test_port_0_becomes_a_real_one() -> None:
 
 
 @pytest.mark.real_time
-async def test_a_port_in_use_is_refused_and_the_others_are_let_go() -> None:
+async def test_if_a_port_is_in_use_the_others_are_released() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         first = Address("127.0.0.1", free.getsockname()[1])
@@ -85,7 +85,7 @@ async def test_a_name_is_listened_for_at_all_its_addresses(host: str) -> None:
 
 @needs_ipv6
 @pytest.mark.real_time
-async def test_an_address_is_that_address() -> None:
+async def test_an_address_is_listened_for_at_that_address_only() -> None:
     assert await reached("127.0.0.1") == {"127.0.0.1": True, "::1": False}
     assert await reached("0.0.0.0") == {"127.0.0.1": True, "::1": False}
     assert await reached("[::1]") == {"127.0.0.1": False, "::1": True}
@@ -94,7 +94,7 @@ async def test_an_address_is_that_address() -> None:
 @pytest.mark.real_time
 @pytest.mark.parametrize("refusal", [errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL])
 @pytest.mark.parametrize("host", ["localhost", "*", "[::]"])
-async def test_a_machine_without_ipv6_listens_by_ipv4(
+async def test_a_machine_without_ipv6_listens_on_ipv4(
     host: str, refusal: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     open_one = binding._socket
@@ -118,4 +118,4 @@ async def test_a_port_in_use_at_one_of_the_addresses_is_refused() -> None:
         with pytest.raises(BindFailed, match="Address already in use"):
             await Listeners.bind({"amqp": wanted})
         with socket.create_server(("127.0.0.1", wanted.port)):
-            """Nothing of it is left."""
+            """No listener is left."""

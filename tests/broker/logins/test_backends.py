@@ -1,5 +1,5 @@
-"""Other servers and tokens say who somebody is: asked as RabbitMQ asks, remembered for a while, and
-nothing is allowed when they do not answer."""
+"""Other servers and tokens identify users: asked as RabbitMQ asks, cached for a while, and nothing
+is allowed when they do not answer."""
 
 import json
 import logging
@@ -46,7 +46,7 @@ Fields = dict[str, str]
 
 
 class Server:
-    """An HTTP server that answers as it is told."""
+    """An HTTP server whose answers the test sets."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, Fields]] = []
@@ -133,7 +133,7 @@ async def test_the_server_is_asked_as_rabbitmq_asks_and_its_answers_are_remember
 
 
 @pytest.mark.real_time
-async def test_what_a_server_is_asked_stands_in_no_log(
+async def test_what_a_server_is_asked_is_in_no_log(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -148,7 +148,7 @@ async def test_what_a_server_is_asked_stands_in_no_log(
 @pytest.mark.parametrize(
     ("status", "body"), [(200, "deny"), (200, ""), (200, "yes"), (403, "allow"), (500, "allow")]
 )
-async def test_whatever_is_no_allow_is_a_refusal(server: Server, status: int, body: str) -> None:
+async def test_every_answer_but_allow_is_a_refusal(server: Server, status: int, body: str) -> None:
     server.answer = lambda path, fields: (status, body)
     backend = HttpBackend(table(server))
     with pytest.raises(LoginRefused, match="user 'u' - ") as refused:
@@ -164,7 +164,7 @@ async def test_whatever_is_no_allow_is_a_refusal(server: Server, status: int, bo
 
 
 @pytest.mark.real_time
-async def test_a_server_that_is_not_there_lets_nobody_in(
+async def test_a_server_that_cannot_be_reached_admits_nobody(
     server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     backend = HttpBackend(table(server))
@@ -181,7 +181,7 @@ async def test_a_server_that_is_not_there_lets_nobody_in(
     await backend.close()
 
 
-def test_answers_are_forgotten_in_time_and_when_there_are_too_many() -> None:
+def test_answers_are_forgotten_after_a_time_and_when_there_are_too_many() -> None:
     now = 0.0
     answers: Remembered[bool] = Remembered(10, lambda: now)
     answers.put("a", False)
@@ -234,7 +234,7 @@ def oauth(now: Callable[[], float] = lambda: NOW_S, **fields: Any) -> OAuthBacke
     return OAuthBackend(OAuthTable(**fields), now)
 
 
-async def test_a_token_lets_in_by_its_scopes_until_it_expires(pem: Path) -> None:
+async def test_a_token_admits_by_its_scopes_until_it_expires(pem: Path) -> None:
     now = [NOW_S]
     backend = oauth(lambda: now[0], public_key=pem)
     principal = await backend.log_in(Credentials("whoever", token()))
@@ -268,7 +268,7 @@ async def test_a_token_lets_in_by_its_scopes_until_it_expires(pem: Path) -> None
         {"sub": 7},
     ],
 )
-async def test_a_token_that_does_not_count_is_refused(pem: Path, wrong: dict[str, Any]) -> None:
+async def test_an_invalid_token_is_refused(pem: Path, wrong: dict[str, Any]) -> None:
     backend = oauth(public_key=pem, issuer="us")
     await backend.log_in(Credentials("", token(iss="us")))
     with pytest.raises(LoginRefused) as refused:
@@ -276,7 +276,7 @@ async def test_a_token_that_does_not_count_is_refused(pem: Path, wrong: dict[str
     assert "eyJ" not in str(refused.value)
 
 
-async def test_the_key_says_how_it_is_signed_and_never_the_token(pem: Path) -> None:
+async def test_the_algorithm_is_that_of_the_key_and_never_of_the_token(pem: Path) -> None:
     backend = oauth(public_key=pem)
     claims = {"sub": "u", "aud": "rabbitmq"}
     forged = jwt.encode(claims, b"x" * 64, algorithm="HS512")
@@ -289,7 +289,7 @@ async def test_the_key_says_how_it_is_signed_and_never_the_token(pem: Path) -> N
 
 
 @pytest.mark.real_time
-async def test_keys_are_fetched_once_and_again_for_one_that_is_new(
+async def test_keys_are_fetched_once_and_again_for_a_new_one(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.answer = lambda path, fields: (200, published(one=PRIVATE))
@@ -316,7 +316,7 @@ async def test_keys_are_fetched_once_and_again_for_one_that_is_new(
     "body", ["", "[]", "{}", '{"keys": [1, {"kty": "oct", "k": "eA"}, {"kty": "RSA"}]}']
 )
 @pytest.mark.real_time
-async def test_what_is_no_set_of_keys_lets_nobody_in(server: Server, body: str) -> None:
+async def test_a_malformed_key_set_admits_nobody(server: Server, body: str) -> None:
     server.answer = lambda path, fields: (200, body)
     backend = oauth(jwks_url=server.url)
     with pytest.raises(LoginRefused, match="no key"):
@@ -324,7 +324,7 @@ async def test_what_is_no_set_of_keys_lets_nobody_in(server: Server, body: str) 
     await backend.close()
 
 
-async def test_names_and_scopes_may_stand_elsewhere(pem: Path) -> None:
+async def test_names_and_scopes_may_be_in_other_claims(pem: Path) -> None:
     backend = oauth(
         public_key=pem, username_claims=("preferred", "sub"), additional_scopes_key="roles",
         verify_audience=False,
@@ -368,14 +368,14 @@ def test_scopes_mean_what_they_mean_to_rabbitmq(
 
 
 @given(st.text(max_size=20), st.text(max_size=20))
-def test_a_star_is_anything_and_nothing_else_is_special(one: str, other: str) -> None:
+def test_a_star_matches_anything_and_nothing_else_is_special(one: str, other: str) -> None:
     quoted = one.replace("%", "%25").replace("*", "%2A")
     assert glob(quoted)(one)
     assert glob(quoted)(other) is (one == other)
     assert glob(f"{quoted}*")(one + other)
 
 
-def test_the_settings_say_what_is_missing() -> None:
+def test_incomplete_settings_say_what_is_missing() -> None:
     with pytest.raises(ValueError, match="jwks_url or oauth.public_key"):
         LoginTable(("oauth",))
     for backends in ((), ("ldap",)):
@@ -386,8 +386,8 @@ def test_the_settings_say_what_is_missing() -> None:
 
 
 @pytest.mark.real_time
-async def test_over_http_a_token_lets_in_by_itself(pem: Path, tmp_path: Path) -> None:
-    """The management API and what stands beside it, as in RabbitMQ."""
+async def test_over_http_a_token_is_enough_by_itself(pem: Path, tmp_path: Path) -> None:
+    """The management API and what is served beside it, as in RabbitMQ."""
     backend = oauth(public_key=pem)
     authority = Authority([backend], lambda _: False)
     monitor = token(kid=None)
@@ -421,8 +421,9 @@ async def test_over_http_a_token_lets_in_by_itself(pem: Path, tmp_path: Path) ->
         assert (seen, answered[0]["status"]) == (["u"], 401)
 
 
-def test_amqp_is_served_by_them(server: Server, pem: Path, tmp_path: Path) -> None:
-    """One client comes by the server, one by a token; what they lack is refused over AMQP."""
+def test_amqp_clients_can_use_both(server: Server, pem: Path, tmp_path: Path) -> None:
+    """One client is known by the server, one by a token; what they have no right to is refused over
+    AMQP."""
 
     def answer(path: str, fields: Fields) -> tuple[int, str]:
         if path == "/user":

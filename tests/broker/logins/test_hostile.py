@@ -1,5 +1,5 @@
-"""Whoever makes tokens up, and servers that answer late, too much or rubbish: nobody gets in by it,
-nothing but a refusal comes of it, and nobody else waits."""
+"""Forged tokens, and servers that answer late, too much or rubbish: they admit nobody, cause
+nothing but a refusal, and delay nobody else."""
 
 import gzip
 import json
@@ -36,7 +36,7 @@ def part(data: bytes | Any) -> str:
 
 
 def signed(claims: bytes | dict[str, Any], header: bytes | dict[str, Any] | None = None) -> str:
-    """A token of ours, with whatever in it."""
+    """A token of ours, with any content."""
     if header is None:
         header = {"alg": "RS256", "typ": "JWT", "kid": "one"}
     said = f"{part(header)}.{part(claims)}"
@@ -52,7 +52,7 @@ def published() -> bytes:
 
 
 class Answers:
-    """In the place of what asks servers."""
+    """Replaces the client that asks servers."""
 
     def __init__(self, answer: Callable[[], bytes] = published) -> None:
         self.asked: list[str] = []
@@ -76,7 +76,7 @@ def backend(answers: Answers, **settings: Any) -> OAuthBackend:
 
 
 def later(seconds: float) -> None:
-    """So much time has gone by."""
+    """Let so much time pass."""
     clock = trio.lowlevel.current_clock()
     assert isinstance(clock, trio.testing.MockClock)
     clock.jump(seconds)
@@ -92,7 +92,7 @@ async def refused(asked: OAuthBackend, token: str) -> str:
 
 
 def by_public_key() -> str:
-    """Signed by what everybody knows, as if it were a secret."""
+    """Signed with the public key, as if it were a secret."""
     pem = PRIVATE.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     said = f"{part({'alg': 'HS256', 'kid': 'one'})}.{part(CLAIMS)}"
     return f"{said}.{part(digest(pem, said.encode(), sha256))}"
@@ -140,7 +140,7 @@ MADE_UP = {
 
 
 @pytest.mark.parametrize("kind", MADE_UP)
-async def test_a_token_that_is_made_up_is_refused_and_nobody_else_is_asked(kind: str) -> None:
+async def test_a_forged_token_is_refused_and_nobody_else_is_asked(kind: str) -> None:
     answers = Answers()
     asked = backend(answers)
     await refused(asked, MADE_UP[kind])
@@ -148,10 +148,10 @@ async def test_a_token_that_is_made_up_is_refused_and_nobody_else_is_asked(kind:
     assert (await asked.log_in(Credentials("", signed(CLAIMS)))).name == "u"
 
 
-async def test_a_library_that_gives_up_on_brackets_without_end_refuses_the_token(
+async def test_a_library_that_fails_on_endless_brackets_refuses_the_token(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """PyJWT says so itself now; versions that we take as well let the error through."""
+    """PyJWT now reports this itself; older supported versions let the error through."""
 
     def give_up(token: str) -> None:
         raise RecursionError
@@ -160,7 +160,7 @@ async def test_a_library_that_gives_up_on_brackets_without_end_refuses_the_token
     assert "without end" in await refused(backend(Answers()), signed(CLAIMS))
 
 
-async def test_whoever_makes_names_of_keys_up_has_nobody_wait_and_nobody_asked() -> None:
+async def test_invented_key_names_delay_nobody_and_cause_no_requests() -> None:
     answers = Answers()
     asked = backend(answers)
     await asked.log_in(Credentials("", signed(CLAIMS)))
@@ -177,7 +177,7 @@ async def test_whoever_makes_names_of_keys_up_has_nobody_wait_and_nobody_asked()
     assert len(answers.asked) == 2
 
 
-async def test_a_fetch_for_others_that_lasts_keeps_nobody_whose_key_is_known() -> None:
+async def test_a_long_fetch_for_others_does_not_delay_users_of_a_known_key() -> None:
     answers = Answers()
     asked = backend(answers, keys_s=60.0)
     await asked.log_in(Credentials("", signed(CLAIMS)))
@@ -187,13 +187,13 @@ async def test_a_fetch_for_others_that_lasts_keeps_nobody_whose_key_is_known() -
         made_up = signed(CLAIMS, {"alg": "RS256", "kid": "other"})
         nursery.start_soon(refused, asked, made_up)
         await trio.testing.wait_all_tasks_blocked()
-        later(2 * FETCHED_S_MIN)  # and again, while that is not over
+        later(2 * FETCHED_S_MIN)  # and again, while the fetch is not over
         began = trio.current_time()
         await asked.log_in(Credentials("", signed(CLAIMS)))
         assert trio.current_time() == began
 
 
-async def test_who_has_a_known_key_waits_a_moment_for_a_server_that_hangs() -> None:
+async def test_a_user_of_a_known_key_waits_only_a_moment_for_a_server_that_hangs() -> None:
     answers = Answers()
     asked = backend(answers, keys_s=60.0)
     await asked.log_in(Credentials("", signed(CLAIMS)))
@@ -221,7 +221,7 @@ RUBBISH = {
 
 
 @pytest.mark.parametrize("kind", RUBBISH)
-async def test_of_keys_that_are_rubbish_comes_a_refusal(kind: str) -> None:
+async def test_rubbish_keys_cause_a_refusal(kind: str) -> None:
     answers = Answers(lambda: RUBBISH[kind])
     asked = backend(answers)
     for name in ("one", "two"):
@@ -231,7 +231,7 @@ async def test_of_keys_that_are_rubbish_comes_a_refusal(kind: str) -> None:
     await asked.log_in(Credentials("", signed(CLAIMS)))
 
 
-async def test_a_server_that_hangs_keeps_nobody_longer_than_its_time(
+async def test_a_server_that_hangs_delays_nobody_longer_than_its_timeout(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
@@ -239,7 +239,7 @@ async def test_a_server_that_hangs_keeps_nobody_longer_than_its_time(
 
     class Hanging:
         def build_request(self, *_: Any, **__: Any) -> None:
-            """Nobody looks at it."""
+            """Nobody reads it."""
 
         async def send(self, *_: Any, **__: Any) -> None:
             await trio.sleep_forever()
@@ -262,7 +262,7 @@ async def test_a_server_that_hangs_keeps_nobody_longer_than_its_time(
 
 
 @pytest.mark.real_time
-async def test_a_few_bytes_that_unpack_to_very_many_are_not_unpacked() -> None:
+async def test_a_few_bytes_that_decompress_to_very_many_are_not_decompressed() -> None:
     packed = gzip.compress(b" " * 100_000_000 + b"allow")
 
     async def serve(stream: trio.SocketStream) -> None:

@@ -1,4 +1,4 @@
-"""Roles of Pulsar's and users of AMQP: which are one and the same, and what follows from it."""
+"""Pulsar's roles and AMQP's users: which are one and the same, and what follows from that."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -48,7 +48,7 @@ class EverythingGranted:
 
 @asynccontextmanager
 async def catalogue_with_queue(path: Path) -> AsyncIterator[Catalogue]:
-    """The queue ``orders``, and users who may read it, write it, configure it or nothing."""
+    """The queue ``orders``, and users who may read it, write it, configure it or do nothing."""
     async with open_engine(path) as core:
         topology = await open_topology(core, AmqpConfig())
         catalogue = topology.catalogue
@@ -108,7 +108,7 @@ async def test_what_a_user_may_not_do_to_a_queue_the_role_may_not_do_to_its_topi
         assert allowed(catalogue, role, OTHER) == of_other
 
 
-async def test_the_settings_say_who_is_who(tmp_path: Path) -> None:
+async def test_the_settings_say_which_role_is_which_user(tmp_path: Path) -> None:
     async with catalogue_with_queue(tmp_path) as catalogue:
         apart = AccessTable(same_names=False)
         assert allowed(catalogue, "reader", QUEUE, apart) == {PRODUCE, CONSUME}
@@ -121,7 +121,7 @@ async def test_the_settings_say_who_is_who(tmp_path: Path) -> None:
             AccessTable(principals=(PrincipalTable("a", "b"), PrincipalTable("a", "c")))
 
 
-async def test_a_change_of_the_user_holds_for_the_role_at_once(tmp_path: Path) -> None:
+async def test_a_change_of_the_user_applies_to_the_role_at_once(tmp_path: Path) -> None:
     async with catalogue_with_queue(tmp_path) as catalogue:
         roles = roles_of(catalogue)
         assert not roles.may("reader", QUEUE, Right.WRITE)
@@ -138,7 +138,9 @@ async def test_a_change_of_the_user_holds_for_the_role_at_once(tmp_path: Path) -
         assert not roles.is_administrator("reader")
 
 
-async def test_whoever_may_come_from_this_machine_only_is_no_super_user(tmp_path: Path) -> None:
+async def test_a_user_who_may_log_in_only_from_this_machine_is_no_super_user(
+    tmp_path: Path,
+) -> None:
     async with catalogue_with_queue(tmp_path) as catalogue:
         guest = catalogue.get(User, "guest")
         assert guest is not None
@@ -146,6 +148,6 @@ async def test_whoever_may_come_from_this_machine_only_is_no_super_user(tmp_path
         assert not roles_of(catalogue).is_administrator("guest")
 
 
-def test_a_topic_is_that_of_the_queue_whose_name_it_bears() -> None:
+def test_a_topic_belongs_to_the_queue_of_its_name() -> None:
     assert queue_in("persistent://public/v/a%2Fb") == ("public/v", "a/b")
     assert queue_in("non-persistent://public/v/a") == ("", "")

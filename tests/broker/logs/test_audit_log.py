@@ -1,4 +1,4 @@
-"""The audit log: every change leaves a line, and no line holds a secret."""
+"""The audit log: every change leaves a line, and no line contains a secret."""
 
 import json
 import logging
@@ -53,7 +53,7 @@ async def asked(
     await Audited(app, audit, "http")(scope, receive, send)
 
 
-async def test_a_change_is_recorded_with_who_and_what_came_of_it(tmp_path: Path) -> None:
+async def test_a_change_is_recorded_with_its_author_and_outcome(tmp_path: Path) -> None:
     audit = AuditLog(tmp_path / "audit")
     proof = "Basic " + b64encode(f"bob:{SECRET}".encode()).decode()
     body = json.dumps({"password": SECRET, "tags": ["management"]}).encode()
@@ -80,7 +80,7 @@ KEYS = st.sampled_from(
 
 
 @given(st.sampled_from([*SHOWN, "parameters", "definitions", "login", ""]), st.sets(KEYS))
-def test_no_field_is_shown_that_may_hold_a_secret(noun: str, keys: set[str]) -> None:
+def test_no_field_that_may_contain_a_secret_is_shown(noun: str, keys: set[str]) -> None:
     shown = shown_fields(noun, dict.fromkeys(keys, SECRET))
     assert shown.keys() == keys
     open_ = {name for name, value in shown.items() if value == SECRET}
@@ -90,12 +90,12 @@ def test_no_field_is_shown_that_may_hold_a_secret(noun: str, keys: set[str]) -> 
     assert not open_ & {"password", "password_hash", "src-uri", "secret", "payload"}
 
 
-def test_every_status_means_one_thing() -> None:
+def test_every_status_has_one_meaning() -> None:
     found = {status: outcome_of(status) for status in (200, 204, 400, 401, 403, 404, 409, 500, 503)}
     assert set(found.values()) == {"done", "refused", "rejected", "failed"}
 
 
-async def test_a_file_that_is_moved_away_is_made_anew(tmp_path: Path) -> None:
+async def test_a_file_that_was_moved_away_is_created_again(tmp_path: Path) -> None:
     audit = AuditLog(tmp_path / "audit")
     await audit.record(a_record("one"))
     (tmp_path / "audit").rename(tmp_path / "audit.1")
@@ -108,7 +108,7 @@ async def test_a_file_that_is_moved_away_is_made_anew(tmp_path: Path) -> None:
     assert [each["action"] for each in lines(tmp_path / "audit")] == ["two", "three"]
 
 
-async def test_a_disk_that_fails_ends_nothing(
+async def test_a_disk_that_fails_stops_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "d").mkdir()
@@ -122,7 +122,7 @@ async def test_a_disk_that_fails_ends_nothing(
 
 
 class Heard(AuditLog):
-    """One that says when two signals are in it."""
+    """Says when it contains two signals."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -137,7 +137,7 @@ class Heard(AuditLog):
 
 
 @pytest.mark.real_time
-async def test_what_goes_by_the_control_socket_and_by_signals_is_recorded(
+async def test_actions_by_control_socket_and_by_signal_are_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import signal

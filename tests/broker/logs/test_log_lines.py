@@ -1,4 +1,4 @@
-"""Log lines: JSON that any collector can read, whatever is in a record."""
+"""Log lines: JSON that any collector can read, whatever a record contains."""
 
 import json
 import logging
@@ -28,7 +28,7 @@ def record(message: str, *args: object, error: BaseException | None = None) -> l
 
 
 @given(st.text(st.characters()))
-def test_a_record_is_one_line_of_json_that_gives_its_message_back(text: str) -> None:
+def test_a_record_is_one_line_of_json_that_contains_its_message(text: str) -> None:
     line = JsonFormatter().format(record("%s", text))
     assert line.isprintable()
     found = json.loads(line)
@@ -60,7 +60,7 @@ def test_an_exception_is_one_field() -> None:
     assert found["exception"].endswith("ValueError: two\nlines \x1b[31m")
 
 
-def test_what_is_announced_is_a_record_too() -> None:
+def test_announcements_are_records_too() -> None:
     said: list[str] = []
     announcer(LogFormat.TEXT, said.append)("ready\x1b")
     announcer(LogFormat.JSON, said.append)("ready\x1b")
@@ -69,7 +69,7 @@ def test_what_is_announced_is_a_record_too() -> None:
     assert (found["level"], found["logger"], found["message"]) == ("INFO", "arneb", "ready\x1b")
 
 
-def test_the_options_win_over_the_file(tmp_path: Path) -> None:
+def test_options_override_the_file(tmp_path: Path) -> None:
     file = tmp_path / "arneb.toml"
     file.write_text('[log]\nlevel = "error"\nformat = "json"\n')
     config = load_config(file)
@@ -94,8 +94,9 @@ def records(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_all_that_a_broker_writes_is_json(tmp_path: Path) -> None:
-    """What it says, what it logs (nobody can watch a directory that is gone), and how it ends."""
+def test_everything_that_a_broker_writes_is_json(tmp_path: Path) -> None:
+    """What it prints, what it logs (a directory that is gone cannot be watched), and how it
+    ends."""
     data = tmp_path / "data"
     with serve(data, "--log-format=json", "--http=127.0.0.1:0") as broker:
         assert broker.stdout is not None
@@ -128,7 +129,7 @@ set_up_logging(LogLevel.{level}, LogFormat.{form})
 
 
 def logged(level: str, form: str, code: str) -> str:
-    """What a process writes on standard error that sets up logging and runs ``code``."""
+    """What a process that sets up logging and runs ``code`` writes to standard error."""
     program = SET_UP.format(level=level, form=form) + code
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
@@ -163,7 +164,7 @@ raise KeyError("k")
     assert uncaught["exception"].endswith("KeyError: 'k'")
 
 
-def test_a_level_that_is_none_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_level_is_refused(tmp_path: Path) -> None:
     with serve(tmp_path / "data", "--log-level=loud") as broker:
         _, errors = broker.communicate(timeout=30)
         assert broker.returncode == 2

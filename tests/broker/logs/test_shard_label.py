@@ -1,4 +1,4 @@
-"""Log lines and audit records name the shard, where there are several."""
+"""Log lines and audit records name the shard, if there are several."""
 
 import json
 import logging
@@ -15,7 +15,7 @@ def record(message: str, *args: object) -> logging.LogRecord:
     return logging.LogRecord("arneb.x", logging.ERROR, "", 0, message, args, None)
 
 
-def test_a_line_says_it_once_and_a_record_of_json_in_a_field() -> None:
+def test_a_line_names_it_once_and_a_json_record_in_a_field() -> None:
     said = record("%s is short", "disk")
     with labelled_shard("audit"):
         text = VisibleFormatter(TEXT_FORMAT).format(said)
@@ -28,14 +28,14 @@ def test_a_line_says_it_once_and_a_record_of_json_in_a_field() -> None:
     assert "shard" not in json.loads(JsonFormatter().format(said))
 
 
-def test_so_does_an_audit_record() -> None:
+def test_an_audit_record_names_it_too() -> None:
     done = AuditRecord("anna", "http", "here", "PUT /api/users/x", "done", 201)
     with labelled_shard("audit"):
         assert json.loads(done.line(0))["shard"] == "audit"
     assert "shard" not in json.loads(done.line(0))
 
 
-async def test_what_is_begun_for_a_shard_is_of_it_in_tasks_and_threads(tmp_path: Path) -> None:
+async def test_tasks_and_threads_begun_for_a_shard_belong_to_it(tmp_path: Path) -> None:
     found: list[str] = []
 
     async def look() -> None:

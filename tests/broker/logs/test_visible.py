@@ -17,24 +17,24 @@ from arneb_core.store.format.schema import Table
 from arneb_core.testing.store_kit import StoreModel
 
 SLY = "a\u202eb\u2066c\u200fd\x1b[2Je\nf\u2028g"
-"""Turned around, hidden, on a cleared screen, on lines of its own."""
+"""Reversed text, hidden text, a cleared screen, and extra lines."""
 SHOWN = r"a\u202eb\u2066c\u200fd\x1b[2Je\nf\u2028g"
 
 
 @given(st.text(st.characters()))
-def test_every_character_that_is_printed_can_be_seen(text: str) -> None:
+def test_every_printed_character_is_visible(text: str) -> None:
     assert visible(text).isprintable()
     assert visible(visible(text)) == visible(text)
 
 
-def test_a_name_that_prints_as_itself_stays() -> None:
+def test_a_name_that_is_visible_is_unchanged() -> None:
     assert visible("größe/訂單-1 ok") == "größe/訂單-1 ok"
     assert visible(SLY) == SHOWN
     assert visible("\udc80") == r"\udc80"
 
 
 @pytest.mark.parametrize("command", ["topics", "check"])
-def test_the_command_line_prints_names_so(tmp_path: Path, command: str) -> None:
+def test_the_command_line_prints_names_that_way(tmp_path: Path, command: str) -> None:
     with Store.open(tmp_path / "data") as store:
         changes, model = Changes(), StoreModel()
         model.create_topic(changes, SLY)
@@ -53,6 +53,6 @@ def test_the_command_line_prints_names_so(tmp_path: Path, command: str) -> None:
     assert all(line.isprintable() for line in said.split("\n"))
 
 
-def test_log_lines_have_them_so_too() -> None:
+def test_log_lines_contain_names_that_way_too() -> None:
     record = logging.LogRecord("x", logging.ERROR, "", 0, "topic %s", (SLY,), None)
     assert VisibleFormatter("%(message)s").format(record).startswith(r"topic a\u202eb")

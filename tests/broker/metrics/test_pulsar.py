@@ -1,4 +1,4 @@
-"""Pulsar's metrics: its names, with rates between two looks."""
+"""Pulsar's metrics: its names, with rates between two scrapes."""
 
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ async def samples(metrics: PulsarMetrics) -> Samples:
     }
 
 
-async def test_a_topic_and_its_subscription_are_told_of(tmp_path: Path) -> None:
+async def test_a_topic_and_its_subscription_are_exported(tmp_path: Path) -> None:
     async with open_engine(tmp_path) as engine:
         topic = await engine.create_topic(TOPIC, subscriptions=["s"])
         now = 100.0
@@ -69,7 +69,7 @@ async def test_a_topic_and_its_subscription_are_told_of(tmp_path: Path) -> None:
         assert (await samples(metrics))["pulsar_rate_in", TOPIC, ""] == 0, "too long ago"
 
 
-async def test_what_a_reader_has_before_it_is_no_backlog_in_the_log(tmp_path: Path) -> None:
+async def test_what_is_unread_by_a_reader_is_no_backlog_in_the_log(tmp_path: Path) -> None:
     async with open_engine(tmp_path) as engine:
         topic = await engine.create_topic(TOPIC, subscriptions=["s"])
         await topic.subscribe("reader", durable=False, initial=InitialPosition.EARLIEST)
@@ -82,8 +82,8 @@ async def test_what_a_reader_has_before_it_is_no_backlog_in_the_log(tmp_path: Pa
         assert found["pulsar_subscription_back_log", TOPIC, "reader"] == 1
 
 
-async def test_what_falls_is_no_counter(tmp_path: Path) -> None:
-    """Whoever works out how fast a counter grows takes each fall for a broker's restart."""
+async def test_values_that_can_fall_are_not_counters(tmp_path: Path) -> None:
+    """Monitoring takes each fall of a counter for a restart of the broker."""
     async with open_engine(tmp_path) as engine:
         await engine.create_topic(TOPIC)
         page = await page_of(PulsarMetrics(make_context(engine, PulsarConfig()), engine))
@@ -92,7 +92,7 @@ async def test_what_falls_is_no_counter(tmp_path: Path) -> None:
 
 
 async def test_topics_that_no_client_knows_are_left_out(tmp_path: Path) -> None:
-    """They are in no namespace, and what transactions hold back is no backlog of anybody's."""
+    """They are in no namespace, and what transactions withhold is nobody's backlog."""
     async with open_engine(tmp_path) as engine:
         context = make_context(engine, PulsarConfig())
         ours = await engine.create_topic(held_records.NAME, subscriptions=["open"])
@@ -105,7 +105,9 @@ async def test_topics_that_no_client_knows_are_left_out(tmp_path: Path) -> None:
         assert found["pulsar_broker_msg_backlog", "", ""] == 0
 
 
-async def test_what_was_delivered_stays_so_when_its_subscription_goes(tmp_path: Path) -> None:
+async def test_delivered_messages_still_count_after_their_subscription_is_gone(
+    tmp_path: Path,
+) -> None:
     async with open_engine(tmp_path) as engine:
         topic = await engine.create_topic(TOPIC, subscriptions=["s", "gone"])
         now = 100.0

@@ -1,4 +1,4 @@
-"""RabbitMQ's metrics: all there from the start, true, and never falling."""
+"""RabbitMQ's metrics: complete from the start, correct, and never falling."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ V = "v%2Fm"
 
 
 def samples_in(page: str) -> Samples:
-    """By the name and by the labels, which are put together in order."""
+    """By name and labels, with the labels in order."""
     found: Samples = {}
     for family in text_string_to_metric_families(page):
         for sample in family.samples:
@@ -51,7 +51,7 @@ async def take(call: Caller, queue: str, ackmode: str, count: int = 1) -> None:
     await call.does("POST", f"queues/{V}/{queue}/get", asked)
 
 
-async def test_every_series_is_there_before_anything_has_happened(tmp_path: Path) -> None:
+async def test_every_series_exists_before_anything_has_happened(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         there = await sums(call)
         assert there["rabbitmq_global_messages_received_total", "protocol=amqp091"] == 0
@@ -67,7 +67,7 @@ async def test_every_series_is_there_before_anything_has_happened(tmp_path: Path
         assert "rabbitmq_cluster=" in identity
 
 
-async def test_what_goes_through_is_counted(tmp_path: Path) -> None:
+async def test_traffic_is_counted(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         await call.does("PUT", f"queues/{V}/q", {"durable": True})
         for _ in range(5):
@@ -93,7 +93,7 @@ async def test_what_goes_through_is_counted(tmp_path: Path) -> None:
         assert there["rabbitmq_queues", ""] == 1
 
 
-async def test_counters_do_not_fall_when_what_they_counted_goes(tmp_path: Path) -> None:
+async def test_counters_do_not_fall_when_what_they_counted_is_deleted(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         await call.does("PUT", f"exchanges/{V}/x", {"type": "fanout"})
         await call.does("PUT", f"queues/{V}/q", {"arguments": {"x-max-length": 1}})
@@ -119,7 +119,7 @@ async def test_counters_do_not_fall_when_what_they_counted_goes(tmp_path: Path) 
         assert after["rabbitmq_queues", ""] == 0
 
 
-async def test_a_detailed_page_is_of_the_families_vhosts_and_names_asked_for(
+async def test_a_detailed_page_has_the_families_vhosts_and_names_asked_for(
     tmp_path: Path,
 ) -> None:
     async with managed(tmp_path) as call:

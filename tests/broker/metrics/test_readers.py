@@ -1,4 +1,4 @@
-"""The metrics name whoever keeps the store's pages from being used again."""
+"""The metrics name the reader that keeps the store's pages from being reused."""
 
 from dataclasses import replace
 
@@ -18,6 +18,6 @@ def test_a_long_reader_is_a_row_with_its_process() -> None:
 
 
 @pytest.mark.parametrize("seconds", [0, -1, 86_401])
-def test_a_limit_for_readers_that_is_none_is_refused(seconds: float) -> None:
+def test_an_invalid_limit_for_readers_is_refused(seconds: float) -> None:
     with pytest.raises(ValueError, match="expected reader_limit_s from 1 to 86400"):
         StoreTable(reader_limit_s=seconds)

@@ -21,7 +21,7 @@ arneb_cluster_leads{shard="audit"} 1
 AUDIT = MAIN.replace(" 3\n", " 4\n").replace(" 2\n", " 5\n").replace(" 7\n", " 8\n")
 
 
-def test_every_series_says_whose_it_is_and_stands_below_one_head() -> None:
+def test_every_series_names_its_broker_and_has_one_heading() -> None:
     assert (
         together([("main", MAIN), ("audit", AUDIT)])
         == """\
@@ -46,7 +46,7 @@ arneb_cluster_leads{shard="audit"} 1
     )
 
 
-def test_one_broker_says_whose_it_is_too_so_that_a_series_goes_on_when_another_comes() -> None:
+def test_a_single_broker_is_named_too_so_that_series_continue_when_another_is_added() -> None:
     [line] = [
         each for each in together([("audit", AUDIT)]).splitlines() if each.startswith("arneb_top")
     ]

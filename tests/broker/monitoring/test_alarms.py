@@ -1,4 +1,4 @@
-"""Alarms: they follow levels and watermarks, and nothing else."""
+"""Alarms: they depend on levels and watermarks, and on nothing else."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +33,7 @@ def run(function: Callable[[], object]) -> None:
     st.integers(0, AVAILABLE),
     st.lists(st.builds(Levels, st.integers(0, 2 * AVAILABLE), st.integers(0, 2 * AVAILABLE))),
 )
-def test_short_is_what_is_beyond_its_watermark(
+def test_a_resource_beyond_its_watermark_is_short(
     part: float, bytes_max: int | None, free_min: int, levels: list[Levels]
 ) -> None:
     marks = Watermarks(
@@ -59,7 +59,7 @@ def test_short_is_what_is_beyond_its_watermark(
     run(look)
 
 
-def test_a_moved_watermark_counts_at_once_and_zero_is_an_alarm() -> None:
+def test_a_moved_watermark_applies_at_once_and_zero_is_an_alarm() -> None:
     alarms = alarms_of(Watermarks(), lambda _: Levels(100, 60_000_000))
     heard = list[Short]()
     alarms.resource_alarms.listen(heard.append)
@@ -103,7 +103,7 @@ def test_wrong_watermarks_are_refused_and_change_nothing(wrong: dict[str, object
     assert alarms.watermarks == Watermarks()
 
 
-def test_what_cannot_be_read_leaves_alarms_as_they_are() -> None:
+def test_levels_that_cannot_be_read_leave_alarms_as_they_are() -> None:
     levels: list[Levels | OSError] = [Levels(AVAILABLE, 0), OSError("gone"), Levels(0, 1 << 60)]
 
     def read(_: Path) -> Levels:
@@ -125,8 +125,8 @@ def test_what_cannot_be_read_leaves_alarms_as_they_are() -> None:
     run(look)
 
 
-def test_what_the_store_can_use_again_counts_as_free(tmp_path: Path) -> None:
-    """Its file never shrinks: without that a disk alarm would not end by consuming."""
+def test_what_the_store_can_reuse_counts_as_free(tmp_path: Path) -> None:
+    """Its file never shrinks, so that otherwise consuming would not end a disk alarm."""
     inside = 1 << 50
     free = read_levels(tmp_path, room_inside=lambda: inside).disk_free_bytes
     assert free - inside >= 0

@@ -1,4 +1,4 @@
-"""The diagnosis: the sentence that figures lead to, and that each set of figures leads to one."""
+"""The diagnosis: the sentence for given figures, and that there is exactly one for any figures."""
 
 from dataclasses import replace
 
@@ -93,7 +93,9 @@ BUSY = Figures(1000, 60, consumers=3, incoming=100, delivered=100, acknowledged=
         ),
     ],
 )
-def test_figures_lead_to_a_sentence(figures: Figures, cause: Cause, sentence: str) -> None:
+def test_the_sentence_for_each_set_of_figures(
+    figures: Figures, cause: Cause, sentence: str
+) -> None:
     found = diagnose(figures)
     assert (found.cause, found.sentence) == (cause, sentence)
 
@@ -110,7 +112,7 @@ RATES = st.floats(0, 1e6)
     )
 )  # fmt: skip
 @example(Figures(1, 0, consumers=2, largest_held=10))  # counted one after the other
-def test_whatever_the_figures_there_is_one_sentence(figures: Figures) -> None:
+def test_any_figures_lead_to_one_sentence(figures: Figures) -> None:
     found = diagnose(figures)
     assert found.sentence.endswith(".")
     assert (found.cause is Cause.EMPTY) <= (figures.messages == 0)
@@ -124,5 +126,5 @@ def test_whatever_the_figures_there_is_one_sentence(figures: Figures) -> None:
     ("seconds", "words"),
     [(0.2, "1 s"), (89, "89 s"), (90, "2 min"), (7200, "2 h"), (400_000, "5 days")],
 )
-def test_times_are_said_in_their_unit(seconds: float, words: str) -> None:
+def test_times_are_given_in_a_suitable_unit(seconds: float, words: str) -> None:
     assert time_in_words(seconds) == words

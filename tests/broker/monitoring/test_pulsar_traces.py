@@ -1,4 +1,4 @@
-"""Traces of Pulsar's messages: a property ``traceparent`` makes spans of its trace, as in AMQP."""
+"""Traces of Pulsar messages: a property ``traceparent`` creates spans of its trace, as in AMQP."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,7 +35,7 @@ CLIENT = SeenClient("10.0.0.1:5", "shop")
 
 
 class Traced:
-    """An onlooker, and what it has made."""
+    """An observer, and the spans it has made."""
 
     def __init__(self) -> None:
         self._exporter = InMemorySpanExporter()
@@ -70,7 +70,7 @@ def batch_of(*parents: str | None, **fields: Any) -> bytes:
 
 
 @pytest.mark.real_time
-async def test_a_message_is_traced_when_it_comes_and_when_it_goes(tmp_path: Path) -> None:
+async def test_a_message_is_traced_when_it_arrives_and_when_it_leaves(tmp_path: Path) -> None:
     traced = Traced()
     async with open_engine(tmp_path / "data") as core:
         context = make_context(core, PulsarConfig())
@@ -132,14 +132,14 @@ def test_each_message_of_a_batch_has_its_own_trace_and_its_own_delivery() -> Non
     ids=["compressed", "encrypted", "large", "a body", "damaged", "a later chunk", "not recorded",
          "no name"],
 )  # fmt: skip
-def test_what_cannot_be_read_or_is_not_recorded_has_no_span(entry: bytes) -> None:
+def test_unreadable_or_unsampled_messages_have_no_span(entry: bytes) -> None:
     traced = Traced()
     traced.onlooker.sent(CLIENT, TOPIC, [entry])
     traced.onlooker.delivered(CLIENT, TOPIC, "s", Deliveries([Position(1)], [entry]))
     assert not traced.names
 
 
-def test_what_amqp_published_is_traced_when_pulsar_gets_it() -> None:
+def test_messages_published_over_amqp_are_traced_when_pulsar_delivers_them() -> None:
     traced = Traced()
     message = Message(b"x", properties={"traceparent": SAMPLED}, publish_time_ms=5)
     entry = encode_message(message, "q")
@@ -148,7 +148,7 @@ def test_what_amqp_published_is_traced_when_pulsar_gets_it() -> None:
 
 
 @given(st.binary(max_size=40), st.integers(0, 200), st.binary(max_size=4))
-def test_damage_is_nobody_s_error(noise: bytes, at: int, change: bytes) -> None:
+def test_damage_causes_no_error(noise: bytes, at: int, change: bytes) -> None:
     entry = batch_of(SAMPLED, SAMPLED)
     cut = HEADER_BYTES + at % (len(entry) - HEADER_BYTES)
     for damaged in (entry[:cut] + change + entry[cut + len(change) :], entry[:cut] + noise):

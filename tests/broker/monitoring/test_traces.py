@@ -1,4 +1,4 @@
-"""Traces: a message with ``traceparent`` makes spans of its trace, and nobody waits for them."""
+"""Traces: a message with ``traceparent`` creates spans of its trace, and delays nobody."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ SAMPLED = f"00-{TRACE}-{PARENT}-01"
 
 
 class Collector:
-    """Takes spans as a collector does."""
+    """Receives spans as a collector does."""
 
     def __init__(self) -> None:
         self.spans: Queue[tuple[str, Any]] = Queue()
@@ -67,7 +67,7 @@ class Collector:
 
 
 def tracing(broker: Broker, table: TracesTable) -> Callable[[], None]:
-    """Begin; what is returned ends it."""
+    """Begin; the returned function ends it."""
     ended, done = trio.Event(), trio.Event()
 
     async def run() -> None:
@@ -113,7 +113,9 @@ def attributes(span: Any) -> dict[str, Any]:
     return {each.key: each.value.string_value or each.value.int_value for each in span.attributes}
 
 
-def test_a_message_is_traced_when_it_comes_and_when_it_goes(broker: Broker, channel: Any) -> None:
+def test_a_message_is_traced_when_it_arrives_and_when_it_leaves(
+    broker: Broker, channel: Any
+) -> None:
     with Collector() as collector:
         end = tracing(broker, TracesTable(collector.url, "shop", delay_s=0.01))
         channel.queue_declare("traced")
@@ -130,7 +132,7 @@ def test_a_message_is_traced_when_it_comes_and_when_it_goes(broker: Broker, chan
         assert (span.trace_id.hex(), span.parent_span_id.hex()) == (TRACE, PARENT)
     assert (came.name, went.name) == ("publish amq.default", "deliver traced")
     assert came.start_time_unix_nano == came.end_time_unix_nano
-    # It was in the queue from when it came until it was delivered.
+    # It was in the queue from its arrival until its delivery.
     assert abs(went.start_time_unix_nano - came.start_time_unix_nano) < 10**9
     assert went.end_time_unix_nano >= came.end_time_unix_nano
     shown = attributes(came)
@@ -141,7 +143,7 @@ def test_a_message_is_traced_when_it_comes_and_when_it_goes(broker: Broker, chan
     assert attributes(went)["messaging.destination.name"] == "traced"
 
 
-def test_a_consumer_s_deliveries_and_lost_messages_are_traced(broker: Broker, channel: Any) -> None:
+def test_a_consumers_deliveries_and_lost_messages_are_traced(broker: Broker, channel: Any) -> None:
     with Collector() as collector:
         end = tracing(broker, TracesTable(collector.url, delay_s=0.01))
         channel.queue_declare("consumed")
@@ -156,7 +158,7 @@ def test_a_consumer_s_deliveries_and_lost_messages_are_traced(broker: Broker, ch
     assert names == ["publish amq.direct", "publish amq.default", "deliver consumed"]
 
 
-def test_a_collector_that_is_away_holds_nobody_up(
+def test_an_unreachable_collector_delays_nobody(
     broker: Broker, channel: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
@@ -167,14 +169,14 @@ def test_a_collector_that_is_away_holds_nobody_up(
         published(channel, "", "away", b"x", SAMPLED)
     assert channel.queue_purge("away").method.message_count == 200
     end()
-    # The library's threads go on trying, with the random numbers of whatever test comes next.
+    # The library's threads keep trying, with the random numbers of whichever test comes next.
     for thread in threading.enumerate():
         if thread.name.startswith("Otel"):
             thread.join(10)
             assert not thread.is_alive(), thread
 
 
-def test_what_looks_on_besides_goes_on(broker: Broker, channel: Any) -> None:
+def test_other_observers_continue(broker: Broker, channel: Any) -> None:
     async def switch(node: str | None) -> None:
         broker.topology.vhost("/").trace(node)  # type: ignore[union-attr]
 
@@ -205,6 +207,6 @@ def test_the_library_is_not_imported_while_it_is_off() -> None:
     "settings",
     [{"endpoint": "localhost:4318"}, {"queued_max": 0}, {"delay_s": 0.0}, {"delay_s": 61.0}],
 )
-def test_settings_that_cannot_be_are_refused(settings: dict[str, Any]) -> None:
+def test_impossible_settings_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="expected"):
         TracesTable(**settings)

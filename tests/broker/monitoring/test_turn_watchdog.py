@@ -1,4 +1,4 @@
-"""The turn watchdog: what it counts, whom it names, and that it is off unless asked for."""
+"""The turn watchdog: what it counts, what it names, and that it is off by default."""
 
 import gc
 import json
@@ -88,7 +88,7 @@ async def test_a_pass_is_the_sum_of_its_turns(clock: SpentTime, watchdog: TurnWa
     assert watchdog.passes.worst_ms == pytest.approx(40)
 
 
-async def test_what_a_thread_hands_to_the_loop_is_a_turn_too(
+async def test_what_a_thread_passes_to_the_loop_is_a_turn_too(
     clock: SpentTime, watchdog: TurnWatchdog
 ) -> None:
     token, done = trio.lowlevel.current_trio_token(), trio.Event()
@@ -108,9 +108,7 @@ async def test_what_a_thread_hands_to_the_loop_is_a_turn_too(
 
 
 @pytest.mark.real_time
-async def test_a_turn_that_lasts_is_traced_to_its_place(
-    clock: SpentTime, watchdog: TurnWatchdog
-) -> None:
+async def test_a_long_turn_is_traced_to_its_place(clock: SpentTime, watchdog: TurnWatchdog) -> None:
     def spin_until_seen() -> None:
         while not watchdog._places:
             pass
@@ -124,7 +122,7 @@ async def test_a_turn_that_lasts_is_traced_to_its_place(
     assert "spin_until_seen" in culprit.place
 
 
-async def test_a_turn_that_is_too_long_is_logged_once_a_second(
+async def test_a_turn_that_is_too_long_is_logged_at_most_once_a_second(
     clock: SpentTime, watchdog: TurnWatchdog, caplog: pytest.LogCaptureFixture
 ) -> None:
     with watchdog.watching():
@@ -168,7 +166,7 @@ def test_a_place_names_our_own_code_and_where_it_is() -> None:
     )
 
 
-def test_a_histogram_tells_what_a_share_stays_below() -> None:
+def test_a_histogram_gives_percentiles() -> None:
     histogram = Histogram()
     assert histogram.quantile_ms(0.999) == 0
     for _ in range(999):
@@ -206,7 +204,7 @@ async def test_the_figures_are_shown_over_http(watchdog: TurnWatchdog) -> None:
     assert [each["task"] for each in document["culprits"]] == ["task"]
 
 
-def test_it_is_off_unless_the_file_or_the_command_asks(tmp_path: Path) -> None:
+def test_it_is_off_unless_the_file_or_the_command_asks_for_it(tmp_path: Path) -> None:
     assert not load_config(None).debug.turn_watchdog
     assert load_config(None, watch_turns=True).debug.turn_watchdog
     file = tmp_path / "arneb.toml"

@@ -1,4 +1,4 @@
-"""The node: a broker that is stopped and started again in one process, by whoever may."""
+"""The node: a broker that authorized users can stop and start again in one process."""
 
 import gc
 from collections.abc import AsyncIterator
@@ -53,10 +53,10 @@ async def test_a_broker_is_stopped_and_started_on_the_same_ports(tmp_path: Path)
         await (await trio.open_tcp_stream("127.0.0.1", before["amqp"][0].port)).aclose()
 
 
-async def test_a_node_that_follows_has_its_garbage_collected(
+async def test_a_node_that_follows_collects_garbage(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may never lead, and so never come to the schedule of a broker."""
+    """It may never lead, and so never reach the schedule of a broker."""
     seen = []
 
     async def follow(*_: object) -> None:
@@ -88,7 +88,7 @@ async def test_nothing_is_collected_while_a_node_opens_an_engine(
     assert seen == [(False, {"lease": None})]
 
 
-async def test_to_stop_and_to_start_twice_is_to_do_it_once(tmp_path: Path) -> None:
+async def test_stopping_or_starting_twice_does_it_once(tmp_path: Path) -> None:
     async with running(config_at(tmp_path)) as node:
         await node.start_app()
         async with trio.open_nursery() as nursery:
@@ -101,7 +101,7 @@ async def test_to_stop_and_to_start_twice_is_to_do_it_once(tmp_path: Path) -> No
         assert node.is_ready
 
 
-async def test_a_start_that_fails_says_why_and_may_be_tried_again(tmp_path: Path) -> None:
+async def test_a_start_that_fails_says_why_and_can_be_tried_again(tmp_path: Path) -> None:
     async with running(config_at(tmp_path)) as node:
         await node.stop_app()
         store = Store.open(tmp_path / "data")
@@ -115,7 +115,7 @@ async def test_a_start_that_fails_says_why_and_may_be_tried_again(tmp_path: Path
         assert node.is_ready
 
 
-async def test_a_port_that_was_taken_meanwhile_is_no_end(tmp_path: Path) -> None:
+async def test_a_port_that_was_taken_meanwhile_does_not_end_the_node(tmp_path: Path) -> None:
     async with running(config_at(tmp_path, http="127.0.0.1:0")) as node:
         assert node.shared is not None
         port = node.shared.addresses["http"][0].port
@@ -143,7 +143,7 @@ async def test_only_a_stopped_broker_is_reset(tmp_path: Path) -> None:
         assert node.shared.catalogue.vhost("v") is None
 
 
-async def test_the_first_start_that_fails_is_an_error(tmp_path: Path) -> None:
+async def test_a_first_start_that_fails_is_an_error(tmp_path: Path) -> None:
     store = Store.open(tmp_path / "data")
     try:
         with pytest.raises(StoreLocked):
@@ -152,7 +152,7 @@ async def test_the_first_start_that_fails_is_an_error(tmp_path: Path) -> None:
         store.close()
 
 
-async def test_a_drain_says_that_nobody_is_to_come_before_anybody_has_to_go(
+async def test_a_drain_is_announced_before_any_connection_is_closed(
     tmp_path: Path,
 ) -> None:
     config = replace(config_at(tmp_path), stop=StopTable(unready_s=30.0))
@@ -169,7 +169,7 @@ async def test_a_drain_says_that_nobody_is_to_come_before_anybody_has_to_go(
     assert told == states
 
 
-async def test_what_new_connections_get_may_be_adjusted(tmp_path: Path) -> None:
+async def test_the_settings_of_new_connections_can_be_changed(tmp_path: Path) -> None:
     async with running(config_at(tmp_path, amqp="127.0.0.1:0")) as node:
         assert node.shared is not None
         assert node.shared.authority is not None
@@ -197,7 +197,7 @@ async def test_what_new_connections_get_may_be_adjusted(tmp_path: Path) -> None:
 
 @given(st.lists(st.sampled_from(NodeState)))
 def test_a_node_that_leaves_does_nothing_more(path: list[NodeState]) -> None:
-    """Over the table: from every state it can leave, and from leaving nothing follows."""
+    """Over the table: it can leave from every state, and nothing follows from leaving."""
     state = NodeState.STARTING
     for wanted in path:
         if wanted in MOVES[state]:

@@ -1,4 +1,5 @@
-"""The process of a node: the first signal is obeyed, the second one kills, and time is limited."""
+"""The process of a node: the first signal is obeyed, the second one kills, and stopping is limited
+in time."""
 
 import signal
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
         signal.signal(each, handler)
 
 
-async def test_the_first_signal_stops_and_the_second_is_left_to_the_system(
+async def test_the_first_signal_stops_it_and_the_second_is_left_to_the_system(
     tmp_path: Path, limits: list[float]
 ) -> None:
     signals, said = Signals(), list[str]()
@@ -39,7 +40,7 @@ async def test_the_first_signal_stops_and_the_second_is_left_to_the_system(
     assert not (tmp_path / "data" / "arneb.sock").exists()
 
 
-def test_a_stop_that_takes_too_long_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_that_takes_too_long_is_cut_short(monkeypatch: pytest.MonkeyPatch) -> None:
     ended: list[int] = []
     over = Event()
 
@@ -55,7 +56,7 @@ def test_a_stop_that_takes_too_long_is_broken_off(monkeypatch: pytest.MonkeyPatc
     assert said == ["did not stop within 0.01 s, ending the process"]
 
 
-def test_the_one_error_of_nested_groups_is_found() -> None:
+def test_the_single_error_of_nested_groups_is_found() -> None:
     error = KeyError("x")
     assert sole_error(ExceptionGroup("a", [ExceptionGroup("b", [error])])) is error
     several = ExceptionGroup("a", [error, ValueError("y")])

@@ -16,7 +16,7 @@ def amount(limit: int) -> float:
 
 
 @given(st.tuples(LIMITS, LIMITS).map(lambda pair: sorted(pair, key=amount)))
-def test_only_the_soft_limit_is_moved_and_only_up(limits: list[int]) -> None:
+def test_only_the_soft_limit_is_changed_and_only_raised(limits: list[int]) -> None:
     soft, hard = limits
     now = [(soft, hard)]
     with pytest.MonkeyPatch.context() as patch:

@@ -1,4 +1,4 @@
-"""The garbage schedule: collections stay short, and nothing that died is kept for good."""
+"""The garbage schedule: collections stay short, and no garbage is kept for ever."""
 
 import gc
 import weakref
@@ -30,7 +30,7 @@ from arneb.runtime.garbage import (
 )
 
 BUSY = 0.5
-"""A processor's share that a loop takes when it has something to do."""
+"""The share of a processor that a loop uses when it has work to do."""
 
 FULL_OBJECTS_MAX = 10_000
 
@@ -43,7 +43,7 @@ class Thing:
 
 
 class Broker:
-    """What there is, as a test says."""
+    """A broker's connections, topics and memory, as a test sets them."""
 
     def __init__(self) -> None:
         self.living = Living(0, 0)
@@ -55,14 +55,15 @@ class Broker:
         )
 
     def look_again(self, seconds: float = LOOK_S, share: float = BUSY) -> int:
-        """So much later, in which the loop took that share of a processor; the thaws so far."""
+        """Advance the time, with the loop using that share of a processor; return the thaws so
+        far."""
         self.now += seconds
         self.busy_s += seconds * share
         self.schedule.look()
         return self.schedule.thaws_total
 
     def topics_go(self, count: int) -> None:
-        """So many, and then nobody leaves any more."""
+        """So many topics go, and then nothing goes any more."""
         self.living = Living(0, count)
         self.schedule.look()
         self.living = Living(0, 0)
@@ -80,7 +81,9 @@ async def run(broker: Broker, nursery: trio.Nursery) -> None:
     await trio.testing.wait_all_tasks_blocked()
 
 
-async def test_a_full_collection_looks_only_at_what_came_since_the_last(broker: Broker) -> None:
+async def test_a_full_collection_examines_only_what_was_created_since_the_last(
+    broker: Broker,
+) -> None:
     async with trio.open_nursery() as nursery:
         await run(broker, nursery)
         many = [Thing() for _ in range(20_000)]
@@ -96,7 +99,7 @@ async def test_a_full_collection_looks_only_at_what_came_since_the_last(broker: 
     assert many
 
 
-async def test_nothing_is_collected_while_a_broker_starts_nor_right_after(broker: Broker) -> None:
+async def test_nothing_is_collected_while_a_broker_starts_or_right_after(broker: Broker) -> None:
     looked_at = []
 
     def count(phase: str, info: dict[str, int]) -> None:
@@ -119,7 +122,7 @@ async def test_nothing_is_collected_while_a_broker_starts_nor_right_after(broker
     assert many
 
 
-async def test_a_full_collection_comes_before_there_is_much_to_look_at(broker: Broker) -> None:
+async def test_a_full_collection_comes_before_there_is_much_to_examine(broker: Broker) -> None:
     """Whatever survives: a million objects are frozen a few thousand at a time."""
     looked_at = []
 
@@ -127,7 +130,8 @@ async def test_a_full_collection_comes_before_there_is_much_to_look_at(broker: B
         if phase == "start" and info["generation"] == 2:
             looked_at.append(len(gc.get_objects()))
 
-    # The interpreter waits for a quarter of what it has found alive, if nobody has it forget that.
+    # The interpreter would wait for a quarter of what it has found alive, unless it is made to
+    # forget that.
     there = [Thing() for _ in range(8 * FULL_OBJECTS_MAX)]
     async with trio.open_nursery() as nursery:
         await run(broker, nursery)
@@ -142,7 +146,7 @@ async def test_a_full_collection_comes_before_there_is_much_to_look_at(broker: B
     assert many and there
 
 
-async def test_what_dies_frozen_is_found_when_the_loop_is_idle(broker: Broker) -> None:
+async def test_frozen_garbage_is_found_when_the_loop_is_idle(broker: Broker) -> None:
     async with trio.open_nursery() as nursery:
         await run(broker, nursery)
         thing = Thing()
@@ -161,15 +165,15 @@ async def test_what_dies_frozen_is_found_when_the_loop_is_idle(broker: Broker) -
         nursery.cancel_scope.cancel()
 
 
-def test_little_that_left_is_not_worth_a_thaw(broker: Broker) -> None:
+def test_a_few_deleted_topics_are_not_worth_a_thaw(broker: Broker) -> None:
     broker.topics_go(WORTH // OBJECTS_PER_TOPIC)
     assert broker.look_again(THAW_AFTER_S, share=0.0) == 0
     broker.topics_go(1)
     assert broker.look_again(share=0.0) == 1
 
 
-def test_of_very_much_only_much_is_worth_it(broker: Broker) -> None:
-    """A thaw looks at everything that there is, for a second with 100,000 queues."""
+def test_with_very_many_topics_only_many_deleted_ones_are_worth_a_thaw(broker: Broker) -> None:
+    """A thaw examines everything that exists, for a second with 100,000 queues."""
     there = 100_000
     few = int(WORTH_SHARE * there) - 10
     broker.living = Living(0, there + few)
@@ -182,7 +186,7 @@ def test_of_very_much_only_much_is_worth_it(broker: Broker) -> None:
     assert broker.look_again(share=0.0) == 1
 
 
-def test_memory_that_queues_take_which_have_come_is_no_reason(broker: Broker) -> None:
+def test_memory_of_new_queues_is_no_reason(broker: Broker) -> None:
     came = 100_000
     broker.topics_go(1)
     broker.living = Living(0, came)
@@ -192,7 +196,7 @@ def test_memory_that_queues_take_which_have_come_is_no_reason(broker: Broker) ->
     assert broker.look_again() == 1
 
 
-def test_a_busy_loop_thaws_only_for_what_is_too_much(broker: Broker) -> None:
+def test_a_busy_loop_thaws_only_for_very_much(broker: Broker) -> None:
     """Everybody would have to wait for it."""
     broker.topics_go(LOST_MAX // OBJECTS_PER_TOPIC)
     for _ in range(200):
@@ -201,8 +205,9 @@ def test_a_busy_loop_thaws_only_for_what_is_too_much(broker: Broker) -> None:
     assert broker.look_again() == 1
 
 
-def test_not_while_more_are_leaving(broker: Broker) -> None:
-    """What they leave would be found only by the thaw after; but nobody may leave for ever."""
+def test_there_is_no_thaw_while_more_are_being_deleted(broker: Broker) -> None:
+    """What they leave would be found only by the next thaw. But deletions without end must not
+    prevent one."""
     topics = 10 * LOST_MAX // OBJECTS_PER_TOPIC
     thaws = [0]
     while thaws[-1] < 2:
@@ -222,7 +227,7 @@ def test_connections_that_come_and_go_are_no_reason(broker: Broker) -> None:
         assert broker.look_again() == 0
 
 
-def test_memory_that_has_doubled_is_a_reason_if_somebody_has_left(broker: Broker) -> None:
+def test_doubled_memory_is_a_reason_if_something_was_deleted(broker: Broker) -> None:
     broker.bytes = 2 * GROWN_BYTES + 1
     assert broker.look_again(BUSY_AFTER_S) == 0, "nobody has left"
     broker.topics_go(1)
@@ -236,7 +241,7 @@ def test_memory_that_has_doubled_is_a_reason_if_somebody_has_left(broker: Broker
     assert broker.look_again() == 2, "the last was just now"
 
 
-async def test_the_c_library_gives_back_what_they_left_when_they_have(
+async def test_freed_memory_is_returned_to_the_system_after_a_deletion(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[float] = []
@@ -255,10 +260,10 @@ async def test_the_c_library_gives_back_what_they_left_when_they_have(
         assert len(calls) == expected
 
 
-async def test_it_gives_back_what_was_held_when_all_have_become_quiet(
+async def test_memory_is_returned_once_the_loop_has_become_idle(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A queue of millions was purged, and nobody has left."""
+    """A queue of millions was purged, and nothing was deleted."""
     calls: list[float] = []
     monkeypatch.setattr("arneb.runtime.garbage.give_back", lambda: calls.append(broker.now))
     for share, expected in [(BUSY, 0), (BUSY, 0), (0.0, 1), (0.0, 2), (BUSY, 2), (0.0, 3)]:
@@ -299,8 +304,8 @@ def test_a_thaw_comes_in_the_end(broker: Broker) -> None:
 
 
 async def looks(broker: Broker, monkeypatch: pytest.MonkeyPatch, share: float) -> list[int]:
-    """Somebody leaves, and so many looks later nothing is given back any more: at which of them
-    something was, each time after a full collection."""
+    """A connection closes, and the checks continue until no more memory is returned. Returns the
+    checks at which some was, each time after a full collection."""
     given: list[int] = []
     collected = 0
 
@@ -324,13 +329,15 @@ async def looks(broker: Broker, monkeypatch: pytest.MonkeyPatch, share: float) -
     return at
 
 
-async def test_what_is_free_is_given_back_several_times_when_somebody_has_left(
+async def test_free_memory_is_returned_several_times_after_a_connection_has_closed(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The interpreter keeps objects to make new ones of, each in an arena of its own maybe; and so
-    do tasks that sleep, until they wake."""
+    """The interpreter keeps free objects to reuse them, each perhaps in an arena of its own. So do
+    tasks that sleep, until they wake."""
     assert await looks(broker, monkeypatch, share=0.0) == list(range(GIVE_BACKS))
 
 
-async def test_a_busy_loop_gives_back_once(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_busy_loop_returns_memory_once(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert await looks(broker, monkeypatch, share=BUSY) == [0]

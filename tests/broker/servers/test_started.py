@@ -1,4 +1,4 @@
-"""What a broker has read when it is ready: modules, counted in a process of their own.
+"""What a broker has imported when it is ready: modules, counted in a process of their own.
 
 The rule: start-up time and memory are for what is used.
 """
@@ -19,22 +19,23 @@ HEAVY: Final = (
     "decimal", "difflib", "logging.handlers", "arneb.settings.rabbitmq.conf", "arneb.logins.oauth",
     "arneb.logins.http_backend", "arneb_amqp.server", "arneb_cluster", "pyspark_arneb",
 )  # fmt: skip
-"""What nothing of a broker for Pulsar's clients needs before somebody asks for it; mebibytes and
-tenths of a second."""
+"""What a broker for Pulsar clients alone does not need before somebody asks for it. It would cost
+mebibytes and tenths of a second."""
 
 MODULES_MAX: Final = 715
-"""All that a broker with the Pulsar port alone has read when it is ready, Python's own with it: 705
-on 2026-11-29 with Python 3.11. Whoever needs more reads it when it is needed, or says here why."""
+"""All modules that a broker with the Pulsar port alone has imported when it is ready, including
+Python's own: 705 on 2026-11-29 with Python 3.11. Code that needs more must import it when it is
+needed, or the reason must be given here."""
 
 HEAVY_WITH_HTTP: Final = (
     "httpx", "fastavro", "avro", "cryptography", "jwt", "argparse", "zipfile",
     "email.headerregistry", "importlib.metadata", "crc32c", "difflib", "logging.handlers",
     "arneb.settings.rabbitmq.conf", "arneb_cluster", "pyspark_arneb",
 )  # fmt: skip
-"""What no broker with every port needs before somebody asks for it."""
+"""What no broker needs, with every port open, before somebody asks for it."""
 
 WITH_HTTP_MAX: Final = 1_170
-"""What one with AMQP, Pulsar and HTTP has read, likewise: 1,160 on 2026-11-29."""
+"""The same for one with AMQP, Pulsar and HTTP: 1,160 on 2026-11-29."""
 
 STARTED: Final = """
 import sys, trio
@@ -59,7 +60,7 @@ trio.run(run_broker, config, say)
 
 
 FILE: Final = "arneb.toml"
-"""Its settings, if it has any; then it serves AMQP's clients too."""
+"""Its settings, if it has any; if so it serves AMQP clients too."""
 
 OAUTH_SETTINGS: Final = """
 [logins]
@@ -78,19 +79,19 @@ def modules_of_a_started_broker(tmp_path: Path, *and_then: str) -> list[str]:
         check=False,
     )
     found = done.stdout.split()
-    # Its end is an exception out of a nursery; what counts is that it came so far.
+    # It ends with an exception from a nursery; what counts is that it came this far.
     assert "arneb_pulsar.server.listener" in found, done.stderr
     return found
 
 
-def test_a_broker_reads_at_its_start_what_it_needs(tmp_path: Path) -> None:
-    """Each module costs start-up time and memory for as long as the broker runs."""
+def test_a_broker_imports_at_its_start_what_it_needs(tmp_path: Path) -> None:
+    """Each module costs start-up time, and memory for as long as the broker runs."""
     found = modules_of_a_started_broker(tmp_path)
     assert not set(HEAVY) & set(found)
     assert len(found) <= MODULES_MAX
 
 
-def test_a_broker_with_every_port_reads_no_more_than_it_needs(tmp_path: Path) -> None:
+def test_a_broker_with_every_port_imports_no_more_than_it_needs(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("")
     found = modules_of_a_started_broker(tmp_path, "http")
     assert {"arneb_amqp.server", "arneb.http.management"} <= set(found)
@@ -98,8 +99,8 @@ def test_a_broker_with_every_port_reads_no_more_than_it_needs(tmp_path: Path) ->
     assert len(found) <= WITH_HTTP_MAX
 
 
-def test_a_broker_knows_its_codecs_without_looking_for_what_is_installed(tmp_path: Path) -> None:
-    """The first entry of another frontend would hold the event loop up for that long."""
+def test_a_broker_knows_its_codecs_without_searching_installed_packages(tmp_path: Path) -> None:
+    """Otherwise the first entry of another frontend would block the event loop for that long."""
     found = modules_of_a_started_broker(tmp_path, "codecs")
     assert set(found[: len(Origin)]) == set(Origin.__members__)
     assert "arneb_amqp.codec" in found
@@ -111,7 +112,7 @@ def test_the_codecs_that_a_broker_names_are_those_that_are_installed() -> None:
     assert {f"{module}:CODEC" for module in CODECS} == installed
 
 
-def test_a_broker_reads_at_its_start_what_it_asks_login_servers_with(tmp_path: Path) -> None:
-    """The first login would hold the event loop up for that long."""
+def test_a_broker_imports_at_its_start_what_it_asks_login_servers_with(tmp_path: Path) -> None:
+    """Otherwise the first login would block the event loop for that long."""
     (tmp_path / FILE).write_text(OAUTH_SETTINGS)
     assert {"httpx", "jwt"} <= set(modules_of_a_started_broker(tmp_path))

@@ -1,4 +1,5 @@
-"""A whole broker in which every await of every background task raises once, and which serves on."""
+"""A whole broker in which every await of every background task raises once, and which continues to
+serve."""
 
 import signal
 import urllib.request
@@ -45,14 +46,14 @@ TASKS = {
     "the signal handler",
     "accepting connections",
 }
-"""What every broker does in the background; more may be added."""
+"""What every broker does in the background; there may be more."""
 
 AT_THE_START = {"retention after a start"}
-"""Is done before there is a topic here, and so waits for nothing that could fail."""
+"""Finished before there is a topic here, so it waits for nothing that could fail."""
 
 WITHIN_S = 20.0
 ROUNDS_QUIET = 6
-"""So many rounds in a row must bring no await that has not failed yet."""
+"""After so many rounds in a row without an await that has not failed yet, the test ends."""
 
 CONFIG = """
 [amqp]
@@ -72,7 +73,7 @@ check_interval_s = 0.05
 
 
 class Signals(AsyncIterator[int]):
-    """SIGTERM, when the test has seen enough."""
+    """Sends SIGTERM when the test has seen enough."""
 
     def __init__(self) -> None:
         self.come = trio.Event()
@@ -83,7 +84,7 @@ class Signals(AsyncIterator[int]):
 
 
 class Running:
-    """A broker as it runs."""
+    """A running broker."""
 
     def __init__(self, ports: dict[str, int], shared: Shared) -> None:
         self.ports = ports
@@ -91,7 +92,8 @@ class Running:
         self._numbers = count()
 
     def amqp(self) -> None:
-        """Publish, consume and acknowledge over AMQP; leave things that go by themselves."""
+        """Publish, consume and acknowledge over AMQP; leave things that are deleted by
+        themselves."""
         parameters = pika.ConnectionParameters(
             "127.0.0.1", self.ports["amqp"], heartbeat=1, blocked_connection_timeout=10,
             socket_timeout=5,
@@ -114,7 +116,7 @@ class Running:
         method, _, body = channel.basic_get("canary")
         assert method is not None
         channel.basic_ack(method.delivery_tag)
-        while body != b"%d" % number:  # of a round that was broken off
+        while body != b"%d" % number:  # from a round that was interrupted
             method, _, body = channel.basic_get("canary")
             assert method is not None
             channel.basic_ack(method.delivery_tag)
@@ -129,7 +131,7 @@ class Running:
             await client.expect(CommandConnected)
 
     def http(self) -> None:
-        """Ask both HTTP ports."""
+        """Request something from both HTTP ports."""
         for port, path in (("http", "/healthz"), ("http-pulsar", "/admin/v2/clusters")):
             url = f"http://127.0.0.1:{self.ports[port]}{path}"
             with urllib.request.urlopen(url, timeout=5) as answer:
@@ -201,7 +203,7 @@ async def test_every_await_of_every_background_task_may_fail(
             quiet_rounds = 0
             while quiet_rounds < ROUNDS_QUIET or awaits.outstanding:
                 before = len(awaits.failed)
-                # While tasks fail, clients may have to come again.
+                # While tasks fail, clients may have to reconnect.
                 with suppress(Exception), trio.move_on_after(10):
                     await running.serves()
                 quiet_rounds = quiet_rounds + 1 if len(awaits.failed) == before else 0

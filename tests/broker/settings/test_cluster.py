@@ -1,4 +1,4 @@
-"""What ``[cluster]`` may say."""
+"""What ``[cluster]`` may contain."""
 
 from pathlib import Path
 
@@ -28,12 +28,12 @@ def written(path: Path, own: str) -> Path:
 @pytest.mark.parametrize(
     ("prefer", "priority"), [("[]", 0), ('["n1", "n2"]', 0), ('["n2", "n1"]', 1), ('["n2"]', 1)]
 )
-def test_a_node_s_priority_is_its_place_among_those_preferred(
+def test_a_nodes_priority_is_its_place_among_those_preferred(
     tmp_path: Path, prefer: str, priority: int
 ) -> None:
     assert load_config(written(tmp_path, f"prefer = {prefer}")).cluster.priority == priority
 
 
-def test_what_is_no_name_is_preferred_by_nobody(tmp_path: Path) -> None:
+def test_a_value_that_is_not_a_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigInvalid, match="prefer: expected names of nodes, got 'n 2'"):
         load_config(written(tmp_path, 'prefer = ["n1", "n 2"]'))

@@ -1,4 +1,4 @@
-"""The configuration: file, then flags, each refused in one line when it is wrong."""
+"""The configuration: the file, then flags, each refused in one line when it is wrong."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ AMQP_TOO_SMALL = "amqp: expected {} of at least message_bytes_max, which is 1342
 @pytest.mark.parametrize(
     "value", ["5672", ":5672", "host", "host:", "host:65536", "host:-1", "::1:5672", "host:٣", ""]
 )
-def test_what_is_no_address_is_refused(value: str) -> None:
+def test_invalid_addresses_are_refused(value: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         parse_listen(value)
 
@@ -53,7 +53,7 @@ def test_the_defaults_are_the_documented_ones() -> None:
     assert config.data_dir == Path("arneb-data")
 
 
-def test_a_flag_wins_over_the_file(tmp_path: Path) -> None:
+def test_a_flag_overrides_the_file(tmp_path: Path) -> None:
     file = tmp_path / "arneb.toml"
     file.write_text('data_dir = "log"\n[amqp]\nlisten = "0.0.0.0:1"\n[pulsar]\nlisten = "off"\n')
     config = load_config(file, amqp="127.0.0.1:0")
@@ -129,7 +129,7 @@ def test_a_wrong_flag_is_named() -> None:
         ("[retention]\ntime_s = -1\nbytes = -1", Retention(-1, -1)),
     ],
 )
-def test_retention_bounds_that_are_left_out_are_none(
+def test_omitted_retention_bounds_are_unlimited(
     tmp_path: Path, table: str, expected: Retention
 ) -> None:
     file = tmp_path / "arneb.toml"
@@ -161,14 +161,16 @@ def test_a_negative_retention_is_refused(tmp_path: Path) -> None:
         ('[pulsar]\nadvertised_tls_url = "pulsar://x:1"', "advertised_tls_url"),
     ],
 )
-def test_ports_that_cannot_be_guarded_so_are_refused(tmp_path: Path, table: str, why: str) -> None:
+def test_ports_that_cannot_be_protected_that_way_are_refused(
+    tmp_path: Path, table: str, why: str
+) -> None:
     file = tmp_path / "arneb.toml"
     file.write_text(table)
     with pytest.raises(ConfigInvalid, match=why):
         load_config(file)
 
 
-def test_how_delays_are_kept_track_of(tmp_path: Path) -> None:
+def test_how_delays_are_tracked(tmp_path: Path) -> None:
     file = tmp_path / "arneb.toml"
     file.write_text('[delayed]\ntracker = "memory"\ntick_ms = 1_000')
     assert load_config(file).delayed == DelayedSettings(TrackerKind.MEMORY, tick_ms=1_000)

@@ -1,4 +1,4 @@
-"""The environment: each setting that is one value has a variable."""
+"""The environment: each setting that is a single value has a variable."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def test_every_setting_has_a_variable_of_its_own() -> None:
     assert {f"ARNEB_{each}" for each in some.split()} <= set(names)
 
 
-def test_variables_win_over_the_file_and_the_command_line_over_both(tmp_path: Path) -> None:
+def test_variables_override_the_file_and_the_command_line_overrides_both(tmp_path: Path) -> None:
     file = tmp_path / "arneb.toml"
     file.write_text("[amqp]\nlisten = 'off'\nheartbeat_s = 7\n[log]\nlevel = 'error'\n")
     environment = {
@@ -40,7 +40,7 @@ def test_variables_win_over_the_file_and_the_command_line_over_both(tmp_path: Pa
     assert config.data_dir == Path("d").absolute()
 
 
-def test_variables_win_over_the_file_by_whichever_name_it_has(tmp_path: Path) -> None:
+def test_variables_override_the_file_by_whichever_name_it_has(tmp_path: Path) -> None:
     file = tmp_path / "arneb.toml"
     file.write_text(
         "[pulsar]\nmaxProducersPerTopic = 3\nmaxConsumersPerTopic = 4\n"
@@ -58,7 +58,7 @@ def test_variables_win_over_the_file_by_whichever_name_it_has(tmp_path: Path) ->
         load_config(file)
 
 
-def test_rabbitmq_s_image_is_understood() -> None:
+def test_the_variables_of_rabbitmqs_image_are_understood() -> None:
     environment = {
         "RABBITMQ_DEFAULT_USER": "me",
         "RABBITMQ_DEFAULT_PASS": "p",
@@ -71,7 +71,7 @@ def test_rabbitmq_s_image_is_understood() -> None:
     assert config.amqp.vhosts == ("v",)
 
 
-def test_what_is_almost_a_variable_is_told_and_what_kubernetes_sets_is_not() -> None:
+def test_misspelt_variables_are_reported_and_those_of_kubernetes_are_not() -> None:
     told: list[str] = []
     environment = {
         "ARNEB_AMQP_LISTN": "x",
@@ -97,12 +97,12 @@ def test_what_is_almost_a_variable_is_told_and_what_kubernetes_sets_is_not() -> 
         ("ARNEB_LOG_LEVEL", "loud"),
     ],
 )
-def test_a_value_that_cannot_be_is_refused(name: str, value: str) -> None:
+def test_an_impossible_value_is_refused(name: str, value: str) -> None:
     with pytest.raises(ConfigInvalid):
         load_config(None, environment={name: value})
 
 
-def test_tables_are_put_together() -> None:
+def test_tables_are_merged() -> None:
     first = {"a": {"b": 1, "c": [1]}, "d": 1}
     assert merged(first, {"a": {"c": [2]}, "e": 2}) == {
         "a": {"b": 1, "c": [2]}, "d": 1, "e": 2,

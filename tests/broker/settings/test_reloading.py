@@ -1,4 +1,5 @@
-"""Reloading: what can follow does at once, what cannot is told, what is wrong changes nothing."""
+"""Reloading: what can change does at once, what cannot is reported, and wrong settings change
+nothing."""
 
 import http.client
 import logging
@@ -27,7 +28,7 @@ from arneb_pulsar.services.clients.authenticator import Authenticator
 
 @pytest.fixture(autouse=True)
 def no_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """This process goes on, and keeps its handlers of signals and its level."""
+    """A process that continues, and keeps its signal handlers and its log level."""
     monkeypatch.setattr(process, "break_off_after", lambda seconds, say: None)
     monkeypatch.setattr(process.signal, "signal", lambda *args: None)  # type: ignore[attr-defined]
     level = logging.getLogger().level
@@ -35,7 +36,7 @@ def no_end(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     logging.getLogger().setLevel(level)
 
 
-async def test_who_follows_is_called_and_the_rest_is_told() -> None:
+async def test_reloadable_parts_are_called_and_the_rest_is_reported() -> None:
     before = Config()
     now = replace(before, log=replace(before.log, level=LogLevel.DEBUG), data_dir=Path("elsewhere"))
     reloading, seen = Reloading(lambda: now), list[Config]()
@@ -53,7 +54,7 @@ async def test_who_follows_is_called_and_the_rest_is_told() -> None:
     assert seen == [now]
 
 
-async def test_what_is_wrong_changes_nothing() -> None:
+async def test_wrong_settings_change_nothing() -> None:
     def fails() -> Config:
         raise ConfigInvalid("amqp.lissten: no such key")
 
@@ -66,7 +67,7 @@ async def test_what_is_wrong_changes_nothing() -> None:
     assert not reloading.is_done
 
 
-async def test_one_that_cannot_follow_keeps_nobody_else_from_it() -> None:
+async def test_one_part_that_cannot_reload_does_not_stop_the_others() -> None:
     now = replace(Config(), log=replace(Config().log, level=LogLevel.DEBUG))
     reloading, seen = Reloading(lambda: now), list[str]()
 
@@ -92,7 +93,7 @@ def test_settings_that_differ_are_named() -> None:
 
 
 def serial_at(port: int) -> int:
-    """Of the certificate that a server shows."""
+    """The serial number of the certificate that a server shows."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with (
@@ -107,7 +108,7 @@ def serial_at(port: int) -> int:
 
 
 @pytest.mark.real_time
-async def test_new_clients_get_the_new_certificate_and_a_broken_one_is_not_taken(
+async def test_new_clients_get_the_new_certificate_and_a_broken_one_is_not_used(
     tmp_path: Path,
 ) -> None:
     make_certificate(tmp_path, "server")
@@ -141,7 +142,7 @@ async def test_new_clients_get_the_new_certificate_and_a_broken_one_is_not_taken
 
 
 def status_as(port: int, password: str) -> int:
-    """What an administrator hears who comes with that password."""
+    """The answer to an administrator with that password."""
     proof = b64encode(f"ann:{password}".encode()).decode()
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     try:
@@ -152,7 +153,7 @@ def status_as(port: int, password: str) -> int:
 
 
 @pytest.mark.real_time
-async def test_passwords_and_keys_of_pulsar_s_clients_are_read_again(tmp_path: Path) -> None:
+async def test_passwords_and_keys_of_pulsar_clients_are_read_again(tmp_path: Path) -> None:
     users, file = tmp_path / "users", tmp_path / "arneb.toml"
 
     def set_password(password: str) -> None:

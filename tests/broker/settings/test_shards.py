@@ -1,4 +1,4 @@
-"""The settings of several shards, and what each of them makes of a node's."""
+"""The settings of several shards, and what each makes of its node's settings."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +27,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("given", "expected"), WRONG)
-def test_a_shard_that_cannot_be_is_refused(given: dict[str, Any], expected: str) -> None:
+def test_an_impossible_shard_is_refused(given: dict[str, Any], expected: str) -> None:
     with pytest.raises(ValueError, match=expected):
         ClusterShardTable(**given)
 
@@ -50,7 +50,7 @@ def test_what_would_be_in_two_shards_is_refused(other: ClusterShardTable, expect
         division_of("main", [AUDIT, other])
 
 
-def test_a_vhost_is_in_a_shard_by_the_namespace_that_its_name_proposes() -> None:
+def test_a_vhost_is_in_the_shard_of_the_namespace_that_its_name_suggests() -> None:
     inner = ClusterShardTable("inner", namespaces=("books/old",), vhosts=("audit2",))
     division = division_of("main", [AUDIT, inner])
     found = {
@@ -76,7 +76,7 @@ def test_each_shard_has_its_own_directory_topic_and_order_of_nodes(tmp_path: Pat
     assert not other_shards(cluster)
 
 
-def test_what_is_kept_of_a_shard_that_is_named_no_more_is_not_left_silently(
+def test_the_data_of_a_shard_that_is_no_longer_named_is_not_silently_left(
     tmp_path: Path,
 ) -> None:
     path = directory_of(tmp_path, "audit")
@@ -88,7 +88,7 @@ def test_what_is_kept_of_a_shard_that_is_named_no_more_is_not_left_silently(
         check_directories(tmp_path, [])
 
 
-def test_shards_are_read_from_the_file_and_judged_there(tmp_path: Path) -> None:
+def test_shards_are_read_from_the_file_and_checked_there(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("s" * 32)
     head = (
         '[cluster]\nnode = "n1"\n[cluster.pulsar]\nurl = "pulsar://a:1"\n'

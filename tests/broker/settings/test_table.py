@@ -52,7 +52,7 @@ def test_nested_tables_and_lists_are_read() -> None:
 
 
 @given(st.builds(Outer, st.floats(0, 1), st.booleans(), st.builds(Inner)))
-def test_what_the_fields_say_is_read_back(settings: Outer) -> None:
+def test_a_written_table_is_read_back(settings: Outer) -> None:
     table = {
         "ratio": settings.ratio,
         "enabled": settings.enabled,

@@ -1,4 +1,4 @@
-"""TLS files: what is wrong with them is told by the name of the setting."""
+"""TLS files: what is wrong with them is reported with the name of the setting."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 from arneb.settings.tls import TlsConfig, read_tls
 
 
-def test_a_certificate_that_is_none_is_told(tmp_path: Path) -> None:
+def test_an_invalid_certificate_is_reported(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_bytes(b"no certificate")
     with pytest.raises(ValueError, match="certificate and key"):
@@ -16,6 +16,6 @@ def test_a_certificate_that_is_none_is_told(tmp_path: Path) -> None:
         read_tls(TlsConfig(certificate=tmp_path / "missing"))
 
 
-def test_clients_certificates_need_an_authority() -> None:
+def test_client_certificates_need_an_authority() -> None:
     with pytest.raises(ValueError, match="client_ca"):
         TlsConfig(require_client_certificate=True)

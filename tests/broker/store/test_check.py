@@ -1,4 +1,4 @@
-"""``arneb check`` looks at what frontends keep in the store, too."""
+"""``arneb check`` also examines what frontends keep in the store."""
 
 from pathlib import Path
 
@@ -21,7 +21,8 @@ BROKEN = OPENED[0][:-5]
 
 
 def keep(path: Path, records: list[bytes], *ended: int) -> None:
-    """A store whose log of open transactions has these, of which some have ended."""
+    """A store whose log of open transactions has these records; some of the transactions have
+    ended."""
 
     async def kept() -> None:
         async with open_engine(path) as core:
@@ -46,7 +47,7 @@ def checked(path: Path) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-def test_sound_records_of_transactions_are_no_findings(tmp_path: Path) -> None:
+def test_intact_records_of_transactions_are_no_findings(tmp_path: Path) -> None:
     keep(tmp_path / "data", OPENED, 0)
     assert checked(tmp_path / "data")[0] == 0
 
@@ -54,7 +55,7 @@ def test_sound_records_of_transactions_are_no_findings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ended", "found"), [((), (0, 2)), ((0,), (2,)), ((2,), (0,)), ((0, 2), ()), ((1, 3), (0, 2))]
 )
-def test_a_record_that_cannot_be_read_is_found_unless_it_has_ended(
+def test_an_unreadable_record_is_found_unless_its_transaction_has_ended(
     tmp_path: Path, ended: tuple[int, ...], found: tuple[int, ...]
 ) -> None:
     """Transactions do not end in the order in which they were opened."""
@@ -66,7 +67,7 @@ def test_a_record_that_cannot_be_read_is_found_unless_it_has_ended(
         assert f"bad-frontend-record: transactions, record 1:{each}: " in said
 
 
-def test_an_outcome_that_cannot_be_read_is_found(tmp_path: Path) -> None:
+def test_an_unreadable_outcome_is_found(tmp_path: Path) -> None:
     keep(tmp_path / "data", OPENED)
     with OfflineMetadata(tmp_path / "data") as metadata:
         metadata.change([(f"{ONE}8", b"\x01")])
@@ -75,7 +76,7 @@ def test_an_outcome_that_cannot_be_read_is_found(tmp_path: Path) -> None:
     assert f"bad-frontend-record: transactions, row '{ONE}8': " in said
 
 
-def test_damaged_pages_are_all_that_is_said(tmp_path: Path) -> None:
+def test_damaged_pages_are_the_only_finding(tmp_path: Path) -> None:
     """Nothing is read behind them."""
     path = tmp_path / "data"
     keep(path, [BROKEN])

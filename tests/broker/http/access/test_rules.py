@@ -1,5 +1,5 @@
-"""Arneb's own paths of the HTTP port: every route has its rule, and whoever lacks just that is
-refused, over a real port."""
+"""Arneb's own paths of the HTTP port: every route has its rule, and a user who lacks just that
+right is refused, over a real port."""
 
 from base64 import b64encode
 from collections.abc import AsyncIterator
@@ -41,7 +41,7 @@ SECRET = bytes(range(32))
 TAGS = ("administrator", "monitoring", "management", "policymaker")
 
 OPEN = {"/healthz", "/readyz"}
-"""What needs no login; ``/metrics`` besides, if ``open_metrics`` says so."""
+"""What needs no login; ``/metrics`` too, if ``open_metrics`` says so."""
 
 SUFFICE = {Who.MONITORING: ("administrator", "monitoring"), Who.ADMINISTRATOR: ("administrator",)}
 
@@ -110,7 +110,7 @@ def test_a_rule_for_everybody_says_why() -> None:
         Rule(Who.MONITORING, "because")
 
 
-async def test_every_route_has_a_rule_and_what_is_open_stands_in_one_constant(
+async def test_every_route_has_a_rule_and_open_routes_are_listed_in_one_constant(
     tmp_path: Path,
 ) -> None:
     async with served(tmp_path) as port:
@@ -121,7 +121,7 @@ async def test_every_route_has_a_rule_and_what_is_open_stands_in_one_constant(
         assert topics == {each.path for each in ruled if each.path.startswith("/data/v1")}
 
 
-async def test_whoever_lacks_just_the_tag_is_refused_on_every_route(tmp_path: Path) -> None:
+async def test_a_user_who_lacks_just_the_tag_is_refused_on_every_route(tmp_path: Path) -> None:
     async with served(tmp_path) as port:
         for route in port.routes:
             assert isinstance(route, RuledRoute)
@@ -140,7 +140,7 @@ async def test_whoever_lacks_just_the_tag_is_refused_on_every_route(tmp_path: Pa
                     assert status == expected, (method, route.path, role)
 
 
-async def test_topics_are_read_and_written_by_those_who_have_rights_on_them(
+async def test_topics_are_read_and_written_by_users_with_rights_on_them(
     tmp_path: Path,
 ) -> None:
     async with served(tmp_path) as port:

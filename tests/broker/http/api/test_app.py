@@ -60,7 +60,7 @@ async def answers(core: object, *paths: str) -> list[Answer]:
     return got
 
 
-def test_the_line_with_the_status_says_why_in_one_line() -> None:
+def test_the_status_line_gives_the_reason_in_one_line() -> None:
     assert phrase(404, "") == "Not Found"
     assert phrase(404, "no a\r\nb: é") == "no a??b: ?"
     assert phrase(404, "x" * 1000) == "x" * PHRASE_CHARS_MAX
@@ -92,7 +92,7 @@ async def test_topics_are_listed_in_order(core: object) -> None:
 
 
 @pytest.mark.real_time
-async def test_metrics_parse_and_carry_every_figure(core: object) -> None:
+async def test_metrics_parse_and_contain_every_figure(core: object) -> None:
     [(status, kind, body)] = await answers(core, "/metrics/per-object")
     assert status == 200
     assert kind.startswith("text/plain; version=")
@@ -116,13 +116,13 @@ async def test_metrics_parse_and_carry_every_figure(core: object) -> None:
 
 
 @pytest.mark.real_time
-async def test_what_is_not_there_is_refused_as_json(core: object) -> None:
+async def test_unknown_paths_are_refused_with_json(core: object) -> None:
     [(status, kind, body)] = await answers(core, "/nothing/here")
     assert (status, kind) == (404, "application/json")
     assert json.loads(body) == {"reason": "Not Found: GET /nothing/here"}
 
 
-async def test_a_topic_that_goes_while_listing_is_left_out(core: Any) -> None:
+async def test_a_topic_that_is_deleted_during_the_listing_is_left_out(core: Any) -> None:
     class Vanishing(dict[str, object]):
         def get(self, name: str, default: object = None) -> object:
             return None
@@ -131,7 +131,7 @@ async def test_a_topic_that_goes_while_listing_is_left_out(core: Any) -> None:
     assert [each async for each in topic_statistics(core)] == []
 
 
-async def test_a_document_has_the_statistics_own_names(core: Any) -> None:
+async def test_a_document_has_the_names_of_the_statistics(core: Any) -> None:
     [_, topic] = [each async for each in topic_statistics(core)]
     document = topic_document(topic)
     assert set(document) == set(topic.__slots__)
@@ -180,7 +180,7 @@ async def test_watermarks_are_moved_and_alarms_shown() -> None:
 
 
 @pytest.mark.real_time
-async def test_why_a_replicated_log_is_not_trimmed_is_shown() -> None:
+async def test_the_reason_why_a_replicated_log_is_not_trimmed_is_shown() -> None:
     alarms = quiet_alarms()
     alarms.log_trim_alarm = lambda: "1 of 2 nodes (n1) have a copy"
     (shown,) = await told(alarms)
@@ -189,7 +189,7 @@ async def test_why_a_replicated_log_is_not_trimmed_is_shown() -> None:
 
 
 @pytest.mark.real_time
-async def test_what_is_no_watermark_is_refused_in_words() -> None:
+async def test_invalid_watermarks_are_refused_with_a_text() -> None:
     alarms = quiet_alarms()
     bodies = (
         b"", b"{", b"\xff", b"[]", b'{"disk": 1}', b'{"memory_high_watermark": 2}',
@@ -206,7 +206,7 @@ async def test_what_is_no_watermark_is_refused_in_words() -> None:
 
 
 @pytest.mark.real_time
-async def test_all_who_ask_while_a_page_is_made_share_the_next(core: Any) -> None:
+async def test_requests_that_arrive_while_a_page_is_made_share_the_next_one(core: Any) -> None:
     for number in range(500):
         core.add(f"public/default/{number:03}", a_subscription("amqp"))
     made = 0
@@ -233,7 +233,7 @@ async def test_all_who_ask_while_a_page_is_made_share_the_next(core: Any) -> Non
 
 
 @pytest.mark.real_time
-async def test_few_pages_are_in_memory_however_many_are_read() -> None:
+async def test_few_pages_are_in_memory_however_many_clients_read_them() -> None:
     made = 0
 
     async def make() -> AsyncIterator[str]:
@@ -253,7 +253,7 @@ async def test_few_pages_are_in_memory_however_many_are_read() -> None:
     assert made == PAGES_MAX + 1
 
 
-async def test_who_reads_nothing_of_an_old_page_keeps_nobody_from_a_new_one() -> None:
+async def test_a_client_that_does_not_read_an_old_page_keeps_nobody_from_a_new_one() -> None:
     made = 0
 
     async def make() -> AsyncIterator[str]:

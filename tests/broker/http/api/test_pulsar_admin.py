@@ -13,7 +13,7 @@ def connected(broker: BrokerProcess) -> http.client.HTTPConnection:
     return http.client.HTTPConnection(address.host, address.port, timeout=10)
 
 
-def test_calls_are_carried_there_and_back(tmp_path: Path) -> None:
+def test_requests_and_answers_pass_through(tmp_path: Path) -> None:
     with (
         BrokerProcess(tmp_path / "data", listeners=("pulsar", "http-pulsar")) as broker,
         closing(connected(broker)) as connection,
@@ -57,7 +57,7 @@ def test_calls_are_carried_there_and_back(tmp_path: Path) -> None:
                 expected,
                 expected >= 400,
             )
-        # Java's clients that look topics up over HTTP show the line with the status only.
+        # Java clients that look topics up over HTTP show only the status line.
         connection.request("GET", "/lookup/v2/topic/persistent/public/none/t")
         refused = connection.getresponse()
         assert (refused.status, refused.reason) == (404, "Namespace not found")

@@ -1,4 +1,4 @@
-"""Every route of Pulsar's admin API against its rule, over a real port: with just the right, and
+"""Every route of Pulsar's admin API against its rule, over a real port: with just that right, and
 with all but that."""
 
 import json
@@ -37,7 +37,7 @@ OPEN = {
     ("POST", "/admin/v2/namespaces/grantPermissionsOnTopics"),
     ("POST", "/admin/v2/namespaces/revokePermissionsOnTopics"),
 }
-"""What everybody may ask who was let in; the last two look at who asks themselves."""
+"""What every authenticated client may ask; the last two check who is asking themselves."""
 
 REFUSED = {
     Scope.SUPER_USER: (401, "This operation requires super-user access"),
@@ -69,13 +69,13 @@ def path_of(route: Route) -> str:
 
 @dataclass
 class Port:
-    """Where administrators come."""
+    """The address for administrators."""
 
     context: BrokerContext
     number: int
 
     async def ask(self, method: str, path: str, role: str, body: Any = None, **headers: str) -> Any:
-        """Status and reason of one call."""
+        """Status and reason of one request."""
         proof = jwt.encode({"sub": role}, SECRET, "HS256")
         data = b"" if body is None else json.dumps(body).encode()
         sent = [("host", "here"), ("content-length", str(len(data))), ("connection", "close")]
@@ -127,7 +127,7 @@ async def served(tmp_path: Path, **settings: Any) -> AsyncIterator[Port]:
             nursery.cancel_scope.cancel()
 
 
-def test_what_is_open_stands_in_one_constant() -> None:
+def test_open_routes_are_listed_in_one_constant() -> None:
     opened = {(r.method, r.path) for r in ROUTER.routes if r.rule.scope is Scope.NOTHING}
     assert opened == OPEN
 
@@ -139,7 +139,7 @@ def test_a_rule_for_everybody_says_why() -> None:
         Rule(Scope.SUPER_USER, reason="because")
 
 
-def test_what_names_a_topic_is_ruled_by_it_or_by_its_tenant() -> None:
+def test_routes_that_name_a_topic_are_ruled_by_it_or_by_its_tenant() -> None:
     lax = {
         (r.method, r.path)
         for r in ROUTER.routes
@@ -157,7 +157,7 @@ def suffices(rule: Rule) -> list[str]:
 
 
 def lacking(rule: Rule) -> list[str]:
-    """Roles that have everything but what the rule asks for."""
+    """Roles that have everything except what the rule asks for."""
     if rule.scope is Scope.SUPER_USER:
         return ["admin", "lacking", "has produce"]
     if rule.scope in (Scope.TOPIC, Scope.NAMESPACE):
@@ -167,7 +167,7 @@ def lacking(rule: Rule) -> list[str]:
     return ["lacking", "has produce", "has consume"]
 
 
-async def test_whoever_lacks_just_the_right_is_refused_on_every_route(tmp_path: Path) -> None:
+async def test_a_role_that_lacks_just_the_right_is_refused_on_every_route(tmp_path: Path) -> None:
     async with served(tmp_path) as port:
         context = port.context
         await context.namespaces.put_tenant("public", {"adminRoles": ["admin"]})
@@ -186,13 +186,13 @@ async def test_whoever_lacks_just_the_right_is_refused_on_every_route(tmp_path: 
                 assert got[1].startswith(words), (route.method, path, role, got)
                 refused += 1
             assert (await port.ask(route.method, path, ""))[0] == 401
-        # Nothing of all this was done.
+        # None of all this was carried out.
         assert context.namespaces.tenant("public") == {"adminRoles": ["admin"]}
         assert not context.core.topics
         assert refused > 2 * len(routes)
 
 
-async def test_whoever_may_nothing_hears_of_a_tenant_that_is_not_there(tmp_path: Path) -> None:
+async def test_a_role_without_rights_can_learn_that_a_tenant_does_not_exist(tmp_path: Path) -> None:
     async with served(tmp_path) as port:
         asked = 0
         for route in ROUTER.routes:
@@ -210,7 +210,7 @@ async def test_whoever_may_nothing_hears_of_a_tenant_that_is_not_there(tmp_path:
         assert (await port.ask("GET", path, "root"))[0] == 404
 
 
-async def test_whoever_has_just_the_right_may(tmp_path: Path) -> None:
+async def test_a_role_with_just_the_right_is_allowed(tmp_path: Path) -> None:
     async with served(tmp_path) as port:
         for route in ROUTER.routes:
             if route.rule.scope is Scope.NOTHING:
@@ -257,7 +257,7 @@ async def test_permissions_over_several_topics_are_for_their_administrators(
     [("relay", "root", 200), ("relay", "", 401), ("relay", "relay", 401), ("root", "me", 401),
      ("me", "root", 401), ("root", "root", 200), ("relay", "me", 401)],
 )  # fmt: skip
-async def test_a_proxy_says_for_whom_it_comes_and_both_must_be_allowed(
+async def test_a_proxy_names_the_role_it_acts_for_and_both_must_be_allowed(
     tmp_path: Path, role: str, original: str, status: int
 ) -> None:
     async with served(tmp_path) as port:
@@ -276,7 +276,7 @@ async def test_a_proxy_says_for_whom_it_comes_and_both_must_be_allowed(
             assert (await port.ask("GET", mine, role, **headers))[0] == 200
 
 
-async def test_whoever_brings_nothing_is_anonymous_where_there_is_such_a_role(
+async def test_a_client_without_credentials_has_the_anonymous_role_if_there_is_one(
     tmp_path: Path,
 ) -> None:
     async with served(tmp_path, anonymous_role="anon") as port:

@@ -1,4 +1,4 @@
-"""A site over an engine, and somebody who calls it without a socket."""
+"""A site over an engine, and a caller that needs no socket."""
 
 import json
 from base64 import b64encode
@@ -30,12 +30,12 @@ from arneb_core.engine.engine import open_engine
 
 ADMIN = "admin"
 TAGS = ("administrator", "monitoring", "policymaker", "management", "")
-"""There is a user of each, named by the tag; without any, ``nobody``."""
+"""There is a user for each, named after the tag; the user without any is ``nobody``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """What came of a call."""
+    """The outcome of a call."""
 
     reply: Reply
 
@@ -62,7 +62,7 @@ class Caller:
     async def __call__(
         self, method: str, path: str, body: Any = None, *, user: str | None = ADMIN, **headers: str
     ) -> Answered:
-        """One call; without a user it says nothing of who it is."""
+        """One call; without a user it has no credentials."""
         raw, _, query = f"/api/{path}".partition("?")
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if user is not None:
@@ -72,14 +72,14 @@ class Caller:
         return Answered(await answer(self.site, request))
 
     async def does(self, method: str, path: str, body: Any = None, **more: Any) -> Any:
-        """The same for what is expected to succeed; the body of its answer."""
+        """The same for a call that is expected to succeed; returns the body of its answer."""
         answered = await self(method, path, body, **more)
         assert answered.status < 300, (method, path, answered.reply)
         return answered.json
 
 
 class Plain:
-    """Everybody's password is ``p``: no hash is made, which takes a thread each time."""
+    """Every user's password is ``p``. Nothing is hashed, which would take a thread each time."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -94,7 +94,7 @@ class Plain:
 
 @asynccontextmanager
 async def managed(path: Path) -> AsyncIterator[Caller]:
-    """A site over a data directory, with a user of every tag and the vhosts ``/`` and ``v/m``."""
+    """A site over a data directory, with a user for every tag and the vhosts ``/`` and ``v/m``."""
     users = [User(ADMIN, "p"), *(User(tag or "nobody", "p", tags=(tag,)) for tag in TAGS)]
     async with open_engine(path) as engine:
         config = AmqpConfig(users=tuple(users), vhosts=("/", "v/m"))

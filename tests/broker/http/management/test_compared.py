@@ -1,11 +1,11 @@
-"""Each route of the management API is compared with RabbitMQ's by the sweep in ``conformance``."""
+"""Every route of the management API is compared with RabbitMQ's by the sweep in ``conformance``."""
 
 from conformance.management.sweep import CHANGES, PATHS
 
 from arneb.http.management.table import ROUTER
 
 PAGE = "page/"
-"""What the page asks for besides, which RabbitMQ does not have."""
+"""What the page requests besides, which RabbitMQ does not have."""
 
 SERVED = {(route.method, route.path) for route in ROUTER.routes if not route.path.startswith(PAGE)}
 COMPARED = {(method, path.path) for path in PATHS for method in path.methods.split()} | CHANGES
@@ -14,14 +14,14 @@ NOT_SERVED = {
     ("DELETE", "auth/attempts/:node"),
     ("DELETE", "auth/attempts/:node/source"),
 }
-"""RabbitMQ forgets there what it has counted."""
+"""With this, RabbitMQ resets its counters."""
 
 
 def test_every_method_of_every_route_is_compared() -> None:
     assert sorted(SERVED - COMPARED) == []
 
 
-def test_what_is_compared_is_served() -> None:
+def test_everything_compared_is_served() -> None:
     assert COMPARED - SERVED == NOT_SERVED
 
 

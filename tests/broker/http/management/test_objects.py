@@ -1,4 +1,4 @@
-"""What can be made, looked at and deleted, and what comes back in."""
+"""Objects that are created, read, deleted and imported again over HTTP."""
 
 import json
 from dataclasses import replace
@@ -35,7 +35,7 @@ def get(count: int, mode: str) -> dict[str, Any]:
     return {"count": count, "ackmode": mode, "encoding": "auto"}
 
 
-async def test_a_queue_is_made_once_and_stays_what_it_is(tmp_path: Path) -> None:
+async def test_a_queue_is_created_once_and_stays_what_it_is(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         body = {"durable": "true", "arguments": {"x-max-length": 3}}
         assert (await call("PUT", f"queues/{V}/a%2Fb", body)).status == 201
@@ -51,7 +51,7 @@ async def test_a_queue_is_made_once_and_stays_what_it_is(tmp_path: Path) -> None
         assert (await call("DELETE", f"queues/{V}/a%2Fb")).status == 404
 
 
-async def test_a_message_goes_in_and_comes_out_as_each_mode_says(tmp_path: Path) -> None:
+async def test_a_message_is_published_and_got_as_each_mode_says(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         await call.does("PUT", f"queues/{V}/q%2F1", {"durable": True})
         publish = f"exchanges/{V}/amq.default/publish"
@@ -86,7 +86,7 @@ async def test_a_message_goes_in_and_comes_out_as_each_mode_says(tmp_path: Path)
         ({}, None),
     ],
 )  # fmt: skip
-async def test_passwords_have_to_be_as_the_settings_say(
+async def test_passwords_must_be_as_the_settings_say(
     tmp_path: Path, body: dict[str, str], reason: str | None
 ) -> None:
     async with managed(tmp_path) as call:
@@ -100,7 +100,7 @@ async def test_passwords_have_to_be_as_the_settings_say(
             assert (await call("GET", "users/u")).status == 404
 
 
-async def test_no_more_is_taken_than_one_answer_may_hold(
+async def test_no_more_messages_are_got_than_one_answer_may_hold(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(messages, "TAKEN_BYTES_MAX", 1500)
@@ -117,7 +117,9 @@ async def test_no_more_is_taken_than_one_answer_may_hold(
         assert sizes == [[700, 700, 700], [2000], [1]]
 
 
-async def test_the_time_of_the_first_message_is_what_its_publisher_said(tmp_path: Path) -> None:
+async def test_the_time_of_the_first_message_is_the_one_set_by_its_publisher(
+    tmp_path: Path,
+) -> None:
     async with managed(tmp_path) as call:
         path, publish = f"queues/{V}/timed", f"exchanges/{V}/amq.default/publish"
         await call.does("PUT", path, {"durable": True})
@@ -131,7 +133,7 @@ async def test_the_time_of_the_first_message_is_what_its_publisher_said(tmp_path
             await call.does("POST", f"{path}/get", taking)
 
 
-async def test_a_full_queue_that_refuses_says_so(tmp_path: Path) -> None:
+async def test_a_full_queue_that_refuses_reports_it(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         arguments = {"x-max-length": 1, "x-overflow": "reject-publish"}
         await call.does("PUT", f"queues/{V}/q%2F1", {"arguments": arguments})
@@ -144,7 +146,7 @@ async def test_a_full_queue_that_refuses_says_so(tmp_path: Path) -> None:
         )
 
 
-async def test_a_binding_is_found_again_by_the_location_that_it_was_given(tmp_path: Path) -> None:
+async def test_a_binding_is_found_at_the_location_it_was_given(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         await call.does("PUT", f"queues/{V}/q", {})
         path = f"bindings/{V}/e/amq.direct/q/q"
@@ -189,12 +191,12 @@ json_values = st.recursive(
 
 
 @given(st.dictionaries(st.text("abc", max_size=3), json_values, max_size=4))
-def test_a_json_object_is_the_same_after_being_a_table(value: dict[str, Any]) -> None:
+def test_a_json_object_is_unchanged_after_conversion_to_a_table(value: dict[str, Any]) -> None:
     assert table_to_json(table_from_json(value)) == value
 
 
 @pytest.mark.parametrize("value", [{"a": None}, {"a": 1 << 63}, {"a" * 256: 1}])
-def test_what_no_table_holds_is_refused(value: dict[str, Any]) -> None:
+def test_what_no_table_can_hold_is_refused(value: dict[str, Any]) -> None:
     with pytest.raises(ValueError):
         table_from_json(value)
 
@@ -216,7 +218,7 @@ async def everything(call: Caller) -> None:
     await call.does("PUT", f"vhosts/{V}", {"description": "d", "tags": ["t"]})
 
 
-async def test_definitions_come_back_in_without_loss(tmp_path: Path) -> None:
+async def test_definitions_are_imported_without_loss(tmp_path: Path) -> None:
     async with managed(tmp_path / "a") as call:
         await everything(call)
         exported = await call.does("GET", "definitions")
@@ -230,7 +232,7 @@ async def test_definitions_come_back_in_without_loss(tmp_path: Path) -> None:
         assert await call.does("GET", f"definitions/{V}") == of_vhost
 
 
-async def test_users_of_a_large_import_are_put_in_by_turns_and_all_of_them_or_none(
+async def test_users_of_a_large_import_are_added_in_turns_and_all_or_none(
     tmp_path: Path,
 ) -> None:
     count = 10 * PUTS_PER_TURN
@@ -282,7 +284,7 @@ async def test_definitions_are_loaded_from_a_file_and_a_directory(tmp_path: Path
         {"users": [{"name": "v", "tags": "", "password_hash": "!"}]},
     ],
 )
-async def test_definitions_that_are_wrong_change_nothing(tmp_path: Path, bad: Any) -> None:
+async def test_invalid_definitions_change_nothing(tmp_path: Path, bad: Any) -> None:
     async with managed(tmp_path) as call:
         before = await call.does("GET", "definitions")
         good = {"users": [{"name": "u", "tags": ""}], "vhosts": [{"name": "new"}]}
@@ -290,7 +292,7 @@ async def test_definitions_that_are_wrong_change_nothing(tmp_path: Path, bad: An
         assert await call.does("GET", "definitions") == before
 
 
-async def test_an_import_that_cannot_make_everything_says_what_it_could_not(tmp_path: Path) -> None:
+async def test_an_import_that_is_incomplete_says_what_is_missing(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         queues = [
             {"name": "good", "vhost": "/", "durable": True},
@@ -302,9 +304,7 @@ async def test_an_import_that_cannot_make_everything_says_what_it_could_not(tmp_
         assert [each["name"] for each in await call.does("GET", "queues")] == ["good"]
 
 
-async def test_what_means_nothing_here_is_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_ignored_fields_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with managed(tmp_path) as call:
         parameter = {"vhost": "/", "component": "mqtt", "name": "n", "value": {}}
         await call.does("POST", "definitions", {"parameters": [parameter], "strange": []})
@@ -331,7 +331,7 @@ def test_hostile_definitions_are_refused_and_never_break(kind: str, rows: list[A
         assert refused.status == 400
 
 
-async def test_bodies_that_are_wrong_are_refused_everywhere(tmp_path: Path) -> None:
+async def test_malformed_bodies_are_refused_everywhere(tmp_path: Path) -> None:
     hostile = [b"{", b"[]", b"1", b'{"arguments":[1]}', b'{"value":null,"tags":{},"name":1}']
     async with managed(tmp_path) as call:
         await call.does("PUT", "queues/%2F/x", {})
@@ -342,7 +342,7 @@ async def test_bodies_that_are_wrong_are_refused_everywhere(tmp_path: Path) -> N
                     assert answered.status < 500, (route, body, answered.reply)
 
 
-async def test_methods_that_are_not_there_and_options(tmp_path: Path) -> None:
+async def test_unsupported_methods_and_options(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         refused = await call("PATCH", "queues")
         assert (refused.status, refused.reply.body) == (405, None)

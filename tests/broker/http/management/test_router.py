@@ -1,4 +1,4 @@
-"""Paths: names may hold anything, and one slash at the end means nothing."""
+"""Paths: names may contain anything, and one slash at the end means nothing."""
 
 from urllib.parse import quote
 
@@ -14,7 +14,7 @@ names = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=2
 
 
 @given(names, names, st.booleans())
-def test_any_name_comes_through_a_path(vhost: str, queue: str, slash: bool) -> None:
+def test_any_name_can_be_part_of_a_path(vhost: str, queue: str, slash: bool) -> None:
     raw = f"/api/queues/{quote(vhost, safe='')}/{quote(queue, safe='')}{'/' * slash}"
     methods, params = ROUTER.find(raw)
     assert dict(params) == {"vhost": vhost, "queue": queue}
@@ -24,7 +24,7 @@ def test_any_name_comes_through_a_path(vhost: str, queue: str, slash: bool) -> N
 @pytest.mark.parametrize(
     "path", ["/api/queues//", "/api/", "/api/none", "/api/queues/%ff", "/api/queues/a/b/c/d"]
 )
-def test_what_is_no_path_is_not_found(path: str) -> None:
+def test_malformed_paths_are_not_found(path: str) -> None:
     with pytest.raises(Refused) as refused:
         ROUTER.find(path)
     assert refused.value.status == 404
@@ -41,11 +41,11 @@ def test_what_is_no_path_is_not_found(path: str) -> None:
         ("bindings/v/e/x/q/q/~", {"vhost": "v", "exchange": "x", "queue": "q", "key": "~"}),
     ],
 )
-def test_what_is_fixed_goes_before_what_is_a_name(path: str, params: dict[str, str]) -> None:
+def test_fixed_parts_come_before_names(path: str, params: dict[str, str]) -> None:
     _, found = ROUTER.find(f"/api/{path}")
     assert dict(found) == params
 
 
-def test_allow_names_what_there_is() -> None:
+def test_allow_lists_the_existing_methods() -> None:
     methods, _ = ROUTER.find("/api/queues")
     assert allowed(methods) == "HEAD, GET, OPTIONS"

@@ -1,4 +1,5 @@
-"""Sessions of the page: begun by a password, ended at once by whatever takes the right away."""
+"""Sessions of the page: begun by a password, ended at once by anything that takes the right
+away."""
 
 import json
 from base64 import b64decode
@@ -26,7 +27,7 @@ MARKED = {MARK: "1"}
 
 @asynccontextmanager
 async def logged_in(path: Path, user: str = "admin") -> AsyncIterator[tuple[Caller, str]]:
-    """A site, and the cookie of somebody who has logged in at its page."""
+    """A site, and the cookie of a user who has logged in at its page."""
     async with managed(path) as call:
         yield call, await cookie_of(call, user)
 
@@ -38,7 +39,7 @@ async def cookie_of(call: Caller, user: str = "admin") -> str:
     return str(answered.reply.headers["set-cookie"]).partition(";")[0]
 
 
-async def test_a_login_begins_a_session_that_lets_in(tmp_path: Path) -> None:
+async def test_a_login_begins_a_session_that_admits_its_user(tmp_path: Path) -> None:
     async with logged_in(tmp_path) as (call, cookie):
         shown = await call.does("GET", "page/session", user=None, cookie=cookie)
         assert (shown["name"], shown["is_administrator"]) == ("admin", True)
@@ -55,7 +56,7 @@ async def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites() -> Non
     assert "Max-Age=0" in cookie_for("", secure=False)
 
 
-async def test_behind_a_proxy_with_tls_the_cookie_goes_by_tls_only(tmp_path: Path) -> None:
+async def test_behind_a_tls_proxy_the_cookie_is_sent_by_tls_only(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         proof = {"username": "admin", "password": "p"}
         headers = {**MARKED, "x-forwarded-proto": "https"}
@@ -74,7 +75,7 @@ async def test_what_a_form_of_another_site_could_send_changes_nothing(tmp_path: 
         assert (await call("POST", "page/session", proof, user=None)).status == 403
 
 
-async def test_a_page_is_not_asked_for_a_password_by_the_browser(tmp_path: Path) -> None:
+async def test_the_browser_does_not_ask_for_a_password(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         by_page = await call("GET", "overview", user=None, **MARKED)
         by_tool = await call("GET", "overview", user=None)
@@ -108,7 +109,7 @@ async def test_a_session_ends_with_the_user_or_the_password(tmp_path: Path, chan
         assert (await call("GET", "overview", user=None, cookie=cookie)).status == 401
 
 
-async def test_another_tag_counts_at_once_in_an_open_session(tmp_path: Path) -> None:
+async def test_a_changed_tag_applies_at_once_to_an_open_session(tmp_path: Path) -> None:
     async with logged_in(tmp_path, "monitoring") as (call, cookie):
         await call.does("GET", "nodes", user=None, cookie=cookie)
         session = call.site.sessions.find(cookie)
@@ -122,7 +123,7 @@ async def test_another_tag_counts_at_once_in_an_open_session(tmp_path: Path) -> 
         await call.does("GET", "overview", user=None, cookie=cookie)
 
 
-async def test_a_permission_that_goes_is_told_to_whoever_watches(tmp_path: Path) -> None:
+async def test_streams_end_when_a_permission_is_removed(tmp_path: Path) -> None:
     async with logged_in(tmp_path, "management") as (call, cookie):
         other = await cookie_of(call, "monitoring")
         mine, theirs = call.site.sessions.find(cookie), call.site.sessions.find(other)
@@ -152,7 +153,7 @@ async def test_an_unused_session_ends_and_a_used_one_does_not(tmp_path: Path) ->
         assert len(sessions) == 0
 
 
-async def test_whom_somebody_else_knows_has_to_come_again_after_an_hour(tmp_path: Path) -> None:
+async def test_users_of_another_server_must_log_in_again_after_an_hour(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         now = [0.0]
         sessions = Sessions(call.site.catalogue, lambda: now[0])
@@ -166,7 +167,7 @@ async def test_whom_somebody_else_knows_has_to_come_again_after_an_hour(tmp_path
         assert sessions.find(kept) is None
 
 
-async def test_of_too_many_sessions_the_longest_unused_ends(
+async def test_when_there_are_too_many_sessions_the_longest_unused_one_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "SESSIONS_MAX", 2)
@@ -182,13 +183,13 @@ async def test_of_too_many_sessions_the_longest_unused_ends(
 @pytest.mark.parametrize(
     "cookies", ["", "x", f"{COOKIE}=", "a=b; c=d", f"{COOKIE}=nobody's", "=;;="]
 )
-async def test_other_cookies_are_nobodys_session(tmp_path: Path, cookies: str) -> None:
+async def test_other_cookies_belong_to_no_session(tmp_path: Path, cookies: str) -> None:
     async with managed(tmp_path) as call:
         assert call.site.sessions.find(cookies) is None
         assert "\n" not in token_in(cookies)
 
 
-async def test_a_password_that_is_wrong_begins_nothing(tmp_path: Path) -> None:
+async def test_a_wrong_password_begins_nothing(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         with trio.fail_after(60):
             proof = {"username": "admin", "password": "q"}
@@ -224,12 +225,12 @@ async def test_a_folder_that_could_be_more_than_a_path_is_refused(
     ("scheme", "secret", "vouched", "shown"),
     [
         ("https", "token", PROOF_WANTED, "anna:token"),
-        ("http", "token", PROOF_WANTED, ""),  # nodes might say it to each other in clear
+        ("http", "token", PROOF_WANTED, ""),  # nodes might send it to each other without encryption
         ("https", None, PROOF_WANTED, None),
         ("https", "token", "anna", None),
     ],
 )
-async def test_what_was_proved_is_shown_to_nodes_that_ask_by_tls_only(
+async def test_credentials_are_passed_only_to_nodes_that_ask_by_tls(
     tmp_path: Path, scheme: str, secret: str | None, vouched: str, shown: str | None
 ) -> None:
     async with managed(tmp_path) as call:
@@ -261,10 +262,11 @@ async def nothing_behind(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_whom_somebody_else_knows_is_nobody_of_the_same_name_at_other_leaders(
+async def test_users_of_another_server_are_not_users_of_the_same_name_at_other_leaders(
     tmp_path: Path, scheme: str
 ) -> None:
-    """A name that another server or a token has is no user of the catalogue, who may do more."""
+    """A name known by another server or from a token is not that of a user in the catalogue, who
+    may have more rights."""
     async with managed(tmp_path / "first") as first, managed(tmp_path / "other") as other:
         verdicts = InternalVerdicts(first.site.catalogue.tables, "nobody")
         foreign = Principal(ADMIN, verdicts, frozenset({"management"}), "token")

@@ -1,4 +1,4 @@
-"""What a page watches: each second, what has changed, once for all who see the same."""
+"""Streams of the page: each second, whatever has changed, made once for all who see the same."""
 
 import json
 from collections.abc import AsyncGenerator
@@ -23,7 +23,7 @@ ASKED = f"page/stream?list={QUEUES.replace('?', '%3F').replace('=', '%3D')}"
 
 
 async def stream(call: Caller, cookie: str, asked: str = ASKED) -> AsyncGenerator[bytes, None]:
-    """A stream that was asked for."""
+    """A stream that was requested."""
     answered = await call("GET", asked, user=None, cookie=cookie)
     assert answered.status == 200, answered.reply
     assert answered.reply.kind == "text/event-stream"
@@ -32,7 +32,7 @@ async def stream(call: Caller, cookie: str, asked: str = ASKED) -> AsyncGenerato
 
 
 async def next_event(of: AsyncGenerator[bytes, None]) -> tuple[str, Any]:
-    """The next one that says something."""
+    """The next event that has content."""
     with trio.fail_after(60):
         while True:
             text = (await anext(of)).decode()
@@ -41,7 +41,9 @@ async def next_event(of: AsyncGenerator[bytes, None]) -> tuple[str, Any]:
                 return name.removeprefix("event: "), json.loads(data.removeprefix("data: "))
 
 
-async def test_a_page_hears_at_once_and_again_when_something_has_changed(tmp_path: Path) -> None:
+async def test_a_page_receives_data_at_once_and_again_when_something_has_changed(
+    tmp_path: Path,
+) -> None:
     async with managed(tmp_path) as call:
         of = await stream(call, await cookie_of(call))
         name, first = await next_event(of)
@@ -53,7 +55,7 @@ async def test_a_page_hears_at_once_and_again_when_something_has_changed(tmp_pat
         assert call.site.watchers.streams == 0
 
 
-async def test_nothing_is_sent_while_nothing_changes_but_that_it_lives(tmp_path: Path) -> None:
+async def test_while_nothing_changes_only_keep_alives_are_sent(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         of = await stream(call, await cookie_of(call))
         await next_event(of)
@@ -63,7 +65,7 @@ async def test_nothing_is_sent_while_nothing_changes_but_that_it_lives(tmp_path:
         await of.aclose()
 
 
-async def test_all_who_see_the_same_are_given_one_answer(tmp_path: Path) -> None:
+async def test_all_who_see_the_same_share_one_answer(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         streams = [await stream(call, await cookie_of(call)) for _ in range(10)]
         for each in streams:
@@ -109,12 +111,12 @@ async def test_a_stream_ends_at_once_when_the_right_is_gone(tmp_path: Path, chan
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(take_away)
-            # The clock jumps while a thread commits, so it may have said that it lives.
+            # The clock jumps while a thread commits, so a keep-alive may have been sent.
             assert [each async for each in of if each.startswith(b"event")] == []
         assert call.site.watchers.streams == 0
 
 
-async def test_who_comes_again_sees_what_is_left(tmp_path: Path) -> None:
+async def test_a_user_who_reconnects_sees_what_it_still_may(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         await call.does("PUT", "queues/%2F/q", {"durable": True})
         cookie = await cookie_of(call, "management")
@@ -145,16 +147,14 @@ async def test_who_comes_again_sees_what_is_left(tmp_path: Path) -> None:
         "page/stream?" + "&".join(f"n{n}=overview" for n in range(WATCHED_MAX + 1)),
     ],
 )
-async def test_what_is_not_figures_or_too_much_cannot_be_watched(
-    tmp_path: Path, asked: str
-) -> None:
+async def test_only_figures_can_be_watched_and_not_too_many(tmp_path: Path, asked: str) -> None:
     async with managed(tmp_path) as call:
         answered = await call("GET", asked, user=None, cookie=await cookie_of(call))
         assert answered.status == 400, answered.reply
 
 
 @pytest.mark.parametrize("one", ["connections/x%2520-%253E", "queues/%252F/q", "channels/c"])
-async def test_one_thing_is_watched_without_a_page(tmp_path: Path, one: str) -> None:
+async def test_a_single_object_is_watched_without_paging(tmp_path: Path, one: str) -> None:
     async with managed(tmp_path) as call:
         cookie = await cookie_of(call)
         of = await stream(call, cookie, f"page/stream?one={one}")
@@ -168,7 +168,7 @@ async def test_a_watch_needs_a_session(tmp_path: Path) -> None:
         assert (await call("GET", ASKED)).status == 400
 
 
-async def test_of_too_many_pages_the_last_are_refused(
+async def test_when_there_are_too_many_streams_the_newest_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watchers_module, "STREAMS_MAX", 1)
@@ -186,7 +186,7 @@ async def test_of_too_many_pages_the_last_are_refused(
         await again.aclose()
 
 
-async def test_one_that_comes_too_late_is_told_so_over_http(
+async def test_one_that_comes_too_late_is_refused_over_http(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watchers_module, "STREAMS_MAX", 0)

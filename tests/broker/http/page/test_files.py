@@ -1,4 +1,4 @@
-"""The files of the page: all that a browser needs, and nothing that it should not have."""
+"""The files of the page: everything that a browser needs, and nothing that it should not have."""
 
 import gzip
 import re
@@ -19,15 +19,15 @@ FORBIDDEN: Final = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write|\beval\(|"
     r"new Function|javascript:|https?://"
 )
-"""What would make markup of a text, run what stands in no file, or load from elsewhere."""
+"""Anything that would turn a text into markup, run inline script, or load from elsewhere."""
 
 
 OVERWRITTEN: Final = re.compile(
     r"<input(?![^\n]*(?:onInput|onChange))[^\n]* (?:value=\$|checked)|"
     r'<input(?![^\n]*(?:onInput|onChange|type="radio"))[^\n]* value='
 )
-"""A value that is put in again whenever the page is made anew, over what somebody has typed: that
-is for those who note what is typed. Others begin with ``defaultValue`` or ``defaultChecked``."""
+"""A value that is set each time the page is drawn, over what somebody has typed. Only inputs whose
+changes are noted may use it; others begin with ``defaultValue`` or ``defaultChecked``."""
 
 
 async def behind(scope: Scope, receive: Receive, send: Send) -> None:
@@ -38,7 +38,7 @@ async def behind(scope: Scope, receive: Receive, send: Send) -> None:
 async def asked(
     path: str, method: str = "GET", **headers: str
 ) -> tuple[int, dict[str, str], bytes]:
-    """What a browser gets."""
+    """What a browser receives."""
     sent: list[Message] = []
     raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     scope: Scope = {"type": "http", "method": method, "path": path, "headers": raw}
@@ -54,7 +54,7 @@ async def asked(
     return sent[0]["status"], found, sent[1]["body"]
 
 
-async def test_the_page_comes_with_its_policy_and_in_no_frame() -> None:
+async def test_the_page_comes_with_its_policy_and_cannot_be_framed() -> None:
     status, headers, body = await asked("/")
     assert status == 200
     assert headers["content-security-policy"] == POLICY
@@ -66,11 +66,11 @@ async def test_the_page_comes_with_its_policy_and_in_no_frame() -> None:
 
 
 @pytest.mark.parametrize("file", OWN, ids=lambda each: each.stem)
-def test_nothing_is_put_over_what_somebody_types(file: Path) -> None:
+def test_nothing_is_written_over_what_somebody_types(file: Path) -> None:
     assert OVERWRITTEN.findall(file.read_text(encoding="utf-8")) == []
 
 
-async def test_a_copy_that_is_right_is_not_sent_again() -> None:
+async def test_a_current_copy_is_not_sent_again() -> None:
     _, headers, body = await asked("/page/js/main.js", accept_encoding="gzip, br")
     assert headers["content-encoding"] == "gzip"
     assert gzip.decompress(body) == (STATIC / "js/main.js").read_bytes()
@@ -81,15 +81,15 @@ async def test_a_copy_that_is_right_is_not_sent_again() -> None:
 @pytest.mark.parametrize(
     "path", ["/page/", "/page", "/page/../files.py", "/page/vendor/parts.json", "/healthz", "/x"]
 )
-async def test_what_is_no_file_of_the_page_is_left_to_others(path: str) -> None:
+async def test_other_files_are_left_to_other_routes(path: str) -> None:
     assert (await asked(path))[0] == 404
 
 
-async def test_nothing_is_changed_here() -> None:
+async def test_nothing_can_be_changed_here() -> None:
     assert (await asked("/", "POST"))[0] == 404
 
 
-def test_everything_that_the_files_name_is_there() -> None:
+def test_everything_that_the_files_name_exists() -> None:
     known = read_files()
     index = (STATIC / "index.html").read_text(encoding="utf-8")
     named = [f"/{each}" for each in re.findall(r'(?:href|src)="(page/[^"]+)"', index)]
@@ -116,7 +116,7 @@ def test_a_name_is_text_and_never_markup() -> None:
         assert found is None, (module, found)
 
 
-def test_no_style_and_no_script_stands_in_markup() -> None:
+def test_no_style_and_no_script_is_in_markup() -> None:
     index = (STATIC / "index.html").read_text(encoding="utf-8")
     assert "<style" not in index
     assert not re.search(r"<script(?![^>]*\bsrc=)", index)
@@ -125,7 +125,7 @@ def test_no_style_and_no_script_stands_in_markup() -> None:
         assert not re.search(r"<\w+[^>]*\sstyle=[\"'$]", module.read_text(encoding="utf-8")), module
 
 
-def test_what_others_wrote_is_as_it_was_fetched() -> None:
+def test_third_party_files_are_unchanged() -> None:
     assert differences() == []
 
 

@@ -1,5 +1,5 @@
-"""Pulsar's clients on the page: listed beside AMQP's, closed, their transactions aborted, and what
-they sent by a schema read."""
+"""Pulsar clients on the page: listed beside AMQP clients and closed, their transactions aborted,
+and their messages read by schema."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -78,7 +78,7 @@ def of_pulsar(broker: BrokerProcess) -> list[dict[str, Any]]:
     return [each for each in listed(broker) if each["protocol"] == "Pulsar" and each["parts"]]
 
 
-def test_both_protocols_stand_in_one_list(broker: BrokerProcess, client: pulsar.Client) -> None:
+def test_both_protocols_are_in_one_list(broker: BrokerProcess, client: pulsar.Client) -> None:
     producer = client.create_producer("both")
     producer.send(b"x")
     parameters = pika.ConnectionParameters("127.0.0.1", broker.amqp_port)
@@ -94,7 +94,7 @@ def test_both_protocols_stand_in_one_list(broker: BrokerProcess, client: pulsar.
     producer.close()
 
 
-def test_what_cannot_be_sorted_by_or_is_no_page_is_refused(broker: BrokerProcess) -> None:
+def test_an_unsortable_column_or_invalid_page_is_refused(broker: BrokerProcess) -> None:
     api(broker, "GET", "page/connections", status=400)
     api(broker, "GET", "page/connections?page=1&sort=shoe_size", status=400)
 
@@ -118,12 +118,12 @@ def test_a_connection_is_shown_and_closed(broker: BrokerProcess) -> None:
     api(broker, "DELETE", f"page/pulsar/connections/{shown['number']}")
     until(lambda: all(each["number"] != shown["number"] for each in listed(broker)))
     api(broker, "GET", f"page/pulsar/connections/{shown['number']}", status=404)
-    # The client comes again by itself, and has lost nothing.
+    # The client reconnects by itself, and has lost nothing.
     assert consumer.receive(timeout_millis=20_000).data() == b"abc"
     mine.close()
 
 
-def test_a_consumer_is_closed_and_comes_again(broker: BrokerProcess, client: pulsar.Client) -> None:
+def test_a_closed_consumer_comes_back(broker: BrokerProcess, client: pulsar.Client) -> None:
     consumer = client.subscribe("held", "s")
 
     def find() -> Any:
@@ -140,7 +140,7 @@ def test_a_consumer_is_closed_and_comes_again(broker: BrokerProcess, client: pul
     consumer.close()
 
 
-def test_whoever_may_less_sees_and_closes_nothing(
+def test_a_user_with_fewer_rights_sees_and_closes_nothing(
     broker: BrokerProcess, client: pulsar.Client
 ) -> None:
     producer = client.create_producer("private")
@@ -186,7 +186,7 @@ def test_an_open_transaction_is_shown_and_aborted(broker: BrokerProcess) -> None
     trio.run(play)
 
 
-def test_amqps_transactions_are_shown(broker: BrokerProcess) -> None:
+def test_amqp_transactions_are_shown(broker: BrokerProcess) -> None:
     with pika.BlockingConnection(
         pika.ConnectionParameters("127.0.0.1", broker.amqp_port)
     ) as connection:
@@ -221,7 +221,7 @@ def test_a_body_is_read_by_the_schema_it_was_written_with(
     reader.close()
 
 
-def test_who_moves_most_of_all_bytes_is_the_noisy_one() -> None:
+def test_the_client_with_the_most_traffic_in_bytes_is_the_noisy_one() -> None:
     loud = 2 * NOISY_BYTES_S
     assert is_noisy(loud, loud + 1, 2)
     assert not is_noisy(loud, 2 * loud, 2)

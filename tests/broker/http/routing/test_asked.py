@@ -1,4 +1,4 @@
-"""An answer of another node: it goes on to its end, or is seen to have none."""
+"""An answer of another node: it is passed on to its end, or seen to be incomplete."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ async def passed_on(answer: bytes) -> tuple[bool, list[bytes]]:
     return await pass_on(ours, SCOPE, b"", send), pieces
 
 
-async def test_a_whole_answer_goes_on_as_it_is() -> None:
+async def test_a_whole_answer_is_passed_on_unchanged() -> None:
     begun, pieces = await passed_on(HEAD + b"text")
     assert begun
     assert b"".join(pieces) == b"text"

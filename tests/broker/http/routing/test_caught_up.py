@@ -1,4 +1,4 @@
-"""What is granted waits for the users of another shard, and nothing else does."""
+"""Granting waits for the users of another shard, and nothing else does."""
 
 import httpx
 import pytest
@@ -9,7 +9,7 @@ from arneb.http.routing.caught_up import CaughtUp, UsersUnknown
 
 
 class Users:
-    """Those that are asked for."""
+    """The users that are waited for."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -45,7 +45,7 @@ def client_of(users: Users) -> httpx.AsyncClient:
         ("POST", "/api/exchanges/v/x/publish", 0),
     ],
 )
-async def test_only_what_is_granted_asks_for_users(method: str, path: str, asked: int) -> None:
+async def test_only_grants_wait_for_users(method: str, path: str, asked: int) -> None:
     users = Users()
     async with client_of(users) as http:
         answer = await http.request(method, path)
@@ -53,7 +53,7 @@ async def test_only_what_is_granted_asks_for_users(method: str, path: str, asked
     assert answer.text == str(asked)  # before it was handled
 
 
-async def test_users_that_cannot_be_asked_for_are_waited_for_within_a_bound() -> None:
+async def test_users_that_cannot_be_reached_are_waited_for_within_a_bound() -> None:
     users = Users()
     users.hangs = True
     async with client_of(users) as http:
@@ -62,7 +62,7 @@ async def test_users_that_cannot_be_asked_for_are_waited_for_within_a_bound() ->
     assert "users" in answer.json()["reason"]
 
 
-async def test_users_that_are_not_followed_here_any_more_are_not_waited_for() -> None:
+async def test_users_that_are_no_longer_followed_here_are_not_waited_for() -> None:
     users = Users()
     users.refuses = True
     async with client_of(users) as http:

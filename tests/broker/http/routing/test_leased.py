@@ -1,4 +1,4 @@
-"""Answers over HTTP of a broker that may have been superseded."""
+"""HTTP answers of a broker that may have been superseded."""
 
 from collections.abc import AsyncIterator
 
@@ -55,7 +55,7 @@ async def test_an_answer_waits_a_little_for_the_lease() -> None:
             assert (await client.get("/queues")).text == "all"
 
 
-async def test_what_was_answered_too_late_is_not_said() -> None:
+async def test_an_answer_that_came_too_late_is_not_sent() -> None:
     async with client_of(GivenLease()) as client:
         assert (await client.put("/changed")).status_code == 503
 

@@ -1,4 +1,4 @@
-"""What a request over HTTP is about, by its path."""
+"""What an HTTP request is about, according to its path."""
 
 from urllib.parse import quote
 

@@ -1,4 +1,4 @@
-"""The HTTP port over TLS: the same server, and who says nothing is the first to go."""
+"""The HTTP port over TLS: the same server, and silent clients are the first to be closed."""
 
 import socket
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ from pyspark_arneb.service.errors import ServiceError
 
 
 @pytest.mark.real_time
-def test_the_port_is_served_by_tls_alone_to_those_who_trust_it(tmp_path: Path) -> None:
+def test_the_port_is_served_only_by_tls_to_clients_that_trust_it(tmp_path: Path) -> None:
     root = make_certificate(tmp_path, "root")
     make_certificate(tmp_path, "broker", root)
     make_certificate(tmp_path, "other")
@@ -42,7 +42,7 @@ def test_the_port_is_served_by_tls_alone_to_those_who_trust_it(tmp_path: Path) -
         broker.stop()
 
 
-async def test_of_those_who_do_not_shake_hands_the_first_makes_room() -> None:
+async def test_of_the_clients_that_do_not_shake_hands_the_first_is_closed() -> None:
     shaking: list[trio.SocketStream] = []
     left: list[trio.SocketStream] = []
 

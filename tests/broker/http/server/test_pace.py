@@ -1,4 +1,4 @@
-"""How much of a port's work begins in one pass: bounded, in order, and everybody has a part."""
+"""How much of a port's work begins in one pass: bounded, in order, and everybody gets a part."""
 
 from collections import Counter
 from functools import partial
@@ -23,7 +23,7 @@ class Passes(trio.abc.Instrument):
 
 
 async def played(wanted: list[Lane], units: int) -> list[tuple[int, Lane]]:
-    """In which pass each of those who come at the same moment begins."""
+    """The pass in which each of those that arrive at the same moment begins."""
     pace, passes, begun = Pace(units), Passes(), list[tuple[int, Lane]]()
 
     async def one(lane: Lane) -> None:
@@ -42,7 +42,7 @@ async def played(wanted: list[Lane], units: int) -> list[tuple[int, Lane]]:
 
 
 @given(st.lists(st.sampled_from(Lane), max_size=150), st.integers(20, 80))
-def test_everybody_begins_and_no_pass_has_more_than_its_part(
+def test_everybody_begins_and_no_pass_does_more_than_its_part(
     wanted: list[Lane], units: int
 ) -> None:
     begun = trio.run(played, wanted, units)
@@ -50,13 +50,15 @@ def test_everybody_begins_and_no_pass_has_more_than_its_part(
     passes = Counter[int]()
     for number, lane in begun:
         passes[number] += UNITS[lane]
-    # In the first one those that find room and those that are let in may be together.
+    # In the first pass, those that find room and those admitted from the queue may come together.
     assert all(each <= 2 * (units + 3) for each in passes.values())
     assert sum(passes.values()) <= (len(passes) + 1) * (units + 3)
 
 
 @pytest.mark.parametrize("before", [Lane.NEW, Lane.KNOWN])
-def test_who_has_had_less_goes_first_and_the_others_have_their_part_meanwhile(before: Lane) -> None:
+def test_those_who_have_had_less_go_first_and_the_others_get_their_part_meanwhile(
+    before: Lane,
+) -> None:
     crowd = [Lane.PART] * 1000 + [before] * 200
     begun = trio.run(played, crowd, UNITS_A_PASS)
     last = max(number for number, lane in begun if lane is before)
@@ -68,14 +70,14 @@ def test_who_has_had_less_goes_first_and_the_others_have_their_part_meanwhile(be
     assert len(begun) == 1200
 
 
-def test_new_ones_pass_those_who_are_known() -> None:
+def test_new_clients_overtake_known_ones() -> None:
     begun = trio.run(played, [Lane.KNOWN] * 200 + [Lane.NEW] * 50, UNITS_A_PASS)
     last_new = max(number for number, lane in begun if lane is Lane.NEW)
     earlier = sum(lane is Lane.KNOWN and number <= last_new for number, lane in begun)
     assert earlier < 100 and LEFT_FOR_OTHERS[Lane.NEW] > 0
 
 
-def test_long_answers_go_on_meanwhile_and_slowly() -> None:
+def test_long_answers_continue_slowly_meanwhile() -> None:
     begun = trio.run(played, [Lane.NEW] * 400 + [Lane.LONG] * 20, UNITS_A_PASS)
     last_new = max(number for number, lane in begun if lane is Lane.NEW)
     meanwhile = [number for number, lane in begun if lane is Lane.LONG and 1 < number < last_new]
@@ -92,7 +94,7 @@ async def test_with_little_to_do_nobody_waits_for_anything() -> None:
     assert not scope.cancelled_caught
 
 
-async def test_who_leaves_the_line_is_not_waited_for() -> None:
+async def test_a_client_that_leaves_the_queue_is_not_waited_for() -> None:
     pace = Pace(units=4)
     begun = []
 

@@ -1,4 +1,4 @@
-"""The stream over a client's socket, and how clients of sockets come in."""
+"""The stream over a client's socket, and how new clients are admitted."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -32,7 +32,7 @@ async def pair() -> AsyncIterator[tuple[PlainStream, trio.SocketStream]]:
         stream.close()
 
 
-async def test_what_is_there_is_received_and_what_there_is_room_for_is_sent_at_once() -> None:
+async def test_available_data_is_received_and_what_fits_is_sent_at_once() -> None:
     async with pair() as (stream, client):
         await client.send_all(b"abcdef")
         with trio.CancelScope() as scope:
@@ -48,7 +48,7 @@ async def test_what_is_there_is_received_and_what_there_is_room_for_is_sent_at_o
         assert await stream.receive_some() == b""
 
 
-async def test_it_waits_for_a_client_that_takes_and_says_things_later() -> None:
+async def test_it_waits_for_a_client_that_reads_and_writes_later() -> None:
     async with pair() as (stream, client), trio.open_nursery() as nursery:
         sent, heard, received = trio.Event(), list[bytes](), bytearray()
 
@@ -71,7 +71,7 @@ async def test_it_waits_for_a_client_that_takes_and_says_things_later() -> None:
     assert heard == [b"late"]
 
 
-async def test_others_have_a_turn_after_each_piece_of_much() -> None:
+async def test_others_get_a_turn_after_each_piece_of_a_large_answer() -> None:
     async with pair() as (stream, client), trio.open_nursery() as nursery:
         steps, over = 0, False
 
@@ -93,7 +93,7 @@ async def test_others_have_a_turn_after_each_piece_of_much() -> None:
         over = True
 
 
-async def test_questions_that_came_together_are_answered_one_a_turn() -> None:
+async def test_requests_that_arrive_together_are_answered_one_per_turn() -> None:
     async with opened() as port, trio.open_nursery() as nursery:
         client = await port.come(5 * QUESTION)
         turns: list[trio.lowlevel.Task] = []
@@ -113,7 +113,7 @@ async def test_questions_that_came_together_are_answered_one_a_turn() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_the_end_of_either_side_is_told() -> None:
+async def test_either_side_notices_the_end() -> None:
     async with pair() as (stream, client):
         await stream.send_eof()
         assert await client.receive_some() == b""
@@ -148,7 +148,7 @@ class Port:
     clients: list[trio.SocketStream] = field(default_factory=list)
 
     async def come(self, said: bytes) -> trio.SocketStream:
-        """A client that has said something before the server sees it."""
+        """A client that has sent something before the server sees it."""
         port = self.listener.socket.getsockname()[1]
         client = await trio.open_tcp_stream("127.0.0.1", port)
         if said:
@@ -177,7 +177,8 @@ async def opened(limits: HttpLimits = DEFAULT_LIMITS) -> AsyncIterator[Port]:
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[Lane]:
-    """What was begun at any port. Who has come and said nothing whole never is."""
+    """What was begun at any port. Clients that have connected and sent no complete request are not
+    in it."""
     lanes, begin = list[Lane](), Pace.begin
 
     async def counted(pace: Pace, lane: Lane) -> None:
@@ -193,7 +194,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Lane]:
 @pytest.mark.parametrize(
     "said", [b"", QUESTION[:-1], b"PUT / HTTP/1.1\r\nx: y"], ids=["nothing", "part", "head"]
 )
-async def test_who_asks_for_something_passes_those_who_have_only_come(
+async def test_clients_that_have_sent_a_request_overtake_those_that_have_only_connected(
     begun: list[Lane], said: bytes
 ) -> None:
     async with opened() as port, trio.open_nursery() as nursery:
@@ -206,7 +207,9 @@ async def test_who_asks_for_something_passes_those_who_have_only_come(
         nursery.cancel_scope.cancel()
 
 
-async def test_of_those_who_have_only_come_a_few_wait_and_the_others_go(begun: list[Lane]) -> None:
+async def test_of_the_clients_that_have_only_connected_a_few_wait_and_the_others_are_closed(
+    begun: list[Lane],
+) -> None:
     limits = replace(DEFAULT_LIMITS, connections_max=2)
     async with opened(limits) as port, trio.open_nursery() as nursery:
         silent = []
@@ -223,7 +226,7 @@ async def test_of_those_who_have_only_come_a_few_wait_and_the_others_go(begun: l
         nursery.cancel_scope.cancel()
 
 
-async def test_who_has_only_come_is_begun_with_soon_and_answered() -> None:
+async def test_a_client_that_has_only_connected_is_soon_begun_with_and_answered() -> None:
     async with opened() as port, trio.open_nursery() as nursery:
         clients = []
         for _ in range(UNITS_A_PASS):
@@ -235,7 +238,7 @@ async def test_who_has_only_come_is_begun_with_soon_and_answered() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_those_who_took_too_long_are_told_so_a_few_in_each_pass(
+async def test_clients_that_took_too_long_are_answered_a_few_per_pass(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lanes, begin = list[Lane](), Pace.begin

@@ -1,4 +1,4 @@
-"""What is served at ``/`` is served below a prefix, too."""
+"""Everything served at ``/`` is served below a prefix, too."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from arneb.settings.rabbitmq.conf import translate
 
 
 async def asked(path: str, prefix: str = "/a/b", kind: str = "http") -> dict[str, Any] | Message:
-    """What the application inside is asked, or what is answered in its stead."""
+    """The requests that reach the application inside, or the answer given in its place."""
     seen: list[Scope] = []
     sent: list[Message] = []
 
@@ -55,12 +55,12 @@ async def test_the_prefix_itself_leads_to_the_folder() -> None:
     assert (b"location", b"b/") in answer["headers"]
 
 
-async def test_what_is_no_request_goes_on_as_it_is() -> None:
+async def test_other_scopes_are_passed_on_unchanged() -> None:
     assert (await asked("/a/b/x", kind="websocket"))["path"] == "/a/b/x"
 
 
 @given(st.text(alphabet='/a.~-_ %;\n"\\é', max_size=8))
-def test_a_prefix_is_a_plain_path_or_refused(text: str) -> None:
+def test_a_prefix_must_be_a_plain_path(text: str) -> None:
     try:
         check_prefix(text)
     except ValueError as error:
@@ -83,5 +83,5 @@ def test_rabbitmqs_prefix_is_ours(given_: str, read: str) -> None:
     assert found.table["http"]["path_prefix"] == read
 
 
-def test_by_default_there_is_none() -> None:
+def test_there_is_none_by_default() -> None:
     assert load_config(None).http.path_prefix == ""

@@ -1,4 +1,4 @@
-"""The HTTP server: what its clients may take, of memory and of time."""
+"""The HTTP server: how much memory and time its clients may take."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -40,7 +40,7 @@ class Client:
         await self.send(f"GET {path} HTTP/1.1\r\nhost: here\r\n\r\n".encode())
 
     async def take(self, size: int) -> None:
-        """So much of an answer, or more."""
+        """Read that much of an answer, or more."""
         got = 0
         while got < size:
             piece = await self.both.receive_some()
@@ -48,7 +48,7 @@ class Client:
             got += len(piece)
 
     async def answers(self) -> bytes:
-        """Everything until the server closes."""
+        """Read everything until the server closes."""
         found = b""
         with trio.fail_after(1000):
             while data := await self.both.receive_some():
@@ -57,14 +57,14 @@ class Client:
 
 
 class Served:
-    """A server, and an application that tells what it was asked."""
+    """A server, and an application that records its requests."""
 
     def __init__(self, limits: HttpLimits, nursery: trio.Nursery) -> None:
         self.server = HttpServer(self._app, limits)
         self.asked: list[tuple[str, bytes]] = []
         self.hold_on = trio.Event()
         self.making = self.made = 0
-        """Long answers that are being made, and those that were held for and made."""
+        """Long answers that are being made, and those that got room and were made."""
         self._nursery = nursery
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -99,8 +99,8 @@ class Served:
         await send(message | {LEFT: LEFT_BYTES} if path == "/left" else message)
 
     def connect(self, *, reads: bool = True, slowly: bool = False) -> Client:
-        """A client; one that does not read takes nothing until the end, and to one that does so
-        slowly nothing is sent ahead."""
+        """A client. Without ``reads`` it takes nothing until the end; with ``slowly`` nothing is
+        sent before it reads."""
         ours, theirs = trio.testing.memory_stream_pair()
         if slowly:
             sent, received = trio.testing.lockstep_stream_one_way_pair()
@@ -113,7 +113,7 @@ class Served:
 
 
 async def passing(seconds: float) -> None:
-    """Let the clock of the tests go on."""
+    """Advance the tests' clock."""
     with trio.move_on_after(seconds):
         await trio.Event().wait()
 
@@ -151,7 +151,7 @@ async def test_requests_are_answered_one_after_the_other() -> None:
         ("ftp://here/a", "ftp://here/a"),
     ],
 )
-async def test_a_whole_address_is_asked_for_by_its_path(target: str, path: str) -> None:
+async def test_an_absolute_url_is_served_by_its_path(target: str, path: str) -> None:
     async with served() as one:
         client = one.connect()
         await client.get(target)
@@ -159,7 +159,7 @@ async def test_a_whole_address_is_asked_for_by_its_path(target: str, path: str) 
         assert one.asked == [(path, b"")]
 
 
-async def test_a_client_that_expects_to_be_asked_for_the_body_is_asked() -> None:
+async def test_a_client_that_expects_100_continue_gets_it() -> None:
     async with served() as one:
         client = one.connect()
         await client.send(
@@ -182,7 +182,9 @@ async def test_a_client_that_expects_to_be_asked_for_the_body_is_asked() -> None
     ],
     ids=["body", "length", "host", "headers", "tls", "http/2"],
 )
-async def test_what_is_too_large_or_no_http_is_refused_at_once(sent: bytes, status: int) -> None:
+async def test_requests_that_are_too_large_or_not_http_are_refused_at_once(
+    sent: bytes, status: int
+) -> None:
     async with served() as one:
         client = one.connect()
         await client.send(sent)
@@ -193,7 +195,7 @@ async def test_what_is_too_large_or_no_http_is_refused_at_once(sent: bytes, stat
         assert not one.asked
 
 
-async def test_a_body_in_pieces_is_bounded_too() -> None:
+async def test_a_chunked_body_is_bounded_too() -> None:
     async with served() as one:
         client = one.connect()
         await client.send(b"PUT / HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n")
@@ -214,7 +216,7 @@ async def test_a_body_in_pieces_is_bounded_too() -> None:
     ],
     ids=["nothing", "headers", "body"],
 )  # fmt: skip
-async def test_slow_requests_end(
+async def test_slow_requests_time_out(
     begun: bytes, every_s: float, within_s: float, status: bytes
 ) -> None:
     async with served() as one, trio.open_nursery() as nursery:
@@ -233,7 +235,7 @@ async def test_slow_requests_end(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_connection_between_two_requests_ends_in_time() -> None:
+async def test_an_idle_connection_times_out() -> None:
     async with served() as one:
         client = one.connect()
         await client.get()
@@ -242,7 +244,7 @@ async def test_a_connection_between_two_requests_ends_in_time() -> None:
         assert trio.current_time() - began < SMALL.idle_timeout_s + 2
 
 
-async def test_a_client_that_does_not_read_ends_in_time() -> None:
+async def test_a_client_that_does_not_read_times_out() -> None:
     async with served() as one:
         client = one.connect(reads=False)
         await client.get("/large")
@@ -254,7 +256,7 @@ async def test_a_client_that_does_not_read_ends_in_time() -> None:
 
 
 @pytest.mark.parametrize("path", ["/small", "/large", "/healthz"])
-async def test_unread_answers_are_bounded_and_others_have_theirs_at_once(path: str) -> None:
+async def test_unread_answers_are_bounded_and_others_get_theirs_at_once(path: str) -> None:
     async with served() as one:
         for _ in range(50):
             client = one.connect(reads=False)
@@ -270,8 +272,8 @@ async def test_unread_answers_are_bounded_and_others_have_theirs_at_once(path: s
         assert one.server.room.bytes <= SMALL.held_bytes_max
 
 
-async def test_who_reads_is_not_cut_off_for_those_who_do_not() -> None:
-    """Though it reads slowly, and has been at it for longer than any of them."""
+async def test_a_client_that_reads_is_not_cut_off_for_those_that_do_not() -> None:
+    """Even though it reads slowly, and has taken longer than any of them."""
     async with served() as one:
         reader, got = one.connect(slowly=True), 0
         await reader.get("/large")
@@ -309,7 +311,7 @@ async def test_few_long_answers_are_made_at_a_time_and_nobody_waits_behind_them(
 
 
 @pytest.mark.parametrize(("path", "begun"), [("/pieces", 0), ("/long-pieces", 5)])
-async def test_only_long_answers_go_on_in_the_line_of_the_long_ones(
+async def test_only_long_answers_use_the_queue_for_long_answers(
     monkeypatch: pytest.MonkeyPatch, path: str, begun: int
 ) -> None:
     lanes, begin = list[Lane](), Pace.begin
@@ -326,7 +328,7 @@ async def test_only_long_answers_go_on_in_the_line_of_the_long_ones(
     assert lanes.count(Lane.LONG) == begun
 
 
-async def test_a_long_answer_that_nobody_reads_is_no_longer_made() -> None:
+async def test_a_long_answer_that_nobody_reads_is_abandoned() -> None:
     async with served() as one:
         one.hold_on.set()
         for _ in range(LONG_AT_ONCE):
@@ -338,13 +340,13 @@ async def test_a_long_answer_that_nobody_reads_is_no_longer_made() -> None:
         assert trio.current_time() == began
 
 
-async def test_a_long_answer_waits_a_little_for_those_who_read() -> None:
+async def test_a_long_answer_waits_a_little_for_clients_that_read() -> None:
     async with served() as one:
         one.hold_on.set()
         reader = one.connect(slowly=True)
         await reader.get("/large")
         await trio.testing.wait_all_tasks_blocked()
-        await one.connect(reads=False).get("/large")  # with that more than half is held
+        await one.connect(reads=False).get("/large")  # now more than half is held
         await passing(HELD_S / 4)
         got = len(await reader.both.receive_some())
         began = trio.current_time()
@@ -356,9 +358,9 @@ async def test_a_long_answer_waits_a_little_for_those_who_read() -> None:
         assert one.server.room.bytes <= SMALL.held_bytes_max
 
 
-async def test_who_holds_nothing_is_not_cut_off_for_room() -> None:
-    """Nor looked at for ever: an answer may end in a piece of no bytes, which its client does not
-    take."""
+async def test_a_client_that_holds_nothing_is_not_cut_off_to_make_room() -> None:
+    """It is not checked again and again, either: an answer may end in an empty piece, which its
+    client does not take."""
     room, cut = Room(100), list[str]()
     shares = {name: Share(partial(cut.append, name)) for name in ("empty", "full", "new")}
     for share in shares.values():
@@ -379,7 +381,7 @@ async def test_who_holds_nothing_is_not_cut_off_for_room() -> None:
     assert not room.bytes
 
 
-async def test_who_waits_to_make_a_long_answer_makes_place_for_another() -> None:
+async def test_a_client_that_waits_to_have_a_long_answer_made_gives_way_to_another() -> None:
     limits = replace(SMALL, connections_max=LONG_AT_ONCE + 1)
     async with served(limits) as one:
         for _ in range(limits.connections_max):
@@ -400,7 +402,7 @@ async def test_unread_bodies_are_bounded_too() -> None:
         assert one.server.room.bytes <= SMALL.held_bytes_max
 
 
-async def test_what_an_answer_needs_is_held_before_it_is_made() -> None:
+async def test_what_an_answer_needs_is_reserved_before_it_is_made() -> None:
     async with served() as one:
         for _ in range(10):
             await one.connect(reads=False).get("/hold")
@@ -411,8 +413,9 @@ async def test_what_an_answer_needs_is_held_before_it_is_made() -> None:
         assert one.made == 10
 
 
-async def test_readers_of_much_take_turns_and_nobody_who_reads_is_cut_off() -> None:
-    """More than there is room for, each more slowly than all together have patience."""
+async def test_clients_of_large_answers_take_turns_and_none_that_reads_is_cut_off() -> None:
+    """There are more than fit, and each reads more slowly than the patience for all of them
+    allows."""
     async with served() as one, trio.open_nursery() as nursery:
         done = 0
 
@@ -432,7 +435,7 @@ async def test_readers_of_much_take_turns_and_nobody_who_reads_is_cut_off() -> N
     assert done == 5
 
 
-async def test_a_small_body_is_taken_at_once_whoever_does_not_read() -> None:
+async def test_a_small_body_is_accepted_at_once_however_many_do_not_read() -> None:
     async with served() as one:
         for _ in range(50):
             await one.connect(reads=False).get("/large")
@@ -444,8 +447,8 @@ async def test_a_small_body_is_taken_at_once_whoever_does_not_read() -> None:
         assert trio.current_time() == began
 
 
-async def test_what_is_being_done_is_not_cut_off() -> None:
-    """Though its body takes room that others need."""
+async def test_a_request_in_progress_is_not_cut_off() -> None:
+    """Even though its body takes room that others need."""
     async with served() as one:
         clients = [one.connect() for _ in range(40)]
         for client in clients:
@@ -460,7 +463,7 @@ async def test_what_is_being_done_is_not_cut_off() -> None:
             assert b"200" in bytes(await client.both.receive_some())
 
 
-async def test_the_connection_that_does_nothing_makes_place_for_another() -> None:
+async def test_an_idle_connection_gives_way_to_a_new_one() -> None:
     async with served(replace(SMALL, connections_max=3)) as one:
         busy = one.connect()
         await busy.get("/wait")
@@ -479,7 +482,7 @@ async def test_the_connection_that_does_nothing_makes_place_for_another() -> Non
         assert b"200" in bytes(await busy.both.receive_some())
 
 
-async def test_who_waits_for_its_turn_is_not_cut_off_for_whoever_comes() -> None:
+async def test_a_client_in_the_queue_is_not_cut_off_for_new_ones() -> None:
     async with served(replace(SMALL, connections_max=200)) as one:
         clients = [one.connect() for _ in range(200)]
         await trio.testing.wait_all_tasks_blocked()
@@ -496,7 +499,9 @@ async def test_who_waits_for_its_turn_is_not_cut_off_for_whoever_comes() -> None
         assert later
 
 
-async def test_who_comes_to_a_full_port_has_few_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_new_client_at_a_full_port_causes_few_checks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     looked_at, found_out = list[HttpConnection](), HttpConnection.may_be_cut.fget
     assert found_out is not None
 
@@ -522,7 +527,7 @@ async def test_who_comes_to_a_full_port_has_few_looked_at(monkeypatch: pytest.Mo
             assert b"200" in bytes(await client.both.receive_some())
 
 
-async def test_a_defect_of_the_application_costs_one_request(
+async def test_a_bug_in_the_application_fails_one_request(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with served() as one:
@@ -532,7 +537,7 @@ async def test_a_defect_of_the_application_costs_one_request(
         assert "a defect" in caplog.text
 
 
-async def test_a_stop_waits_for_what_is_being_answered() -> None:
+async def test_a_stop_waits_for_requests_in_progress() -> None:
     async with served() as one:
         busy, idle = one.connect(), one.connect()
         await busy.get("/wait")

@@ -1,4 +1,4 @@
-"""Whole answers: what is held of those to all requests together."""
+"""Whole answers: how much is held for all requests together."""
 
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -28,7 +28,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(HELD, "bytes_max", SIZE)
 
 
-async def test_what_is_held_for_a_request_is_given_back_at_its_end() -> None:
+async def test_what_is_held_for_a_request_is_freed_at_its_end() -> None:
     with holding():
         assert (await asked(b"a" * 30, b"b" * 30)).body == b"a" * 30 + b"b" * 30
         await asked(b"c" * 20)
@@ -40,7 +40,7 @@ async def test_what_is_held_for_a_request_is_given_back_at_its_end() -> None:
     assert HELD.bytes == 0
 
 
-async def test_who_would_need_too_much_beside_others_is_told_to_come_again() -> None:
+async def test_a_request_that_would_need_too_much_beside_others_is_told_to_retry() -> None:
     with holding():
         await asked(b"a" * 60)
         with holding():
@@ -52,7 +52,7 @@ async def test_who_would_need_too_much_beside_others_is_told_to_come_again() -> 
     assert HELD.bytes == 0
 
 
-async def test_who_is_alone_has_its_own_bound_only() -> None:
+async def test_a_single_request_has_only_its_own_bound() -> None:
     with holding():
         assert len((await asked(b"a" * 300, b"b" * 300)).body) == 600
     assert HELD.bytes == 0

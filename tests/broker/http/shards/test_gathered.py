@@ -1,4 +1,4 @@
-"""Requests about all shards, by what their leaders answer."""
+"""Requests about all shards, answered from what their leaders answer."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ Said = tuple[int, Any]
 
 
 class Leaders:
-    """Those of two shards: what they answer, and what they were asked."""
+    """The leaders of two shards: what they answer, and what they were asked."""
 
     def __init__(self, main: Said, audit: Said) -> None:
         self.said = {"main": main, "audit": audit}
@@ -73,7 +73,7 @@ def queues(vhost: str, *names: str) -> list[dict[str, str]]:
     return [{"vhost": vhost, "name": each} for each in names]
 
 
-async def test_a_page_is_cut_when_all_parts_are_there() -> None:
+async def test_a_page_is_complete_once_all_parts_have_arrived() -> None:
     leaders = Leaders((200, queues("b", "x", "y")), (200, queues("a", "x", "z")))
     async with leaders.client() as http:
         query = "page=1&page_size=3&columns=name&disable_stats=true"
@@ -93,7 +93,7 @@ async def test_a_page_is_cut_when_all_parts_are_there() -> None:
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 503])
-async def test_what_one_shard_refuses_is_the_answer(status: int) -> None:
+async def test_a_refusal_by_one_shard_is_the_answer(status: int) -> None:
     leaders = Leaders((200, queues("b", "x")), (status, {"reason": "no"}))
     async with leaders.client() as http:
         for path in ("/api/queues", "/api/overview", "/api/definitions", "/api/topics"):
@@ -102,7 +102,9 @@ async def test_what_one_shard_refuses_is_the_answer(status: int) -> None:
             assert (answer.status_code, answer.json()["reason"]) == (status, said)
 
 
-async def test_too_much_is_refused_and_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_answers_that_are_too_large_are_refused_and_not_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(gathered, "HELD_BYTES_MAX", 100)
     leaders = Leaders((200, queues("b", "x" * 50)), (200, queues("a", "y" * 50)))
     async with leaders.client() as http:
@@ -111,7 +113,7 @@ async def test_too_much_is_refused_and_not_held(monkeypatch: pytest.MonkeyPatch)
     assert "one virtual host after the other" in answer.json()["reason"]
 
 
-async def test_a_client_is_looked_for_in_one_shard_after_the_other() -> None:
+async def test_a_client_is_searched_for_in_one_shard_after_the_other() -> None:
     leaders = Leaders((404, {}), (200, {"name": "c"}))
     async with leaders.client() as http:
         assert (await http.get("/api/connections/c")).json() == {"name": "c"}
@@ -121,7 +123,7 @@ async def test_a_client_is_looked_for_in_one_shard_after_the_other() -> None:
         assert len(leaders.asked) == 3
 
 
-async def test_what_is_checked_is_well_if_it_is_everywhere() -> None:
+async def test_a_health_check_succeeds_if_it_does_everywhere() -> None:
     leaders = Leaders((200, {"status": "ok"}), (503, {"status": "failed"}))
     async with leaders.client() as http:
         assert (await http.get("/api/health/checks/alarms")).status_code == 503
@@ -135,7 +137,7 @@ async def test_what_is_checked_is_well_if_it_is_everywhere() -> None:
         ]
 
 
-async def test_watermarks_are_moved_at_each() -> None:
+async def test_watermarks_are_moved_on_every_shard() -> None:
     leaders = Leaders((200, {}), (200, {}))
     async with leaders.client() as http:
         assert (await http.put("/api/alarms", json={"disk_free_min_bytes": 7})).is_success
@@ -144,7 +146,7 @@ async def test_watermarks_are_moved_at_each() -> None:
     ]  # fmt: skip
 
 
-async def test_a_file_goes_to_each_shard_that_it_says_something_of() -> None:
+async def test_a_definitions_file_goes_to_each_shard_that_it_concerns() -> None:
     leaders = Leaders((201, {}), (201, {}))
     file = {"users": [{"name": "u"}], "queues": queues("audit", "q"), "vhosts": [{"name": "audit"}]}
     async with leaders.client() as http:
@@ -169,7 +171,7 @@ async def test_a_file_goes_to_each_shard_that_it_says_something_of() -> None:
     assert refused.json()["reason"] == said
 
 
-async def test_a_file_of_definitions_may_be_as_long_as_without_shards() -> None:
+async def test_a_definitions_file_may_be_as_long_as_without_shards() -> None:
     leaders = Leaders((201, {}), (201, {}))
     many = [{"vhost": "audit", "name": f"q{number}", "arguments": {}} for number in range(11_000)]
     async with leaders.client() as http:
@@ -178,8 +180,8 @@ async def test_a_file_of_definitions_may_be_as_long_as_without_shards() -> None:
     assert json.loads(leaders.asked[-1][3]) == {"queues": many}
 
 
-async def test_long_lists_are_read_and_written_by_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else nobody has a turn meanwhile: at 64 MiB for longer than a lease of this node's lasts."""
+async def test_long_lists_are_read_and_written_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise nobody gets a turn meanwhile: for 64 MiB, longer than this node's lease lasts."""
     read: list[int] = []
     pieces = 0
 
@@ -206,7 +208,7 @@ async def test_long_lists_are_read_and_written_by_parts(monkeypatch: pytest.Monk
     assert pieces == 19
 
 
-async def test_what_is_one_shards_is_not_looked_at() -> None:
+async def test_requests_about_one_shard_are_passed_through() -> None:
     leaders = Leaders((500, {}), (500, {}))
     async with leaders.client() as http:
         for ask in (http.get, http.put):
@@ -220,10 +222,10 @@ def rows(*of: tuple[str, str, int], **more: Any) -> list[dict[str, Any]]:
     return [{"vhost": vhost, "name": name, "messages": count, **more} for vhost, name, count in of]
 
 
-async def test_of_each_shard_so_many_rows_are_looked_at_as_a_page_could_have(
+async def test_as_many_rows_of_each_shard_are_read_as_a_page_could_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Not all of them, and not one page of each: the first rows may all be one shard's."""
+    """Not all of them, and not one page of each: all first rows may be in one shard."""
     monkeypatch.setattr(merging, "PAGE_SIZE_MAX", 2)
     long = rows(*(("a", f"q{number}", 9 - number) for number in range(9)))
     leaders = Leaders((200, long), (200, rows(("b", "p", 3), ("", "t/n/x", 2))))
@@ -242,7 +244,7 @@ async def test_of_each_shard_so_many_rows_are_looked_at_as_a_page_could_have(
     assert [each["name"] for each in by_name["items"]][-2:] == ["p", "t/n/x"]
 
 
-async def test_for_a_page_behind_the_last_row_no_more_than_the_first_rows_are_read(
+async def test_for_a_page_behind_the_last_row_only_the_first_rows_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(merging, "PAGE_SIZE_MAX", 2)
@@ -283,8 +285,8 @@ async def test_the_oldest_and_the_noisiest_are_those_of_all_shards() -> None:
             assert [each["shown_name"] for each in found["items"] if each["noisy"]] == noisy
 
 
-async def test_clients_stand_on_pages_in_the_order_that_each_shard_has_them_in() -> None:
-    """By where they come from, and not by what they call themselves: else some stand on no page."""
+async def test_clients_are_on_pages_in_the_order_of_each_shard() -> None:
+    """By address, not by the names they give themselves; otherwise some would be on no page."""
 
     def client(name: str, shown: str) -> dict[str, Any]:
         return {"vhost": "", "name": name, "shown_name": shown, "flow": 0.0}
@@ -299,9 +301,10 @@ async def test_clients_stand_on_pages_in_the_order_that_each_shard_has_them_in()
     assert [each["name"] for page in pages for each in page["items"]] == ["1", "2", "3"]
 
 
-async def test_each_row_stands_on_one_page_whatever_order_its_shard_has_it_in() -> None:
-    """Rows of one shard stay as they came: what is equal to its figure is ordered there by more
-    than is seen here, and a page is cut out of other first rows than the one before it."""
+async def test_each_row_is_on_exactly_one_page_whatever_the_order_of_its_shard() -> None:
+    """Rows of one shard stay in the order in which they arrived. The shard orders rows with equal
+    figures by more than can be seen here, and each page is taken from a different set of first
+    rows."""
     main = [{"vhost": "a", "name": name, "user": user} for name, user in (("1", "z"), ("2", "a"))]
     audit = [{"vhost": "b", "name": "3", "user": "x"}]
     leaders = Leaders((200, main), (200, audit))
@@ -324,7 +327,7 @@ def standing(name: str, **more: Any) -> dict[str, Any]:
     return {"node": name, "cluster": None, "alarms": [], **more}
 
 
-async def test_the_page_goes_on_without_a_shard_and_says_so() -> None:
+async def test_the_page_works_without_a_shard_and_says_so() -> None:
     leaders = Leaders((200, rows(("a", "q", 1))), (503, {"reason": "nobody leads"}))
     async with leaders.client() as http:
         found = (await http.get("/api/page/topics?page=1")).json()
@@ -336,7 +339,7 @@ async def test_the_page_goes_on_without_a_shard_and_says_so() -> None:
         assert shown["alarms"][0]["text"] == "Shard main: Publishers wait."
         assert "shard 'audit': nobody leads" in shown["alarms"][1]["text"]
         assert (shown["node"], shown["shards"]) == ("arneb@a", ["main"])
-        # Not where lists have no words for it, nor for one that refuses.
+        # Not where lists cannot say so, and not for a shard that refuses.
         delayed = await http.get("/api/page/delayed")
         assert (delayed.status_code, delayed.json()["reason"]) == (
             503, "shard 'audit': nobody leads",
@@ -348,7 +351,7 @@ async def test_the_page_goes_on_without_a_shard_and_says_so() -> None:
         assert (await http.get("/api/page/node")).status_code == 503
 
 
-async def test_a_query_of_the_pages_is_about_the_shard_that_it_names() -> None:
+async def test_a_query_of_the_page_is_about_the_shard_that_it_names() -> None:
     leaders = Leaders((200, {"of": "main"}), (200, {"of": "audit"}))
     async with leaders.client() as http:
         for path in ("/api/page/node", "/api/page/pulsar/connections/3", "/api/page/topic/t"):
@@ -362,7 +365,7 @@ async def test_a_query_of_the_pages_is_about_the_shard_that_it_names() -> None:
     assert len(leaders.asked) == 3
 
 
-async def test_a_list_that_becomes_shorter_meanwhile_is_what_was_there(
+async def test_a_list_that_becomes_shorter_meanwhile_is_returned_as_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(merging, "PAGE_SIZE_MAX", 2)

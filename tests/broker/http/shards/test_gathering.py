@@ -1,4 +1,4 @@
-"""One answer out of those of several shards, and one file cut for them."""
+"""One answer made from those of several shards, and one file divided among them."""
 
 from typing import Any
 from urllib.parse import quote
@@ -31,7 +31,7 @@ FIRSTS = {
     "cluster-name", "extensions", "feature-flags", "feature-flags/:name/enable",
     "deprecated-features", "deprecated-features/used", "rebalance/queues",
 }  # fmt: skip
-"""What is said of no vhost: users, what is set for all, and what this software is."""
+"""Settings that belong to no vhost: users, global settings, and the software itself."""
 
 OF_A_NODE = {
     "nodes", "nodes/:node", "nodes/:node/memory", "auth/attempts/:node",
@@ -40,11 +40,11 @@ OF_A_NODE = {
     "health/checks/certificate-expiration/:within/:unit", "health/checks/node-is-quorum-critical",
     "health/checks/node-is-mirror-sync-critical", "page/member",
 }  # fmt: skip
-"""What the node says that leads the first shard, as it does of itself with one."""
+"""Answers about the node that leads the first shard, like those of a node without shards."""
 
 OF_SESSIONS = {"page/session", "page/stream"}
-"""Who has logged in at the page is known by the first shard's leader, which asks all others for
-what is watched."""
+"""The first shard's leader knows who has logged in at the page; it asks all the others for what is
+watched."""
 
 
 def test_every_path_is_about_a_vhost_or_known_to_be_about_something_else() -> None:
@@ -80,11 +80,13 @@ def test_every_path_is_about_a_vhost_or_known_to_be_about_something_else() -> No
         ("DELETE", "/api/page/pulsar/transactions/3", Kind.NUMBERED),
     ],
 )
-def test_what_is_about_all_shards_is_known_by_its_path(method: str, path: str, kind: Kind) -> None:
+def test_requests_about_all_shards_are_known_by_their_path(
+    method: str, path: str, kind: Kind
+) -> None:
     assert kind_of(method, path) is kind
 
 
-def test_numbers_are_added_however_deep_they_stand() -> None:
+def test_numbers_are_added_at_any_depth() -> None:
     first = {"messages": 2, "messages_details": {"rate": 0.5, "samples": samples((10, 1), (5, 1))}}
     second = {"messages": 3, "messages_details": {"rate": 1.0, "samples": samples((10, 4))}, "x": 1}
     assert added([first, second]) == {
@@ -98,7 +100,7 @@ def samples(*pairs: tuple[int, int]) -> list[dict[str, int]]:
     return [{"timestamp": at, "sample": value} for at, value in pairs]
 
 
-def test_what_is_no_number_of_an_overview_is_the_first_shards() -> None:
+def test_other_fields_of_an_overview_are_the_first_shards() -> None:
     first = {"object_totals": {"queues": 1}, "cluster_name": "a", "message_stats": {}}
     second = {"object_totals": {"queues": 2}, "cluster_name": "b", "message_stats": {"ack": 1}}
     assert totals([("main", first), ("audit", second)]) == {
@@ -106,13 +108,13 @@ def test_what_is_no_number_of_an_overview_is_the_first_shards() -> None:
     }  # fmt: skip
 
 
-def test_lists_in_objects_are_joined_and_users_are_without_permissions_in_all() -> None:
+def test_lists_in_objects_are_joined_and_users_without_permissions_are_so_in_all_shards() -> None:
     parts = [("main", {"topics": [1]}), ("audit", {"topics": [2]})]
     assert joined(parts) == {"topics": [1, 2]}
     assert in_all([("main", ["a", "b"]), ("audit", ["b", "c"])]) == ["b"]
 
 
-def test_what_is_short_anywhere_is_an_alarm_with_the_levels_there() -> None:
+def test_a_resource_that_is_short_anywhere_is_an_alarm_with_the_levels_there() -> None:
     well = {
         "memory_alarm": False, "memory_used_bytes": 1, "disk_alarm": False, "disk_free_bytes": 9,
         "log_trim_alarm": "",
@@ -125,7 +127,7 @@ def test_what_is_short_anywhere_is_an_alarm_with_the_levels_there() -> None:
     assert alarms([("main", well), ("audit", well)]) == well
 
 
-def test_lists_stand_in_the_order_of_their_names() -> None:
+def test_lists_are_in_the_order_of_their_names() -> None:
     rows = [{"vhost": "b", "name": "a"}, {"vhost": "a", "name": "z"}, {"vhost": "a", "name": "b"}]
     assert [each["name"] for each in sorted(rows, key=order_of)] == ["b", "z", "a"]
     consumer = {"queue": {"vhost": "v", "name": "q"}, "consumer_tag": "c"}
@@ -141,7 +143,7 @@ def shard_of(namespace: str) -> str:
 
 
 @given(st.dictionaries(st.sampled_from([each for each in OF_VHOSTS if each != "vhosts"]), ENTRIES))
-def test_a_file_that_is_cut_is_the_same_when_it_is_put_together(document: dict[str, Any]) -> None:
+def test_a_file_that_was_divided_is_the_same_when_joined_again(document: dict[str, Any]) -> None:
     said = {"users": [{"name": "anna"}], "vhosts": [{"name": "books/a"}, {"name": "/"}], **document}
     parts = cut(said, ["main", "audit"], shard_of)
     assert next(iter(parts)) == "main"
@@ -160,5 +162,5 @@ def namespace(vhost: str) -> str:
 
 
 @pytest.mark.parametrize("rows", [[1], ["x"], [{}], [{"vhost": 3}], [None], 7])
-def test_what_has_no_vhost_is_for_the_first_to_refuse(rows: Any) -> None:
+def test_what_has_no_vhost_is_left_to_the_first_shard_to_refuse(rows: Any) -> None:
     assert cut({"queues": rows}, ["main", "audit"], shard_of) == {"main": {"queues": rows}}

@@ -1,4 +1,4 @@
-"""What the page is told by the leaders of several shards, as one answer."""
+"""What the leaders of several shards tell the page, as one answer."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def standing(name: str, **more: Any) -> dict[str, Any]:
     return {"node": "arneb@host", "alarms": [], "cluster": {"node": name}, **figures, **more}
 
 
-def test_figures_are_added_and_machines_stand_side_by_side() -> None:
+def test_figures_are_added_and_machines_are_listed_side_by_side() -> None:
     found = node([("main", standing("n1")), ("audit", standing("n2", memory_bytes=7))], {})
     assert (found["entries_total"], found["memory_bytes"]) == (6, 3)
     assert found["commit_s"] == {"bounds": [1], "counts": [2, 4], "sum": 1.0}
@@ -24,7 +24,7 @@ def test_figures_are_added_and_machines_stand_side_by_side() -> None:
     assert found["members"] == [{"node": "n1"}, {"node": "n2"}]
 
 
-def test_what_a_node_says_twice_is_said_once() -> None:
+def test_what_a_node_reports_twice_is_shown_once() -> None:
     alarm = {"name": "behind n1 audit", "text": "t", "advice": "", "is": 0, "limit": 0}
     same = standing("n1", alarms=[alarm])
     found = node([("main", same), ("audit", same)], {})
@@ -32,12 +32,12 @@ def test_what_a_node_says_twice_is_said_once() -> None:
     assert found["members"] == [{"node": "n1"}]
 
 
-def test_who_may_not_monitor_sees_no_figures() -> None:
+def test_a_user_who_may_not_monitor_sees_no_figures() -> None:
     plain = {"node": "arneb@host", "alarms": [], "version": "1"}
     assert "leaders" not in node([("main", plain), ("audit", plain)], {})
 
 
-def test_transactions_are_in_the_order_of_all_and_say_whose_they_are() -> None:
+def test_transactions_are_sorted_together_and_name_their_shard() -> None:
     def held(name: str, messages: int) -> dict[str, Any]:
         return {"name": name, "messages": messages, "acknowledgements": 0}
 
@@ -60,6 +60,6 @@ def test_transactions_are_in_the_order_of_all_and_say_whose_they_are() -> None:
     ]  # fmt: skip
 
 
-def test_most_delayed_messages_come_first() -> None:
+def test_the_topic_with_the_most_delayed_messages_comes_first() -> None:
     rows = [("main", [{"delayed": 2}, {"delayed": 1}]), ("audit", [{"delayed": 5}])]
     assert [each["delayed"] for each in delayed(rows)] == [5, 2, 1]

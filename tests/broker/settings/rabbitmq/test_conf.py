@@ -1,4 +1,4 @@
-"""RabbitMQ's settings: taken, ignored with a reason, or refused, and nothing else."""
+"""RabbitMQ's settings: each is used, ignored with a reason, or refused."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ def test_no_password_is_shown() -> None:
     assert "hush" not in repr(found)
 
 
-def test_a_policy_that_sets_nothing_is_refused(tmp_path: Path) -> None:
+def test_a_policy_without_settings_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "rabbitmq.conf"
     file.write_text("default_policies.operator.p.queue_pattern = x\n")
     with pytest.raises(ConfigInvalid, match="expected something that policy 'p' sets"):
@@ -39,7 +39,7 @@ def test_every_type_of_queue_may_be_the_default() -> None:
     assert [each.value for each in QueueType] == list(QUEUE_TYPES)
 
 
-def test_what_new_vhosts_have_is_taken(tmp_path: Path) -> None:
+def test_defaults_of_new_vhosts_are_used(tmp_path: Path) -> None:
     file = tmp_path / "rabbitmq.conf"
     file.write_text(
         "default_limits.vhosts.2.pattern = ^dev\n"
@@ -69,7 +69,7 @@ def test_what_new_vhosts_have_is_taken(tmp_path: Path) -> None:
     assert "default_policies.operator.ttl.max_in_memory_length is ignored" in notes[0]
 
 
-def test_a_file_as_people_have_it(tmp_path: Path) -> None:
+def test_a_typical_file(tmp_path: Path) -> None:
     file = tmp_path / "rabbitmq.conf"
     file.write_text(
         "# comment\n"
@@ -128,7 +128,7 @@ def test_one_line(text: str, expected: dict[str, object] | None) -> None:
         assert translated(text) == expected
 
 
-def test_the_authorities_count_only_where_clients_are_verified(tmp_path: Path) -> None:
+def test_authorities_count_only_where_clients_are_verified(tmp_path: Path) -> None:
     tls = "listeners.ssl.default = 5671\nssl_options.certfile = /c\nssl_options.keyfile = /k\n"
     ca = f"{tls}ssl_options.cacertfile = /ca\nssl_options.fail_if_no_peer_cert = true\n"
     files = {"listen": "*:5671", "certificate": "/c", "key": "/k"}
@@ -151,7 +151,7 @@ def test_the_api_and_metrics_have_listeners_of_their_own() -> None:
     assert translated(f"{metrics}prometheus.path = /metrics")["metrics"] == expected
 
 
-def test_versions_of_tls_and_ciphers_are_taken() -> None:
+def test_tls_versions_and_ciphers_are_used() -> None:
     text = (
         "listeners.ssl.default = 5671\nssl_options.certfile = /c\n"
         "ssl_options.versions.1 = tlsv1.3\nssl_options.versions.2 = tlsv1.2\n"
@@ -171,7 +171,7 @@ def test_versions_of_tls_and_ciphers_are_taken() -> None:
     assert translated(only)["amqp"]["tls"]["minimum_version"] == "TLSv1.3"
 
 
-def test_more_users_stand_beside_the_first(tmp_path: Path) -> None:
+def test_further_users_are_added_to_the_first(tmp_path: Path) -> None:
     file = tmp_path / "f.conf"
     file.write_text(
         "default_users.ops.password = o\ndefault_users.ops.tags = administrator, monitoring\n"
@@ -204,7 +204,7 @@ def test_tokens_and_definitions_are_found_where_the_file_says() -> None:
     }
 
 
-def test_who_may_come_from_elsewhere(tmp_path: Path) -> None:
+def test_which_users_may_log_in_remotely(tmp_path: Path) -> None:
     file = tmp_path / "f.conf"
     for text, local in (
         ("", True),
@@ -215,14 +215,14 @@ def test_who_may_come_from_elsewhere(tmp_path: Path) -> None:
         file.write_text(text)
         config = load_config(None, rabbitmq_conf=file)
         assert config.amqp.is_loopback_only(GUEST.name) is local, text
-    # The image's variables name somebody else, whom the file does not name.
+    # The image's variables name another user, whom the file does not name.
     file.write_text("loopback_users = none")
     environment = {"RABBITMQ_DEFAULT_USER": "me", "RABBITMQ_DEFAULT_PASS": "p"}
     config = load_config(None, rabbitmq_conf=file, environment=environment)
     assert [(each.name, each.password) for each in config.amqp.users] == [("me", "p")]
 
 
-def test_what_is_ignored_is_told_with_the_reason(tmp_path: Path) -> None:
+def test_ignored_settings_are_reported_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "10.conf").write_text("cluster_partition_handling = pause_minority\n")
     (tmp_path / "20.conf").write_text("listeners.tcp.1 = 5672\nlisteners.tcp.2 = 5673\n")
     (tmp_path / "ignored.txt").write_text("nonsense")
@@ -263,21 +263,21 @@ def test_what_is_ignored_is_told_with_the_reason(tmp_path: Path) -> None:
         ("auth_oauth2.signing_keys.a = /a\nauth_oauth2.signing_keys.b = /b", "expected one key"),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_line(line: str, part: str) -> None:
+def test_impossible_settings_are_refused_with_their_line(line: str, part: str) -> None:
     with pytest.raises(ConfigInvalid) as caught:
         translated(line)
     assert part in str(caught.value)
     assert "x" not in str(caught.value).partition("ssl_options.password: ")[2][:1]
 
 
-def test_no_key_is_both_taken_and_ignored() -> None:
+def test_no_key_is_both_used_and_ignored() -> None:
     for key in TAKEN:
         stem = key.rstrip("*")
         assert not any(stem.startswith(each) for each in IGNORED if not stem.startswith("ssl_opt"))
 
 
 @given(st.text())
-def test_any_text_is_taken_or_refused(text: str) -> None:
+def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         found = translate(text, "f", lambda: 1)
     except ConfigInvalid:

@@ -1,4 +1,4 @@
-"""Connections and channels in lists: who is seen by whom, in which order, and what is looked at."""
+"""Connections and channels in lists: who sees which, in which order, and how many are examined."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -53,14 +53,14 @@ def a_connection(number: int, user: str, vhost: str) -> Any:
 
 
 class FakeConnection(Connection):
-    """As far as lists look at it."""
+    """As much of a connection as lists use."""
 
     def __init__(self, session: Any, link: Any) -> None:
         self.session, self.link, self.consumers = session, link, None  # type: ignore[assignment]
 
 
 class Channels:
-    """A connection's, of which one is used."""
+    """A connection's channels, of which one is used."""
 
     def __init__(self, holder: Any) -> None:
         self.used, self.unused = holder.used, holder.unused
@@ -85,7 +85,7 @@ def value_at(document: Any, name: str) -> Any:
     ("path", "module", "function"),
     [("channels", channels, "_document"), ("connections", connections, "connection_document")],
 )
-async def test_documents_are_made_of_what_is_shown(
+async def test_documents_are_made_only_of_what_is_shown(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     path: str,
@@ -93,7 +93,7 @@ async def test_documents_are_made_of_what_is_shown(
     function: str,
     reverse: str,
 ) -> None:
-    """Whatever they are sorted by, it is the order of the documents' own values."""
+    """Whatever they are sorted by, the order is that of the documents' values."""
     made = 0
     make: Callable[..., Any] = getattr(module, function)
 
@@ -144,7 +144,9 @@ async def test_the_list_of_both_protocols_is_sorted_by_what_it_shows(
             assert [value_at(each, field) for each in page] == values[:5], name
 
 
-async def test_who_moves_most_comes_first_and_is_the_noisy_one(tmp_path: Path) -> None:
+async def test_the_connection_with_the_most_traffic_comes_first_and_is_the_noisy_one(
+    tmp_path: Path,
+) -> None:
     async with managed(tmp_path) as call:
         come(call, range(9))
         growth = call.site.rates.growth
@@ -162,7 +164,7 @@ async def test_who_moves_most_comes_first_and_is_the_noisy_one(tmp_path: Path) -
         assert (first["noisy"], second["noisy"]) == (True, False)
 
 
-async def test_who_does_not_monitor_sees_what_is_its_own(tmp_path: Path) -> None:
+async def test_a_user_who_may_not_monitor_sees_only_its_own(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         come(call, range(4))
         come(call, range(4, 6), user="other")
@@ -179,7 +181,7 @@ async def test_who_does_not_monitor_sees_what_is_its_own(tmp_path: Path) -> None
         assert (totals["connections"], totals["channels"]) == (9, 18)
 
 
-async def test_a_kept_order_has_who_came_and_not_who_left(
+async def test_a_cached_order_gets_new_connections_and_loses_closed_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ordering, "fresh_for_s", lambda _: 99.0)
@@ -206,7 +208,7 @@ async def test_a_kept_order_has_who_came_and_not_who_left(
             assert await shown() == []
 
 
-async def test_who_leaves_while_the_list_is_made_is_left_out(
+async def test_a_connection_that_closes_while_the_list_is_made_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with managed(tmp_path) as call:

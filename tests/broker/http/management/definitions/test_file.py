@@ -1,4 +1,4 @@
-"""A file of definitions: what is understood of it, by whichever version it was written."""
+"""A definitions file: what is understood of it, whichever version wrote it."""
 
 import json
 import logging
@@ -31,7 +31,7 @@ def read(**document: Any) -> Definitions:
         (None, HashingAlgorithm.SHA256),
     ],
 )
-def test_a_hash_without_its_algorithm_is_what_the_version_made(
+def test_a_hash_without_its_algorithm_has_that_of_the_version(
     version: str | None, algorithm: HashingAlgorithm
 ) -> None:
     [(_, password, _, _)] = read(rabbit_version=version, users=[USER]).users
@@ -39,23 +39,23 @@ def test_a_hash_without_its_algorithm_is_what_the_version_made(
     assert password.algorithm is algorithm
 
 
-def test_a_hash_with_its_algorithm_is_that_whatever_the_version() -> None:
+def test_a_hash_with_its_algorithm_has_that_one_whatever_the_version() -> None:
     named = {**USER, "hashing_algorithm": HashingAlgorithm.SHA512.value}
     [(_, password, _, _)] = read(rabbit_version="3.5.7", users=[named]).users
     assert isinstance(password, PasswordHash)
     assert password.algorithm is HashingAlgorithm.SHA512
 
 
-def test_each_field_that_nobody_reads_is_listed_once() -> None:
+def test_each_ignored_field_is_listed_once() -> None:
     rows = [{"name": f"v{number}", "colour": "blue"} for number in range(3)]
     read_file = read(vhosts=rows, feature_flags=[], product_name="RabbitMQ")
     assert sorted(read_file.ignored) == ["feature_flags", "the field colour of vhosts"]
 
 
-async def test_a_shovel_finds_its_queues_as_the_file_has_them(
+async def test_a_shovel_finds_its_queues_as_the_file_declares_them(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It would make them durable if it were first."""
+    """If the shovel came first, it would declare them durable."""
     document = {
         "parameters": [{"vhost": "/", "component": "shovel", "name": "s", "value": SHOVEL}],
         "queues": [
@@ -73,7 +73,7 @@ async def test_a_shovel_finds_its_queues_as_the_file_has_them(
     assert "strange means nothing here" in caplog.text
 
 
-async def test_whoever_imports_a_vhost_may_use_it_unless_it_was_there(tmp_path: Path) -> None:
+async def test_a_user_who_imports_a_new_vhost_gets_access_to_it(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         document = {"vhosts": [{"name": "new"}, {"name": "v/m"}]}
         await call.does("DELETE", "permissions/v%2Fm/admin")
@@ -82,7 +82,7 @@ async def test_whoever_imports_a_vhost_may_use_it_unless_it_was_there(tmp_path: 
         assert {each["vhost"] for each in found} == {"/", "new"}
 
 
-async def test_a_shovel_that_is_none_has_nothing_imported(tmp_path: Path) -> None:
+async def test_an_invalid_shovel_stops_the_whole_import(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         bad = {"vhost": "/", "component": "shovel", "name": "s", "value": {"src-uri": "amqp://"}}
         document = {"vhosts": [{"name": "new"}], "parameters": [bad]}

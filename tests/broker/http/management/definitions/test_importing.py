@@ -1,4 +1,4 @@
-"""Importing: much comes in little by little, while others have their turns."""
+"""Importing: large files are imported little by little, while others get their turns."""
 
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,14 @@ from tests.broker.http.management.kit import managed
 from arneb_amqp.topology.queues.queues import Queues
 
 TOGETHER = 40
-"""Somewhat more than are made at the same time."""
+"""Somewhat more than are declared at the same time."""
 
 
-async def test_few_queues_are_made_at_the_same_time_and_others_have_turns_between(
+async def test_few_queues_are_declared_at_a_time_and_others_get_turns_in_between(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pass of the loop has a turn of each that is being made: whoever else is there waits for
-    all of them."""
+    """A pass of the loop gives one turn to each that is being declared, and everybody else waits
+    for all of them."""
     count, at_once, most, turns = 300, 0, 0, 0
     declare = Queues.declare
 

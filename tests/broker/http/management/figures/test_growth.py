@@ -1,4 +1,4 @@
-"""Growth of very many: two samples of each counter that somebody sorts by."""
+"""Growth of very many objects: two samples of each counter that somebody sorts by."""
 
 from arneb.http.management.figures.growth import COUNTERS_MAX, LOOKED_AT_S, Growth
 
@@ -20,7 +20,7 @@ class Kit:
         self.growth = Growth(self.clock, self.pause)
 
     async def pause(self) -> None:
-        """Others have their turn at once."""
+        """Gives others a turn at once."""
 
     def read(self, name: str) -> int:
         self.looks += 1
@@ -31,7 +31,7 @@ class Kit:
         return [rate("a"), rate("b")]
 
 
-async def test_a_rate_is_over_the_time_since_the_older_sample() -> None:
+async def test_a_rate_covers_the_time_since_the_older_sample() -> None:
     kit = Kit()
     assert kit.rates() == [0, 0], "nothing is known yet"
     await kit.growth.sample()
@@ -45,7 +45,7 @@ async def test_a_rate_is_over_the_time_since_the_older_sample() -> None:
     assert kit.rates() == [1 / 3, 0], "since 102"
 
 
-async def test_what_nobody_sorts_by_any_more_is_not_looked_at() -> None:
+async def test_a_counter_that_nobody_sorts_by_any_more_is_no_longer_sampled() -> None:
     kit = Kit()
     kit.rates()
     await kit.growth.sample()
@@ -55,7 +55,7 @@ async def test_what_nobody_sorts_by_any_more_is_not_looked_at() -> None:
     assert kit.looks == looks
 
 
-async def test_so_many_counters_are_sampled_and_no_more() -> None:
+async def test_the_number_of_sampled_counters_is_bounded() -> None:
     kit = Kit()
     for number in range(COUNTERS_MAX + 3):
         kit.rates(str(number))

@@ -1,4 +1,4 @@
-"""Rates: by two samples, within a budget."""
+"""Rates: computed from two samples, within a budget."""
 
 import gc
 import tracemalloc
@@ -17,7 +17,7 @@ from arneb.http.management.figures.samples import (
 
 SAMPLE = SAMPLE_BYTES + NUMBER_BYTES
 OBJECT = OBJECT_BYTES + NUMBER_BYTES
-"""Of objects with one counter."""
+"""The rates of objects with one counter."""
 
 
 class Clock:
@@ -39,7 +39,7 @@ async def test_a_rate_is_the_difference_of_two_samples() -> None:
     assert rates.details("a", dict(counters), lambda: dict(counters))["n"] == {"rate": 0.0}
 
 
-async def test_what_nobody_looks_at_any_more_and_what_is_gone_is_forgotten() -> None:
+async def test_objects_that_are_gone_or_no_longer_read_are_forgotten() -> None:
     clock = Clock()
     rates = Rates(clock)
     rates.details("a", {"n": 1}, lambda: {"n": 1})
@@ -55,7 +55,7 @@ BOUND = 40 * SAMPLE + 2 * (OBJECT + 2 * TIER_BYTES)
 """Room for two objects with twenty samples each."""
 
 
-def test_of_what_was_not_looked_at_for_longest_the_oldest_samples_go_first() -> None:
+def test_the_object_read_least_recently_loses_its_oldest_samples_first() -> None:
     clock = Clock()
     rates = Rates(clock, bytes_max=BOUND)
     for now in range(1, 13):
@@ -86,7 +86,7 @@ def test_there_may_be_more_objects_than_the_budget_has_room_for() -> None:
     assert rates.details(199, {"n": 3}, lambda: None)["n"]["rate"] == 1.0
 
 
-async def test_what_does_not_change_is_one_sample() -> None:
+async def test_an_unchanged_counter_is_one_sample() -> None:
     clock = Clock()
     rates = Rates(clock)
     rates.details("a", {"n": 7}, lambda: {"n": 7})
@@ -107,7 +107,7 @@ async def test_what_does_not_change_is_one_sample() -> None:
     assert rates.bytes == changed, "one sample of each distance, and the next is due later"
 
 
-async def test_what_is_sampled_always_is_kept_for_a_day() -> None:
+async def test_what_is_always_sampled_is_kept_for_a_day() -> None:
     clock = Clock()
     rates = Rates(clock, now_ms=lambda: int(clock.now * 1000))
     count = 0
@@ -125,7 +125,7 @@ async def test_what_is_sampled_always_is_kept_for_a_day() -> None:
     assert detail["rate"] == round(10 / 1800, 3)
 
 
-async def test_what_is_sampled_always_is_read_seldom_while_nobody_looks() -> None:
+async def test_what_is_always_sampled_is_sampled_rarely_while_nobody_reads_it() -> None:
     clock = Clock()
     rates = Rates(clock)
     reads = 0
@@ -147,7 +147,7 @@ async def test_what_is_sampled_always_is_read_seldom_while_nobody_looks() -> Non
     assert reads == 12, "somebody looks"
 
 
-async def test_something_is_idle_since_its_counters_changed_last() -> None:
+async def test_something_is_idle_since_its_counters_last_changed() -> None:
     clock, counters = Clock(), {"n": 0}
     rates = Rates(clock, now_ms=lambda: int(clock.now * 1000))
     rates.details("a", dict(counters), lambda: dict(counters))
@@ -180,7 +180,7 @@ async def test_samples_of_a_range_are_newest_first_at_multiples_of_the_step() ->
 
 
 def look_at(rates: Rates, queues: int, count: int) -> None:
-    """At so many queues, through each of which so many messages have gone."""
+    """With so many queues, each of which has passed on so many messages."""
     counters = dict.fromkeys(QUEUE_COUNTERS, count)
     for number in range(queues):
         rates.details(("queue", number), counters, lambda: counters)
@@ -223,7 +223,7 @@ def test_no_object_takes_more_than_is_counted() -> None:
         rates = Rates(clock)
 
 
-def test_what_was_kept_of_an_object_goes_when_it_changes_and_with_its_samples() -> None:
+def test_what_is_kept_of_an_object_is_dropped_when_it_or_its_samples_change() -> None:
     clock = Clock()
     rates = Rates(clock)
     rates.details("a", {"n": 7}, lambda: {"n": 7})

@@ -1,4 +1,4 @@
-"""Lists against a plain model: sorted, filtered, cut into pages and columns, in turns."""
+"""Lists compared with a plain model: sorted, filtered, divided into pages and columns, in turns."""
 
 import json
 from typing import Any
@@ -33,7 +33,7 @@ rows = st.lists(
 
 
 async def no_pause() -> None:
-    """Others have their turn at once."""
+    """Gives others a turn at once."""
 
 
 def answer(items: list[dict[str, Any]], **query: str) -> Any:
@@ -44,7 +44,7 @@ def answer(items: list[dict[str, Any]], **query: str) -> Any:
 
 
 @given(rows, st.sampled_from(["", "name", "n", "deep.x", "none"]), st.booleans())
-def test_a_list_is_sorted_as_a_plain_sort_would(
+def test_a_list_is_sorted_like_a_plain_sort(
     items: list[dict[str, Any]], sort: str, reverse: bool
 ) -> None:
     found = answer(items, sort=sort, sort_reverse="true" if reverse else "false")
@@ -58,7 +58,7 @@ def test_a_list_is_sorted_as_a_plain_sort_would(
 
 
 @given(rows, st.integers(1, 5), st.integers(1, 12), st.text("abcXY", max_size=2))
-def test_pages_put_together_are_the_list(
+def test_the_pages_together_are_the_list(
     items: list[dict[str, Any]], size: int, number: int, name: str
 ) -> None:
     kept = [each for each in answer(items) if name.lower() in each["name"].lower()]
@@ -103,7 +103,7 @@ def test_wrong_parameters_are_refused(query: dict[str, str]) -> None:
         (LOOKED_AT_MAX + 1, {"page": "1", "page_size": "10", "name": "1"}, 1),
     ],
 )
-async def test_whoever_lists_very_many_asks_first(
+async def test_a_client_that_lists_very_many_waits_for_its_turn(
     count: int, asked_for: dict[str, str], asks: int
 ) -> None:
     asked = list[int]()
@@ -120,7 +120,7 @@ async def test_whoever_lists_very_many_asks_first(
 
 
 @pytest.mark.parametrize(("count", "pauses"), [(0, 0), (1, 0), (100, 0), (101, 1), (300, 2)])
-async def test_an_answer_pauses_between_its_pieces_only(count: int, pauses: int) -> None:
+async def test_an_answer_pauses_only_between_its_pieces(count: int, pauses: int) -> None:
     paused = list[int]()
 
     async def pause() -> None:
@@ -133,12 +133,12 @@ async def test_an_answer_pauses_between_its_pieces_only(count: int, pauses: int)
     assert len(paused) == pauses
 
 
-def test_a_pattern_that_is_none_is_refused() -> None:
+def test_an_invalid_pattern_is_refused() -> None:
     with pytest.raises(Refused, match="Pagination parameters are invalid"):
         answer([{"name": "a", "n": 1}], page="1", name="(", use_regex="true")
 
 
-async def test_a_pattern_that_takes_too_long_is_refused_and_nobody_waits_for_it() -> None:
+async def test_a_pattern_that_takes_too_long_is_refused_and_delays_nobody() -> None:
     pauses = 0
 
     async def pause() -> None:
@@ -153,14 +153,14 @@ async def test_a_pattern_that_takes_too_long_is_refused_and_nobody_waits_for_it(
     assert pauses >= 1000 // PATTERNS_PER_TURN
 
 
-def test_columns_go_down_and_leave_out_what_is_not_there() -> None:
+def test_columns_select_nested_fields_and_leave_out_missing_ones() -> None:
     document = {"name": "q", "a": {"b": 1, "c": 2}, "none": None}
     columns = listing_of({"columns": "name,a.b,none,nothing,a.x.y"}).columns
     assert narrowed(document, columns) == {"name": "q", "a": {"b": 1}, "none": None}
     assert narrowed(document, ()) is document
 
 
-async def test_a_page_of_a_long_list_makes_no_more_documents_than_it_shows_and_pauses() -> None:
+async def test_a_page_of_a_long_list_makes_only_the_documents_it_shows_and_pauses() -> None:
     made, pauses = [], 0
 
     async def pause() -> None:
@@ -188,7 +188,7 @@ def test_a_range_needs_both_of_its_parts() -> None:
             range_of(query, "lengths")
 
 
-async def test_an_order_that_took_long_is_kept_and_figures_are_not() -> None:
+async def test_an_order_that_took_long_is_cached_and_figures_are_not() -> None:
     now, seen = 0.0, 0
 
     def clock() -> float:

@@ -1,4 +1,4 @@
-"""Ordering: the first of very many, against a plain sort."""
+"""Ordering: the first of very many, compared with a plain sort."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -36,7 +36,7 @@ FIGURES = st.one_of(
 
 
 async def no_pause() -> None:
-    """Others have their turn at once."""
+    """Gives others a turn at once."""
 
 
 @given(FIGURES, st.integers(0, 31), st.booleans(), st.integers(1, 5))
@@ -61,7 +61,7 @@ async def sorted_by_pieces(
         ordering.FIGURES_PER_TURN = before  # type: ignore[misc]
 
 
-async def test_very_many_are_found_in_turns_and_each_is_looked_at_once() -> None:
+async def test_very_many_are_sorted_in_turns_and_each_is_read_once() -> None:
     looked, pauses, most, since = 0, 0, 0, 0
 
     async def pause() -> None:
@@ -80,7 +80,7 @@ async def test_very_many_are_found_in_turns_and_each_is_looked_at_once() -> None
     assert pauses >= 50_000 // FIGURES_PER_TURN
 
 
-async def test_an_order_that_took_long_is_kept_for_a_while_and_no_longer() -> None:
+async def test_an_order_that_took_long_is_cached_for_a_while_and_no_longer() -> None:
     now, looked = 0.0, list[int]()
 
     async def find(some: Sequence[int], pause: Pause) -> list[int]:
@@ -104,7 +104,7 @@ async def test_an_order_that_took_long_is_kept_for_a_while_and_no_longer() -> No
     assert looked[4:] == [50_000]
 
 
-async def test_those_that_are_known_stand_in_the_order_that_they_have_now() -> None:
+async def test_known_objects_are_in_the_order_of_their_current_values() -> None:
     now, figures = 0.0, {name: number for number, name in enumerate("abcdef")}
 
     async def find(some: Sequence[str], pause: Pause) -> list[str]:
@@ -118,7 +118,7 @@ async def test_those_that_are_known_stand_in_the_order_that_they_have_now() -> N
     assert await orders.kept("k", 1, "abcdef", 2, find, no_pause) == ["b", "c", "a"]
 
 
-async def test_the_turns_of_others_are_no_work() -> None:
+async def test_the_turns_of_others_do_not_count_as_work() -> None:
     now = 0.0
 
     async def others() -> None:
@@ -134,7 +134,7 @@ async def test_the_turns_of_others_are_no_work() -> None:
     assert "0.3000 s" in repr(work)
 
 
-async def test_an_order_is_kept_by_the_work_that_it_took() -> None:
+async def test_how_long_an_order_is_cached_depends_on_the_work_it_took() -> None:
     now, busy_s, looked = 0.0, 5.0, list[int]()
 
     async def others() -> None:
@@ -158,7 +158,7 @@ async def test_an_order_is_kept_by_the_work_that_it_took() -> None:
 
 
 @given(st.floats(0, 0.03) | st.floats(0, 1000))
-def test_what_is_told_again_takes_a_fiftieth_of_the_time_at_the_most(took_s: float) -> None:
+def test_repeated_sorting_takes_a_fiftieth_of_the_time_at_most(took_s: float) -> None:
     fresh_s = fresh_for_s(took_s)
     assert took_s <= SHORT_S if not fresh_s else fresh_s >= REST * took_s
     assert fresh_s <= max(SPARING_S, REST * took_s), "and is no older than that needs"
@@ -167,10 +167,10 @@ def test_what_is_told_again_takes_a_fiftieth_of_the_time_at_the_most(took_s: flo
 
 
 @given(st.data(), st.integers(1, 5), st.integers(0, 4), st.booleans())
-def test_what_comes_and_goes_stands_where_it_belongs(
+def test_objects_that_come_and_go_are_in_their_right_places(
     data: st.DataObject, end: int, spare: int, reverse: bool
 ) -> None:
-    """The figures stay the same, so it is as if the order were found out each time."""
+    """The figures stay the same, so the order must equal one that is computed anew each time."""
     items = st.lists(st.integers(0, 40), unique=True, max_size=15).map(sorted)
     now = 0.0
 
@@ -193,7 +193,7 @@ def test_what_comes_and_goes_stands_where_it_belongs(
     trio.run(play)
 
 
-async def test_few_figures_are_looked_up_again_when_some_come_and_go() -> None:
+async def test_few_figures_are_read_again_when_some_come_and_go() -> None:
     now, looked, pauses = 0.0, 0, 0
 
     def figure(item: int) -> int:
@@ -224,7 +224,7 @@ async def test_few_figures_are_looked_up_again_when_some_come_and_go() -> None:
     assert looked > 30_000, "too few of the first are left"
 
 
-async def test_an_order_that_took_no_time_is_found_out_each_time() -> None:
+async def test_an_order_that_took_no_time_is_computed_each_time() -> None:
     orders = Orders(lambda: 0.0)
     answers = iter(range(9))
 

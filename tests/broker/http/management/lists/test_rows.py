@@ -1,5 +1,5 @@
-"""What the page is told of queues and topics: their ages, their past, what comes due, and topics in
-namespaces that are no virtual host's."""
+"""What the page receives about queues and topics: their ages, their past, what becomes due, and
+topics in namespaces of no virtual host."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,7 +35,7 @@ class FakeLedger:
 
 
 class FakeRow:
-    """A log with one message that waits, or none; it is its topic and its subscription, too."""
+    """A log with one waiting message, or none; it is its own topic and subscription, too."""
 
     id = 1
 
@@ -80,13 +80,13 @@ def made(rows: list[tuple[int | None, int, int]]) -> list[FakeRow]:
 
 
 @given(rows=ROWS, end=st.integers(0, 14), reverse=st.booleans())
-def test_rows_stand_in_the_order_of_their_oldest_messages(
+def test_rows_are_in_the_order_of_their_oldest_messages(
     rows: list[tuple[int | None, int, int]], end: int, reverse: bool
 ) -> None:
     async def play() -> None:
         found = made(rows)
         ages = Ages()
-        for _ in range(2):  # from the disk, and from what is known
+        for _ in range(2):  # on disk, and in memory
             ordered = await ages.oldest_first(found, end, trio.lowlevel.checkpoint, reverse=reverse)
             none = float("-inf") if reverse else float("inf")
             times = [none if e.published_ms is None else e.published_ms for e in ordered]
@@ -102,13 +102,13 @@ def test_rows_stand_in_the_order_of_their_oldest_messages(
     trio.run(play)
 
 
-async def test_only_what_could_be_among_the_oldest_is_read() -> None:
+async def test_only_possible_candidates_for_the_oldest_are_read() -> None:
     rows = [FakeRow(f"r{n}", 1000 * n + 5, FakeLedger(1000 * n, 1000 * n + 9)) for n in range(50)]
     await Ages().oldest_first(rows, 3, trio.lowlevel.checkpoint, reverse=False)
     assert sum(each.reads for each in rows) == 3
 
 
-async def test_an_order_reads_so_much_and_goes_on_the_next_time(
+async def test_a_sort_reads_only_so_much_and_continues_the_next_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ages_module, "READS_MAX", 4)
@@ -122,7 +122,7 @@ async def test_an_order_reads_so_much_and_goes_on_the_next_time(
     assert [each.published_ms for each in found] == [91, 92, 93]
 
 
-async def test_what_cannot_be_read_stands_where_its_ledger_does() -> None:
+async def test_a_message_that_cannot_be_read_counts_as_old_as_its_ledger() -> None:
     rows = [FakeRow(f"r{n}", 10 * n, FakeLedger(10 * n, 0)) for n in range(5)]
     rows[2].fails = True
     found = await Ages().oldest_first(rows, 5, trio.lowlevel.checkpoint, reverse=False)
@@ -133,7 +133,7 @@ async def test_the_list_is_sorted_by_age(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         for name in ("b", "a", "empty"):
             await call.does("PUT", f"queues/%2F/{name}", {"durable": True})
-        now_ms = wall_clock_ms()  # no message is older than the ledger that it is in
+        now_ms = wall_clock_ms()  # no message is older than its ledger
         for name, at in (("b", now_ms + 60_000), ("a", now_ms + 120_000)):
             entry = EntryHeader(Origin.BROKER, publish_time_ms=at).pack() + b"x"
             topic = call.site.core.topics[f"persistent://public/default/{name}"]
@@ -154,7 +154,7 @@ async def elsewhere(call: Caller) -> None:
     await core.committed(Unit([(topic, [entry])]))
 
 
-async def test_a_topic_in_no_vhost_is_listed_and_looked_into(tmp_path: Path) -> None:
+async def test_a_topic_of_no_vhost_is_listed_and_can_be_opened(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         await elsewhere(call)
         (row,) = (await call.does("GET", "page/topics?page=1"))["items"]
@@ -168,7 +168,7 @@ async def test_a_topic_in_no_vhost_is_listed_and_looked_into(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("user", ["monitoring", "management", "policymaker"])
-async def test_only_administrators_look_into_it(tmp_path: Path, user: str) -> None:
+async def test_only_administrators_may_open_it(tmp_path: Path, user: str) -> None:
     async with managed(tmp_path) as call:
         await elsewhere(call)
         for path in ("", "/messages", "/history"):
@@ -177,7 +177,7 @@ async def test_only_administrators_look_into_it(tmp_path: Path, user: str) -> No
         assert shown["items"] == []
 
 
-async def test_what_the_broker_keeps_for_itself_is_in_no_list(tmp_path: Path) -> None:
+async def test_the_brokers_internal_topics_are_in_no_list(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         body = {"type": "x-delayed-message", "arguments": {"x-delayed-type": "topic"}}
         await call.does("PUT", "exchanges/%2F/later", body)
@@ -190,7 +190,7 @@ async def test_what_the_broker_keeps_for_itself_is_in_no_list(tmp_path: Path) ->
 
 
 async def test_rows_that_stay_are_the_same_when_others_come_and_go(tmp_path: Path) -> None:
-    """Else the order of very many would be found out anew each time."""
+    """Otherwise the order of very many would be computed anew each time."""
     async with managed(tmp_path) as call:
         site = call.site
 
@@ -215,7 +215,7 @@ async def test_rows_that_stay_are_the_same_when_others_come_and_go(tmp_path: Pat
             assert row.queue is None or row.queue is site.vhost("/").queues.get(row.name)
 
 
-async def test_a_new_queue_is_soon_there_however_much_others_do(tmp_path: Path) -> None:
+async def test_a_new_queue_soon_appears_however_much_others_do(tmp_path: Path) -> None:
     now = 0.0
 
     async def others() -> None:
@@ -236,7 +236,7 @@ async def test_a_new_queue_is_soon_there_however_much_others_do(tmp_path: Path) 
             assert (await names())[-1] == name
 
 
-async def test_the_past_of_a_queue_begins_when_somebody_looks(tmp_path: Path) -> None:
+async def test_the_past_of_a_queue_begins_when_somebody_opens_it(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         await call.does("PUT", "queues/%2F/q", {"durable": True})
         await call.does("GET", "page/queues/%2F/q")
@@ -249,7 +249,7 @@ async def test_the_past_of_a_queue_begins_when_somebody_looks(tmp_path: Path) ->
         assert history["in"]["samples"][0]["sample"] == 1
 
 
-async def test_what_comes_due_is_told_of_queues_and_of_exchanges(tmp_path: Path) -> None:
+async def test_messages_that_become_due_are_shown_of_queues_and_exchanges(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         arguments = {"x-delayed-type": "topic"}
         body = {"type": "x-delayed-message", "durable": True, "arguments": arguments}

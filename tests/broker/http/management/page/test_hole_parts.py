@@ -1,4 +1,4 @@
-"""Holes as the page draws them, against what is acknowledged entry by entry."""
+"""Holes as the page draws them, compared with the acknowledgements entry by entry."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ from arneb_core.api.position import Position, before, position
 
 
 class FakeSubscription:
-    """Of a log whose entries are named by their positions."""
+    """A subscription of a log whose entries are named by their positions."""
 
     def __init__(self, entries: list[Position], done: set[Position]) -> None:
         self._entries, self._done = entries, done

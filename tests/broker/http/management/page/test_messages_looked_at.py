@@ -1,4 +1,4 @@
-"""Messages that an operator looks at, looks for and moves: nothing else happens to them."""
+"""Messages that an operator reads, searches and moves: nothing else happens to them."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -17,7 +17,7 @@ QUEUE = "page/messages/%2F/q"
 
 @asynccontextmanager
 async def filled(path: Path, count: int = 6) -> AsyncIterator[Caller]:
-    """A queue ``q`` with numbered messages, and empty ones beside it."""
+    """A queue ``q`` with numbered messages, and empty queues beside it."""
     async with managed(path) as call:
         for name in ("q", "other"):
             await call.does("PUT", f"queues/%2F/{name}", {"durable": True})
@@ -49,7 +49,7 @@ def positions(shown: dict[str, Any], *numbers: int) -> Sequence[str]:
     return [shown["messages"][number]["position"] for number in numbers]
 
 
-async def test_a_look_changes_nothing(tmp_path: Path) -> None:
+async def test_reading_changes_nothing(tmp_path: Path) -> None:
     async with filled(tmp_path) as call:
         for _ in range(3):
             shown = await call.does("GET", QUEUE)
@@ -86,7 +86,7 @@ async def test_the_next_page_begins_where_the_last_one_ended(tmp_path: Path) -> 
         ("until=1", []),
     ],
 )
-async def test_messages_are_found_by_what_they_hold(
+async def test_messages_are_found_by_their_content(
     tmp_path: Path, query: str, numbers: list[int]
 ) -> None:
     async with filled(tmp_path) as call:
@@ -94,7 +94,7 @@ async def test_messages_are_found_by_what_they_hold(
         assert bodies(shown) == [f'{{"number": {number}}}' for number in numbers]
 
 
-async def test_a_search_ends_within_its_budget_and_goes_on_from_there(
+async def test_a_search_stops_at_its_budget_and_continues_from_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(looking, "SLICE_BYTES", 1)
@@ -108,7 +108,7 @@ async def test_a_search_ends_within_its_budget_and_goes_on_from_there(
         assert calls > 1
 
 
-async def test_what_is_acknowledged_is_found_while_it_is_kept(tmp_path: Path) -> None:
+async def test_acknowledged_messages_are_found_while_they_are_retained(tmp_path: Path) -> None:
     async with filled(tmp_path) as call:
         taking = {"count": 2, "ackmode": "ack_requeue_false", "encoding": "auto"}
         await call.does("POST", "queues/%2F/q/get", taking)
@@ -121,12 +121,12 @@ async def test_what_is_acknowledged_is_found_while_it_is_kept(tmp_path: Path) ->
     "query",
     ["limit=0", "limit=101", "limit=x", "from=1", "from=x:y", "since=-1", "text=" + "x" * 2000],
 )
-async def test_what_is_asked_for_wrongly_is_refused(tmp_path: Path, query: str) -> None:
+async def test_invalid_requests_are_refused(tmp_path: Path, query: str) -> None:
     async with filled(tmp_path, 1) as call:
         assert (await call("GET", f"{QUEUE}?{query}")).status == 400
 
 
-async def test_only_who_may_read_the_queue_sees_its_messages(tmp_path: Path) -> None:
+async def test_only_users_who_may_read_the_queue_see_its_messages(tmp_path: Path) -> None:
     async with filled(tmp_path, 1) as call:
         rights = {"configure": ".*", "write": ".*", "read": "^other$"}
         await call.does("PUT", "permissions/%2F/management", rights)
@@ -137,7 +137,7 @@ async def test_only_who_may_read_the_queue_sees_its_messages(tmp_path: Path) -> 
         assert await lengths(call, "q", "other") == [(1, 0), (0, 0)]
 
 
-async def test_messages_are_moved_with_all_that_they_are(tmp_path: Path) -> None:
+async def test_messages_are_moved_with_all_their_fields(tmp_path: Path) -> None:
     async with filled(tmp_path) as call:
         shown = await call.does("GET", QUEUE)
         body = {"positions": positions(shown, 1, 3), "to": "other"}
@@ -157,7 +157,7 @@ async def test_a_copy_leaves_the_message_where_it_is(tmp_path: Path) -> None:
         assert await lengths(call, "q", "other") == [(6, 0), (1, 0)]
 
 
-async def test_a_requeued_message_stands_at_the_end(tmp_path: Path) -> None:
+async def test_a_requeued_message_goes_to_the_end(tmp_path: Path) -> None:
     async with filled(tmp_path, 3) as call:
         body = {"positions": positions(await call.does("GET", QUEUE), 0), "to": "q"}
         await call.does("POST", f"{QUEUE}/move", body)
@@ -187,7 +187,7 @@ async def test_a_full_queue_that_refuses_gets_nothing_and_nothing_is_lost(tmp_pa
         assert await lengths(call, "q", "full") == [(2, 0), (1, 0)]
 
 
-async def test_a_dead_letter_goes_back_where_it_died_and_as_it_was(tmp_path: Path) -> None:
+async def test_a_dead_letter_returns_unchanged_to_where_it_died(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         dead = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
         await call.does("PUT", "queues/%2F/dead", {"durable": True})
@@ -215,7 +215,7 @@ async def test_what_never_died_is_not_sent_anywhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [[], ["x"], ["1:0"] * (MOVED_MAX + 1), ["1:-1"]])
-async def test_positions_are_looked_at_before_anything_is_done(
+async def test_positions_are_checked_before_anything_is_done(
     tmp_path: Path, given: list[str]
 ) -> None:
     async with filled(tmp_path, 1) as call:
@@ -234,7 +234,7 @@ async def test_one_queue_is_shown_with_its_cursors(tmp_path: Path) -> None:
         assert (await call("GET", "page/queues/%2F/nothing")).status == 404
 
 
-async def test_the_list_has_queues_and_topics_by_any_figure(tmp_path: Path) -> None:
+async def test_the_list_has_queues_and_topics_sorted_by_any_figure(tmp_path: Path) -> None:
     async with filled(tmp_path, 2) as call:
         await call.site.core.create_topic("persistent://public/default/only-pulsar")
         await call.site.core.create_topic("persistent://some/where/else")
@@ -255,7 +255,7 @@ async def test_the_list_has_queues_and_topics_by_any_figure(tmp_path: Path) -> N
         assert (await call("GET", "page/topics?page=1&sort=colour")).status == 400
 
 
-async def test_a_route_is_tried_without_a_message(tmp_path: Path) -> None:
+async def test_a_route_can_be_tried_without_a_message(tmp_path: Path) -> None:
     async with filled(tmp_path, 0) as call:
         key = {"routing_key": "order.#"}
         await call.does("POST", "bindings/%2F/e/amq.topic/q/q", key)
@@ -267,7 +267,7 @@ async def test_a_route_is_tried_without_a_message(tmp_path: Path) -> None:
         assert await lengths(call, "q") == [(0, 0)]
 
 
-async def test_what_a_policy_would_touch_is_named(tmp_path: Path) -> None:
+async def test_what_a_policy_would_apply_to_is_named(tmp_path: Path) -> None:
     async with filled(tmp_path, 0) as call:
         wanted = {"pattern": "^o", "apply-to": "all"}
         shown = await call.does("POST", "page/policies/%2F/preview", wanted)
@@ -279,7 +279,7 @@ async def test_what_a_policy_would_touch_is_named(tmp_path: Path) -> None:
             assert (await call("POST", "page/policies/%2F/preview", wanted)).status == 400
 
 
-async def test_a_message_is_published_again_as_it_was(tmp_path: Path) -> None:
+async def test_a_message_is_published_again_unchanged(tmp_path: Path) -> None:
     async with filled(tmp_path) as call:
         shown = await call.does("GET", QUEUE)
         body = {"positions": positions(shown, 1, 3)}
@@ -309,7 +309,7 @@ async def test_a_message_is_published_again_elsewhere(tmp_path: Path) -> None:
         assert (await call("POST", f"{QUEUE}/republish", body)).status == 404
 
 
-async def test_whoever_may_not_publish_there_publishes_nothing_again(tmp_path: Path) -> None:
+async def test_a_user_who_may_not_publish_there_republishes_nothing(tmp_path: Path) -> None:
     async with filled(tmp_path, 1) as call:
         body = {"positions": positions(await call.does("GET", QUEUE), 0)}
         rights = {"configure": ".*", "write": "^$", "read": ".*"}

@@ -1,5 +1,5 @@
-"""Over HTTP each right of AMQP is asked for as on a channel: who lacks just that one is refused,
-and whoever has it is not."""
+"""Over HTTP each of AMQP's rights is required as on a channel: a user who lacks just that one is
+refused, and a user who has it is not."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from arneb.http.management.topology import bindings, exchanges, messages, queues
 USER = "management"
 EVERYTHING = dict.fromkeys(("configure", "write", "read"), ".*")
 ALL_BUT = "^(?!{}$)"
-"""A pattern found in every name but one."""
+"""A pattern that matches every name except one."""
 
 GET = {"count": 1, "ackmode": "ack_requeue_true", "encoding": "auto"}
 PUBLISH = {"properties": {}, "routing_key": "k", "payload": "x", "payload_encoding": "string"}
@@ -72,14 +72,14 @@ CASES = [
 
 
 def shape(route: tuple[str, str]) -> tuple[str, int, str]:
-    """A route by what of it is no name."""
+    """A route, identified by its parts that are not names."""
     method, path = route
     words = [each for each in path.split("/") if each[0] != ":" and each != "%2F"]
     known = {"queues", "exchanges", "bindings", "contents", "get", "publish", "e", "q"}
     return method, path.count("/"), "/".join(each for each in words if each in known)
 
 
-def test_every_call_that_does_something_with_queues_and_exchanges_is_tried() -> None:
+def test_every_call_that_acts_on_queues_and_exchanges_is_tried() -> None:
     doing = {
         (route.method, route.path)
         for module in (queues, exchanges, bindings, messages)
@@ -90,7 +90,7 @@ def test_every_call_that_does_something_with_queues_and_exchanges_is_tried() -> 
 
 
 async def set_up(call: Caller) -> None:
-    """What the calls are about, as it is before each."""
+    """What the calls act on, restored before each."""
     await call("DELETE", "queues/%2F/new")
     await call("DELETE", "exchanges/%2F/new")
     await call.does("PUT", "queues/%2F/q", {})
@@ -101,7 +101,9 @@ async def set_up(call: Caller) -> None:
             await call.does("POST", f"bindings/%2F/e/{source}/{destination}", KEY)
 
 
-async def test_who_lacks_just_that_right_is_refused_and_who_has_it_is_not(tmp_path: Path) -> None:
+async def test_a_user_without_that_right_is_refused_and_a_user_with_it_is_not(
+    tmp_path: Path,
+) -> None:
     async with managed(tmp_path) as call:
         for case in CASES:
             await set_up(call)

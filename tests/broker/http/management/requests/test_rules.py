@@ -1,4 +1,4 @@
-"""Who may use which route: declared for each, and refused to whoever lacks just that."""
+"""Who may use which route: declared for each, and refused to a user who lacks just that."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ LACKING = {
     Who.POLICYMAKER: "management",
     Who.ADMINISTRATOR: "monitoring",
 }
-"""Who has all but what the rule asks for."""
+"""A user who has everything except what the rule asks for."""
 
 HAVING = {
     Who.USERS: "management",
@@ -38,19 +38,19 @@ def path_of(pattern: str, user: str = "x") -> str:
     return "/".join(segments)
 
 
-def test_nothing_is_open_but_what_stands_in_one_constant() -> None:
+def test_nothing_is_open_except_what_one_constant_lists() -> None:
     opened = {(r.method, r.path) for r in ROUTER.routes if r.rule.who is Who.EVERYBODY}
     assert opened == OPEN
 
 
-def test_a_rule_for_everybody_without_a_reason_is_none() -> None:
+def test_a_rule_for_everybody_needs_a_reason() -> None:
     with pytest.raises(AssertionError):
         Rule(Who.EVERYBODY)
     with pytest.raises(AssertionError):
         Rule(Who.USERS, "because")
 
 
-def test_a_route_of_a_vhost_is_for_those_who_have_access_to_it() -> None:
+def test_a_route_of_a_vhost_is_for_users_who_have_access_to_it() -> None:
     lax = {
         (r.method, r.path)
         for r in ROUTER.routes
@@ -59,7 +59,7 @@ def test_a_route_of_a_vhost_is_for_those_who_have_access_to_it() -> None:
     assert lax == {("GET", "consumers/:vhost")}, "which shows strangers none"
 
 
-async def test_whoever_lacks_just_the_tag_is_refused_on_every_route(tmp_path: Path) -> None:
+async def test_a_user_who_lacks_just_the_tag_is_refused_on_every_route(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         for route in ROUTER.routes:
             path, who = path_of(route.path), route.rule.who
@@ -67,12 +67,14 @@ async def test_whoever_lacks_just_the_tag_is_refused_on_every_route(tmp_path: Pa
                 continue
             stranger = await call(route.method, path, {}, user=None)
             assert stranger.status == 401, route
-            is_of_page = path.startswith("page/")  # which asks its user itself
+            is_of_page = path.startswith("page/")  # which checks its user itself
             assert ("www-authenticate" in stranger.reply.headers) is not is_of_page
             assert (await call(route.method, path, {}, user=LACKING[who])).status == 401, route
 
 
-async def test_whoever_has_just_the_tag_is_let_in_on_every_route_that_reads(tmp_path: Path) -> None:
+async def test_a_user_with_just_the_tag_is_admitted_on_every_route_that_reads(
+    tmp_path: Path,
+) -> None:
     async with managed(tmp_path) as call:
         for route in ROUTER.routes:
             if route.method == "GET" and route.rule.who is not Who.EVERYBODY:
@@ -81,7 +83,7 @@ async def test_whoever_has_just_the_tag_is_let_in_on_every_route_that_reads(tmp_
                 assert answered.status in (200, 400, 404, 503), (route, answered.reply)
 
 
-async def test_without_access_to_the_vhost_nothing_of_it_is_reached(tmp_path: Path) -> None:
+async def test_without_access_to_a_vhost_nothing_in_it_can_be_reached(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         for user in ("management", "policymaker", "monitoring"):
             await call.does("DELETE", f"permissions/%2F/{user}")
@@ -98,7 +100,7 @@ async def test_without_access_to_the_vhost_nothing_of_it_is_reached(tmp_path: Pa
         assert {each["vhost"] for each in listed} == {"v/m"}
 
 
-async def test_what_is_done_needs_the_rights_of_amqp_as_well(tmp_path: Path) -> None:
+async def test_actions_need_the_rights_of_amqp_as_well(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         only_c = {"configure": "^c", "write": "^c", "read": "^c"}
         await call.does("PUT", "permissions/%2F/management", only_c)
@@ -134,7 +136,7 @@ async def test_what_is_done_needs_the_rights_of_amqp_as_well(tmp_path: Path) -> 
         await call.does("PUT", "queues/%2F/cats", {}, user="management")
 
 
-async def test_a_wrong_password_is_refused_without_saying_why(tmp_path: Path) -> None:
+async def test_a_wrong_password_is_refused_without_a_reason(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         answered = await call("GET", "whoami", user="nobody-at-all")
         assert answered.status == 401
@@ -143,7 +145,7 @@ async def test_a_wrong_password_is_refused_without_saying_why(tmp_path: Path) ->
             assert (await call("GET", "whoami", user=None, authorization=proof)).status == 401
 
 
-async def test_a_login_leaves_a_cookie_that_lets_in(tmp_path: Path) -> None:
+async def test_a_login_sets_a_cookie_that_admits_its_user(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         login = await call("POST", "login", b"username=admin&password=p", user=None)
         assert (login.status, login.json) == (200, "ok")

@@ -1,4 +1,4 @@
-"""Files of definitions as browsers and curl send them: in a form, or as the body itself."""
+"""Definitions files as browsers and curl send them: in a form, or as the body itself."""
 
 import threading
 
@@ -40,10 +40,10 @@ async def test_a_form_without_a_file_is_refused(body: bytes) -> None:
         await uploaded(FORM, body, bytes)
 
 
-async def test_a_form_is_read_in_a_thread_with_what_is_made_of_it(
+async def test_a_form_is_parsed_in_a_thread_together_with_its_content(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The event loop would stand for .1 s a mebibyte."""
+    """The event loop would be blocked for 0.1 s per mebibyte."""
     threads = [threading.get_ident()]
     file_in = upload._file_in
 

@@ -1,4 +1,4 @@
-"""Fields of queues: lists are sorted by what documents show, and columns show nothing else."""
+"""Fields of queues: lists are sorted by what documents show, and columns show the same values."""
 
 import itertools
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ QUEUES: dict[str, dict[str, Any]] = {
 
 
 async def some_queues(call: Caller) -> list[Queue]:
-    """One of each kind, with messages in some."""
+    """One queue of each kind, some with messages."""
     for name, body in QUEUES.items():
         await call.does("PUT", f"queues/{V}/{name}", body)
     for name, count in (("plain", 3), ("quick", 2), ("stream", 4)):
@@ -51,7 +51,7 @@ async def some_queues(call: Caller) -> list[Queue]:
 
 
 def paths_in(document: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    """All values of a document that are no objects, by their paths."""
+    """All values of a document that are not objects, by their paths."""
     for name, value in document.items():
         path = f"{before}{name}"
         if isinstance(value, dict):
@@ -76,7 +76,7 @@ async def test_queues_are_sorted_by_what_their_documents_show(tmp_path: Path) ->
             assert {figure_of(call.site, path)(queue) for queue in queues} <= {None}
 
 
-async def test_of_a_sorted_page_no_document_is_made_but_those_shown(
+async def test_a_sorted_page_makes_only_the_documents_it_shows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with managed(tmp_path) as call:
@@ -116,7 +116,7 @@ async def test_columns_show_what_the_whole_document_does(tmp_path: Path) -> None
                 assert narrowed(some, columns) == narrowed(whole, columns)
 
 
-async def test_a_figure_that_has_changed_is_in_the_next_page_with_columns(tmp_path: Path) -> None:
+async def test_a_changed_figure_is_in_the_next_page_with_columns(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         queues = await some_queues(call)
         path = "queues?page=1&sort=messages&sort_reverse=true&columns=name,messages"
@@ -161,7 +161,7 @@ async def test_queues_are_sorted_by_how_fast_they_grow(tmp_path: Path) -> None:
         assert [each["name"] for each in page["items"]] == ["quick"]
 
 
-async def test_queues_stand_in_the_order_of_their_names_whoever_comes_or_goes(
+async def test_queues_are_in_the_order_of_their_names_whichever_come_or_go(
     tmp_path: Path,
 ) -> None:
     async with managed(tmp_path) as call:

@@ -1,4 +1,4 @@
-"""Texts of queues: kept while they say what the document would, and not longer."""
+"""Cached texts of queues: kept exactly as long as they equal what the document would be."""
 
 import json
 from pathlib import Path
@@ -36,12 +36,12 @@ class Clock:
 
 
 def at(call: Caller, clock: Clock) -> None:
-    """Have its rates be of that time."""
+    """Set the time for its rates."""
     rates = call.site.rates
     rates.__init__(clock, bytes_max=1 << 30)  # type: ignore[misc]
 
 
-async def test_a_list_shows_what_the_documents_say_whatever_happens(tmp_path: Path) -> None:
+async def test_a_list_shows_what_the_documents_contain_whatever_happens(tmp_path: Path) -> None:
     async with managed(tmp_path) as call:
         clock = Clock()
         at(call, clock)
@@ -59,7 +59,7 @@ async def test_a_list_shows_what_the_documents_say_whatever_happens(tmp_path: Pa
             await call.does(method, path, body)
 
 
-async def test_what_has_not_changed_is_not_written_again(
+async def test_an_unchanged_text_is_not_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[str] = []
