@@ -1,5 +1,5 @@
-"""Nodes of a cluster in this process, as ``arneb serve`` makes them, and a Pulsar service in memory
-that answers admin calls."""
+"""Nodes of a cluster in this process, as ``arneb serve`` creates them, and an in-memory Pulsar
+service that answers admin calls."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -43,7 +43,7 @@ class Service:
     policies: dict[str, Any] = field(default_factory=lambda: dict(GOOD))
     settings: dict[str, str] = field(default_factory=lambda: dict(GOOD_BROKER))
     statuses: list[int] = field(default_factory=list)
-    """What the next admin calls are answered with, before they are answered well."""
+    """Answers that the next admin calls get, before they are answered properly."""
     admin_url: str = ""
 
     async def serve(self, *, task_status: trio.TaskStatus[None]) -> None:
@@ -103,7 +103,7 @@ class OneNode:
         return load_config(path / "arneb.toml")
 
     async def run(self) -> None:
-        """Until :meth:`stop`, or what ends it."""
+        """Run until :meth:`stop` is called or an error ends it."""
         self._scope, self.ended = trio.CancelScope(), trio.Event()
         config = self.config()
         listeners = await Listeners.bind(listens(config))
@@ -123,24 +123,24 @@ class OneNode:
             await self.ended.wait()
 
     async def kill(self) -> None:
-        """End at once, with nothing said to Pulsar or the others."""
+        """End at once, without notice to Pulsar or the others."""
         self.cluster.service.broker.cut()
         self._scope.cancel()
         await self.ended.wait()
 
     @property
     def leads(self) -> bool:
-        """It serves clients with a broker of its own."""
+        """Whether it serves clients with its own broker."""
         return self.node is not None and self.node.shared is not None
 
     def leads_shard(self, shard: str) -> bool:
-        """The same of a shard that is not the first."""
+        """The same for a shard that is not the first."""
         return self.node is not None and shard in self.node.others
 
     def connect(
         self, vhost: str = "/", user: str = "guest", password: str = "guest"
     ) -> pika.BlockingConnection:
-        """A client of AMQP, in a thread."""
+        """An AMQP client, in a thread."""
         login = pika.PlainCredentials(user, password)
         return pika.BlockingConnection(
             pika.ConnectionParameters("127.0.0.1", self.ports["amqp"], vhost, credentials=login)
@@ -164,7 +164,7 @@ class Cluster:
             self.nursery.start_soon(each.run)
 
     async def leader(self, other_than: OneNode | None = None) -> OneNode:
-        """Whoever serves."""
+        """The node that serves."""
         found: list[OneNode] = []
 
         def look() -> bool:
@@ -175,7 +175,7 @@ class Cluster:
         return found[0]
 
     async def leader_of(self, shard: str, other_than: OneNode | None = None) -> OneNode:
-        """Whoever serves a shard that is not the first."""
+        """The node that serves a shard other than the first."""
         found: list[OneNode] = []
 
         def look() -> bool:
@@ -188,7 +188,7 @@ class Cluster:
         return found[0]
 
     async def led_by(self, shard: str, wanted: OneNode) -> None:
-        """Have a node lead: whoever was asked first may have been another."""
+        """Make a node lead, even if another one was asked first."""
         first = self.nodes[0].config().cluster.shard
 
         async def leader() -> OneNode:
@@ -197,19 +197,19 @@ class Cluster:
         async def leads() -> bool:
             found = await leader()
             if found is not wanted and found.node is not None:
-                with suppress(NotPossible):  # it has not heard of the other one yet
+                with suppress(NotPossible):  # it has not received a report of the other node yet
                     await found.node.hand_over(shard, wanted.name)
             return found is wanted
 
         await until_it_does(leads)
 
     def other(self, leader: OneNode) -> OneNode:
-        """One that does not lead."""
+        """A node that does not lead."""
         return next(each for each in self.nodes if each is not leader and each.node is not None)
 
 
 def publish(node: OneNode, *bodies: bytes, vhost: str = "/") -> None:
-    """Each confirmed."""
+    """Publish, each confirmed."""
     connection = node.connect(vhost)
     channel = connection.channel()
     channel.queue_declare("orders", durable=True)
@@ -220,7 +220,7 @@ def publish(node: OneNode, *bodies: bytes, vhost: str = "/") -> None:
 
 
 def consume(node: OneNode, count: int, vhost: str = "/") -> list[bytes]:
-    """So many, each acknowledged."""
+    """Consume so many, each acknowledged."""
     connection = node.connect(vhost)
     channel = connection.channel()
     found = []
@@ -236,27 +236,27 @@ def consume(node: OneNode, count: int, vhost: str = "/") -> list[bytes]:
 
 
 async def until(holds: Callable[[], bool], within_s: float = WITHIN_S) -> None:
-    """Looked at now and then: threads and sockets say nothing."""
+    """Checked now and then, since threads and sockets send no notice."""
     with trio.fail_after(within_s):
         while not holds():  # noqa: ASYNC110
             await trio.sleep(0.02)
 
 
 async def until_it_does(holds: Callable[[], Awaitable[bool]]) -> None:
-    """The same for what takes a while to look at."""
+    """The same for a check that takes a while."""
     with trio.fail_after(WITHIN_S):
         while not await holds():  # noqa: ASYNC110
             await trio.sleep(0.05)
 
 
 async def blocking(function: Callable[..., T], *arguments: Any) -> T:
-    """A client that blocks, in a thread that may be left."""
+    """A blocking client, in a thread that can be abandoned."""
     return await trio.to_thread.run_sync(function, *arguments, abandon_on_cancel=True)
 
 
 @asynccontextmanager
 async def service_of(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Service]:
-    """A service, and nodes of this process that reach it."""
+    """A service, and nodes of this process that can reach it."""
     service = Service()
 
     def options(table: Any) -> ClientOptions:
@@ -281,8 +281,8 @@ async def cluster_of(
     own: str = "",
     settings: str = "",
 ) -> AsyncIterator[Cluster]:
-    """Nodes that run. ``shards``: those beside the first, or ``settings`` says them. ``own``: keys
-    of ``[cluster]``."""
+    """Running nodes. ``shards`` are those beside the first; otherwise ``settings`` names them.
+    ``own`` contains keys of ``[cluster]``."""
     if not settings:
         monkeypatch.setattr(member, "other_shards", lambda _: shards)
     async with service_of(monkeypatch) as service, trio.open_nursery() as nursery:

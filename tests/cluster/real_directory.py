@@ -1,8 +1,8 @@
-"""What a node of the protocol's simulation has: a replica, its store, and what another process
-finds of that.
+"""The real directory of a node in the protocol's simulation: a replica, its store, and what another
+process finds of it.
 
-The rule: nothing of the store is imitated. A kill is a store that is closed without a word, or the
-files as they are while a transaction is under way; a disk that fails is a device that does.
+The rule: nothing of the store is imitated. A kill is a store that is closed without notice, or the
+files as they are while a transaction is in progress. A failing disk is a device that fails.
 """
 
 import shutil
@@ -37,11 +37,11 @@ from arneb_core.testing.store_kit import entry
 TOPIC = TopicId(1)
 FIRST, LAST = position(1, 0), position(1, 1 << 30)
 NOT_LAID_OVER = Table.META, META_NEXT_TOPIC_ID, pack_number(2)
-"""A row with which a commit cannot be held."""
+"""A row that prevents a commit from being held."""
 
 
 def changes_of(commit: Commit) -> Changes:
-    """What the directory is to have of it: an entry at its number, or the list of members."""
+    """What the directory must have of it: an entry at its number, or the list of members."""
     body, number = commit.body, commit.applied.link.number
     if not body:
         return Changes()
@@ -54,13 +54,13 @@ def changes_of(commit: Commit) -> Changes:
 
 
 def bodies_in(snapshot: Snapshot) -> list[bytes]:
-    """Those that somebody finds, in order."""
+    """Those that a reader finds, in order."""
     blocks = snapshot.iter_blocks(TOPIC, FIRST, LAST)
     return [each[len(entry()) :] for _, entries in blocks for each in entries]
 
 
 class RealDirectory:
-    """One of a node that lives. ``places`` makes a new path each time."""
+    """The directory of a living node. ``places`` makes a new path each time."""
 
     def __init__(self, places: Iterator[Path], path: Path | None = None) -> None:
         self._places = places
@@ -135,7 +135,7 @@ class RealDirectory:
         return type(self)(self._places, self.path)
 
     def cut_off(self) -> Self:
-        """The files as they are while the transaction is under way."""
+        """The files as they are while the transaction is in progress."""
         after = next(self._places)
         with suppress(CommitFailed):
             self.take_over(lambda: shutil.copytree(self.path, after))
@@ -143,7 +143,7 @@ class RealDirectory:
         return type(self)(self._places, after if after.exists() else self.path)
 
     def copied(self) -> Self:
-        """As a node that takes a copy is given one."""
+        """As a node that takes a copy receives one."""
         return type(self)(self._places, self._copy())
 
     def _copy(self) -> Path:
@@ -158,7 +158,7 @@ class RealDirectory:
 
 
 def beside_takeovers(beside: Callable[[], None]) -> Any:
-    """Have that done while LMDB's next transaction is under way."""
+    """Have that done while LMDB's next transaction is in progress."""
     made, once = Transaction.apply, [beside]
 
     def apply(within: Transaction, *given: Any) -> None:
@@ -170,5 +170,5 @@ def beside_takeovers(beside: Callable[[], None]) -> Any:
 
 
 def places_in(root: Path) -> Iterator[Path]:
-    """Paths that nothing has yet."""
+    """Paths that do not exist yet."""
     return (root / str(each) for each in count())

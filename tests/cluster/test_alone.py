@@ -1,4 +1,4 @@
-"""A broker that is alone has nothing of the cluster in its process."""
+"""A broker without a cluster loads none of the cluster's code."""
 
 import subprocess
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 LISTENERS = ("--amqp", "--pulsar", "--http", "--http-pulsar")
 
 
-def test_a_broker_that_is_alone_does_not_import_the_cluster(tmp_path: Path) -> None:
+def test_a_broker_without_a_cluster_does_not_import_it(tmp_path: Path) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "arneb", "serve"]
     for each in LISTENERS:
         command += [each, "127.0.0.1:0"]

@@ -1,4 +1,4 @@
-"""What counts goes into the directory: told of at once, on disk a little later, in few
+"""What counts is applied to the directory: reported at once, on disk a little later, in few
 transactions."""
 
 from collections.abc import AsyncIterator
@@ -38,7 +38,7 @@ class Directory:
         self.reports: list[CommitReport] = []
         self._number = 0
         self.took_over = trio.Event()
-        """A takeover is over, well or not."""
+        """A takeover has ended, well or not."""
         take_over = self.replica.take_over
 
         def told() -> None:
@@ -96,7 +96,7 @@ async def directory(path: Path) -> AsyncIterator[Directory]:
         made.replica.store.close()
 
 
-async def test_who_waits_is_told_before_anything_is_written(tmp_path: Path) -> None:
+async def test_the_caller_is_told_before_anything_is_written(tmp_path: Path) -> None:
     async with directory(tmp_path) as made:
         before, began = made.transactions, trio.current_time()
         for _ in range(5):
@@ -109,7 +109,7 @@ async def test_who_waits_is_told_before_anything_is_written(tmp_path: Path) -> N
         assert made.transactions == before + 1
 
 
-async def test_a_follower_holds_what_is_small_and_takes_the_rest_apart_in_its_thread(
+async def test_a_follower_holds_small_commits_and_decodes_the_rest_in_its_thread(
     tmp_path: Path,
 ) -> None:
     async with directory(tmp_path) as made:
@@ -119,10 +119,10 @@ async def test_a_follower_holds_what_is_small_and_takes_the_rest_apart_in_its_th
         assert not made.applying.hold(large)
         await made.applying.apply([large])
         assert made.flushed == 3
-        assert made.applying.hold(made.effect(DECODED_BYTES_MAX))  # its own is taken apart already
+        assert made.applying.hold(made.effect(DECODED_BYTES_MAX))  # its own is decoded already
 
 
-async def test_a_record_that_is_none_is_not_held_and_is_told_of(tmp_path: Path) -> None:
+async def test_a_malformed_record_is_not_held_and_is_reported(tmp_path: Path) -> None:
     async with directory(tmp_path) as made:
         damaged = Apply(Commit(b"x" * 100, made.effect().commit.applied), None)
         assert not made.applying.hold(damaged)
@@ -134,7 +134,7 @@ async def test_a_record_that_is_none_is_not_held_and_is_told_of(tmp_path: Path) 
         assert (made.reports, made.flushed) == ([], 0)
 
 
-async def test_much_does_not_wait_for_its_time(
+async def test_a_large_amount_does_not_wait_for_its_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(applying_module, "TAKE_OVER_S", 3_600.0)
@@ -158,7 +158,7 @@ async def test_what_a_thread_applies_takes_what_is_held_with_it(tmp_path: Path) 
         assert len(made.reports) == 2
 
 
-async def test_a_takeover_that_fails_is_told_once_and_ends_all(
+async def test_a_failed_takeover_is_reported_once_and_ends_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with directory(tmp_path) as made:
@@ -183,7 +183,7 @@ async def test_what_is_held_at_the_end_is_written(
     assert made.flushed == 1
 
 
-async def test_tidying_up_writes_what_is_held(tmp_path: Path) -> None:
+async def test_maintenance_writes_what_is_held(tmp_path: Path) -> None:
     async with directory(tmp_path) as made:
         assert made.applying.hold(made.effect())
         ends: list[CommitReport] = []
@@ -192,5 +192,5 @@ async def test_tidying_up_writes_what_is_held(tmp_path: Path) -> None:
 
 
 def test_it_is_held_for_less_than_a_moment() -> None:
-    """Who reads a follower's directory beside it is never more than that behind."""
+    """A process that reads a follower's directory is never further behind than that."""
     assert TAKE_OVER_S <= 0.25

@@ -68,7 +68,7 @@ def test_a_commit_ends_when_it_is_stored_and_applied() -> None:
     assert not kit.log.is_unsettled
 
 
-def test_who_loses_leadership_tells_the_oldest_and_nobody_else() -> None:
+def test_losing_leadership_is_reported_to_the_oldest_and_nobody_else() -> None:
     kit = Kit()
     kit.submit("a")
     kit.submit("b")
@@ -83,7 +83,7 @@ def test_who_loses_leadership_tells_the_oldest_and_nobody_else() -> None:
     assert len(kit.endings) == 1
 
 
-def test_what_is_submitted_afterwards_is_told_so_in_a_later_turn() -> None:
+def test_later_commits_are_told_so_in_a_later_turn() -> None:
     kit = Kit()
     kit.log.lose("fenced")
     kit.submit("a")
@@ -92,7 +92,7 @@ def test_what_is_submitted_afterwards_is_told_so_in_a_later_turn() -> None:
     assert [name for name, _ in kit.endings] == ["a"]
 
 
-def test_a_node_that_leads_no_more_says_so_when_it_is_asked() -> None:
+def test_a_node_that_no_longer_leads_says_so_when_it_is_asked() -> None:
     kit = Kit()
     kit.leading.leads = False
     kit.submit("a")
@@ -100,7 +100,7 @@ def test_a_node_that_leads_no_more_says_so_when_it_is_asked() -> None:
     assert isinstance(kit.endings[0][1], LeadershipLost)
 
 
-def test_nothing_is_no_record_but_the_directory_goes_on() -> None:
+def test_an_empty_commit_is_no_record_but_the_directory_goes_on() -> None:
     kit = Kit()
     kit.submit("a")
     kit.submit("nothing", Changes())
@@ -110,7 +110,7 @@ def test_nothing_is_no_record_but_the_directory_goes_on() -> None:
     assert [name for name, _ in kit.endings] == ["a", "nothing"]
 
 
-def test_a_commit_that_no_reader_would_take_is_refused_before_it_has_a_number(
+def test_a_commit_that_no_reader_would_accept_is_refused_before_it_has_a_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(commit_log_module, "RECORD_BYTES_MAX", 10)
@@ -121,7 +121,7 @@ def test_a_commit_that_no_reader_would_take_is_refused_before_it_has_a_number(
     assert kit.leading.bodies == []
 
 
-def test_who_closes_is_told_nothing() -> None:
+def test_after_closing_nobody_is_told_anything() -> None:
     kit = Kit()
     kit.submit("a")
     kit.log.close()
@@ -132,12 +132,12 @@ def test_who_closes_is_told_nothing() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\1" * 30, bytes(24) + b"more"])
-def test_bytes_that_hold_no_changes_are_said(data: bytes) -> None:
+def test_bytes_without_changes_are_reported(data: bytes) -> None:
     with pytest.raises(RecordCorrupt):
         decode_changes(data)
 
 
-def test_what_tidies_up_sooner_than_a_commit_is_stored_holds_up_nobody() -> None:
+def test_maintenance_that_finishes_before_a_commit_is_stored_delays_nobody() -> None:
     kit = Kit()
     kit.submit("a")
     kit.submit("tidy", Changes())

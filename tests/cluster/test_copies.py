@@ -1,4 +1,5 @@
-"""Copies: a node that is new, or lacks what the topic has no more, takes one and reads on."""
+"""Copies: a node that is new, or lacks what the topic has trimmed, takes a copy and reads on from
+there."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -30,7 +31,7 @@ TOPIC = "persistent://public/arneb/main"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Members tell of themselves often, and chunks are small."""
+    """Members report often, and chunks are small."""
     monkeypatch.setattr(member, "Copies", partial(Copies, report_s=0.1))
     monkeypatch.setattr(taker_module, "RETRY_S", 0.1)
     monkeypatch.setattr(taker_module, "SAVED_CHUNKS", 1)
@@ -39,7 +40,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def trimmed(cluster: Cluster, more_than: int = 0) -> int:
-    """Wait until so much of the topic is gone."""
+    """Wait until so much of the topic is trimmed."""
     topic = cluster.service.broker.topic(TOPIC)
 
     def look() -> bool:
@@ -51,7 +52,7 @@ async def trimmed(cluster: Cluster, more_than: int = 0) -> int:
 
 
 async def trimmed_after(cluster: Cluster, more: int) -> int:
-    """How much is gone when the topic has so many more entries."""
+    """How much is trimmed when the topic has so many more entries."""
     topic = cluster.service.broker.topic(TOPIC)
     end = len(topic.entries)
     await until(lambda: len(topic.entries) > end + more)
@@ -70,7 +71,7 @@ async def start_two(cluster: Cluster) -> tuple[OneNode, OneNode]:
 
 
 def held_up(monkeypatch: pytest.MonkeyPatch) -> tuple[trio.Event, Callable[[], int]]:
-    """What is copied is held up at the third chunk until the event is set."""
+    """Sending a copy stops at the third chunk until the event is set."""
     going, written = trio.Event(), 0
     take = copying.Taking.written
 
@@ -92,7 +93,7 @@ def held_up(monkeypatch: pytest.MonkeyPatch) -> tuple[trio.Event, Callable[[], i
 
 
 def asked_for(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The chunks, each in its file, that nodes ask for from now on."""
+    """The chunks, each with its file, that nodes request from now on."""
     asked: list[int] = []
     need = copying.Taking.need
 
@@ -116,7 +117,7 @@ async def test_a_new_node_takes_a_copy_from_a_follower_and_reads_on(
         assert any(f"a copy of what node {follower.name} has" in line for line in new.said)
         await blocking(publish, new, b"d")
         gone = await trimmed(cluster)
-        await trimmed(cluster, gone + 5)  # the new one is a member now, and is waited for no more
+        await trimmed(cluster, gone + 5)  # the new one is a member now, and is no longer waited for
         said = await blocking(status, leader)
         assert f"Member: {new.name}, has on disk up to record " in said
         assert await blocking(consume, new, 4) == [b"a", b"b", b"c", b"d"]
@@ -126,7 +127,7 @@ async def test_a_new_node_takes_a_copy_from_a_follower_and_reads_on(
         assert check(each.config().data_dir) == []
 
 
-async def test_a_node_that_was_dropped_and_lacks_what_is_gone_takes_a_copy_when_it_is_back(
+async def test_a_dropped_node_that_lacks_what_was_trimmed_takes_a_copy_when_it_returns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = partial(Copies, report_s=0.1)
@@ -156,7 +157,7 @@ def members_of(node: OneNode) -> set[str]:
     return {each["node"] for each in about["members"]}
 
 
-async def test_a_copy_that_is_cut_goes_on_where_it_was_and_is_waited_for_meanwhile(
+async def test_a_copy_that_was_cut_off_is_resumed_and_waited_for_meanwhile(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     going, written = held_up(monkeypatch)
@@ -181,7 +182,7 @@ async def test_a_copy_that_is_cut_goes_on_where_it_was_and_is_waited_for_meanwhi
     assert check(new.config().data_dir) == []
 
 
-async def test_a_copy_that_is_another_when_its_taker_comes_back_is_begun_anew(
+async def test_if_the_copy_is_another_one_the_taker_begins_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     going, written = held_up(monkeypatch)
@@ -203,7 +204,7 @@ async def test_a_copy_that_is_another_when_its_taker_comes_back_is_begun_anew(
     assert check(new.config().data_dir) == []
 
 
-async def test_a_chunk_that_is_damaged_on_its_way_is_asked_for_again(
+async def test_a_chunk_that_was_damaged_in_transit_is_requested_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     damaged = 0
@@ -228,7 +229,7 @@ async def test_a_chunk_that_is_damaged_on_its_way_is_asked_for_again(
     assert check(new.config().data_dir) == []
 
 
-async def test_a_copy_that_the_check_finds_damaged_is_thrown_away(
+async def test_a_copy_that_the_check_finds_damaged_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[Path] = []
@@ -251,7 +252,7 @@ async def test_a_copy_that_the_check_finds_damaged_is_thrown_away(
     assert check(new.config().data_dir) == []
 
 
-async def test_what_is_there_of_a_copy_that_is_not_given_any_more_is_not_used(
+async def test_the_part_of_a_copy_that_is_no_longer_given_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     going, written = held_up(monkeypatch)
@@ -266,7 +267,7 @@ async def test_what_is_there_of_a_copy_that_is_not_given_any_more_is_not_used(
         assert begun
         for each in begun:
             each.write_bytes(b"?" * each.stat().st_size)
-        await follower.stop()  # its copy goes with it
+        await follower.stop()  # its copy is deleted with it
         cluster.nursery.start_soon(follower.run)
         await until(lambda: follower.node is not None and follower.node.is_ready)
         going.set()
@@ -276,7 +277,7 @@ async def test_what_is_there_of_a_copy_that_is_not_given_any_more_is_not_used(
     assert check(new.config().data_dir) == []
 
 
-async def test_when_who_gives_a_copy_is_killed_another_gives_one(
+async def test_when_the_source_of_a_copy_is_killed_another_gives_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     going, written = held_up(monkeypatch)
@@ -293,7 +294,7 @@ async def test_when_who_gives_a_copy_is_killed_another_gives_one(
     assert check(new.config().data_dir) == []
 
 
-async def test_a_node_that_lacks_something_while_it_runs_starts_again_and_takes_a_copy(
+async def test_a_running_node_that_lacks_something_restarts_and_takes_a_copy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = partial(Copies, report_s=0.1)

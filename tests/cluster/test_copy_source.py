@@ -1,4 +1,4 @@
-"""Who is given a copy, and who is not."""
+"""Which nodes are given a copy, and which are not."""
 
 import socket
 from collections.abc import AsyncIterator
@@ -66,7 +66,7 @@ class Giving:
         self.replica.apply([step])
 
     def call(self, wanted: Wanted = WANTED) -> "Taker":
-        """Somebody is served."""
+        """Whether somebody is served."""
         here, there = socket.socketpair()
         here.setblocking(False)
         there.setblocking(False)
@@ -120,7 +120,9 @@ async def giving(path: Path) -> AsyncIterator[Giving]:
     made.store.close()
 
 
-async def test_who_is_waited_for_is_given_a_copy_and_nothing_is_left_of_it(tmp_path: Path) -> None:
+async def test_a_node_that_is_waited_for_gets_a_copy_and_nothing_is_left_of_it(
+    tmp_path: Path,
+) -> None:
     async with giving(tmp_path) as given:
         given.list_as_waited_for()
         taker = given.call()
@@ -138,7 +140,7 @@ async def test_who_is_waited_for_is_given_a_copy_and_nothing_is_left_of_it(tmp_p
     ("listed", "is_copying"),
     [(None, True), (WANTED, False), (replace(WANTED, run="before"), True)],
 )
-async def test_nobody_is_given_a_copy_before_every_leader_would_wait_for_him(
+async def test_nobody_gets_a_copy_before_every_leader_would_wait_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listed: Wanted | None, is_copying: bool
 ) -> None:
     monkeypatch.setattr(source_module, "PIN_WAIT_S", 0.3)
@@ -158,16 +160,16 @@ async def test_it_is_given_as_soon_as_that_is_known(tmp_path: Path) -> None:
         assert (kind, parse_standing(body).number) == (Kind.STANDING, 1)
         given.list_as_waited_for()
         made = await taker.made()
-        assert made.number == 2  # what is copied has the list that names the taker
+        assert made.number == 2  # the copied list names the taker
 
 
-async def test_who_was_cut_off_goes_on_with_the_same_copy(tmp_path: Path) -> None:
+async def test_a_taker_that_was_cut_off_continues_with_the_same_copy(tmp_path: Path) -> None:
     async with giving(tmp_path) as given:
         given.list_as_waited_for()
         first = given.call()
         made = await first.made()  # whose end nobody has noticed
         again = given.call(replace(WANTED, copy=made.copy))
-        kind, body = await again.hear()  # so that it goes on telling that it is waited for
+        kind, body = await again.hear()  # so that it keeps reporting that it is waited for
         assert (kind, parse_standing(body).number) == (Kind.STANDING, 2)
         assert await again.made() == made
         with pytest.raises(EOFError):
@@ -176,7 +178,7 @@ async def test_who_was_cut_off_goes_on_with_the_same_copy(tmp_path: Path) -> Non
         assert (await other.made()).copy != made.copy
 
 
-async def test_one_at_a_time_is_given_a_copy(tmp_path: Path) -> None:
+async def test_only_one_node_at_a_time_gets_a_copy(tmp_path: Path) -> None:
     async with giving(tmp_path) as given:
         given.list_as_waited_for()
         await given.call().made()
@@ -184,7 +186,7 @@ async def test_one_at_a_time_is_given_a_copy(tmp_path: Path) -> None:
             given.source.prepare(asked(Wanted("n8", "r8")))
 
 
-async def test_what_is_no_source_says_so(tmp_path: Path) -> None:
+async def test_a_node_that_cannot_give_a_copy_says_so(tmp_path: Path) -> None:
     async with giving(tmp_path) as given:
         with pytest.raises(NotServed, match="expected shard s, got 't'"):
             given.source.prepare(asked(shard="t"))
@@ -200,7 +202,7 @@ async def test_what_is_no_source_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("need", [need_frame("data.mdb", 1 << 40), need_frame("/etc/passwd", 0)])
-async def test_what_is_not_of_the_copy_is_given_to_nobody(tmp_path: Path, need: bytes) -> None:
+async def test_files_outside_the_copy_are_given_to_nobody(tmp_path: Path, need: bytes) -> None:
     async with giving(tmp_path) as given:
         given.list_as_waited_for()
         taker = given.call()
@@ -210,7 +212,7 @@ async def test_what_is_not_of_the_copy_is_given_to_nobody(tmp_path: Path, need: 
             await taker.hear()
 
 
-async def test_a_copy_is_given_at_a_bounded_rate(
+async def test_a_copy_is_sent_at_a_bounded_rate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     until_s: list[float] = []
@@ -240,7 +242,7 @@ async def test_without_room_there_is_no_copy(
             await given.call().made()
 
 
-async def test_what_an_earlier_run_left_is_removed(tmp_path: Path) -> None:
+async def test_remains_of_an_earlier_run_are_removed(tmp_path: Path) -> None:
     async with giving(tmp_path) as given:
         left = tmp_path / GIVEN_NAME / "x"
         left.mkdir(parents=True)

@@ -1,4 +1,5 @@
-"""What a node reads of its topic: from where it begins, and nothing of what it read before that."""
+"""What a node reads of its topic: from where it begins, and nothing of what an earlier reader had
+in hand."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,7 @@ from arneb_cluster.protocol.values import Place
 
 
 class Topic:
-    """A topic of which every entry is there as soon as the test says so."""
+    """A topic whose entries exist as soon as the test says so."""
 
     def __init__(self) -> None:
         self.end = 0
@@ -34,7 +35,7 @@ class Topic:
 
 
 class OneReader:
-    """A reader of it."""
+    """One of its readers."""
 
     waiting = 0
 
@@ -62,7 +63,7 @@ class OneReader:
 
 
 class FakeNode:
-    """Notes what it is told."""
+    """Notes what it receives."""
 
     def __init__(self) -> None:
         self.state = State.FOLLOWING
@@ -85,11 +86,12 @@ def following_of(topic: Any, node: Any, monkeypatch: Any) -> Following:
     return Following(topic, as_node, lambda: 0.0, lambda: 0, lambda: None, lambda: True, room)
 
 
-async def test_what_an_old_reader_has_in_hand_is_not_read_behind_a_new_beginning(
+async def test_entries_of_an_old_reader_are_not_read_behind_a_new_beginning(
     monkeypatch: Any,
 ) -> None:
-    """Else all that stands between is passed over, the TAKE of another leader, say: the node would
-    lead on from what is none of the topic's, and confirm what counts for nobody."""
+    """Otherwise everything between would be skipped, for example the TAKE of another leader. The
+    node would continue to lead from an entry outside the topic's order, and confirm what counts for
+    nobody."""
     topic, node = Topic(), FakeNode()
     followed = following_of(topic, node, monkeypatch)
     async with trio.open_nursery() as nursery:
@@ -97,7 +99,7 @@ async def test_what_an_old_reader_has_in_hand_is_not_read_behind_a_new_beginning
         topic.write(5)
         await trio.testing.wait_all_tasks_blocked()
         assert node.got == [1, 2, 3, 4, 5]
-        # An entry comes in the instant in which leadership ends: it is on its way to the node.
+        # An entry arrives at the instant in which leadership ends: it is on its way to the node.
         node.reader.place = Place(1, 2)
         followed.begin()
         topic.write(3)
@@ -108,7 +110,7 @@ async def test_what_an_old_reader_has_in_hand_is_not_read_behind_a_new_beginning
         nursery.cancel_scope.cancel()
 
 
-async def test_whoever_begins_anew_waits_for_no_broker_that_says_nothing(monkeypatch: Any) -> None:
+async def test_a_new_beginning_waits_for_no_silent_broker(monkeypatch: Any) -> None:
     topic, node = Topic(), FakeNode()
     followed = following_of(topic, node, monkeypatch)
     async with trio.open_nursery() as nursery:
@@ -122,8 +124,8 @@ async def test_whoever_begins_anew_waits_for_no_broker_that_says_nothing(monkeyp
         nursery.cancel_scope.cancel()
 
 
-async def test_what_comes_is_read_in_the_turn_in_which_it_comes(monkeypatch: Any) -> None:
-    """A leader's clients wait for it; a task that is woken first costs them a pass of the loop."""
+async def test_an_entry_is_read_in_the_turn_in_which_it_arrives(monkeypatch: Any) -> None:
+    """A leader's clients wait for it. To wake a task first would cost them a pass of the loop."""
     topic, node = Topic(), FakeNode()
     followed = following_of(topic, node, monkeypatch)
     async with trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""A shard whose topic is lost goes on from the best directory, or from a backup."""
+"""A shard whose topic is lost continues from the best directory, or from a backup."""
 
 import shutil
 import subprocess
@@ -37,13 +37,13 @@ TOPIC = "persistent://public/arneb/main"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Members tell of themselves often."""
+    """Members report often."""
     monkeypatch.setattr(member, "Copies", partial(Copies, report_s=0.1))
     monkeypatch.setattr(taker_module, "RETRY_S", 0.1)
 
 
 def ctl(*words: str) -> str:
-    """``arneb ctl``, which must do well."""
+    """``arneb ctl``, which must succeed."""
     result = CliRunner().invoke(arneb, ["ctl", *words])
     assert result.exit_code == 0, result.output
     return result.output
@@ -54,13 +54,13 @@ def data_of(node: OneNode) -> Path:
 
 
 def make_backup(node: OneNode, target: Path) -> None:
-    """As a user does, of a node that runs."""
+    """As a user does with a running node."""
     command = [sys.executable, "-m", "arneb", "backup", str(data_of(node)), str(target)]
     subprocess.run(command, check=True, capture_output=True)
 
 
 async def on_disk(cluster: Cluster, leader: OneNode) -> None:
-    """Wait until all directories have what was confirmed so far: they may be behind it, by as much
+    """Wait until all directories have what was confirmed so far. They may be behind it by as much
     as the guide says."""
     assert leader.node is not None and leader.node.cluster is not None
     about, number = leader.node.cluster, leader.node.cluster()["number"]
@@ -79,18 +79,18 @@ async def is_up(node: OneNode) -> None:
 
 
 def lose_topics(cluster: Cluster) -> None:
-    """Pulsar has none of the shard's any more."""
+    """Delete all of the shard's topics in Pulsar."""
     cluster.service.broker.delete_all()
 
 
-async def test_a_shard_goes_on_from_the_best_directory_when_its_topic_is_lost(
+async def test_a_shard_continues_from_the_best_directory_when_its_topic_is_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster_of(tmp_path, monkeypatch) as cluster:
         best = await cluster.leader()
         other = cluster.other(best)
         await blocking(publish, best, b"a")
-        # As a follower knows them, which is by a record.
+        # As a follower knows them, which is from a record.
         await until(lambda: members_of(other) == {best.name, other.name})
         await other.stop()
         await blocking(publish, best, b"b", b"c")
@@ -126,7 +126,7 @@ async def test_a_shard_goes_on_from_the_best_directory_when_its_topic_is_lost(
         assert check(data_of(each)) == []
 
 
-async def test_a_shard_of_which_only_a_backup_is_left_goes_on_from_that(
+async def test_a_shard_of_which_only_a_backup_is_left_continues_from_that(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The drill of the guide."""
@@ -178,12 +178,12 @@ async def test_a_node_whose_directory_is_restored_from_a_backup_reads_on(
     assert check(data_of(follower)) == []
 
 
-async def test_a_backup_of_a_leader_has_what_was_confirmed_before_it(
+async def test_a_backup_of_a_leader_contains_what_was_confirmed_before_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However long that may be held: the command has it written first."""
     monkeypatch.setattr(applying_module, "TAKE_OVER_S", 3_600.0)
-    # The list of members is written with all that is held.
+    # The list of members is written together with all that is held.
     monkeypatch.setattr(member, "Copies", partial(Copies, report_s=3_600.0))
     async with cluster_of(tmp_path, monkeypatch) as cluster:
         leader = await cluster.leader()
@@ -207,7 +207,7 @@ async def stored_in_backup(path: Path) -> list[int]:
         return [each.messages for each in core.topics.values()]
 
 
-async def test_a_directory_of_a_broker_that_was_alone_begins_a_shard(
+async def test_the_directory_of_a_broker_without_a_cluster_begins_a_shard(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster_of(tmp_path, monkeypatch, start=False) as cluster:
@@ -228,7 +228,7 @@ async def test_a_directory_of_a_broker_that_was_alone_begins_a_shard(
         assert stored_in(data_of(each)) == [b"a"]
 
 
-def test_what_holds_nothing_founds_nothing(tmp_path: Path) -> None:
+def test_an_empty_directory_cannot_begin_a_shard(tmp_path: Path) -> None:
     with Store.open(tmp_path / "empty"), pytest.raises(StoreUnusable, match="in use"):
         re_found(tmp_path / "empty")
     with pytest.raises(StoreUnusable, match="holds nothing that a history could begin with"):
@@ -243,7 +243,7 @@ def test_what_holds_nothing_founds_nothing(tmp_path: Path) -> None:
     assert "holds no Arneb store" in result.output
 
 
-def test_numbers_and_stamps_go_on_and_nothing_of_the_topic_does() -> None:
+def test_numbers_and_stamps_continue_and_nothing_of_the_old_topic_does() -> None:
     link = Link(807, 5)
     before = Applied("h", link, Place(3, 4), Link(805, 2), 5, Place(3, 0), 77, "n1", (("a", "b"),))
     founded = founded_on(before)

@@ -1,4 +1,4 @@
-"""A leader is told to hand over: clients go on at the node that was named, and soon."""
+"""A leader is told to hand over: clients continue at the named node, and soon."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ SECRET_OF_NODES = Secret(SECRET.encode())
 
 
 async def heard_of(cluster: Cluster, leader: OneNode, other: OneNode) -> None:
-    """The leader has had a report of that node."""
+    """Wait until the leader has had a report of that node."""
     assert leader.node is not None
     node = leader.node
 
@@ -50,7 +50,7 @@ async def heard_of(cluster: Cluster, leader: OneNode, other: OneNode) -> None:
 
 
 def command(*words: str) -> tuple[ExitCode, list[str], list[object]]:
-    """What ``arneb ctl`` says, and what it asks of the process."""
+    """What ``arneb ctl`` prints, and what it asks of the process."""
     lines: list[str] = []
     asked: list[object] = []
 
@@ -68,7 +68,7 @@ def command(*words: str) -> tuple[ExitCode, list[str], list[object]]:
     return code, lines, asked
 
 
-async def test_the_named_node_leads_and_clients_go_on(
+async def test_the_named_node_leads_and_clients_continue(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster_of(tmp_path, monkeypatch, 3) as cluster:
@@ -88,7 +88,7 @@ async def test_the_named_node_leads_and_clients_go_on(
         assert resigned_for(cluster) == [chosen.name]
 
 
-async def test_a_node_that_does_not_lead_may_be_told_that_it_is_to(
+async def test_a_node_that_does_not_lead_can_be_told_to_lead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster_of(tmp_path, monkeypatch, 3) as cluster:
@@ -104,13 +104,13 @@ async def test_a_node_that_does_not_lead_may_be_told_that_it_is_to(
 @pytest.mark.parametrize(
     "document", [b"", b"[]", b"{}", b'{"shard": "main"}', b"[" * 50_000, b"\xff"]
 )
-def test_a_document_that_is_none_is_refused(document: bytes) -> None:
+def test_an_invalid_document_is_refused(document: bytes) -> None:
     hand_overs = HandOvers(InternalSettings("n1", SECRET_OF_NODES), [])
     with pytest.raises(NotServed, match="expected who is to lead"):
         hand_overs.prepare(Request(HAND_OVER, "main", document))
 
 
-async def test_who_does_not_lead_hands_nothing_over_for_others(
+async def test_a_node_that_does_not_lead_cannot_hand_over_for_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster_of(tmp_path, monkeypatch) as cluster:
@@ -124,10 +124,10 @@ async def test_who_does_not_lead_hands_nothing_over_for_others(
         assert leader.leads
 
 
-async def test_what_a_broker_has_left_is_looked_for_when_nobody_waits(
+async def test_the_search_for_garbage_after_a_broker_waits_until_nobody_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That keeps the loop, and the next leader waits for the resignation."""
+    """The search blocks the loop, and the next leader waits for the resignation."""
     looked: list[str] = []
     async with cluster_of(tmp_path, monkeypatch) as cluster:
         leader = await cluster.leader()
@@ -146,7 +146,7 @@ async def test_what_a_broker_has_left_is_looked_for_when_nobody_waits(
     assert looked == ["following"]
 
 
-async def test_a_leadership_goes_round_and_the_chosen_is_followed_by_others(
+async def test_leadership_goes_round_and_the_chosen_node_is_followed_by_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster_of(tmp_path, monkeypatch) as cluster:
@@ -158,7 +158,7 @@ async def test_a_leadership_goes_round_and_the_chosen_is_followed_by_others(
             assert leader.node is not None
             assert (await leader.node.hand_over("", ""))["node"] == other.name
         assert await cluster.leader() is first
-        # Who hands over is told so, and who was killed is followed as ever.
+        # The node that hands over prints so, and a killed one is followed as usual.
         await first.kill()
         assert await cluster.leader(other_than=first) is second
 
@@ -166,7 +166,7 @@ async def test_a_leadership_goes_round_and_the_chosen_is_followed_by_others(
 async def test_nothing_of_an_exclusive_queue_is_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Those queues are of connections, which are gone, and of them nothing is in the log."""
+    """Those queues belong to connections, which are gone, and nothing of them is in the log."""
 
     def declare_own(node: OneNode) -> pika.BlockingConnection:
         connection = node.connect()
@@ -208,13 +208,13 @@ async def test_nothing_of_an_exclusive_queue_is_left_behind(
         assert other.node is not None
         assert other.node.shared is not None
         shared = other.node.shared
-        # Nor is there anything of them in what was replicated.
+        # Nothing of them is in what was replicated, either.
         assert sorted(name.rpartition("/")[2] for name in shared.core.topics) == ["kept"]
         rows = shared.core.metadata("amqp/")
         assert not [key for key in rows if "own" in key or "passing" in key]
 
 
-async def test_clients_of_pulsar_go_on_with_the_node_that_was_named(
+async def test_pulsar_clients_continue_with_the_named_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster_of(tmp_path, monkeypatch) as cluster:
@@ -236,7 +236,7 @@ async def test_clients_of_pulsar_go_on_with_the_node_that_was_named(
         assert other.leads
 
 
-async def test_a_leader_that_stops_names_the_node_that_goes_on(
+async def test_a_leader_that_stops_names_its_successor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster_of(tmp_path, monkeypatch) as cluster:
@@ -248,7 +248,7 @@ async def test_a_leader_that_stops_names_the_node_that_goes_on(
         assert resigned_for(cluster) == [second.name]
 
 
-async def test_what_cannot_be_handed_over_stays(
+async def test_a_leader_that_cannot_hand_over_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster_of(tmp_path, monkeypatch) as cluster:
@@ -265,7 +265,7 @@ async def test_what_cannot_be_handed_over_stays(
         ):
             with pytest.raises(NotPossible, match=text):
                 await leader.node.hand_over(shard, to)
-            # Asked by way of another node, the leader's answer is the same.
+            # The leader's answer is the same when it is asked through another node.
             with pytest.raises(NotPossible, match=text):
                 await other.node.hand_over(shard, to)
         assert leader.leads
@@ -290,14 +290,14 @@ def test_the_command_asks_the_process() -> None:
 
 
 @pytest.mark.parametrize("words", [["status", "--to", "n2"], ["status", "main"], ["pass-on"]])
-def test_a_command_that_is_wrong_asks_nobody(words: list[str]) -> None:
+def test_an_invalid_command_asks_nobody(words: list[str]) -> None:
     code, _, asked = command(*words)
     assert code is ExitCode.USAGE
     assert asked == []
 
 
 def resigned_for(cluster: Cluster) -> list[str]:
-    """Whom the resignations in the log name."""
+    """The nodes that the resignations in the log name."""
     entries = map(parsed, cluster.service.broker.topic(TOPIC).entries)
     return [each.successor for each in entries if isinstance(each, Record) and each.is_resignation]
 

@@ -1,4 +1,4 @@
-"""To whom a leader hands over that has not heard of everybody yet."""
+"""Which node a leader hands over to if it has not heard from all of them yet."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +16,7 @@ MINUTE_MS = 60_000
 
 
 class Leader:
-    """A shard that leads since a moment: of the other it knows what is a minute old."""
+    """A shard that has just begun to lead: what it knows of the other node is a minute old."""
 
     def __init__(self) -> None:
         self.settings = SimpleNamespace(shard="orders", node="n1")
@@ -40,7 +40,7 @@ def now_ms() -> int:
 
 
 async def play(leader: Any, at_s: float, happens: Any) -> str:
-    """What comes of a hand-over during which that happens."""
+    """The outcome of a hand-over during which that happens."""
 
     async def later() -> None:
         await trio.sleep_until(trio.current_time() + at_s)
@@ -59,7 +59,7 @@ async def play(leader: Any, at_s: float, happens: Any) -> str:
 
 
 @pytest.mark.parametrize("heard", [True, False], ids=["heard", "unheard"])
-async def test_a_leader_of_a_moment_waits_until_the_others_have_told_of_themselves(
+async def test_a_new_leader_waits_until_the_others_have_reported(
     heard: bool,
 ) -> None:
     leader = Leader()
@@ -73,7 +73,7 @@ async def test_a_leader_of_a_moment_waits_until_the_others_have_told_of_themselv
     assert found == "n2" if heard else "node 'n2' was not heard of for 65 s" in found
 
 
-async def test_who_leads_no_more_waits_for_nobody() -> None:
+async def test_a_node_that_no_longer_leads_waits_for_nobody() -> None:
     leader = Leader()
 
     def happens() -> None:

@@ -1,7 +1,8 @@
-"""The protocol's simulation with real directories, which lag what was confirmed by what they hold.
+"""The protocol's simulation with real directories, which lag behind what was confirmed by what they
+hold in memory.
 
-The rule: whatever happens between hold, tell, takeover and flush, to one node or to all of them,
-what was confirmed is in the log or was flushed; who reads in a process finds it once, and another
+The rule: whatever happens between hold, report, takeover and flush, to one node or to all of them,
+what was confirmed is in the log or was flushed. A reader in the process finds it once, and another
 process finds what the row beside it says.
 """
 
@@ -47,7 +48,7 @@ TestHeld.settings = settings(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whatever_happens_to_directories_that_lag_nothing_confirmed_is_lost(
+def test_nothing_confirmed_is_lost_whatever_happens_to_lagging_directories(
     seed: int, tmp_path: Path
 ) -> None:
     places = places_in(tmp_path)
@@ -60,7 +61,7 @@ def test_whatever_happens_to_directories_that_lag_nothing_confirmed_is_lost(
 def test_a_new_history_begins_with_what_the_best_directory_has_on_disk(
     seed: int, tmp_path: Path
 ) -> None:
-    """The log is lost, and all nodes are killed in the instant in which they hold something."""
+    """The log is lost, and all nodes are killed at the instant in which they hold something."""
     places, chance = places_in(tmp_path), Random(seed)
     simulation = Simulation(new_directory=lambda: RealDirectory(places))
     assert simulation.heal(60) is not None

@@ -1,5 +1,5 @@
-"""A leader whose log does not answer: it delivers nothing and answers nothing, and goes on when it
-may; a leader that was superseded never does."""
+"""A leader whose log does not answer delivers nothing, answers nothing, and continues when it may;
+a superseded leader never does."""
 
 import queue
 from pathlib import Path
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.real_time
 
 
 class Client:
-    """One client of AMQP with a thread of its own: it consumes, and is asked to publish or get."""
+    """One AMQP client with its own thread: it consumes, and can be asked to publish or get."""
 
     def __init__(self, node: OneNode) -> None:
         self.got: queue.Queue[tuple[str, Any]] = queue.Queue()
@@ -63,7 +63,7 @@ class Client:
 
 
 async def until_silent(leader: OneNode, cluster: Cluster) -> None:
-    """Pulsar answers nobody, and the leader's lease is over."""
+    """Pulsar answers nobody, and the leader's lease has ended."""
     cluster.service.broker.is_down = True
     cluster.service.broker.cut()
     assert leader.node is not None
@@ -72,7 +72,7 @@ async def until_silent(leader: OneNode, cluster: Cluster) -> None:
     await until(lambda: not lease.holds)
 
 
-async def test_without_an_answering_log_nothing_is_answered_and_http_lives(
+async def test_without_an_answering_log_nothing_is_answered_and_http_works(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster_of(tmp_path, monkeypatch, 1) as cluster, httpx.AsyncClient(
@@ -104,12 +104,12 @@ async def test_without_an_answering_log_nothing_is_answered_and_http_lives(
         clients = (getter, publisher)
         await until(lambda: all(each.told[-1:] == ["unblocked"] for each in clients))
         for each in clients:
-            # A busy machine may fall silent again.
+            # On a busy machine it may fall silent again.
             assert each.told == ["blocked", "unblocked"] * (len(each.told) // 2)
             await blocking(each.close)
 
 
-async def test_a_leader_that_was_superseded_closes_its_clients_without_an_answer(
+async def test_a_superseded_leader_closes_its_clients_without_an_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster_of(tmp_path, monkeypatch) as cluster:
@@ -123,7 +123,7 @@ async def test_a_leader_that_was_superseded_closes_its_clients_without_an_answer
         assert leader.node.shared is not None
         lease = leader.node.shared.core.lease
         broker, topic = cluster.service.broker, "persistent://public/arneb/main"
-        # Another producer has thrown the leader's out, as a candidate does.
+        # Another producer has expelled the leader's, as a candidate's does.
         for each in list(broker.topic(topic).producers):
             each.ended()
         broker.topic(topic).epoch += 1

@@ -1,4 +1,5 @@
-"""Nodes of a cluster as ``arneb serve`` makes them: clients reach any node, and another goes on."""
+"""Nodes of a cluster as ``arneb serve`` creates them: clients can use any node, and if one is lost
+another takes over."""
 
 from pathlib import Path
 
@@ -66,7 +67,7 @@ async def test_what_was_confirmed_is_there_after_another_node_has_taken_over(
         assert await blocking(consume, first, 3) == [b"a", b"b", b"c"]
 
 
-async def test_a_leader_that_stops_hands_on_at_once(
+async def test_a_leader_that_stops_hands_over_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster_of(tmp_path, monkeypatch) as cluster:
@@ -101,7 +102,7 @@ async def test_every_node_answers_http(tmp_path: Path, monkeypatch: pytest.Monke
         assert tenants.json() == ["public", "pulsar"]
 
 
-async def test_clients_of_pulsar_reach_the_leader_by_any_node(
+async def test_pulsar_clients_reach_the_leader_through_any_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster_of(tmp_path, monkeypatch) as cluster:
@@ -115,7 +116,7 @@ async def test_clients_of_pulsar_reach_the_leader_by_any_node(
             assert (await consumer.receive(20)).data == b"a"
 
 
-async def test_a_leader_s_engine_is_opened_as_the_settings_say(
+async def test_a_leaders_engine_is_opened_as_the_settings_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster_of(tmp_path, monkeypatch, 1) as cluster:
@@ -128,7 +129,7 @@ async def test_a_leader_s_engine_is_opened_as_the_settings_say(
         assert core.delays.tick_ms == 7
 
 
-async def test_the_node_that_is_preferred_leads_when_both_could(
+async def test_the_preferred_node_leads_when_both_could(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with service_of(monkeypatch) as service, trio.open_nursery() as nursery:
@@ -141,7 +142,7 @@ async def test_the_node_that_is_preferred_leads_when_both_could(
             await each.stop()
 
 
-async def test_every_node_says_how_it_does_as_a_member(
+async def test_every_node_reports_its_state_as_a_member(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster_of(tmp_path, monkeypatch) as cluster:
@@ -270,7 +271,7 @@ async def test_a_service_that_is_starting_is_waited_for(
         assert service.statuses == []
 
 
-async def test_a_namespace_that_is_not_there_is_refused(
+async def test_a_missing_namespace_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with service_of(monkeypatch) as service, trio.open_nursery() as nursery:
@@ -289,7 +290,7 @@ async def test_a_directory_with_messages_of_its_own_does_not_begin_a_shard(
         await refused(node, "begins with an empty directory")
 
 
-async def test_a_topic_that_was_made_anew_is_refused(
+async def test_a_topic_that_was_created_again_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with service_of(monkeypatch) as service, trio.open_nursery() as nursery:
@@ -302,10 +303,10 @@ async def test_a_topic_that_was_made_anew_is_refused(
         await refused(node, "was made anew, or has lost entries")
 
 
-async def test_an_error_in_the_commit_path_of_a_leader_ends_its_node_and_another_goes_on(
+async def test_an_error_in_a_leaders_commit_path_ends_its_node_and_another_takes_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clients may wait for ever for what was under way, so the process ends soon in any case."""
+    """Clients may wait for ever for what was in flight, so the process soon ends in any case."""
     ended: list[BaseException] = []
     broken_off: list[float] = []
     monkeypatch.setattr(ending, "break_off_after", lambda within_s, _: broken_off.append(within_s))

@@ -1,4 +1,4 @@
-"""The page at nodes of a cluster: each says how it does itself, whoever leads."""
+"""The page at nodes of a cluster: each node reports its own state, whichever leads."""
 
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ PROOF = {"username": "guest", "password": "guest"}
 MARK = {"x-arneb-page": "1"}
 
 
-async def test_every_node_says_at_the_page_how_it_does_also_while_nobody_leads(
+async def test_the_page_shows_every_nodes_own_state_even_while_nobody_leads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster_of(tmp_path, monkeypatch) as cluster, httpx.AsyncClient(timeout=20) as http:

@@ -1,4 +1,4 @@
-"""What a member tells of itself, and what it knows of the others."""
+"""What a member reports of itself, and what it knows of the others."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +23,7 @@ HOUR_MS = 3_600_000
 
 
 def membership_of(replica: Replica, now_ms: int = 0) -> Membership:
-    """Of a node that follows, and does nothing."""
+    """The membership of a node that follows, and does nothing."""
     nothing = cast(Any, SimpleNamespace())
     return Membership(nothing, SETTINGS, nothing, replica, nothing, nothing, lambda: now_ms)
 
@@ -35,7 +35,7 @@ def listed(*nodes: str, heard_ms: int = 0) -> Members:
     return made
 
 
-def test_a_member_tells_of_what_is_on_its_disk_and_where_it_is_reached(tmp_path: Path) -> None:
+def test_a_member_reports_what_is_on_its_disk_and_its_address(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         replica = Replica(store)
         membership = membership_of(replica)
@@ -49,7 +49,7 @@ def test_a_member_tells_of_what_is_on_its_disk_and_where_it_is_reached(tmp_path:
         assert membership_of(replica).run_id != membership.run_id
 
 
-def test_a_node_that_follows_knows_the_members_by_its_directory(tmp_path: Path) -> None:
+def test_a_follower_knows_the_members_from_its_directory(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         replica = Replica(store)
         membership = membership_of(replica, 2 * HOUR_MS)
@@ -65,7 +65,7 @@ def test_a_node_that_follows_knows_the_members_by_its_directory(tmp_path: Path) 
         assert membership.alarm == ""
 
 
-def test_what_nodes_of_another_history_have_does_not_count(tmp_path: Path) -> None:
+def test_reports_from_another_history_do_not_count(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         membership = membership_of(Replica(store))
         membership._node = cast(Any, SimpleNamespace(reader=SimpleNamespace(history="h")))
@@ -75,7 +75,7 @@ def test_what_nodes_of_another_history_have_does_not_count(tmp_path: Path) -> No
         assert set(trimming.members.by_node) == {"n1", "n3"}
 
 
-async def test_a_node_is_told_what_all_members_read(tmp_path: Path) -> None:
+async def test_a_node_learns_which_version_all_members_read(tmp_path: Path) -> None:
     told: list[int] = []
     heard = trio.Event()
 
@@ -94,7 +94,7 @@ async def test_a_node_is_told_what_all_members_read(tmp_path: Path) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(membership._note_version)
             await trio.testing.wait_all_tasks_blocked()
-            # A leader knows what it is told before that is in its directory.
+            # A leader knows a report before it is in its directory.
             membership._trimming = trimming = Trimming("n9", made, SETTINGS.copies, 0)
             trimming.heard(Report("n2", "r", 5, Place(1, 5), reads=2), 0)
             with trio.fail_after(2):

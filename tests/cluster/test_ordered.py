@@ -1,4 +1,5 @@
-"""What has to be done in its order: at once what can be, and who waits for room is told of it."""
+"""Work that has to be done in order: at once if possible, and callers that wait for room are told
+when there is some."""
 
 from collections.abc import Callable, Sequence
 
@@ -16,7 +17,7 @@ from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Applied
 
 
 class Directory:
-    """Of which the test says whether it has room to hold anything."""
+    """A directory; the test says whether it has room to hold anything."""
 
     def __init__(self) -> None:
         self.has_room = False
@@ -54,7 +55,7 @@ def effect(number: int, ended: Callable[[], None] | None = None) -> Apply:
 
 
 @pytest.mark.parametrize("is_held", [False, True], ids=["applied", "held"])
-async def test_who_waits_for_room_is_told_whoever_makes_it(
+async def test_callers_that_wait_for_room_are_told_whatever_makes_it(
     monkeypatch: pytest.MonkeyPatch, is_held: bool
 ) -> None:
     monkeypatch.setattr(ordered_module, "UNAPPLIED_MAX", 3)
@@ -77,7 +78,7 @@ async def test_who_waits_for_room_is_told_whoever_makes_it(
         await trio.testing.wait_all_tasks_blocked()
         ordered.go_on()
         if is_held:
-            # The task is woken for nothing: a takeover has ended before it goes on.
+            # The task is woken for nothing: a takeover has ended before it continues.
             directory.has_room = True
             ordered.go_on()
         await trio.testing.wait_all_tasks_blocked()
@@ -86,9 +87,9 @@ async def test_who_waits_for_room_is_told_whoever_makes_it(
         nursery.cancel_scope.cancel()
 
 
-def test_who_is_told_brings_about_the_next_and_that_as_often_as_there_is_one() -> None:
-    """A client that writes its next message as soon as it hears of the last, with no end: each is
-    held behind the last in the same turn, and none of them inside another."""
+def test_a_confirmed_client_may_cause_the_next_commit_any_number_of_times() -> None:
+    """A client writes its next message as soon as it hears of the last, without end. Each is held
+    behind the last in the same turn, and none of them inside another."""
     directory, told = Directory(), 0
     directory.has_room = True
     ordered = Ordered(directory, nothing, lambda: None)  # type: ignore[arg-type]
@@ -107,7 +108,7 @@ def test_who_is_told_brings_about_the_next_and_that_as_often_as_there_is_one() -
     assert len(effects) == 5_000
 
 
-async def test_nothing_is_held_before_what_a_thread_applies_is_there() -> None:
+async def test_nothing_is_held_before_what_a_thread_applies_is_done() -> None:
     directory = Directory()
     ordered = Ordered(directory, nothing, lambda: None)  # type: ignore[arg-type]
     effects = [effect(each) for each in range(6)]
@@ -142,8 +143,8 @@ async def test_what_cannot_be_held_stays_first() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_what_stands_behind_an_act_is_held_when_that_is_carried_out() -> None:
-    """Leadership that ends, say: what is written behind that is another epoch's."""
+async def test_what_follows_an_action_is_held_once_the_action_is_done() -> None:
+    """For example the end of leadership: what is written behind it belongs to another epoch."""
     directory = Directory()
     directory.has_room = True
     done: list[object] = []

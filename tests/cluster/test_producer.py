@@ -23,7 +23,7 @@ TOPIC = parse_topic("persistent://public/default/orders-log")
 
 
 class Told:
-    """Keeps what it was told."""
+    """Records what it was told."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -76,7 +76,7 @@ async def test_a_refusal_says_whether_anything_behind_it_may_be_stored(
     ("ledger", "entry", "place"),
     [(3, 4, Place(3, 4)), ((1 << 64) - 1, (1 << 64) - 1, NOWHERE)],
 )
-async def test_the_receipt_of_a_duplicate_names_no_place(
+async def test_the_receipt_of_a_duplicate_has_no_place(
     ledger: int, entry: int, place: Place
 ) -> None:
     async with client_of(FakeBroker()) as client:
@@ -107,7 +107,7 @@ async def test_a_record_is_written_in_the_turn_that_makes_it(
         assert len(written) == 2
 
 
-async def test_who_was_thrown_out_comes_back_only_to_hear_that_another_leads() -> None:
+async def test_an_expelled_producer_reconnects_only_to_learn_that_another_leads() -> None:
     broker = FakeBroker()
     async with client_of(broker) as client, client_of(broker) as other:
         told = Told()

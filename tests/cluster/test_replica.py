@@ -1,5 +1,4 @@
-"""A directory that takes records over: together or one by one, it cannot be told from what is
-stored."""
+"""A directory that applies records, together or one by one, stores the same either way."""
 
 import re
 import tempfile
@@ -87,7 +86,7 @@ def rows(store: Store) -> dict[bytes, bytes]:
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(COMMITS)
-def test_commits_together_leave_what_they_leave_one_after_the_other(commits: list[Changes]) -> None:
+def test_commits_applied_together_leave_the_same_as_one_by_one(commits: list[Changes]) -> None:
     with (
         tempfile.TemporaryDirectory() as made,
         Store.open(Path(made) / "one") as one,
@@ -105,7 +104,7 @@ def test_commits_together_leave_what_they_leave_one_after_the_other(commits: lis
         assert Replica(one).applied == Replica(all_at_once).applied == whole.applied
 
 
-def test_what_a_later_commit_deletes_is_gone_and_what_it_puts_again_is_there(
+def test_keys_that_a_later_commit_deletes_are_gone_and_those_it_puts_again_exist(
     tmp_path: Path,
 ) -> None:
     key, other = b"topic/a", b"topic/b"
@@ -119,7 +118,7 @@ def test_what_a_later_commit_deletes_is_gone_and_what_it_puts_again_is_there(
         assert rows(store) == {other: b"2"}
 
 
-def test_runs_together_are_one_run(tmp_path: Path) -> None:
+def test_adjacent_runs_are_stored_as_one_run(tmp_path: Path) -> None:
     bodies = [b"%d" % number for number in range(6)]
     commits = [
         Changes(blocks=[run(2 * index, bodies[2 * index : 2 * index + 2])]) for index in range(3)
@@ -151,7 +150,9 @@ def test_number_and_content_are_one_transaction(tmp_path: Path) -> None:
         assert Replica(store).applied == Replica(store).flushed == applied(2)
 
 
-def test_heartbeats_need_no_transaction_of_their_own_but_not_for_ever(tmp_path: Path) -> None:
+def test_heartbeats_need_no_transaction_of_their_own_but_are_written_in_time(
+    tmp_path: Path,
+) -> None:
     with Store.open(tmp_path) as store:
         replica = Replica(store)
         before = store.statistics().last_transaction
@@ -178,14 +179,14 @@ def test_where_blocks_are_still_to_be_trimmed_nothing_is_put_before_they_are(
             replica.apply([Step(Changes(blocks=[run(number, [b"old"])]), applied(number + 1))])
         (report,) = replica.apply([Step(Changes(trims=[trim]), applied(6))])
         assert report.trims_left
-        replica = Replica(store)  # after a start, too
+        replica = Replica(store)  # after a restart, too
         replica.apply([Step(Changes(blocks=[run(0, [b"new"])]), applied(7))])
         with store.snapshot() as snapshot:
             found = list(snapshot.iter_blocks(TopicId(1), position(1, 0), position(1, 99)))
         assert found == [(position(1, 0), [entry(b"new")])]
 
 
-def test_what_a_leader_is_writing_ahead_outlives_the_start_of_a_follower(tmp_path: Path) -> None:
+def test_a_leaders_ahead_of_time_writes_survive_the_start_of_a_follower(tmp_path: Path) -> None:
     trim = (TopicId(1), position(1, 0), position(1, 99))
     ahead = Changes(blocks=[run(0, [b"a"])], puts=[(Table.META, META_AHEAD, pack_trims([trim]))])
     with Store.open(tmp_path, follows=True) as store:
@@ -204,7 +205,7 @@ def test_what_a_leader_is_writing_ahead_outlives_the_start_of_a_follower(tmp_pat
             assert snapshot.get(Table.META, META_AHEAD) is None
 
 
-def test_a_transaction_of_which_nobody_knows_is_a_failure(tmp_path: Path) -> None:
+def test_a_transaction_with_unknown_outcome_is_a_failure(tmp_path: Path) -> None:
     from arneb_core.api.errors import CommitInDoubt
 
     with Store.open(tmp_path) as store:
@@ -234,14 +235,14 @@ FOUND = Changes(
 
 
 def founded(store: Store) -> Replica:
-    """One with a topic."""
+    """A replica with a topic."""
     replica = Replica(store)
     replica.apply([Step(FOUND, applied(1))])
     return replica
 
 
 def take(replica: Replica, step: Step) -> bool:
-    """As the shell does; whether it is held."""
+    """As the shell does; returns whether it is held."""
     if replica.hold(step):
         return True
     replica.apply([step])
@@ -259,8 +260,8 @@ def entries_in(where: Store | SnapshotEnvironment) -> int:
 
 
 def found_on_disk(path: Path) -> tuple[int, int]:
-    """How many entries a directory has that nobody writes, and up to which record it says that it
-    has the log; it is sound."""
+    """How many entries a directory has while nobody writes to it, and up to which record it claims
+    to have the log. The directory must be sound."""
     assert [str(each) for each in check(path)] == []
     found = applied_in(path)
     assert found is not None
@@ -269,13 +270,15 @@ def found_on_disk(path: Path) -> tuple[int, int]:
 
 
 def on_disk(store: Store) -> tuple[int, int]:
-    """The same of one that is open: what another process would find."""
+    """The same for one that is open: what another process would find."""
     with tempfile.TemporaryDirectory() as made:
         store.copy(made)
         return found_on_disk(Path(made))
 
 
-def test_what_is_held_is_found_at_once_and_is_on_disk_in_one_transaction(tmp_path: Path) -> None:
+def test_what_is_held_is_found_at_once_and_reaches_the_disk_in_one_transaction(
+    tmp_path: Path,
+) -> None:
     with Store.open(tmp_path, follows=True) as store:
         replica = founded(store)
         before = store.statistics().last_transaction
@@ -294,7 +297,7 @@ def test_what_is_held_is_found_at_once_and_is_on_disk_in_one_transaction(tmp_pat
         assert Replica(store).applied == small(9).applied
 
 
-def test_what_comes_while_others_are_taken_over_waits_for_the_next_time(tmp_path: Path) -> None:
+def test_commits_during_a_takeover_wait_for_the_next_one(tmp_path: Path) -> None:
     with Store.open(tmp_path, follows=True) as store:
         replica = founded(store)
         assert take(replica, small(0))
@@ -311,7 +314,7 @@ def test_what_comes_while_others_are_taken_over_waits_for_the_next_time(tmp_path
         assert on_disk(store) == (1, 2)
 
 
-def test_who_holds_and_is_killed_reads_that_again(tmp_path: Path) -> None:
+def test_a_killed_node_reads_again_what_it_held(tmp_path: Path) -> None:
     with Store.open(tmp_path, follows=True) as store:
         replica = founded(store)
         take(replica, small(0))
@@ -325,7 +328,7 @@ def test_who_holds_and_is_killed_reads_that_again(tmp_path: Path) -> None:
     assert found_on_disk(tmp_path) == (2, 3)
 
 
-def test_records_that_say_nothing_are_held_as_well(tmp_path: Path) -> None:
+def test_records_without_changes_are_held_as_well(tmp_path: Path) -> None:
     with Store.open(tmp_path, follows=True) as store:
         replica = founded(store)
         before = store.statistics().last_transaction
@@ -338,7 +341,7 @@ def test_records_that_say_nothing_are_held_as_well(tmp_path: Path) -> None:
         assert replica.applied == heartbeats[-1].applied
 
 
-def test_what_cannot_be_held_goes_to_disk_with_all_before_it(tmp_path: Path) -> None:
+def test_what_cannot_be_held_goes_to_disk_with_everything_before_it(tmp_path: Path) -> None:
     with Store.open(tmp_path, follows=True) as store:
         replica = founded(store)
         assert take(replica, small(0))
@@ -360,7 +363,7 @@ def test_nothing_is_held_while_something_is_to_be_trimmed(tmp_path: Path) -> Non
         assert replica.hold(small(0))
 
 
-def test_a_disk_that_fails_takes_nothing_over_and_readers_find_it_still(tmp_path: Path) -> None:
+def test_a_failing_disk_takes_nothing_over_and_readers_still_find_it(tmp_path: Path) -> None:
     with Store.open(tmp_path, follows=True) as store:
         replica = founded(store)
         take(replica, small(0))
@@ -378,8 +381,8 @@ def test_a_disk_that_fails_takes_nothing_over_and_readers_find_it_still(tmp_path
 
 
 @pytest.mark.parametrize("lost", range(6))
-def test_behind_a_record_that_is_lost_the_log_is_read_again(tmp_path: Path, lost: int) -> None:
-    """Of a journal, into which small commits of a log went until 2026-11-24."""
+def test_after_a_lost_record_the_log_is_read_again(tmp_path: Path, lost: int) -> None:
+    """The record of a journal, into which small commits of a log were written until 2026-11-24."""
     with Store.open(tmp_path, follows=True) as store:
         founded(store)
         store.prepare_tiny()
@@ -411,7 +414,7 @@ def test_behind_a_record_that_is_lost_the_log_is_read_again(tmp_path: Path, lost
         max_size=40,
     )
 )
-def test_however_commits_come_the_directory_has_all_up_to_where_it_says(moves: list[str]) -> None:
+def test_however_commits_arrive_the_directory_has_all_up_to_where_it_says(moves: list[str]) -> None:
     with tempfile.TemporaryDirectory() as made:
         path = Path(made)
         store = Store.open(path, follows=True)
@@ -420,7 +423,7 @@ def test_however_commits_come_the_directory_has_all_up_to_where_it_says(moves: l
         index, number = 0, 1
         for move in moves:
             if move == "again":
-                store.close()  # without a word, as by a kill
+                store.close()  # without notice, as by a kill
                 store = Store.open(path, follows=True)
                 has = replica.flushed
                 replica = Replica(store)
@@ -463,12 +466,12 @@ def test_however_commits_come_the_directory_has_all_up_to_where_it_says(moves: l
         st.builds(Link, st.integers(0), st.integers(0)),
     )
 )
-def test_the_row_comes_back_as_it_was(where: Applied) -> None:
+def test_the_row_is_read_as_it_was(where: Applied) -> None:
     assert unpack_applied(pack_applied(where)) == where
 
 
 @pytest.mark.parametrize("value", [b"{", b"[]", b"{}", b'{"link": 1}'])
-def test_a_row_that_is_none_is_refused(value: bytes, tmp_path: Path) -> None:
+def test_an_invalid_row_is_refused(value: bytes, tmp_path: Path) -> None:
     with pytest.raises(ValueError):
         unpack_applied(value)
     with Store.open(tmp_path) as store:

@@ -20,7 +20,7 @@ class Clock:
         self.told += 1
 
 
-async def test_it_is_asked_each_time_and_told_of_at_the_next_look() -> None:
+async def test_it_is_asked_each_time_and_reported_at_the_next_check() -> None:
     clock = Clock()
     assert (clock.lease.holds, clock.told) == (True, 1)
     clock.serves = False
@@ -33,7 +33,7 @@ async def test_it_is_asked_each_time_and_told_of_at_the_next_look() -> None:
     assert (clock.lease.holds, clock.told) == (True, 3)
 
 
-async def test_whoever_waits_goes_on_with_it_or_never() -> None:
+async def test_waiting_tasks_continue_with_it_or_never() -> None:
     clock, found = Clock(), list[bool]()
 
     async def wait() -> None:
@@ -53,7 +53,7 @@ async def test_whoever_waits_goes_on_with_it_or_never() -> None:
     assert found == [True, False]
 
 
-async def test_it_is_never_held_again_once_it_is_over() -> None:
+async def test_it_is_never_held_again_once_it_has_ended_for_good() -> None:
     clock = Clock()
     clock.lease.end()
     clock.lease.end()
@@ -62,9 +62,9 @@ async def test_it_is_never_held_again_once_it_is_over() -> None:
     assert clock.told == 2
 
 
-async def test_who_waits_for_a_lease_that_has_ended_tells_the_others_so() -> None:
-    """A connection may find out before the node looks the next time; the alarm that blocks
-    publishers must not miss it."""
+async def test_a_task_that_finds_the_lease_ended_tells_the_others() -> None:
+    """A connection may find out before the node's next check, and the alarm that blocks publishers
+    must not miss it."""
     clock, found = Clock(), list[bool]()
     clock.serves = False
 
@@ -82,7 +82,7 @@ async def test_who_waits_for_a_lease_that_has_ended_tells_the_others_so() -> Non
     assert (found, clock.told) == ([True], 3)
 
 
-async def test_a_lease_that_came_back_between_two_looks_wakes_who_saw_it_end() -> None:
+async def test_a_lease_that_came_back_between_two_checks_wakes_tasks_that_saw_it_end() -> None:
     clock, found = Clock(), list[bool]()
     clock.serves = False
 

@@ -1,5 +1,5 @@
-"""Nodes that take part in two shards, by one client of Pulsar's each: what happens to one of the
-shards is nothing to the other."""
+"""Nodes that take part in two shards, with one Pulsar client each: what happens to one shard does
+not affect the other."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -35,7 +35,7 @@ class Part:
         self.core: Engine | None = None
         self.shard: Shard | None = None
         self.epochs: list[int] = []
-        """In which it led."""
+        """Epochs in which it led."""
 
     async def run(self, client: Client) -> None:
         """Take part until cancelled."""
@@ -62,7 +62,7 @@ class Part:
 
 
 class Nodes:
-    """Three, and the broker."""
+    """Three nodes, and the broker."""
 
     def __init__(self, path: Path) -> None:
         self.broker = FakeBroker(deduplication=True)
@@ -70,7 +70,7 @@ class Nodes:
         self.scopes = {node: trio.CancelScope() for node in NODES}
 
     async def run(self, node: str) -> None:
-        """One node: all of its shards by one client."""
+        """One node: all of its shards with one client."""
         with self.scopes[node]:
             options = ClientOptions(dial=self.broker.dial, backoff_cap_s=1.0)
             async with connect(self.broker.url, options) as client, trio.open_nursery() as nursery:
@@ -79,7 +79,7 @@ class Nodes:
                         nursery.start_soon(each.run, client)
 
     async def leader(self, shard: str, other_than: Part | None = None) -> Part:
-        """Whoever serves it."""
+        """The node that serves it."""
         found: list[Part] = []
 
         def look() -> bool:
@@ -95,8 +95,8 @@ class Nodes:
         return found[0]
 
     async def led(self, shard: str) -> Part:
-        """Who serves it is whom it prefers. Where nobody has ever written nobody is waited for: on
-        a busy machine another node may have led it a moment before, or lead it still."""
+        """The preferred node, once it serves the shard. While nobody has ever written to the log,
+        no candidate waits, so on a busy machine another node may have led before, or lead still."""
         found, wanted = await self.leader(shard), PREFER[shard][0]
         if found.node != wanted:
             assert found.shard is not None
@@ -110,7 +110,7 @@ class Nodes:
         """All directories of a shard have all of it."""
 
         def numbers(shard: str) -> set[int]:
-            # Heartbeats are on their way at any time, and say nothing.
+            # Heartbeats are in flight at any time, and mean nothing.
             return {
                 each.shard.replica.flushed.link.number
                 for each in self.parts
@@ -132,7 +132,7 @@ async def nodes_of(path: Path) -> AsyncIterator[Nodes]:
         nursery.cancel_scope.cancel()
 
 
-async def test_each_shard_has_its_leader_and_directories_of_its_own(tmp_path: Path) -> None:
+async def test_each_shard_has_its_own_leader_and_directories(tmp_path: Path) -> None:
     async with nodes_of(tmp_path) as nodes:
         orders, audit = await nodes.led("orders"), await nodes.led("audit")
         assert (orders.node, audit.node) == ("n0", "n1")
@@ -166,12 +166,12 @@ async def test_a_shard_is_handed_over_and_the_other_notices_nothing(tmp_path: Pa
         assert await publish(audit.core, "t", [b"c"]) == [b"c"]
         assert second.core is not None
         assert await publish(second.core, "t", [b"a"]) == [b"a"]
-        # Each leads as it did, whatever happened beside it.
+        # Each leads as before, whatever happened beside it.
         assert [orders.epochs, audit.epochs] == before
         assert second.epochs[-1] == before[0][-1] + 1
 
 
-async def test_a_node_that_is_lost_loses_what_it_led_and_nothing_else(tmp_path: Path) -> None:
+async def test_a_lost_node_loses_only_what_it_led(tmp_path: Path) -> None:
     async with nodes_of(tmp_path) as nodes:
         orders, audit = await nodes.led("orders"), await nodes.led("audit")
         assert audit.core is not None

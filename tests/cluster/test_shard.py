@@ -79,7 +79,7 @@ class Cluster:
             nursery.start_soon(each.run)
 
     async def leader(self) -> OneNode:
-        """Whoever serves."""
+        """The node that serves."""
         found: list[OneNode] = []
         await until(lambda: bool(found) or self._look(found))
         return found[0]
@@ -102,14 +102,14 @@ class Cluster:
 
 
 async def until(holds: Callable[[], bool], within_s: float = 30) -> None:
-    """Looked at now and then: threads and sockets in memory say nothing."""
+    """Checked now and then, since threads and in-memory sockets send no notice."""
     with trio.fail_after(within_s):
         while not holds():  # noqa: ASYNC110
             await trio.sleep(0.02)
 
 
 async def publish(core: Engine, name: str, bodies: list[bytes]) -> list[bytes]:
-    """Publish all of them at once; those that were confirmed."""
+    """Publish all of them at once; return those that were confirmed."""
     confirmed: list[bytes] = []
     left = len(bodies)
     done = trio.Event()
@@ -131,7 +131,7 @@ async def publish(core: Engine, name: str, bodies: list[bytes]) -> list[bytes]:
 
 
 def stored_in(path: Path) -> list[bytes]:
-    """What a directory holds of the first topic."""
+    """What a directory contains of the first topic."""
     from arneb_core.api.position import Position
     from arneb_core.store.format.schema import TopicId
 
@@ -150,7 +150,7 @@ async def cluster_of(path: Path, count: int = 3) -> AsyncIterator[Cluster]:
         nursery.cancel_scope.cancel()
 
 
-async def test_what_is_confirmed_is_in_every_directory(tmp_path: Path) -> None:
+async def test_confirmed_messages_are_in_every_directory(tmp_path: Path) -> None:
     bodies = [b"%d" % number for number in range(50)]
     async with cluster_of(tmp_path) as cluster:
         leader = await cluster.leader()
@@ -163,7 +163,7 @@ async def test_what_is_confirmed_is_in_every_directory(tmp_path: Path) -> None:
         assert check(each.path) == []
 
 
-async def test_another_node_goes_on_where_the_leader_was_stopped(tmp_path: Path) -> None:
+async def test_another_node_continues_where_the_leader_was_stopped(tmp_path: Path) -> None:
     async with cluster_of(tmp_path) as cluster:
         first = await cluster.leader()
         assert first.core is not None
@@ -181,14 +181,14 @@ async def test_another_node_goes_on_where_the_leader_was_stopped(tmp_path: Path)
         assert stored_in(each.path) == [b"a", b"b", b"c"]
 
 
-async def test_a_leader_whose_connections_have_ended_is_followed_before_silence_is_long(
+async def test_a_disconnected_leader_is_followed_before_the_silence_is_long(
     tmp_path: Path,
 ) -> None:
     async with cluster_of(tmp_path) as cluster:
         first = await cluster.leader()
         others = [each.shard for each in cluster.nodes if each is not first]
         assert others[0] is not None
-        # It is seen to be there, as soon as it has said so.
+        # It is known to be there as soon as it has said so.
         for _ in range(10):
             if not await others[0]._election.is_leader_gone():
                 break
@@ -203,10 +203,11 @@ async def test_a_leader_whose_connections_have_ended_is_followed_before_silence_
         assert not leads[0].node.leadership.silence.gone
 
 
-async def test_who_waits_for_the_first_receipt_looks_only_when_something_has_changed(
+async def test_waiting_for_the_first_receipt_checks_only_when_something_has_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody else's lease lasts where nobody has ever led: what is left is the receipt."""
+    """Nobody else's lease can be running where nobody has ever led: only the receipt is left to
+    wait for."""
     looks = gathers = 0
     serves, gather = Shard.serves, Shard._gather
 
@@ -244,7 +245,7 @@ async def test_a_leader_that_resigns_is_followed_without_waiting_for_silence(
         assert await publish(second.core, "orders", [b"b"]) == [b"b"]
 
 
-async def test_commits_under_way_outlive_cut_connections(tmp_path: Path) -> None:
+async def test_commits_in_flight_survive_cut_connections(tmp_path: Path) -> None:
     confirmed: list[bytes] = []
     async with cluster_of(tmp_path) as cluster:
         leader = await cluster.leader()
@@ -268,7 +269,7 @@ async def test_commits_under_way_outlive_cut_connections(tmp_path: Path) -> None
         assert stored_in(each.path) == confirmed
 
 
-async def test_a_leader_whose_log_is_silent_stops_all_the_same(tmp_path: Path) -> None:
+async def test_a_leader_whose_log_is_silent_can_still_stop(tmp_path: Path) -> None:
     async with cluster_of(tmp_path, 1) as cluster:
         leader = await cluster.leader()
         assert leader.core is not None
@@ -304,7 +305,7 @@ async def test_what_all_members_have_on_disk_is_trimmed_and_a_stopped_one_is_wai
         before = first_kept()
         told = len(cluster.broker.topic(f"{TOPIC}-members").entries)
         await until(lambda: len(cluster.broker.topic(f"{TOPIC}-members").entries) > told + 20)
-        assert first_kept() <= before + 2  # but for what it had told of itself
+        assert first_kept() <= before + 2  # except for its report of itself
         held = first_kept()
         cluster.nursery.start_soon(away.run)
         await until(lambda: first_kept() > held + 5)
@@ -327,8 +328,9 @@ async def test_a_shard_with_too_few_copies_is_not_trimmed_and_says_so(tmp_path: 
         assert topic.trimmed == 0
 
 
-async def test_a_topic_that_nobody_holds_is_gone_with_its_ledger(tmp_path: Path) -> None:
-    """Why it is held before anything is written; the topic of reports is not, and pins nothing."""
+async def test_a_topic_that_nobody_holds_is_deleted_with_its_ledger(tmp_path: Path) -> None:
+    """This is why it is held before anything is written. The topic of reports is not held, and
+    keeps nothing."""
     async with cluster_of(tmp_path, 1) as cluster:  # which never trims
         await cluster.leader()
         reports = cluster.broker.topic(f"{TOPIC}-members")

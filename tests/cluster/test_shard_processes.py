@@ -1,4 +1,4 @@
-"""Several shards on nodes that are processes, in short; Arneb stands in Pulsar's place."""
+"""A short run of several shards on nodes that are processes; Arneb stands in Pulsar's place."""
 
 import subprocess
 import sys

@@ -1,4 +1,5 @@
-"""Several shards a cluster: each vhost is with its shard's leader, whichever node is reached."""
+"""Several shards in a cluster: each vhost is served by its shard's leader, whichever node a client
+reaches."""
 
 import json
 import re
@@ -73,8 +74,8 @@ async def test_each_shard_has_its_leader_and_clients_reach_both_at_any_node(
 
 
 async def users_are_known_in_every_shard(cluster: Cluster, http: httpx.AsyncClient) -> None:
-    """What is made at the first shard's leader holds in the other's at once where it is granted
-    something, whatever node is asked."""
+    """What is created at the first shard's leader applies at the other's as soon as it is granted
+    something there, whichever node is asked."""
     third = cluster.nodes[2]
     anna = {"password": "one", "tags": ""}
     (await http.put(third.url("/api/users/anna"), json=anna)).raise_for_status()
@@ -105,7 +106,7 @@ def permissions_of(catalogue: Any) -> list[Any]:
 
 
 async def vhosts_are_made_where_they_belong(cluster: Cluster, http: httpx.AsyncClient) -> None:
-    """By their names; what is another shard's is refused by the catalogue that it would be in."""
+    """By their names; the catalogue of the broker refuses what belongs to another shard."""
     third = cluster.nodes[2]
     for name in ("books/old", "other"):
         quoted = name.replace("/", "%2F")
@@ -149,10 +150,10 @@ async def clients_of_pulsar_use_the_topics_of_both(cluster: Cluster) -> None:
     assert refused.message.endswith("books/old is in shard 'audit', not in 'main'")
     for shard, wrong in (("audit", names[0]), ("main", names[1])):
         refused = await _refusal_at(third, shard, wrong)
-        assert refused.error == pb.ServiceNotReady  # and is to be looked up again
+        assert refused.error == pb.ServiceNotReady  # and must be looked up again
         assert "not served by this instance" in refused.message
 
-    # What AMQP's clients of a vhost there have published.
+    # What AMQP clients of a vhost there have published.
     async with connect(f"pulsar://127.0.0.1:{third.ports['pulsar']}") as client:
         options = ConsumerOptions(initial_position=InitialPosition.EARLIEST)
         consumer = await client.subscribe("persistent://books/old/orders", "amqp2", options)
@@ -160,7 +161,7 @@ async def clients_of_pulsar_use_the_topics_of_both(cluster: Cluster) -> None:
 
 
 async def _joining_of(node: OneNode, shard: str, topic: str) -> Any:
-    """What a client hears whose transaction at a shard is to have a topic of another."""
+    """The answer to a client whose transaction at a shard is to include a topic of another."""
     raw = await _at_shard(node, shard)
     await raw.send(pb.CommandNewTxn(request_id=1, tc_id=0))
     made = await raw.expect(pb.CommandNewTxnResponse)
@@ -178,7 +179,7 @@ async def _joining_of(node: OneNode, shard: str, topic: str) -> Any:
 
 
 async def _refusal_at(node: OneNode, shard: str, topic: str) -> Any:
-    """What a client hears that wants to produce to a topic at the broker of another shard."""
+    """The answer to a client that tries to produce to a topic at the broker of another shard."""
     raw = await _at_shard(node, shard)
     await raw.send(pb.CommandProducer(topic=topic, producer_id=1, request_id=8))
     refused = await raw.expect(pb.CommandError)
@@ -210,7 +211,7 @@ def _use_the_official_client(node: OneNode) -> None:
 
 
 async def lists_and_totals_are_of_all_shards(cluster: Cluster, http: httpx.AsyncClient) -> None:
-    """Whatever node is asked, and pages are cut of what all have."""
+    """Whichever node is asked; pages are taken from the lists of all shards together."""
     for node in cluster.nodes:
 
         async def asked(path: str, node: OneNode = node) -> Any:
@@ -255,8 +256,8 @@ async def lists_and_totals_are_of_all_shards(cluster: Cluster, http: httpx.Async
 
 
 async def the_data_api_is_a_shards(cluster: Cluster, http: httpx.AsyncClient) -> None:
-    """Of the first one, or of the one that stands in the path; what another has is refused by the
-    names of both."""
+    """Of the first shard, or of the one named in the path. What belongs to another is refused with
+    the names of both."""
     main, audit = "persistent://public/default/t", "persistent://books/old/t"
     why = "books/old is in shard 'audit', not in 'main': ask below /shards/ and its name"
     for node in cluster.nodes:
@@ -279,7 +280,7 @@ async def the_data_api_is_a_shards(cluster: Cluster, http: httpx.AsyncClient) ->
 
 
 async def a_session_at_the_page_is_known_to_every_shard(cluster: Cluster) -> None:
-    """Though only the first one's leader has it: that vouches for it, and no longer than it
+    """Only the first shard's leader has the session: that leader vouches for it, and only while it
     lasts."""
     mark, proof = {"x-arneb-page": "1"}, {"username": "guest", "password": "guest"}
     for node in cluster.nodes:
@@ -300,7 +301,7 @@ async def a_session_at_the_page_is_known_to_every_shard(cluster: Cluster) -> Non
 
 
 async def who_is_trusted_asks_the_brokers_of_the_node(cluster: Cluster) -> None:
-    """By the control socket; of another node's it is told where to ask."""
+    """By the control socket; for another node's directory the answer says where to ask."""
     second = cluster.nodes[1].node
     assert second is not None
     assert second.api is not None
@@ -328,8 +329,8 @@ async def metrics_of_a_node_say_whose_they_are(cluster: Cluster, http: httpx.Asy
 
 
 async def definitions_are_cut_and_put_together(cluster: Cluster, http: httpx.AsyncClient) -> None:
-    """A file that is taken in at any node is in every shard what it says of its vhosts; what is
-    written out has all of it once."""
+    """A file that is imported at any node sets in every shard what it says of that shard's vhosts.
+    An export contains all of it once."""
     third = cluster.nodes[2]
     rights = {"configure": "", "write": "", "read": ".*"}
     file = {
@@ -359,7 +360,7 @@ async def definitions_are_cut_and_put_together(cluster: Cluster, http: httpx.Asy
         "shop", "books/new",
     ]  # fmt: skip
 
-    # What one shard refuses says which, and what is done.
+    # A shard's refusal names the shard, and what has been done already.
     file["permissions"].append({"user": "nobody", "vhost": "books/new", **rights})
     answer = await http.post(third.url("/api/definitions"), json=file)
     assert answer.status_code == 400
@@ -370,8 +371,9 @@ async def definitions_are_cut_and_put_together(cluster: Cluster, http: httpx.Asy
 async def a_leader_goes_and_the_other_shard_goes_on(
     cluster: Cluster, http: httpx.AsyncClient
 ) -> None:
-    """One that hands over is followed; one that is killed, too; a client of the other shard notices
-    nothing, and what is changed of users meanwhile is known to the next leader."""
+    """A shard that is handed over is followed by its clients; so is one whose leader is killed. A
+    client of the other shard notices nothing, and the next leader knows what was changed about
+    users meanwhile."""
     first, second, third = cluster.nodes
 
     def work(stop: list[bool]) -> int:
@@ -429,7 +431,7 @@ async def refuses(node: OneNode, vhost: str, password: str) -> bool:
 async def test_one_node_leads_several_shards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As it does when the others are away: each with its broker, in one process."""
+    """As it does when the others are away: each with its own broker, in one process."""
     async with (
         cluster_of(tmp_path, monkeypatch, 1, shards=(AUDIT,)) as cluster,
         httpx.AsyncClient(timeout=20, auth=GUEST) as http,
@@ -467,7 +469,7 @@ async def test_one_node_leads_several_shards(
                 await until(lambda: node.node is not None)
 
 
-async def test_settings_with_other_shards_than_the_leaders_are_an_alarm(
+async def test_a_node_whose_settings_divide_shards_differently_raises_an_alarm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster_of(tmp_path, monkeypatch, 2, start=False, shards=(AUDIT,)) as cluster:
@@ -487,7 +489,7 @@ async def test_settings_with_other_shards_than_the_leaders_are_an_alarm(
         await until(lambda: differs() == [False, True])
 
 
-async def test_a_vhost_that_is_kept_in_another_shard_is_not_given_away_by_a_setting(
+async def test_a_vhost_that_is_stored_in_another_shard_is_not_given_away_by_a_setting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster_of(tmp_path, monkeypatch, 1) as cluster:

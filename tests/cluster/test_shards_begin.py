@@ -1,5 +1,5 @@
-"""Several shards, from their settings on: definitions of the settings, tenants of Pulsar's, and
-what whoever reads logs is told."""
+"""Several shards, from their settings on: definitions in the settings, Pulsar's tenants, and what
+the logs say."""
 
 import json
 from functools import partial
@@ -44,7 +44,7 @@ FILE = {
 }
 
 
-async def test_settings_have_several_shards_and_each_takes_in_its_part_of_the_definitions(
+async def test_settings_have_several_shards_and_each_imports_its_part_of_the_definitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "definitions.json"
@@ -79,7 +79,8 @@ async def _is_there(http: httpx.AsyncClient, url: str) -> bool:
 
 
 async def tenants_are_of_all_shards(cluster: Cluster, http: httpx.AsyncClient) -> None:
-    """One is made once, at any node, and there at once for namespaces of every shard."""
+    """A tenant is created once, at any node, and can be used at once for namespaces of every
+    shard."""
     first, second = cluster.nodes
 
     async def asked(node: OneNode, method: str, path: str, said: Any = None) -> httpx.Response:
@@ -106,7 +107,7 @@ async def tenants_are_of_all_shards(cluster: Cluster, http: httpx.AsyncClient) -
         assert found["adminRoles"] == ["boss"]
         assert (await asked(node, "GET", "tenants/books")).status_code == 200
 
-    # What is said of a tenant holds in all shards; what is left of one keeps it.
+    # Changes of a tenant apply in all shards; a shard that still has something of it keeps it.
     (await asked(first, "POST", "tenants/shared", of("anna"))).raise_for_status()
     leader = (await cluster.leader_of("audit")).node
     assert leader is not None
@@ -121,7 +122,7 @@ async def tenants_are_of_all_shards(cluster: Cluster, http: httpx.AsyncClient) -
     assert (await asked(second, "DELETE", "tenants/shared")).status_code == 204
     await until(lambda: "shared" not in registry.tenants)
 
-    # A shovel without a host is of one broker, and so of one shard.
+    # A shovel without a host belongs to one broker, and so to one shard.
     value = {"src-uri": "amqp://", "src-queue": "q", "dest-uri": "amqp:///audit", "dest-queue": "q"}
     url = first.url("/api/parameters/shovel/shop/s")
     refused = await http.put(url, json={"value": value})

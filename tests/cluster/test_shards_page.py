@@ -1,4 +1,4 @@
-"""The management page where a cluster has several shards: it is of all of them, at any node."""
+"""The management page of a cluster with several shards: it covers all of them, at any node."""
 
 import json
 from collections.abc import AsyncIterator
@@ -33,7 +33,7 @@ MARK = {"x-arneb-page": "1"}
 PROOF = {"username": "guest", "password": "guest"}
 
 
-async def test_the_page_is_of_all_shards_at_any_node(
+async def test_the_page_covers_all_shards_at_any_node(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with (
@@ -97,7 +97,7 @@ async def its_stream_is_of_all(http: httpx.AsyncClient, node: OneNode) -> None:
 
 
 class Watching:
-    """A stream of the page's, read as it comes."""
+    """A stream of the page, read as it arrives."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self._stream = stream
@@ -113,7 +113,7 @@ class Watching:
         assert answer.status_code == 200
 
     async def event(self) -> tuple[str, Any]:
-        """The next answer to one of the calls, and which."""
+        """The next answer to one of the calls, and which call it was."""
         while True:
             text, found, rest = self._text.partition("\n\n")
             if not found:
@@ -136,7 +136,7 @@ class Watching:
 async def watching(
     http: httpx.AsyncClient, node: OneNode, calls: dict[str, str], below: str = ""
 ) -> AsyncIterator[Watching]:
-    """A stream by the session that ``http`` has."""
+    """A stream with the session of ``http``."""
     query = "&".join(f"{name}={quote(each, safe='')}" for name, each in calls.items())
     cookie = "; ".join(f"{name}={value}" for name, value in http.cookies.items())
     with trio.fail_after(30):
@@ -148,7 +148,7 @@ async def watching(
 
 
 async def one_shard_is_looked_at_alone(http: httpx.AsyncClient, node: OneNode) -> None:
-    """By its path, or by its name in a query of the page's."""
+    """By its path, or by its name in a query of the page."""
     for shard, vhost in (("main", "/"), ("audit", "audit")):
         query = f"/api/page/topics?page=1&page_size=5&shard={shard}"
         [row] = (await http.get(node.url(query))).json()["items"]
@@ -172,7 +172,7 @@ async def one_shard_is_looked_at_alone(http: httpx.AsyncClient, node: OneNode) -
 async def what_counts_by_itself_is_named_with_its_shard(
     cluster: Cluster, http: httpx.AsyncClient
 ) -> None:
-    """Connections and transactions of Pulsar's have the same numbers in each shard."""
+    """Pulsar's connections and transactions have the same numbers in each shard."""
     first = cluster.nodes[0]
     raws = [await at_shard(first, shard) for shard in ("main", "audit")]
     for raw in raws:

@@ -1,4 +1,4 @@
-"""A node that follows counts beforehand what its engine would count."""
+"""Warming: a node that follows counts in advance what its engine would count."""
 
 from pathlib import Path
 from threading import Event
@@ -19,7 +19,7 @@ from arneb_core.testing.engine_kit import publish
 pytestmark = pytest.mark.real_time
 
 
-async def test_it_is_warm_when_what_is_there_is_counted(tmp_path: Path) -> None:
+async def test_it_is_warm_when_everything_is_counted(tmp_path: Path) -> None:
     async with open_engine(tmp_path) as engine:
         await engine.create_topic("t")
         await publish(engine, "t", [b"a", b"b"])
@@ -33,7 +33,7 @@ async def test_it_is_warm_when_what_is_there_is_counted(tmp_path: Path) -> None:
         assert [each.entries for each in warming.counts._counted.values()] == [2]
 
 
-async def test_who_leads_counts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_leader_counts_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store.open(tmp_path) as store:
         warming = Warming(Replica(store), lambda: False)
         monkeypatch.setattr(warming, "_count", pytest.fail)
@@ -66,7 +66,7 @@ async def test_a_count_ends_with_the_node_and_the_store_stays_open_until_then(
         assert ended
 
 
-async def test_rows_that_are_damaged_are_left_to_who_opens_the_engine(
+async def test_damaged_rows_are_left_to_the_opening_of_the_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def count_all(*_: object) -> None:

@@ -1,11 +1,11 @@
-"""Fencing races: nothing is ever confirmed that stands behind a higher TAKE.
+"""Fencing races: no record behind a higher TAKE is ever confirmed.
 
 ``python -m tests.cluster.fencing --races 1000 --seed 7`` starts Apache Pulsar (two brokers, three
 bookies), or Arneb in its place (``--service arneb``), or uses ``--url`` and ``--http``. On many log
-topics at once a leader writes as fast as it can while another node fences it, with its connection
-cut, with two candidates, or with the topic unloaded by its broker meanwhile. Then the topics are
-read: what a leader confirmed counts. How often Pulsar gave it a receipt behind the TAKE of a higher
-epoch is printed.
+topics at once, a leader writes as fast as it can while another node fences it. In some races the
+leader's connection is cut, there are two candidates, or the broker unloads the topic meanwhile.
+Then the topics are read, and what the leaders confirmed must count. The run prints how often Pulsar
+gave a receipt for a record behind the TAKE of a higher epoch.
 """
 
 import argparse
@@ -32,7 +32,7 @@ UNLOAD_PART = 0.05
 async def race(
     url: str, http: str, races: int, seconds: float, topics: int, seed: int, unload_part: float
 ) -> Figures:
-    """All of it. Raises :class:`RaceLost`."""
+    """The whole run. Raises :class:`RaceLost`."""
     options = ClientOptions(backoff_cap_s=1.0, statistics_interval_s=0.0)
     chance = Random(seed)
     courses: list[Course] = []

@@ -1,8 +1,8 @@
-"""A contender: a node of a shard with its fencing producer, and without a directory or an engine.
+"""A contender: a node of a shard with its fencing producer, but without a directory or an engine.
 
-The rule: the protocol's machine, its producer and what reads the topic are the real ones, and
-carried out as a shard carries them out; only that it tries to lead when it is told to, as if the
-leader had resigned, is the test's.
+The rule: the protocol's machine, its producer and the reader of the topic are the real ones, and
+are used as a shard uses them. Only one thing is the test's: the node tries to lead when it is told
+to, as if the leader had resigned.
 """
 
 import logging
@@ -26,7 +26,7 @@ from arneb_pulsar.names import parse_topic
 
 TICK_S: Final = 0.1
 ENTRY_BYTES_MAX: Final = 4_096
-"""As if the broker had announced it: commits of a few kilobytes come in parts."""
+"""As if the broker had announced it: commits of a few kilobytes are sent in parts."""
 
 SHARD: Final = "races"
 
@@ -41,11 +41,11 @@ class Contender:
         self.applied = Applied("", FOUNDATION, NOWHERE, FOUNDATION)
         self._told_at: dict[Place, float] = {}
         self.receipts: list[tuple[int, Place]] = []
-        """Epoch and place, as brokers have told them."""
+        """Epoch and place, as reported by brokers."""
         self.confirmed: list[Link] = []
-        """Of what was told to whoever waits."""
+        """The commits whose callers were told of them."""
         self.waits_s: list[float] = []
-        """How long each of these had its receipt before it was read."""
+        """For each of these, the time from its receipt until it was read."""
         self.reattached = 0
         self.read_back = 0
         self.changed = trio.Event()
@@ -66,12 +66,12 @@ class Contender:
 
     @property
     def leads(self) -> bool:
-        """It may have records stored."""
+        """Whether it may have records stored."""
         return self.node.state is State.LEADING
 
     @property
     def epoch(self) -> int:
-        """Its own while it leads or tries to."""
+        """Its own epoch, while it leads or tries to."""
         epoch = None if self._producer is None else self._producer.epoch
         return -1 if epoch is None else epoch
 
@@ -81,7 +81,7 @@ class Contender:
             await self.changed.wait()
 
     def try_now(self) -> bool:
-        """Fence whoever leads; whether it tries."""
+        """Fence the current leader; return whether it tries."""
         if self.node.state is not State.FOLLOWING:
             return False
         self.node.active(True)
@@ -92,17 +92,17 @@ class Contender:
         return self.node.state is State.FENCING
 
     def cut(self) -> None:
-        """End its producer's connection; that comes back with its epoch."""
+        """End its producer's connection; the producer reconnects with its epoch."""
         if self._producer is not None:
             self._producer.come_back()
 
     def commit(self, body: bytes) -> bool:
-        """Have a commit stored; False: it leads no more."""
+        """Have a commit stored; False means that it no longer leads."""
         taken = self.node.commit(body, wall_clock_ms(), _nobody, boot_s())
         self._gather()
         return taken
 
-    # What a producer says
+    # What a producer reports
 
     def attached(self) -> None:
         """See :class:`.Owner`."""
@@ -204,7 +204,7 @@ class Contender:
 
 
 def _nobody() -> None:
-    """Whoever waits for a commit: what is confirmed is noted when it is."""
+    """The caller of a commit: notes when it is confirmed."""
 
 
 async def _room() -> None:

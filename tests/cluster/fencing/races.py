@@ -1,7 +1,7 @@
-"""Races on one log topic: whoever leads writes as fast as it can while another fences it.
+"""Races on one log topic: the leader writes as fast as it can while another node fences it.
 
-The rule: what is judged in the end is the topic itself, read by somebody who took no part, against
-what leaders were told and what they said.
+The rule: the topic itself decides. An independent reader reads it at the end, and the result is
+compared with what the leaders received and what they confirmed.
 """
 
 from collections import Counter
@@ -24,32 +24,33 @@ from arneb_pulsar.client import Client
 NODES: Final = 3
 UNDER_WAY_MAX: Final = 24
 BODY_BYTES_MAX: Final = 9_000
-"""Three parts at the most."""
+"""At most three parts."""
 WRITING_S_MAX: Final = 0.06
 CUT_PART: Final = 0.25
-"""Of the races: the leader's connection ends, so that it comes back with a stale epoch."""
+"""Part of the races in which the leader's connection ends, so that it reconnects with a stale
+epoch."""
 TWO_PART: Final = 0.15
-"""Two candidates at a time."""
+"""Part of the races with two candidates at a time."""
 TRYING: Final = (State.FENCING, State.TAKING)
 STUCK_S: Final = 5.0
-"""A leader without a receipt for so long is fenced all the same."""
+"""A leader that has had no receipt for this long is fenced all the same."""
 POLL_S: Final = 0.005
 WITHIN_S: Final = 60.0
-"""Somebody leads by then, or the run has failed."""
+"""If nobody leads after this time, the run has failed."""
 
 
 class RaceLost(Exception):
-    """A promise is broken."""
+    """A promise was broken."""
 
 
 @dataclass
 class Figures:
-    """What was seen."""
+    """What was observed."""
 
     races: int = 0
-    """Take-overs from leaders that had records under way when fencing began."""
+    """Take-overs from leaders that had records in flight when fencing began."""
     under_way: int = 0
-    """Records, at those instants."""
+    """Records in flight at those instants."""
     stored: int = 0
     """Records in the topics."""
     receipts: int = 0
@@ -59,11 +60,11 @@ class Figures:
     reattached: int = 0
     read_back: int = 0
     behind: int = 0
-    """Receipts behind a higher TAKE: what Pulsar should not give, and does."""
+    """Receipts behind a higher TAKE, which Pulsar should not give but does."""
     beside: int = 0
-    """Leaders that had some of these."""
+    """Leaders that received some of these."""
     waits_s: list[float] = field(default_factory=list)
-    """Between receipt and reading, of what was confirmed."""
+    """Times between receipt and reading, of confirmed records."""
 
     def add(self, other: "Figures") -> None:
         self.races += other.races
@@ -107,7 +108,8 @@ class Course:
         self, client: Client, topic: str, chance: Random, unload: Callable[[str], Awaitable[None]],
         unload_part: float,
     ) -> None:  # fmt: skip
-        """``unload`` has a topic closed by its broker, which it is in this part of the races."""
+        """``unload`` makes the topic's broker close it; ``unload_part`` is the part of the races in
+        which that happens."""
         self.figures = Figures()
         self._client = client
         self._topic = topic
@@ -121,7 +123,7 @@ class Course:
         return f"<Course on {self._topic}, {self.figures.races} races>"
 
     async def run(self, races: int, seconds: float) -> None:
-        """Race so often, or for so long, and judge. Raises :class:`RaceLost`."""
+        """Run so many races, or for so long, and judge. Raises :class:`RaceLost`."""
         await LogTopic(self._client, self._topic).hold()
         async with trio.open_nursery() as nursery:
             self._nodes = [
@@ -143,7 +145,7 @@ class Course:
         await self._judge()
 
     async def _leader(self) -> Contender:
-        """Whoever has records stored now; somebody is told to lead if nobody does."""
+        """The node that can have records stored now. If nobody leads, one is told to."""
         with self._within("a leader"):
             while True:
                 for each in self._nodes:
@@ -153,7 +155,7 @@ class Course:
                 await trio.sleep(0.05)
 
     async def _race(self) -> None:
-        """It counts if somebody takes over from a leader that had records under way."""
+        """The race counts if another node takes over from a leader that had records in flight."""
         leader = await self._leader()
         before = len(leader.receipts)
         with trio.move_on_after(STUCK_S):
@@ -181,7 +183,7 @@ class Course:
         do()
 
     async def _write(self, node: Contender) -> None:
-        """As many records under way as chance says, as long as it leads."""
+        """Keep a random number of records in flight for as long as it leads."""
         while True:
             await node.until(lambda: node.leads and not self._is_quiet)
             depth = self._chance.randint(1, UNDER_WAY_MAX)
@@ -240,7 +242,7 @@ class Course:
 
 
 def fence(leader: Contender, candidate: Contender) -> int:
-    """Have a leader fenced; how many of its records were under way."""
+    """Make the node fence the leader; return how many of the leader's records were in flight."""
     window = leader.node.window
     under_way = window.under_way if window is not None and leader.leads else 0
     return under_way if candidate.try_now() else 0
@@ -249,7 +251,7 @@ def fence(leader: Contender, candidate: Contender) -> int:
 def receipts_behind_takes(
     receipts: list[tuple[int, Place]], takes: list[tuple[Place, int]]
 ) -> list[tuple[int, Place]]:
-    """Those of an epoch that stand behind the TAKE of a higher one."""
+    """The records of an epoch that are behind the TAKE of a higher one."""
     ordered = sorted(takes)
     found = []
     index, highest = 0, -1
@@ -264,7 +266,7 @@ def receipts_behind_takes(
 
 @contextmanager
 def within(what: str) -> Iterator[None]:
-    """Raises :class:`RaceLost` with what was expected when the time is over."""
+    """After the time limit, raises :class:`RaceLost` with what was expected."""
     try:
         with trio.fail_after(WITHIN_S):
             yield

@@ -1,4 +1,4 @@
-"""Fencing races, over Arneb in Pulsar's place; and what is counted of them."""
+"""Fencing races with Arneb in Pulsar's place, and the counts that they give."""
 
 import re
 import subprocess
@@ -38,7 +38,7 @@ def test_receipts_behind_a_higher_take_are_found(
     assert found == [(epoch, at(entry)) for epoch, entry in behind]
 
 
-def test_nothing_is_confirmed_behind_the_take_of_another() -> None:
+def test_nothing_behind_the_take_of_another_is_confirmed() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.cluster.fencing", "--service", "arneb",
          "--races", str(RACES), "--topics", "3"],

@@ -1,9 +1,9 @@
 """Kills: leaders of a shard on a real Pulsar cluster are killed, stopped and continued.
 
 ``python -m tests.cluster.kills --kills 20 --seed 7`` starts Apache Pulsar (two brokers, three
-bookies) and three nodes, or uses ``--url`` and ``--http``. Each time the leader is killed or hangs
-under load, another has to go on; at the end every directory has each message that was confirmed,
-once and in its publisher's order, and all are equal.
+bookies) and three nodes, or uses ``--url`` and ``--http``. Each time, the leader is killed or hangs
+under load, and another node has to continue. At the end every directory contains each confirmed
+message once, in its publisher's order, and all directories are equal.
 """
 
 import argparse
@@ -32,20 +32,20 @@ from arneb_pulsar.client.admin import administer
 
 NAMESPACE = "public/arneb-shards"
 QUIET_S = 2.0
-"""What was under way is written by then."""
+"""Everything in flight has been written by then."""
 WITHIN_S = 120.0
-"""Another leads by then, or the run has failed."""
+"""If no other node leads after this time, the run has failed."""
 
 
 class NodeProcess:
-    """One node, started again whenever it was killed."""
+    """One node, restarted whenever it was killed."""
 
     def __init__(self, name: str, path: Path, url: str, topic: str) -> None:
         self.name, self.path = name, path
         self.confirmed: list[str] = []
         self.last_confirm = 0.0
         self.number = 0
-        """Up to where its directory has the topic."""
+        """How far its directory has the topic."""
         self.stopped = False
         self._command = [
             sys.executable, "-m", "tests.cluster.kills.one_node", url, topic, name, str(path),
@@ -65,7 +65,7 @@ class NodeProcess:
         for line in process.stdout:
             what, _, value = line.rstrip().partition(" ")
             if not line.endswith("\n"):
-                return  # it was killed meanwhile
+                return  # it was killed in the meantime
             if what == "at":
                 self.number = int(value)
             elif what == "confirmed":
@@ -97,7 +97,7 @@ class Run:
         self.took_s: dict[str, list[float]] = {"SIGKILL": [], "SIGSTOP": []}
 
     def leader(self, since: float, other_than: NodeProcess | None = None) -> NodeProcess:
-        """Who has confirmed something since then."""
+        """The nodes that have confirmed something since then."""
         found: list[NodeProcess] = []
 
         def look() -> bool:
@@ -112,7 +112,7 @@ class Run:
         return max(found, key=lambda each: each.last_confirm)
 
     def wait_until_up(self) -> None:
-        """A process starts as slowly as Python imports."""
+        """A process starts no faster than Python imports."""
         until(lambda: all(each.number for each in self.nodes), "every node to be up")
 
     def disturb(self, how: str) -> None:
@@ -185,7 +185,7 @@ def stored_in(path: Path) -> list[str]:
 
 
 async def prepare(http: str) -> None:
-    """A namespace as it must be."""
+    """A namespace with the required settings."""
     async with administer(http) as admin:
         if NAMESPACE not in await admin.namespaces("public"):
             await admin.create_namespace(NAMESPACE)

@@ -1,8 +1,8 @@
-"""A canary: a publisher that never rests, and consumers at each node of which one is active.
+"""A canary: a publisher that never stops, and consumers at each node, of which one is active.
 
-The rule: it is there through every disturbance, comes back by itself as an application does, and
-notes what it hears when it hears it. A consumer that was followed by another never hears anything
-again: what a leader that is none any more still said would be heard here.
+The rule: it runs through every disturbance, reconnects by itself as an application does, and
+records each delivery when it receives it. A consumer that another one has replaced must never
+receive anything again. If a former leader still delivered something, it would show here.
 """
 
 import asyncio
@@ -21,39 +21,39 @@ PAUSE_S: Final = 0.02
 RETRY_S: Final = 0.05
 OPEN_WITHIN_S: Final = 10.0
 CONFIRM_WITHIN_S: Final = 3.0
-"""Then it comes back by another connection: of a node that hangs it would hear nothing for ever."""
+"""After this time it reconnects: a node that hangs would never answer."""
 DRAINED_WITHIN_S: Final = 60.0
 PREFETCH: Final = 20
 LEASE_S: Final = 2.0
-"""A leader that has stored nothing for so long answers nobody, and sends away who comes."""
+"""A leader that has stored nothing for this long answers nobody, and sends new clients away."""
 RECENT_MAX: Final = 1_000
-"""Of its confirms: more than it has in a minute."""
+"""Number of its confirms that are kept: more than it gets in a minute."""
 
 LOST: Final = (AmqpClosed, OSError, TimeoutError, AssertionError)
-"""What ends a connection; an assertion: another answer than was waited for, on the way out."""
+"""What ends a connection. AssertionError: another answer than the expected one, on the way out."""
 
 
 class Canary:
-    """All of it, for one cluster."""
+    """The publisher and the consumers of one cluster."""
 
     def __init__(self, address: Callable[[], Address], nodes: Sequence[Address]) -> None:
-        """``address``: through which it publishes; consumers go to each of ``nodes``."""
+        """``address`` is where it publishes; it has a consumer at each of ``nodes``."""
         self.confirms: list[tuple[float, float]] = []
-        """When each confirm came, by the monotonic clock, and how long it took."""
+        """When each confirm arrived, by the monotonic clock, and how long it took."""
         self.anomalies: list[str] = []
         self.unanswered = 0
-        """Publishes for whose confirm it did not wait any longer."""
+        """Publishes whose confirm it gave up waiting for."""
         self._address = address
         self._nodes = nodes
         self._published = 0
         self._confirmed: set[int] = set()
         self._delivered: dict[int, int] = {}
-        """How often each came."""
+        """How often each was delivered."""
         self._highest = 0
-        """Of what came for the first time."""
+        """The highest number that was delivered for the first time."""
         self._consumers = 0
         self._heard: list[int] = []
-        """Consumers in the order in which each heard something first."""
+        """Consumers in the order of their first deliveries."""
         self._is_quiet = False
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -61,7 +61,7 @@ class Canary:
         return f"<Canary {len(self._confirmed)} of {self._published} confirmed>"
 
     async def start(self) -> None:
-        """Make the queue, and begin."""
+        """Declare the queue, and begin."""
         client = await AmqpClient.open(self._address())
         await client.declare_queue(QUEUE, arguments={"x-single-active-consumer": True})
         await client.abort()
@@ -74,7 +74,8 @@ class Canary:
         return max((took for when, took in self.confirms if when >= since), default=0.0)
 
     async def confirm_after(self, since: float, within_s: float) -> float:
-        """When the first publish was confirmed that was sent later. Raises TimeoutError."""
+        """When the first publish that was sent after ``since`` was confirmed. Raises
+        TimeoutError."""
         async with asyncio.timeout(within_s):
             while True:
                 for when, took in reversed(self.confirms):
@@ -85,7 +86,7 @@ class Canary:
                 await asyncio.sleep(PAUSE_S)
 
     async def steady(self, seconds: float, within_s: float) -> None:
-        """Wait until it has had confirms for so long, none of which took a lease's time. Raises
+        """Wait until it has had confirms for so long, without a pause as long as a lease. Raises
         TimeoutError."""
         async with asyncio.timeout(within_s):
             await asyncio.sleep(seconds)
@@ -98,7 +99,7 @@ class Canary:
         return all(late - early < LEASE_S for early, late in pairwise(times))
 
     async def finish(self) -> list[str]:
-        """Publish nothing more; what is wrong, when all has come."""
+        """Stop publishing; return what is wrong, once everything has arrived."""
         self._is_quiet = True
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAINED_WITHIN_S):

@@ -1,7 +1,7 @@
-"""Disturbances: what goes wrong in a cluster, by kinds, and how all is made well again.
+"""Disturbances: the kinds of things that go wrong in a cluster, and how each is undone.
 
-The rule: one thing at a time, of the kind that was asked for; the dice choose where and when. What
-was killed is started again by whoever is told how, and nobody else.
+The rule: one thing at a time, of the requested kind; the dice choose where and when. A killed
+process is restarted only by the function that was returned for that.
 """
 
 import asyncio
@@ -19,39 +19,39 @@ from tests.cluster.kills.hooked import APPLIED, CONFIRMED, GIVING, RECEIPTED, TA
 from tests.crash.players.everybody import PromiseBroken
 
 TAKE_OVER_S: Final = (1.0, 3.5)
-"""When, after a leader's death, another is in the middle of taking over."""
+"""How long after a leader's death another node is in the middle of taking over."""
 DIES_WITHIN_S: Final = 20.0
 COPIES_WITHIN_S: Final = 60.0
 LEADING: Final = "leading"
 PIECES_MAX: Final = 4
-"""So many of a copy are taken at the most before somebody is killed."""
+"""The most pieces of a copy that are taken before something is killed."""
 STARTS_MAX: Final = 5
 REFUSE_PART: Final = 0.5
 POLL_S: Final = 0.01
 
 Restore = Callable[[], Awaitable[None]]
-"""Makes all well again."""
+"""Undoes the disturbance."""
 
 
 class Disturbances:
-    """What one cluster suffers, and the Pulsar that holds its log."""
+    """What happens to one cluster, and to the Pulsar service that holds its log."""
 
     def __init__(
         self, cluster: ArnebCluster, service: PulsarService, points: Path, dice: random.Random
     ) -> None:
-        """``points``: where the nodes look for what :mod:`.hooked` has them die at."""
+        """``points``: the directory that arms the points of :mod:`.hooked` at which nodes die."""
         self._cluster = cluster
         self._service = service
         self._points = points
         self._dice = dice
         self._coming: list[OwnProcess] = []
-        """Servers of Pulsar's that are started and not ready yet."""
+        """Pulsar servers that were started and are not ready yet."""
 
     def __repr__(self) -> str:
         return f"<Disturbances of {self._cluster!r}>"
 
     async def happen(self, kind: str, leader: ClusterNode) -> Restore:
-        """One of :data:`KINDS`, while that node leads; how all is made well again. Raises
+        """One of :data:`KINDS`, while that node leads; returns what undoes it. Raises
         :class:`.PromiseBroken`, :class:`.BrokerFailed`."""
         return await KINDS[kind](self, leader)
 
@@ -61,7 +61,7 @@ class Disturbances:
         return self._start(leader)
 
     async def stop_leader(self, leader: ClusterNode) -> Restore:
-        """SIGSTOP, and SIGCONT when all is made well."""
+        """SIGSTOP, and SIGCONT when it is undone."""
         leader.stand_still()
 
         async def go_on() -> None:
@@ -77,7 +77,7 @@ class Disturbances:
         return self._start(follower)
 
     async def kill_broker(self, _: ClusterNode) -> Restore:
-        """SIGKILL of one of Pulsar's."""
+        """SIGKILL of one of Pulsar's brokers."""
         return await self._kill_server(self._service.brokers)
 
     async def kill_bookie(self, _: ClusterNode) -> Restore:
@@ -85,7 +85,7 @@ class Disturbances:
         return await self._kill_server(self._service.bookies)
 
     async def cut_off(self, leader: ClusterNode) -> Restore:
-        """Nothing gets from the leader to Pulsar and back, or it is refused."""
+        """Nothing gets from the leader to Pulsar or back, or its connections are refused."""
         how = "refuse" if self._dice.random() < REFUSE_PART else "still"
         for wire in self._service.wires:
             getattr(wire, how)(leader.node)
@@ -97,7 +97,7 @@ class Disturbances:
         return heal
 
     async def kill_two(self, leader: ClusterNode) -> Restore:
-        """The leader, and whoever takes over."""
+        """The leader, and the node that takes over."""
         leader.kill()
         await asyncio.sleep(self._dice.uniform(*TAKE_OVER_S))
         left = self._others(leader)
@@ -119,8 +119,8 @@ class Disturbances:
         return await self._kill_at(CONFIRMED, leader)
 
     async def kill_while_copied(self, leader: ClusterNode) -> Restore:
-        """A node has lost its directory and takes a copy: in the middle of that it is killed, or
-        whoever gives the copy, or the leader."""
+        """A node has lost its directory and takes a copy. In the middle of that, this node is
+        killed, or the one that gives the copy, or the leader."""
         taker = self._dice.choice(self._others(leader))
         number = max(1, leader.figure("number"))
         taker.kill()
@@ -136,7 +136,7 @@ class Disturbances:
             )
             leader.kill()
         nodes = self._cluster.nodes
-        # Early in a life there is so little that nothing is copied, or in fewer pieces.
+        # Early on there is so little data that nothing is copied, or only a few pieces are.
         await self._until(
             lambda: not all(each.running for each in nodes) or taker.figure("number") >= number,
             f"{point} is met, or the copy is over",
@@ -174,7 +174,7 @@ class Disturbances:
             chosen.spawn()  # type: ignore[attr-defined]
 
         async def start() -> None:
-            # It takes its time; what matters is that the others do without it.
+            # It takes its time; what matters is that the others manage without it.
             if not chosen.running:
                 chosen.spawn()  # type: ignore[attr-defined]
                 self._coming.append(chosen)
@@ -182,8 +182,8 @@ class Disturbances:
         return start
 
     async def _ready(self, server: OwnProcess) -> None:
-        """One that finds itself registered still, from before its death, ends again, and is started
-        again, as by whoever looks after it."""
+        """A server that finds itself still registered from before its death exits, and is started
+        again, as by a supervisor."""
         for _ in range(STARTS_MAX):
             if not server.running:
                 server.spawn()  # type: ignore[attr-defined]

@@ -1,9 +1,9 @@
-"""Whether directories of one shard are equal: everything that a reader can see of them.
+"""Whether the directories of one shard are equal, in everything that a reader can see of them.
 
-The rule: entries are compared one by one, however they are put into blocks, and the rows of every
-other table but those that say how far a directory is itself. What is trimmed goes block by block,
-and in each directory at its own pace: what one has before another's first entry, or in a gap, is on
-its way out.
+The rule: entries are compared one by one, however they are grouped into blocks. So are the rows of
+every other table, except those that say how far the directory itself has come. Trimming removes
+whole blocks, and each directory trims at its own pace. So what one directory has before another's
+first entry, or in a gap, is about to be removed.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,8 @@ from arneb_core.store.format.records import unpack_trims
 from arneb_core.store.format.schema import META_TRIMS, Table, TopicId
 
 OWN: Final = (Table.META, Table.ENTRIES, Table.REFERENCES, Table.GAPS, Table.BODIES)
-"""Not compared row by row: blocks, what is counted by blocks, and what says how far it is."""
+"""Not compared row by row: blocks, counts by block, and rows that say how far the directory has
+come."""
 
 LAST: Final = Position((1 << 64) - 1)
 SHOWN_MAX: Final = 5
@@ -28,16 +29,16 @@ Range = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """All that one directory has."""
+    """Everything in one directory."""
 
     rows: dict[tuple[str, bytes], bytes]
     entries: dict[int, dict[int, bytes]]
     """By topic and position."""
     going: list[Range]
-    """What it trims, and what it has trimmed in the middle."""
+    """What is being trimmed, and what has been trimmed in the middle."""
 
     def first(self, topic: int) -> int:
-        """Where what it has of a topic begins."""
+        """The first position that it has of a topic."""
         return min(self.entries.get(topic, {}), default=0)
 
     def is_going(self, topic: int, position: int) -> bool:
@@ -48,7 +49,7 @@ class Walk:
 
 
 def differences(paths: Mapping[str, Path]) -> list[str]:
-    """How each directory differs from the first, whose processes do not run."""
+    """How each directory differs from the first; their processes must not be running."""
     walks = {name: walk(path) for name, path in paths.items()}
     (first, one), *others = walks.items()
     said = []

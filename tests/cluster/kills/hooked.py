@@ -1,17 +1,17 @@
 """``arneb``, with points at which a leader can be killed: ``python -m tests.cluster.kills.hooked``.
 
-The rule: a point is armed by a file that is named after it in the directory ``ARNEB_POINTS``, and
-the process ends with SIGKILL when it comes there, once; the file says how often it goes by first.
+The rule: a file named after a point, in the directory ``ARNEB_POINTS``, arms that point. The
+process ends with SIGKILL when it reaches the point, once; the file says how often it passes first.
 
 ============= =====================================================================
-receipted     a commit of this leader's has its receipt, and nobody finds it here
-applied       it is in the directory, and whoever waits for it was told nothing
-confirmed     whoever waits for it was told, and it is held in memory alone
-taking        this node takes a copy, and has written some of it
-giving        this node gives one, and has read some of it
+receipted     a commit of this leader has its receipt, but is not in its directory
+applied       it is in the directory, but its caller has not been told
+confirmed     its caller was told, and it is only held in memory
+taking        this node takes a copy, and has written a part of it
+giving        this node gives one, and has read a part of it
 ============= =====================================================================
 
-Whoever has nothing takes a copy of those who have little already, and in small pieces.
+A node that has nothing already takes a copy if the others have little, and in small pieces.
 """
 
 import os
@@ -39,7 +39,7 @@ CHUNK_BYTES: Final = 64 << 10
 
 
 def arm(points: Path, point: str, passes: int = 0) -> None:
-    """Have whoever comes to a point die there, after it has gone by so often."""
+    """Make a process that reaches the point die there, after it has passed it so often."""
     new = points / f"{point}.new"
     new.write_text(str(passes))
     new.rename(points / point)
@@ -62,7 +62,7 @@ class HookedApplying(applying.Applying):
     """The directory of a shard, with these points."""
 
     def hold(self, effect: Apply) -> bool:
-        """As ever, or to the point."""
+        """As always, or up to the point."""
         if not isinstance(effect.ended, applying.Own):
             return super().hold(effect)
         come_to(RECEIPTED)
@@ -72,7 +72,7 @@ class HookedApplying(applying.Applying):
         return True
 
     async def apply(self, batch: Sequence[Apply]) -> None:
-        """As ever, or to the point."""
+        """As always, or up to the point."""
         is_own = any(isinstance(each.ended, applying.Own) for each in batch)
         if is_own and (Path(os.environ[POINTS]) / APPLIED).exists():
             steps = [applying._step_of(each) for each in batch]
@@ -83,13 +83,13 @@ class HookedApplying(applying.Applying):
 
 
 def write_and_die(path: Path, at: int, chunk: bytes) -> None:
-    """A piece of a copy that is taken, and then the point."""
+    """Take a piece of a copy; then comes the point."""
     _write(path, at, chunk)
     come_to(TAKING)
 
 
 async def read_and_die(giver: source.CopySource, *asked: Any) -> bytes:
-    """A piece of a copy that is given, and then the point."""
+    """Give a piece of a copy; then comes the point."""
     chunk = await _chunk(giver, *asked)
     come_to(GIVING)
     return chunk

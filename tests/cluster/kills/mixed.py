@@ -1,4 +1,4 @@
-"""Kills under the mixed load: what happens to a cluster while its clients do a bit of everything.
+"""Kills under a mixed load: disturbances of a cluster whose clients do a bit of everything.
 
 ``python -m tests.cluster.kills.mixed --seed 7 --times 5 --kinds leader,stop`` starts Apache Pulsar
 (two brokers, three bookies), or Arneb in its place (``--service arneb``), and three nodes behind a
@@ -7,22 +7,22 @@ work, and a canary always; then one thing goes wrong:
 
 ============ ======================================================================
 leader       SIGKILL of the node that leads
-stop         SIGSTOP of it; it goes on when another leads
+stop         SIGSTOP of it; it continues when another leads
 follower     SIGKILL of a node that follows
 broker       SIGKILL of a Pulsar broker, which is started again
 bookie       SIGKILL of a bookie, which is started again
-network      nothing gets from the leader to Pulsar and back, or its connections
+network      nothing gets from the leader to Pulsar or back, or its connections
              are refused, until another leads
 take-over    SIGKILL of the leader, and of another node while it takes over
-copy         a node that has lost its directory takes a copy, and is killed in
-             the middle of it; or who gives it is, or the leader
+copy         a node that has lost its directory takes a copy. In the middle of it,
+             that node is killed, or the one that gives it, or the leader
 receipted    SIGKILL of the leader between a receipt and its directory
 applied      SIGKILL of the leader between its directory and the confirm
 confirmed    SIGKILL of the leader between a confirm and its directory
 ============ ======================================================================
 
-After each every promise of the players is judged at whichever node they come to. At the end all
-nodes are killed, their directories are equal, and ``arneb check`` finds nothing.
+After each disturbance, every promise of the players is judged at whichever node they reach. At the
+end all nodes are killed, their directories are equal, and ``arneb check`` finds nothing.
 """
 
 import asyncio
@@ -59,27 +59,30 @@ LOAD_S_MAX: Final = 2.0
 LOAD_S_MIN: Final = 0.1
 AT_WORK_PARTS: Final = (0.2, 0.5, 0.9)
 LATER_S_MAX: Final = 1.5
-"""How long clients go on after the disturbance."""
+"""How long clients continue after the disturbance."""
 CONFIRM_WITHIN_S: Final = 90.0
 JUDGED_WITHIN_S: Final = 150.0
 ENDED_WITHIN_S: Final = 40.0
 SETTLED_S: Final = 2.5
-"""Nodes that are alive know by then that clients have gone: what one had sent and nobody had
-answered may be done a little later, and a request over HTTP waits for a leader for 2 s."""
+"""By then the living nodes know which clients have gone. What a client had sent and nobody had
+answered may be carried out a little later, and an HTTP request waits 2 s for a leader."""
 SESSION_S: Final = 15.0
-"""A dead broker of Pulsar's holds its topics until its session has ended, after 10 s, and others
-pause with it; whoever comes meanwhile is sent away."""
+"""The topics of a dead Pulsar broker stay with it until its session has ended, after 10 s. Other
+topics pause with them, and new clients are sent away."""
 HELD_S: Final = 1.0
-"""Within so long a node that has something in memory alone, and hears no more, has it on disk."""
+"""Within this time, a node that has something only in memory and receives no more has it on
+disk."""
 STILL_S: Final = 3.0
-"""Everything that was under way is written by then."""
+"""Everything in flight has been written by then."""
 RESTING: Final = {"follower": (KeyPlayer.name,)}
-"""Players who are judged, and not at work. With a follower some consumers go and others stay: the
-leader hears of that before they do, and gives others what their books say they hold."""
+"""Players that are judged but not at work. When a follower is killed, some consumers go and others
+stay. The leader notices that before the players do, and gives others what, by the players' books,
+those consumers still hold."""
 EVERYBODY: Final = ""
-"""Whoever comes to a splitter."""
+"""All clients of a splitter."""
 AFTER_JUDGING_PART: Final = 0.5
-"""Of the lives: what was killed or stopped comes back only when all was judged without it."""
+"""In this part of the lives, what was killed or stopped is restored only after everything was
+judged without it."""
 RECENT_S: Final = 2.0
 FLUSHES_OF_AN_ACK: Final = 2
 ENTRIES: Final = 8_000
@@ -98,7 +101,7 @@ class Run:
         seed: int,
     ) -> None:
         self.took_s: dict[str, list[float]] = defaultdict(list)
-        """From the disturbance to the next confirm, by kind."""
+        """Times from the disturbance to the next confirm, by kind."""
         self._service = service
         points = directory / "points"
         points.mkdir(parents=True)
@@ -140,7 +143,7 @@ class Run:
         await self._compare()
 
     def _next_node(self) -> Address:
-        """One that runs, in turn."""
+        """A node that runs, in turn."""
         nodes = [each for each in self.cluster.nodes if each.running and not each.is_still]
         return nodes[next(self._turns) % len(nodes)].port("amqp")
 
@@ -160,8 +163,8 @@ class Run:
         await asyncio.sleep(self._dice.uniform(LOAD_S_MIN, LOAD_S_MAX))
         waited_s = FLUSHES_OF_AN_ACK * canary.slowest_s(RECENT_S)
         at, now = time.monotonic(), asyncio.get_running_loop().time()
-        # A client that hangs at a leader that is none any more holds what it had; in the players'
-        # books nobody else may come then. That such a leader says nothing the canary sees.
+        # A client that is stuck at a former leader keeps what it had, and by the players' books
+        # nobody else may get that. The canary checks that such a leader delivers nothing.
         for splitter in self.cluster.splitters.values():
             splitter.refuse_more(EVERYBODY)
         for player in self._players:
@@ -172,12 +175,12 @@ class Run:
         except TimeoutError:
             raise PromiseBroken(f"no confirm within {CONFIRM_WITHIN_S} s of {kind}") from None
         self.took_s[kind].append(confirm - at)
-        # Whoever comes to a node that is cut off waits there until it is not.
+        # A client of a node that is cut off waits there until it is reconnected.
         later = kind != "network" and self._dice.random() < AFTER_JUDGING_PART
         if not later:
             await restore()
         await asyncio.sleep(self._dice.uniform(0, LATER_S_MAX))
-        # As if there were no broker any more: what is cut only would come again at once.
+        # As if there were no broker any more: clients that are only cut would reconnect at once.
         for splitter in self.cluster.splitters.values():
             splitter.refuse(EVERYBODY)
         _, pending = await asyncio.wait(tasks, timeout=ENDED_WITHIN_S) if tasks else ((), ())
@@ -198,7 +201,8 @@ class Run:
         await judge(self._players, JUDGED_WITHIN_S)
         if later:
             await restore()
-        # Who was killed, stopped or cut off follows again; clients would be sent away until then.
+        # Nodes that were killed, stopped or cut off must follow again; until then clients would be
+        # sent away.
         await asyncio.to_thread(self.cluster.wait_equal)
         names = " ".join(each.name for each in chosen)
         return f"{kind} at {leader.node} under {names}, confirms after {confirm - at:.2f} s"
@@ -222,7 +226,7 @@ class Run:
 
 
 class Owners:
-    """Whose a connection to Pulsar is; there is no cluster yet when Pulsar starts."""
+    """Whose each connection to Pulsar is; there is no cluster yet when Pulsar starts."""
 
     cluster: ArnebCluster | None = None
 
@@ -231,7 +235,8 @@ class Owners:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status: 0 when every promise was kept; else the data stays where it says."""
+    """The exit status: 0 if every promise was kept. Otherwise the data stays at the printed
+    place."""
     parser = ArgumentParser(prog="mixed", description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--times", type=int, default=5, help="of each kind")
     parser.add_argument("--kinds", default="", help=f"some of {','.join(KINDS)}")

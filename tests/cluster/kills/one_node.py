@@ -1,7 +1,7 @@
-"""One node of a shard as a process: it publishes while it leads, and writes down what is confirmed.
+"""One node of a shard as a process: it publishes while it leads, and prints what is confirmed.
 
 ``python -m tests.cluster.kills.one_node URL TOPIC NAME DIRECTORY`` prints a line when it begins to
-serve, and one for each confirm, as soon as it may say so. SIGUSR1 has it publish nothing more.
+serve, and one for each confirm, as soon as it is allowed to. On SIGUSR1 it stops publishing.
 """
 
 import logging
@@ -22,13 +22,13 @@ from arneb_core.testing.engine_kit import make_entry
 from arneb_pulsar.client import ClientOptions, connect
 
 PUBLISHERS = 8
-"""Each waits for its confirm: so several records are under way whenever the process is killed."""
+"""Each waits for its confirm, so several records are in flight whenever the process is killed."""
 
 PAUSE_S = 0.005
 
 
 class Publishers:
-    """What the clients of a leader would do."""
+    """What a leader's clients would do."""
 
     def __init__(self, name: str, shard: "Shard | None" = None) -> None:
         self.name = name

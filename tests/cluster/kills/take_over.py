@@ -1,9 +1,9 @@
-"""Take-over: how long a cluster confirms nothing when its leader is lost, with much to keep.
+"""Take-over: how long a cluster with much data confirms nothing when its leader is lost.
 
-``python -m tests.cluster.kills.take_over --kills 10 --stops 10`` starts Apache Pulsar (two
-brokers, three bookies), or Arneb in its place (``--service arneb``), and three nodes; fills 1,000
-queues with 1,000,000 messages; and then kills or stops the leader again and again. What counts is
-the time until a publisher that comes back by itself has its next confirm.
+``python -m tests.cluster.kills.take_over --kills 10 --stops 10`` starts Apache Pulsar (two brokers,
+three bookies), or Arneb in its place (``--service arneb``), and three nodes. It fills 1,000 queues
+with 1,000,000 messages, and then kills or stops the leader again and again. The figure is the time
+until a publisher that reconnects by itself has its next confirm.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ REST_S: Final = (0.5, 2.0)
 
 
 class TakeOver:
-    """One cluster, filled."""
+    """One filled cluster."""
 
     def __init__(self, cluster: ArnebCluster, seed: int) -> None:
         self.took_s: dict[str, list[float]] = {"SIGKILL": [], "SIGSTOP": []}
@@ -43,7 +43,7 @@ class TakeOver:
         return f"<TakeOver of {self._cluster!r}>"
 
     async def run(self, queues: int, messages: int, kills: int, stops: int) -> None:
-        """Fill, and take the leader away so often. Raises TimeoutError."""
+        """Fill it, and take the leader away so often. Raises TimeoutError."""
         self._cluster.start()
         began = time.monotonic()
         await self._fill(queues, messages)

@@ -1,4 +1,4 @@
-"""Kills under the mixed load, in short; and the canary, which is to notice what is wrong."""
+"""A short run of kills under a mixed load, and the canary that must notice what goes wrong."""
 
 import subprocess
 import sys
@@ -23,14 +23,15 @@ PLAYERS = "fan,dying,keys,stream,moved,delayed"
 
 
 def heard(*deliveries: tuple[int, int, bool]) -> list[str]:
-    """What a canary notices; each delivery: the consumer, the number, whether it is flagged."""
+    """What a canary notices; each delivery is the consumer, the number, and whether it is
+    flagged."""
     canary = Canary(lambda: Address("127.0.0.1", 1), [])
     for consumer, number, redelivered in deliveries:
         canary._hear(consumer, number, redelivered)
     return canary.anomalies
 
 
-def test_a_canary_is_content_with_a_consumer_that_follows_another() -> None:
+def test_a_canary_accepts_a_consumer_that_follows_another() -> None:
     assert not heard((1, 1, False), (1, 2, False), (2, 2, True), (2, 3, False))
 
 
@@ -54,7 +55,7 @@ def directory(path: Path, *commits: Changes) -> Path:
     return path
 
 
-def test_directories_are_equal_however_they_came_to_be_and_differ_in_whatever_differs(
+def test_directories_are_compared_by_content_and_every_difference_is_found(
     tmp_path: Path,
 ) -> None:
     topic = TopicId(1)

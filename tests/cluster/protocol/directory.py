@@ -1,7 +1,7 @@
-"""What a node has: on disk, and in memory beside that.
+"""What a node stores, on disk and beside that in memory.
 
-The rule: a small commit is only held, and is found by whoever reads in the process; what takes it
-to disk comes later, or never if the process is killed. This one is the model; the real thing is in
+The rule: a small commit is only held in memory, where readers in the process find it. It reaches
+the disk later, or never if the process is killed. This is the model; the real directory is in
 :mod:`tests.cluster.real_directory`.
 """
 
@@ -18,30 +18,31 @@ EMPTY = Applied("", FOUNDATION, NOWHERE, FOUNDATION)
 MEMBERS = b"members:"
 """Begins the body of a commit that is a list of members."""
 LARGE_BYTES = 60
-"""Of a body that is not held."""
+"""Size of a body that is not held."""
 
 
 def is_held(body: bytes) -> bool:
-    """Who gives copies goes by what the list of members on its disk says."""
+    """Commits with a list of members are not held: a node that gives copies goes by the list on its
+    disk."""
     return not body.startswith(MEMBERS) and len(body) < LARGE_BYTES
 
 
 class Directory(Protocol):
-    """One, and what its process has of it."""
+    """A directory, and what its process holds of it in memory."""
 
     @property
     def applied(self) -> Applied:
-        """Up to where whoever reads in the process finds the log."""
+        """How far readers in the process find the log."""
         ...
 
     @property
     def flushed(self) -> Applied:
-        """Up to where it is on disk."""
+        """How far it is on disk."""
         ...
 
     @property
     def told(self) -> Applied:
-        """Up to where its node says that it has the log."""
+        """How far its node reports to have the log."""
         ...
 
     @property
@@ -53,7 +54,7 @@ class Directory(Protocol):
         ...
 
     def on_disk(self) -> list[bytes]:
-        """Those that a reader of another process finds."""
+        """Those that a reader in another process finds."""
         ...
 
     def hold(self, commit: Commit) -> bool: ...
@@ -63,21 +64,21 @@ class Directory(Protocol):
         ...
 
     def take_over(self, beside: Callable[[], None]) -> None:
-        """``beside`` is called while that is under way. Raises :class:`.CommitFailed`."""
+        """``beside`` is called while the takeover is in progress. Raises :class:`.CommitFailed`."""
         ...
 
     def fail(self) -> None:
-        """Its disk takes nothing, until it is mended or the process starts again."""
+        """Its disk accepts nothing until it is repaired or the process restarts."""
         ...
 
     def mend(self) -> None: ...
 
     def again(self) -> "Directory":
-        """As a process finds it that starts after this one was killed."""
+        """As a process that starts after this one was killed finds it."""
         ...
 
     def cut_off(self) -> "Directory":
-        """The same of one that was killed while it took over what it held."""
+        """The same if it was killed while it took over what it held."""
         ...
 
     def copied(self) -> "Directory":
@@ -85,7 +86,7 @@ class Directory(Protocol):
         ...
 
     def close(self) -> None:
-        """Nobody uses it any more."""
+        """It is no longer used."""
         ...
 
 
@@ -161,4 +162,4 @@ class MemoryDirectory:
         return MemoryDirectory(self.flushed, list(self.bodies), self.members)
 
     def close(self) -> None:
-        """There is nothing to give back."""
+        """There is nothing to return."""

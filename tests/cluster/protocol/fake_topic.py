@@ -1,8 +1,8 @@
-"""A log topic in memory with all of Pulsar's bad manners.
+"""A log topic in memory that has all of Pulsar's bad manners.
 
 The rule: nothing happens by itself. What was sent arrives, is written, fails, is answered, is lost
-and is answered again only when whoever drives it says so; what it then does is what Apache Pulsar
-was seen doing (``docs/internals/cluster.md``).
+or is answered again only when the driver of the topic says so. It then does what Apache Pulsar was
+observed to do (``docs/internals/cluster.md``).
 """
 
 from collections import deque
@@ -29,7 +29,7 @@ Answer = Receipt | Refusal
 
 @dataclass(eq=False, slots=True)
 class Connection:
-    """Of one producer."""
+    """The connection of one producer."""
 
     name: str
     epoch: int
@@ -37,7 +37,7 @@ class Connection:
     answers: deque[Answer] = field(default_factory=deque)
     is_open: bool = True
     is_fenced: bool = False
-    """Another producer has the topic; it learns so by its next write."""
+    """Another producer has the topic; this one learns so by its next write."""
 
     def send(self, sequence: int, data: bytes) -> None:
         if self.is_open:
@@ -50,18 +50,19 @@ class FakeTopic:
 
     entries: list[tuple[Place, bytes]] = field(default_factory=list)
     trimmed: int = 0
-    """So many of them are gone."""
+    """How many of them are gone."""
     is_held: bool = True
-    """There is a durable subscription; without one whatever stands in a closed ledger goes."""
+    """There is a durable subscription; without one, closed ledgers are deleted."""
     acknowledged: Place = NOWHERE
-    """By that, everything up to there."""
+    """Everything up to here was acknowledged by the subscription."""
     epoch: int = -1
     present: Connection | None = None
     """The producer that has the topic."""
     connections: list[Connection] = field(default_factory=list)
     lets_in_beside: bool = False
-    """The next that comes back with the epoch before the newest is let in beside whoever has that:
-    it came while the newest was being written down (seen in 1 of 1,000 races, two brokers)."""
+    """The next producer that reconnects with the epoch before the newest is admitted beside the one
+    that has the newest. It arrived while the newest epoch was being recorded (seen in 1 of 1,000
+    races, two brokers)."""
     _pending: deque[tuple[Connection, int, bytes]] = field(default_factory=deque)
     _pushed: dict[str, int] = field(default_factory=dict)
     _persisted: dict[str, int] = field(default_factory=dict)
@@ -73,19 +74,19 @@ class FakeTopic:
         return self.entries[-1][0] if self.entries else NOWHERE
 
     def behind(self, place: Place) -> list[tuple[Place, bytes]]:
-        """What is still there and stands behind ``place``."""
+        """The remaining entries behind ``place``."""
         return [each for each in self.entries[self.trimmed :] if each[0] > place]
 
     # Producers
 
     def fence(self, shard: str) -> Connection:
-        """ExclusiveWithFencing: a new epoch, and whoever had the topic is thrown out."""
+        """ExclusiveWithFencing: a new epoch; the producer that had the topic is expelled."""
         self.epoch += 1
         return self._attach(f"{shard}/{self.epoch}", self.epoch)
 
     def come_back(self, name: str, epoch: int) -> Connection | None:
-        """With an epoch of its own: it throws out who is there, and only then is its epoch looked
-        at."""
+        """With an epoch of its own: the present producer is expelled first, and only then is the
+        epoch checked."""
         if self.lets_in_beside and epoch == self.epoch - 1:
             self.lets_in_beside = False
             self.epoch = epoch  # in the broker's memory, until another fences
@@ -105,7 +106,7 @@ class FakeTopic:
         return self.present
 
     def cut(self, connection: Connection, arrived: int = 0) -> None:
-        """The connection ends; of what was on its way so much still arrives."""
+        """The connection ends; so many of the entries on their way still arrive."""
         for _ in range(min(arrived, len(connection.arriving))):
             self.arrive(connection)
         connection.is_open = False
@@ -151,13 +152,13 @@ class FakeTopic:
         self._pushed = dict(self._persisted)
 
     def roll(self) -> None:
-        """A new ledger; of the others go, as a whole, those that nobody needs."""
+        """Begin a new ledger; older ledgers that nobody needs are deleted as a whole."""
         self._ledger += 1
         self._next_entry = 0
         self._trim()
 
     def restart(self, written: int) -> None:
-        """The broker dies; of what it was writing so much is there."""
+        """The broker dies; so many of the writes in progress were completed."""
         for _ in range(min(written, len(self._pending))):
             self.persist()
         self._pending.clear()
@@ -167,12 +168,12 @@ class FakeTopic:
         self.roll()
 
     def forget(self) -> None:
-        """Deduplication does not remember anybody who is not writing."""
+        """Deduplication forgets producers that are not writing."""
         if not self._pending:
             self._pushed, self._persisted = {}, {}
 
     def acknowledge(self, place: Place) -> None:
-        """The durable subscription needs nothing more up to there."""
+        """The durable subscription needs nothing up to there."""
         assert place <= self.last, f"expected a place up to {self.last}, got {place}"
         self.acknowledged = max(self.acknowledged, place)
         self._trim()

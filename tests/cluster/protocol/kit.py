@@ -1,4 +1,4 @@
-"""A leader's epoch, made by hand: for tests that say what stands in the topic entry by entry."""
+"""A leader's epoch, built by hand, for tests that list the topic's content entry by entry."""
 
 from arneb_cluster.protocol.entries import Kind, encode_record, encode_take
 from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Applied, Link, Place, Standing, Take
@@ -37,7 +37,7 @@ class Epoch:
 
 
 class Leader:
-    """A window whose effects are looked at one kind at a time."""
+    """A window whose effects are examined one kind at a time."""
 
     def __init__(self) -> None:
         self.window = Window(Standing(take(1), at(0)), FOUNDATION, 1, BYTES_MAX)
@@ -58,7 +58,7 @@ class Leader:
         return list(made)
 
     def sent(self) -> list[int]:
-        """The sequence ids that are sent now; nothing else may be asked for."""
+        """The sequence ids that are sent now; no other effect may be requested."""
         made = self.effects()
         assert all(isinstance(each, Send) for each in made), made
         return [each.sequence for each in made if isinstance(each, Send)]

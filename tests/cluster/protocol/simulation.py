@@ -1,8 +1,8 @@
-"""Several nodes over one topic in memory, each step of which somebody else chooses.
+"""Several nodes over one topic in memory; the caller chooses each step.
 
-The rule: between every two steps of a node anything may come: time, a kill, an answer, a cut. What
-must hold at every instant is in :meth:`Simulation.check`, what must hold of the whole in
-:meth:`Simulation.check_all`.
+The rule: between any two steps of a node anything may happen: time passes, a process is killed, an
+answer arrives, a connection is cut. What must hold at every instant is in :meth:`Simulation.check`;
+what must hold of the whole is in :meth:`Simulation.check_all`.
 """
 
 from collections import deque
@@ -38,27 +38,27 @@ class SimulatedNode:
         self.drift = (index - 1) * 1e-3
         self.directory = simulation.new_directory()
         self.had = NOWHERE
-        """As far as any directory of its has ever been, on disk."""
+        """The furthest that any of its directories has ever been, on disk."""
         self.has_lost = False
-        """Its disk, and it was given no copy since: nobody has promised it anything."""
+        """It has lost its disk and received no copy since, so nobody has promised it anything."""
         self.source: SimulatedNode | None = None
-        """Who gives it a copy, which it has asked for."""
+        """The node from which it has requested a copy."""
         self.pinned = EMPTY
         self.runs = 0
         self.connection: Connection | None = None
         self.paused = False
         self.lags = False
-        """What it reads comes later than all else."""
+        """Whether its reader lags behind everything else."""
         self.start()
 
     def __repr__(self) -> str:
         return f"<{self.name} {self.machine!r}>"
 
     def start(self) -> None:
-        """After a kill: of what was in memory nothing is left."""
+        """After a kill: nothing that was in memory is left."""
         self.directory = self.directory.again()
         self.has_failed = False
-        """Its disk, so it goes on when it is started again."""
+        """Its disk has failed; it works again after a restart."""
         self.machine = Node(SHARD, self.name, self.directory.applied, self.clock)
         self.to_do: deque[Effect] = deque()
         self.events: deque[Callable[[], None]] = deque()
@@ -103,7 +103,7 @@ class SimulatedNode:
         self.care()
 
     def care(self) -> None:
-        """For the list of members and the topic, while it leads."""
+        """For the list of members and for the topic, while it leads."""
         window, reports = self.machine.window, self.simulation.reports
         if self.machine.state is not State.LEADING or window is None:
             self.trimming = None
@@ -127,12 +127,12 @@ class SimulatedNode:
 
     @property
     def lacks(self) -> bool:
-        """It can only go on with a copy."""
+        """It can only continue with a copy."""
         return self.machine.state is State.STOPPED and not self.has_failed
 
     @property
     def is_well(self) -> bool:
-        """It has something, and goes on from there."""
+        """It has something, and continues from there."""
         return not self.lacks and self.directory.applied != EMPTY
 
     def lose_disk(self) -> None:
@@ -143,7 +143,8 @@ class SimulatedNode:
         self.simulation.kill(self, 0)
 
     def ask_for_copy(self, source: "SimulatedNode") -> None:
-        """It is told what there is, and says that it is waited for there."""
+        """It learns what there is, and reports that it takes a copy from there, so that leaders
+        wait for it."""
         if not self.lacks or source is self or not source.gives:
             return
         self.source, self.pinned = source, source.directory.flushed
@@ -155,7 +156,8 @@ class SimulatedNode:
         return not (self.lacks or self.has_failed) and self.directory.flushed != EMPTY
 
     def copy(self) -> None:
-        """Once whoever gives the copy knows that it is waited for, it is given; and it starts."""
+        """Take the copy, once the node that gives it knows that leaders wait for this node; then
+        start."""
         source = self.source
         if source is None or not source.gives:
             return
@@ -170,7 +172,7 @@ class SimulatedNode:
         self.simulation.kill(self, 0)
 
     def happen(self) -> None:
-        """What was asked for has come."""
+        """The answer to an earlier request arrives."""
         if self.events:
             self.events.popleft()()
             self.gather()
@@ -195,7 +197,7 @@ class SimulatedNode:
             self._lost_connection()
 
     def notice(self) -> None:
-        """The connection is gone, if it is."""
+        """Notice that the connection is gone, if it is."""
         if self.connection is not None and not self.connection.is_open:
             self._lost_connection()
 
@@ -244,7 +246,7 @@ class SimulatedNode:
             last = self.topic.last
             self.events.append(lambda: self.machine.probed(last, self.clock))
         elif act is Act.LOOK:
-            # Whoever leads may have lost its connection, and be there.
+            # The leader may have lost its connection and still be there.
             self.events.append(lambda: self.machine.gone(self.clock))
         elif act is Act.FENCE:
             self.connection = self.topic.fence(SHARD)
@@ -275,7 +277,7 @@ class SimulatedNode:
             self.connection = None
 
     def _apply(self, effect: Apply) -> None:
-        """What is small is only held; what is not goes to disk, with all that is held."""
+        """A small commit is only held; a large one goes to disk, with everything that is held."""
         if self.has_failed:
             return
         if self._hold(effect) or self._write(lambda: self.directory.apply(effect.commit)):
@@ -290,7 +292,7 @@ class SimulatedNode:
         return directory.hold(commit)
 
     def take_over(self) -> None:
-        """What is held goes to disk, if that is whole. Meanwhile more is held."""
+        """What is held goes to disk, if the disk works. In the meantime more is held."""
         if not self.has_failed:
             self._write(lambda: self.directory.take_over(self._hold_more))
 
@@ -320,13 +322,13 @@ class SimulatedNode:
     # Clients
 
     def publish(self, size: int) -> None:
-        """A client that this node serves has something stored."""
+        """A client of this node has something stored."""
         if not self.machine.serves(self.clock):
             return
         body = self.simulation.next_body(size)
 
         def ended() -> None:
-            if self.machine.serves(self.clock):  # looked at before each answer
+            if self.machine.serves(self.clock):  # checked before each answer
                 self.simulation.confirmed.append(body)
 
         self.machine.commit(body, self.clock_ms, ended, self.clock)
@@ -334,7 +336,7 @@ class SimulatedNode:
 
 
 class Simulation:
-    """The nodes, the topic, and what was promised to clients."""
+    """The nodes, the topic, and what clients were promised."""
 
     def __init__(
         self, nodes: int = 3, new_directory: Callable[[], Directory] = MemoryDirectory
@@ -363,7 +365,7 @@ class Simulation:
         self.kill(node, arrived)
 
     def kill(self, node: SimulatedNode, arrived: int) -> None:
-        """SIGKILL, and a start."""
+        """SIGKILL, and a restart."""
         if node.connection is not None and node.connection.is_open:
             self.topic.cut(node.connection, arrived)
         node.connection = None
@@ -371,11 +373,11 @@ class Simulation:
         node.start()
 
     def report(self, node: SimulatedNode) -> None:
-        """A member tells what it has."""
+        """A member reports what it has."""
         if node.source is not None:
             applied, is_copying = node.pinned, True
         elif node.lacks and node.directory.flushed == EMPTY:
-            return  # it has nothing, and is promised nothing
+            return  # it has nothing, and was promised nothing
         else:
             applied, is_copying = node.directory.told, False
         self.reports.append(
@@ -385,7 +387,7 @@ class Simulation:
         )  # fmt: skip
 
     def trim(self, place: Place) -> None:
-        """Whoever leads has the topic forget everything up to there."""
+        """The leader makes the topic forget everything up to there."""
         had = [each.name for each in self.nodes if each.had >= place]
         assert len(had) >= COPIES.copies_min, f"trimmed up to {place}, which only {had} had"
         assert place < self.topic.last, "expected a topic that was written never to be empty"
@@ -393,15 +395,15 @@ class Simulation:
         self.trims += 1
 
     def close(self) -> None:
-        """Nobody goes on."""
+        """Nobody runs any more."""
         for each in self.nodes:
             each.directory.close()
 
     # What must hold
 
     def check(self) -> None:
-        """At every instant: no two serve, and whoever reads in a process finds what counts once,
-        whatever of it is on disk."""
+        """At every instant: no two nodes serve, and a reader in a process finds what counts once,
+        however much of it is on disk."""
         serving = [each.name for each in self.nodes if each.machine.serves(each.clock)]
         assert len(serving) <= 1, f"expected one leader at most, got {serving}"
         for each in self.nodes:
@@ -412,7 +414,7 @@ class Simulation:
             assert each.directory.flushed.link.number <= each.directory.applied.link.number
 
     def counted(self) -> tuple[list[bytes], dict[int, int]]:
-        """What counts in the whole topic: the commits, and the checksum of each number."""
+        """What counts in the whole topic: the commits, and the checksum for each number."""
         reader = LogReader(SHARD, EMPTY)
         bodies: list[bytes] = []
         checksums: dict[int, int] = {}
@@ -424,8 +426,8 @@ class Simulation:
         return bodies, checksums
 
     def check_all(self) -> None:
-        """Nothing confirmed is lost or doubled or out of order, and directories are equal as far as
-        they go."""
+        """Nothing confirmed is lost, duplicated or out of order, and directories are equal as far
+        as they go."""
         bodies, checksums = self.counted()
         assert len(set(bodies)) == len(bodies), "expected each commit once"
         places = {body: index for index, body in enumerate(bodies)}
@@ -452,13 +454,13 @@ class Simulation:
                 self._check_notices()
 
     def _check_notices(self) -> None:
-        """Whoever begins with nothing learns that something was trimmed."""
+        """A node that begins with nothing learns that something was trimmed."""
         reader = LogReader(SHARD, EMPTY)
         verdicts = [reader.read(*each)[0] for each in self.topic.behind(NOWHERE)]
         assert Verdict.LACKING in verdicts, verdicts
 
     def heal(self, turns: int = 400) -> SimulatedNode | None:
-        """Nothing goes wrong any more, for so many tenths of a second; who leads then."""
+        """Nothing goes wrong for so many tenths of a second; returns the node that then leads."""
         for node in self.nodes:
             node.paused = node.lags = False
         for node in self.nodes:

@@ -1,4 +1,4 @@
-"""Stamps, fitness, and what a Pulsar cluster is asked for."""
+"""Stamps, fitness to lead, and what a Pulsar cluster must provide."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ def test_stamps_never_go_back(last_ms: int, clock: list[int]) -> None:
     assert given_out[-1] == max([last_ms, *clock])
 
 
-def test_a_clock_that_is_behind_is_noticed_at_once_and_one_ahead_by_the_quickest_record() -> None:
+def test_a_slow_clock_is_noticed_at_once_and_a_fast_one_by_the_quickest_record() -> None:
     watch = SkewWatch()
     for _ in range(SAMPLES):
         watch.came(1_000, 1_400)
@@ -68,7 +68,7 @@ GOOD: dict[str, Any] = {
 }
 
 
-def test_a_namespace_as_it_must_be_meets_everything() -> None:
+def test_a_namespace_with_the_required_settings_is_accepted() -> None:
     assert list(unmet(GOOD, {})) == []
 
 
@@ -86,7 +86,7 @@ def test_a_namespace_as_it_must_be_meets_everything() -> None:
         ({"persistence": {"bookkeeperAckQuorum": 1}}, "ack quorum to 2 or more; it is 1"),
     ],
 )
-def test_what_would_lose_or_double_is_named_with_what_to_set(
+def test_settings_that_could_lose_or_duplicate_are_named_with_the_right_ones(
     change: dict[str, Any], said: str
 ) -> None:
     (found,) = unmet({**GOOD, **change}, {})
@@ -94,7 +94,7 @@ def test_what_would_lose_or_double_is_named_with_what_to_set(
     assert said in str(found)
 
 
-def test_what_the_namespace_leaves_open_the_broker_says() -> None:
+def test_settings_that_the_namespace_leaves_open_are_the_brokers() -> None:
     broker = {
         "brokerDeduplicationEnabled": "true",
         "brokerDeduplicationSnapshotIntervalSeconds": "120",
@@ -124,7 +124,7 @@ def test_what_the_namespace_leaves_open_the_broker_says() -> None:
         ({"managedLedgerNewEntriesCheckDelayInMillis": "0"}, None),
     ],
 )
-def test_brokers_that_let_readers_wait_are_named(broker: dict[str, str], said: str | None) -> None:
+def test_brokers_that_make_readers_wait_are_named(broker: dict[str, str], said: str | None) -> None:
     lines = list(advice(broker))
     assert len(lines) == (said is not None)
     assert said is None or said in lines[0]

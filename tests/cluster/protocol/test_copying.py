@@ -1,4 +1,4 @@
-"""What two nodes say while one is given a copy."""
+"""What two nodes send while one gives the other a copy."""
 
 import json
 from random import Random
@@ -43,7 +43,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(FILES, st.integers(0, 1 << 30))
-def test_a_copy_is_whole_whatever_is_cut_and_damaged(sizes: dict[str, int], seed: int) -> None:
+def test_a_copy_is_complete_whatever_is_cut_and_damaged(sizes: dict[str, int], seed: int) -> None:
     chance = Random(seed)
     given_ = {name: chance.randbytes(size) for name, size in sizes.items()}
     taken = {name: bytearray(size) for name, size in sizes.items()}
@@ -52,7 +52,7 @@ def test_a_copy_is_whole_whatever_is_cut_and_damaged(sizes: dict[str, int], seed
     while (asked := taking.need()) is not None:
         turns += 1
         what = chance.randint(0, 5)
-        if what == 0:  # cut, and on with what was kept
+        if what == 0:  # cut off, and resumed with what was kept
             taking = Taking.unpack(taking.pack(), NAMES)
             continue
         name, index = parse_need(need_frame(*asked)[HEAD.size :])
@@ -89,7 +89,7 @@ def test_a_chunk_of_another_size_is_refused() -> None:
             taking.take(chunk_frame(wrong)[HEAD.size :])
 
 
-def test_what_is_said_comes_back() -> None:
+def test_every_message_is_decoded_as_it_was() -> None:
     standing = Standing("h", 5, Place(3, 4))
     assert parse_standing(standing_frame(standing)[HEAD.size :]) == standing
     made = Made("c", 5, {"data.mdb": 12})
@@ -97,7 +97,7 @@ def test_what_is_said_comes_back() -> None:
     assert parse_wanted(Wanted("n1", "r", "c").pack()) == Wanted("n1", "r", "c")
 
 
-def test_a_refusal_says_why() -> None:
+def test_a_refusal_gives_the_reason() -> None:
     frames = Frames(refused_frame("it has nothing itself"))
     with pytest.raises(CopyRefused, match="it has nothing itself"):
         frames.next()
@@ -111,7 +111,7 @@ def test_a_refusal_says_why() -> None:
         (HEAD.pack(FRAME_BYTES_MAX + 1, Kind.CHUNK), "expected CHUNK of at most"),
     ],
 )
-def test_what_is_too_large_or_unknown_is_refused_at_its_head(head: bytes, expected: str) -> None:
+def test_what_is_too_large_or_unknown_is_refused_by_its_header(head: bytes, expected: str) -> None:
     with pytest.raises(CopyBroken, match=expected):
         Frames(head).next()
 
@@ -127,13 +127,13 @@ def test_what_is_too_large_or_unknown_is_refused_at_its_head(head: bytes, expect
         {"copy": "c", "number": 1, "files": {"data.mdb": "1"}},
     ],
 )  # fmt: skip
-def test_a_copy_of_files_that_there_are_not_is_refused(document: dict[str, object]) -> None:
+def test_a_copy_of_unknown_files_is_refused(document: dict[str, object]) -> None:
     with pytest.raises(CopyBroken):
         parse_made(json.dumps(document).encode(), NAMES)
 
 
 @given(st.binary(max_size=60))
-def test_bytes_that_are_nothing_are_refused(data: bytes) -> None:
+def test_meaningless_bytes_are_refused(data: bytes) -> None:
     for parse in (parse_standing, parse_wanted, lambda each: parse_made(each, NAMES)):
         with pytest.raises(CopyBroken):
             parse(data)
@@ -142,13 +142,13 @@ def test_bytes_that_are_nothing_are_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b'["a"]', b'["a",-1]', b"[1,1]", b'["a",true]'])
-def test_a_need_of_no_chunk_is_refused(data: bytes) -> None:
+def test_a_request_for_no_chunk_is_refused(data: bytes) -> None:
     with pytest.raises(CopyBroken):
         parse_need(data)
 
 
 @pytest.mark.parametrize("done", [[], {"other": 1}, {"data.mdb": -1}, {"data.mdb": "1"}])
-def test_how_far_a_copy_is_is_refused_where_it_cannot_be(done: object) -> None:
+def test_an_impossible_progress_is_refused(done: object) -> None:
     kept = json.loads(Taking(Made("c", 1, {"data.mdb": 9})).pack()) | {"done": done}
     with pytest.raises(CopyBroken):
         Taking.unpack(json.dumps(kept).encode(), NAMES)

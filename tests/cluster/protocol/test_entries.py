@@ -1,4 +1,4 @@
-"""Entries: what is parsed is what was made, or refused."""
+"""Entries: what is parsed is what was written, or is refused."""
 
 import pytest
 from hypothesis import given
@@ -29,12 +29,12 @@ KINDS = st.sampled_from([Kind.CHANGES, Kind.PART, Kind.HEARTBEAT, Kind.RESIGNATI
 
 
 @given(TAKES)
-def test_a_take_comes_back_as_it_was_made(take: Take) -> None:
+def test_a_take_is_parsed_as_it_was_written(take: Take) -> None:
     assert parse_entry(encode_take(take)) == take
 
 
 @given(KINDS, U64, LINKS, U64, U64, PLACES, st.binary(max_size=200))
-def test_a_record_comes_back_as_it_was_made(
+def test_a_record_is_parsed_as_it_was_written(
     kind: Kind, epoch: int, before: Link, stored: int, stamp_ms: int, place: Place, body: bytes
 ) -> None:
     data, link = encode_record(kind, epoch, before, stored, stamp_ms, place, body)
@@ -54,9 +54,7 @@ def test_a_record_comes_back_as_it_was_made(
 
 
 @given(st.binary(max_size=40), st.data())
-def test_one_changed_bit_is_never_taken_for_what_was_written(
-    body: bytes, data: st.DataObject
-) -> None:
+def test_one_changed_bit_is_always_noticed(body: bytes, data: st.DataObject) -> None:
     made, _ = encode_record(Kind.CHANGES, 1, FOUNDATION, 0, 5, Place(1, 2), body)
     bit = data.draw(st.integers(0, 8 * len(made) - 1))
     changed = bytearray(made)
@@ -66,7 +64,7 @@ def test_one_changed_bit_is_never_taken_for_what_was_written(
 
 
 @given(st.binary(max_size=80), st.integers(0, 80))
-def test_what_is_cut_off_is_no_entry(body: bytes, left: int) -> None:
+def test_a_truncated_entry_is_not_an_entry(body: bytes, left: int) -> None:
     made, _ = encode_record(Kind.CHANGES, 1, FOUNDATION, 0, 5, Place(1, 2), body)
     if left < len(made):
         with pytest.raises(EntryCorrupt):
@@ -74,13 +72,13 @@ def test_what_is_cut_off_is_no_entry(body: bytes, left: int) -> None:
 
 
 @given(st.binary(max_size=60))
-def test_bytes_of_somebody_else_are_garbage(data: bytes) -> None:
+def test_other_writers_bytes_are_garbage(data: bytes) -> None:
     if not data.startswith(b"aRl"):
         with pytest.raises(EntryCorrupt):
             parse_entry(data)
 
 
-def test_the_checksum_covers_all_records_before() -> None:
+def test_the_checksum_covers_all_earlier_records() -> None:
     _, one = encode_record(Kind.CHANGES, 1, FOUNDATION, 0, 5, Place(1, 2), b"one")
     _, other = encode_record(Kind.CHANGES, 1, FOUNDATION, 0, 5, Place(1, 2), b"other")
     _, after_one = encode_record(Kind.HEARTBEAT, 1, one, 0, 6, Place(1, 2))
@@ -97,7 +95,7 @@ def test_an_earlier_version_is_written_and_read(monkeypatch: pytest.MonkeyPatch)
         assert isinstance(parse_entry(made), Record)
 
 
-def test_a_later_version_is_not_passed_over() -> None:
+def test_a_later_version_is_not_skipped() -> None:
     made, _ = encode_record(Kind.CHANGES, 1, FOUNDATION, 0, 5, Place(1, 2), b"body")
     with pytest.raises(UnknownVersion, match="version 1, got version 2"):
         parse_entry(made[:3] + b"\2" + made[4:])
@@ -114,6 +112,6 @@ def test_a_later_version_is_not_passed_over() -> None:
         b"\xff",
     ],
 )
-def test_a_take_that_says_something_else_is_garbage(fields: bytes) -> None:
+def test_a_take_with_other_content_is_garbage(fields: bytes) -> None:
     with pytest.raises(EntryCorrupt, match="TAKE"):
         parse_entry(_sealed(Kind.TAKE, fields, VERSION)[0])

@@ -1,4 +1,4 @@
-"""A leader hands over to a node by name: steps are counted, and no time goes by."""
+"""A leader hands over to a node by name: steps are counted, and no time passes."""
 
 import pytest
 from tests.cluster.protocol.simulation import SimulatedNode, Simulation
@@ -8,7 +8,7 @@ from arneb_cluster.protocol.lease import SILENCE_S
 
 
 def led() -> tuple[Simulation, SimulatedNode]:
-    """Three nodes, of which the first leads and stays the one that is active."""
+    """Three nodes; the first leads and stays the active one."""
     simulation = Simulation()
     leader = simulation.heal(60)
     assert leader is simulation.nodes[0]
@@ -16,7 +16,7 @@ def led() -> tuple[Simulation, SimulatedNode]:
 
 
 def arrive(simulation: Simulation) -> None:
-    """What was sent is written, and answered."""
+    """Everything sent is written and answered."""
     for connection in list(simulation.topic.connections):
         while connection.arriving:
             simulation.topic.arrive(connection)
@@ -25,7 +25,7 @@ def arrive(simulation: Simulation) -> None:
 
 
 def settle(simulation: Simulation, turns: int = 12) -> None:
-    """Everybody does what there is to do, and the clock stands still."""
+    """Every node does what there is to do, while the clock stands still."""
     for _ in range(turns):
         for node in simulation.nodes:
             node.read(100)
@@ -40,7 +40,7 @@ def settle(simulation: Simulation, turns: int = 12) -> None:
 
 
 @pytest.mark.parametrize("successor", ["n1", "n2"])
-def test_the_successor_serves_before_any_time_goes_by(successor: str) -> None:
+def test_the_successor_serves_before_any_time_passes(successor: str) -> None:
     simulation, leader = led()
     leader.publish(90)
     settle(simulation)
@@ -49,7 +49,7 @@ def test_the_successor_serves_before_any_time_goes_by(successor: str) -> None:
     leader.gather()
     settle(simulation)
     chosen = next(each for each in simulation.nodes if each.name == successor)
-    # The first heartbeat gives it its lease; it is due at once, and ticks are the shell's.
+    # The first heartbeat gives it its lease. It is due at once, and the shell provides the ticks.
     chosen.tick()
     settle(simulation)
     assert simulation.now == begun
@@ -58,7 +58,7 @@ def test_the_successor_serves_before_any_time_goes_by(successor: str) -> None:
     simulation.check_all()
 
 
-def test_who_is_active_goes_on_if_the_successor_does_not_come() -> None:
+def test_the_active_node_leads_if_the_successor_does_not_come() -> None:
     simulation, leader = led()
     leader.machine.resign("handed over", "nobody that there is")
     leader.gather()
@@ -70,7 +70,7 @@ def test_who_is_active_goes_on_if_the_successor_does_not_come() -> None:
     simulation.check_all()
 
 
-def test_a_successor_is_asked_by_nobody_once_another_has_led_since() -> None:
+def test_an_old_resignation_names_nobody_once_another_has_led() -> None:
     simulation, leader = led()
     leader.machine.resign("handed over", "n1")
     leader.gather()

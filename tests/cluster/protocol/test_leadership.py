@@ -1,4 +1,4 @@
-"""One node's way to lead, and back."""
+"""How one node comes to lead, and stops leading."""
 
 import pytest
 from tests.cluster.protocol.kit import HISTORY, SHARD, Epoch, at, take
@@ -49,7 +49,7 @@ class Candidate:
         return made
 
     def take(self, now: float, epoch: int = 2) -> None:
-        """Up to where its TAKE is on its way."""
+        """Up to where its TAKE is in flight."""
         self.machine.tick(now)
         self.machine.probed(at(5), at(5), now)
         self.machine.fenced(epoch, "nonce", now)
@@ -80,7 +80,7 @@ def test_a_heartbeat_keeps_a_leader_whoever_is_active() -> None:
         assert (one.machine.state, one.acts()) == (State.FOLLOWING, [Act.LOOK])
 
 
-def test_a_leader_that_is_not_connected_any_more_is_followed_sooner() -> None:
+def test_a_disconnected_leader_is_followed_sooner() -> None:
     one = Candidate()
     one.machine.tick(GONE_S - 0.01)
     assert one.acts() == []
@@ -96,7 +96,7 @@ def test_a_leader_that_is_not_connected_any_more_is_followed_sooner() -> None:
     assert one.machine.serve_from == LEASE_S + MARGIN_S
 
 
-def test_what_is_known_of_a_leader_says_nothing_once_somebody_has_written() -> None:
+def test_an_observation_of_the_leader_is_outdated_once_somebody_has_written() -> None:
     one = Candidate()
     one.machine.tick(GONE_S)
     one.machine.read(at(3), heartbeat(), Verdict.COUNTED, GONE_S + 0.1)
@@ -110,7 +110,7 @@ def test_what_is_known_of_a_leader_says_nothing_once_somebody_has_written() -> N
     assert (one.machine.state, one.acts()) == (State.FOLLOWING, [Act.LOOK])
 
 
-def test_who_may_not_try_does_not_look_whether_the_leader_has_gone() -> None:
+def test_a_node_that_may_not_try_does_not_check_whether_the_leader_has_gone() -> None:
     one = Candidate()
     one.machine.tick(GONE_S)
     one.machine.active(False)
@@ -118,7 +118,7 @@ def test_who_may_not_try_does_not_look_whether_the_leader_has_gone() -> None:
     assert (one.machine.state, one.acts()) == (State.FOLLOWING, [Act.LOOK])
 
 
-def test_who_is_not_active_does_not_try() -> None:
+def test_a_node_that_is_not_active_does_not_try() -> None:
     one = Candidate()
     one.machine.active(False)
     one.machine.tick(100.0)
@@ -126,7 +126,7 @@ def test_who_is_not_active_does_not_try() -> None:
     assert one.machine.state is State.FOLLOWING
 
 
-def test_who_is_not_active_has_the_active_one_looked_at_now_and_then() -> None:
+def test_a_node_that_is_not_active_checks_the_active_one_now_and_then() -> None:
     one = Candidate()
     one.machine.active(False)
     one.machine.tick(SUSPECT_S - 0.01)
@@ -145,7 +145,7 @@ def test_nobody_is_fenced_before_the_topic_was_read_to_its_end() -> None:
     assert (one.machine.state, one.acts()) == (State.FOLLOWING, [Act.PROBE])
 
 
-def test_who_reads_something_while_it_asks_does_not_fence() -> None:
+def test_a_candidate_that_reads_a_new_entry_does_not_fence() -> None:
     one = Candidate()
     one.machine.tick(SILENCE_S)
     one.machine.read(at(3), heartbeat(), Verdict.COUNTED, SILENCE_S + 0.1)
@@ -161,7 +161,7 @@ def test_after_a_resignation_nobody_waits() -> None:
     assert one.machine.serve_from < 10.0
 
 
-def test_who_is_not_active_has_it_looked_at_behind_a_resignation_too() -> None:
+def test_a_node_that_is_not_active_checks_after_a_resignation_too() -> None:
     one = Candidate()
     one.machine.active(False)
     one.machine.read(at(3), resignation(), Verdict.COUNTED, 10.0)
@@ -171,7 +171,7 @@ def test_who_is_not_active_has_it_looked_at_behind_a_resignation_too() -> None:
     assert one.acts() == [Act.SUSPECT]
 
 
-def test_a_successor_tries_when_it_reads_that_it_is_one_though_it_is_not_active() -> None:
+def test_a_node_named_as_successor_tries_though_it_is_not_active() -> None:
     one = Candidate()
     one.machine.active(False)
     one.machine.read(at(3), resignation(b"n1"), Verdict.COUNTED, 10.0)
@@ -183,7 +183,7 @@ def test_a_successor_tries_when_it_reads_that_it_is_one_though_it_is_not_active(
     assert one.machine.serve_from < 10.0
 
 
-def test_who_is_active_lets_the_successor_come_first_and_then_tries() -> None:
+def test_the_active_node_lets_the_successor_go_first_and_then_tries() -> None:
     one = Candidate()
     one.machine.read(at(3), resignation(b"n2"), Verdict.COUNTED, 10.0)
     one.machine.tick(10.0 + SILENCE_S - 0.01)
@@ -192,7 +192,7 @@ def test_who_is_active_lets_the_successor_come_first_and_then_tries() -> None:
     assert one.acts() == [Act.PROBE]
 
 
-def test_a_successor_that_reads_on_is_none_any_more() -> None:
+def test_a_successor_that_reads_a_new_entry_is_no_longer_one() -> None:
     one = Candidate()
     one.machine.active(False)
     one.machine.read(at(3), resignation(b"n1"), Verdict.COUNTED, 10.0)
@@ -202,7 +202,7 @@ def test_a_successor_that_reads_on_is_none_any_more() -> None:
     assert one.acts() == []
 
 
-def test_a_new_leader_waits_out_the_lease_of_whoever_wrote_last() -> None:
+def test_a_new_leader_waits_out_the_lease_of_the_last_writer() -> None:
     one = Candidate()
     one.take(SILENCE_S)
     one.machine.read(at(6), heartbeat(), Verdict.COUNTED, 3.5)
@@ -213,7 +213,7 @@ def test_a_new_leader_waits_out_the_lease_of_whoever_wrote_last() -> None:
     assert one.machine.serves(3.5 + LEASE_S + MARGIN_S)
 
 
-def test_a_leader_whose_lease_is_over_serves_nobody_and_may_serve_again() -> None:
+def test_a_leader_whose_lease_has_ended_serves_nobody_and_may_serve_again() -> None:
     one = Candidate()
     one.lead(SILENCE_S)
     assert not one.machine.serves(SILENCE_S)
@@ -224,7 +224,7 @@ def test_a_leader_whose_lease_is_over_serves_nobody_and_may_serve_again() -> Non
     assert one.machine.serves(20.1)
 
 
-def test_a_lease_is_never_shortened_by_a_receipt_that_comes_late() -> None:
+def test_a_late_receipt_never_shortens_a_lease() -> None:
     lease = Lease()
     lease.renewed(5.0)
     lease.renewed(1.0)
@@ -249,7 +249,7 @@ def test_the_take_of_another_is_not_taken_for_its_own() -> None:
     assert (one.machine.state, one.acts()) == (State.TAKING, [])
 
 
-def test_no_answer_is_waited_for_for_ever() -> None:
+def test_no_answer_is_waited_for_forever() -> None:
     one = Candidate()
     one.machine.tick(SILENCE_S)
     one.machine.tick(SILENCE_S + PROBE_S)
@@ -260,7 +260,7 @@ def test_no_answer_is_waited_for_for_ever() -> None:
     assert (one.machine.state, one.acts()) == (State.FOLLOWING, [Act.UNFENCE])
 
 
-def test_who_loses_leadership_gives_its_engine_up_before_it_follows() -> None:
+def test_a_node_that_loses_leadership_closes_its_engine_before_it_follows() -> None:
     one = Candidate()
     one.lead(SILENCE_S)
     one.machine.lease.renewed(SILENCE_S)
@@ -273,7 +273,7 @@ def test_who_loses_leadership_gives_its_engine_up_before_it_follows() -> None:
     assert one.acts() == [Act.LOOK]
 
 
-def test_who_resigns_serves_nobody_before_it_says_so() -> None:
+def test_a_node_that_resigns_serves_nobody_before_it_says_so() -> None:
     one = Candidate()
     one.lead(SILENCE_S)
     one.machine.lease.renewed(SILENCE_S)
@@ -306,7 +306,7 @@ def test_a_leader_that_cannot_apply_resigns_and_then_does_nothing_more() -> None
 
 
 @pytest.mark.parametrize("steps", range(4))
-def test_a_follower_that_cannot_apply_stops_and_leads_never(steps: int) -> None:
+def test_a_follower_that_cannot_apply_stops_and_never_leads(steps: int) -> None:
     one = Candidate()
     machine = one.machine
     if steps > 0:

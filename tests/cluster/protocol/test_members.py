@@ -1,4 +1,4 @@
-"""Members, and up to where a topic may be trimmed."""
+"""Members, and how far a topic may be trimmed."""
 
 import json
 from dataclasses import replace
@@ -42,14 +42,14 @@ def members(*reports: Report, now_ms: int = 0) -> Members:
     return made
 
 
-def test_nothing_is_trimmed_below_the_copies_that_are_asked_for() -> None:
+def test_nothing_is_trimmed_below_the_required_number_of_copies() -> None:
     assert members(report("a", 7)).trim_place(2) is None
     assert members(report("a", 7), report("b", 5)).trim_place(2) == at(5)
     assert members(report("a", 7), report("b", 5)).trim_place(3) is None
 
 
 def test_nothing_is_trimmed_that_a_member_lacks_though_it_has_the_higher_number() -> None:
-    """A leader that had to resend reads on from before its last record."""
+    """A leader that had to resend reads from before its last record."""
     made = members(report("a", 7, at(7)), report("b", 9, at(4)))
     assert made.trim_place(2) == at(4)
 
@@ -58,16 +58,16 @@ def test_a_member_that_has_nothing_yet_holds_everything() -> None:
     assert members(report("a", 7), report("b", 0, NOWHERE)).trim_place(2) is None
 
 
-def test_who_is_being_given_a_copy_holds_the_topic_and_counts_as_no_copy() -> None:
+def test_a_node_that_takes_a_copy_holds_the_topic_and_does_not_count_as_a_copy() -> None:
     copying = replace(report("c", 4), is_copying=True)
     assert members(report("a", 7), copying).trim_place(2) is None
     assert members(report("a", 7), report("b", 6), copying).trim_place(2) == at(4)
-    # Another try, of a source that has less, is a pin further back.
+    # Another attempt, from a source that has less, is a pin further back.
     again = replace(report("c", 3), is_copying=True)
     assert members(report("a", 7), report("b", 6), copying, again).trim_place(2) == at(3)
 
 
-def test_nobody_is_dropped_for_a_copy_that_is_not_there_yet() -> None:
+def test_nobody_is_dropped_for_a_copy_that_is_not_complete_yet() -> None:
     made = Members({
         "a": Member(report("a", 1), 50_000),
         "b": Member(report("b", 2), 0),
@@ -76,7 +76,7 @@ def test_nobody_is_dropped_for_a_copy_that_is_not_there_yet() -> None:
     assert made.without_gone(50_000, TWO) is made
 
 
-def test_what_keeps_the_topic_is_said() -> None:
+def test_what_keeps_the_topic_is_named() -> None:
     one = members(report("a", 7))
     assert one.missing(0, TWO) == "the log topic is not trimmed: 1 of 2 nodes (a) have a copy"
     assert members().missing(0, TWO) == "the log topic is not trimmed: 0 of 2 nodes have a copy"
@@ -89,14 +89,14 @@ def test_what_keeps_the_topic_is_said() -> None:
     )
 
 
-def test_so_many_members_and_no_more() -> None:
+def test_the_number_of_members_is_bounded() -> None:
     made = members(*(report(f"n{number}", 1) for number in range(MEMBERS_MAX + 3)))
     assert len(made.by_node) == MEMBERS_MAX
     assert made.heard(report("n0", 2), 9).by_node["n0"].heard_ms == 9
 
 
 @given(REPORTS)
-def test_a_report_comes_back_as_it_was_and_more_than_is_known_is_left_out(said: Report) -> None:
+def test_a_report_is_read_as_it_was_and_unknown_fields_are_ignored(said: Report) -> None:
     assert parse_report(pack_report(said)) == said
     assert parse_report(json.dumps({**json.loads(pack_report(said)), "later": 1}).encode()) == said
 
@@ -108,26 +108,26 @@ def test_a_report_comes_back_as_it_was_and_more_than_is_known_is_left_out(said: 
         {"place": [1]}, {"place": None}, {"place": [1, "2"]}, {"is_copying": 1}, {"reads": None},
     ],
 )  # fmt: skip
-def test_a_report_that_is_none_is_refused(change: dict[str, object]) -> None:
+def test_an_invalid_report_is_refused(change: dict[str, object]) -> None:
     said = json.loads(pack_report(report("a", 1)))
     with pytest.raises(ValueError):
         parse_report(json.dumps({**said, **change}).encode())
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff", b"[" * 5_000, b" " * 5_000])
-def test_bytes_that_are_no_report_are_refused(data: bytes) -> None:
+def test_other_bytes_are_refused(data: bytes) -> None:
     with pytest.raises(ValueError):
         parse_report(data)
 
 
-def test_a_report_that_comes_late_takes_nothing_back_but_another_run_does() -> None:
+def test_a_late_report_takes_nothing_back_but_one_of_another_run_does() -> None:
     made = members(report("a", 7), report("a", 3))
     assert made.by_node["a"].report.number == 7
     made = made.heard(report("a", 2, run="new"), 0)
     assert made.by_node["a"].report == report("a", 2, run="new")
 
 
-def test_who_is_gone_is_dropped_if_enough_are_left_the_longest_gone_first() -> None:
+def test_missing_members_are_dropped_longest_first_if_enough_are_left() -> None:
     made = Members({
         "a": Member(report("a", 1), 1_000),
         "b": Member(report("b", 2), 0),
@@ -138,14 +138,14 @@ def test_who_is_gone_is_dropped_if_enough_are_left_the_longest_gone_first() -> N
     assert made.without_gone(9_000, TWO) is made
 
 
-def test_a_leader_writes_what_all_members_read() -> None:
+def test_a_leader_writes_a_version_that_all_members_read() -> None:
     made = members(Report("a", "r", 1, at(1), reads=3), Report("b", "r", 1, at(1), reads=2))
     assert made.version == 2
     assert Members({}).version == 1
 
 
 @given(st.lists(st.tuples(REPORTS, NUMBERS), max_size=8))
-def test_the_row_comes_back_as_it_was(said: list[tuple[Report, int]]) -> None:
+def test_the_row_is_read_as_it_was(said: list[tuple[Report, int]]) -> None:
     made = Members({})
     for each, now_ms in said:
         made = made.heard(each, now_ms)
@@ -153,7 +153,7 @@ def test_the_row_comes_back_as_it_was(said: list[tuple[Report, int]]) -> None:
 
 
 @given(st.lists(REPORTS, max_size=12))
-def test_what_is_trimmed_every_member_has(said: list[Report]) -> None:
+def test_every_member_has_what_is_trimmed(said: list[Report]) -> None:
     made = Members({})
     for each in said:
         made = made.heard(each, 0)
@@ -164,7 +164,7 @@ def test_what_is_trimmed_every_member_has(said: list[Report]) -> None:
 
 
 @pytest.mark.parametrize("value", [b"[", b"[]", b'{"a": 1}', b'{"a": {"heard_ms": 1}}'])
-def test_a_row_that_is_none_is_refused(value: bytes) -> None:
+def test_an_invalid_row_is_refused(value: bytes) -> None:
     with pytest.raises(ValueError):
         Members.unpack(value)
     assert Members.unpack(None) == Members({})

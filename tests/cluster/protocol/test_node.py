@@ -1,4 +1,4 @@
-"""A node as one machine: what it asks for, and what comes too late."""
+"""A node as one machine: what it asks for, and which answers come too late."""
 
 import pytest
 from tests.cluster.protocol.kit import BYTES_MAX, EMPTY, SHARD, Epoch, at, take_bytes
@@ -14,7 +14,7 @@ from arneb_cluster.protocol.window import Send, SendError
 
 
 class Shell:
-    """Carries out nothing: tests say what came of it."""
+    """Carries out nothing: tests give the outcome."""
 
     def __init__(self) -> None:
         self.node = Node(SHARD, "n1", EMPTY, 0.0, {"amqp": "n1:5672"})
@@ -60,7 +60,7 @@ def test_the_take_is_sent_until_it_is_read_and_then_no_more() -> None:
     assert shell.effects() == []
 
 
-def test_a_leader_that_is_never_idle_says_all_the_same_in_which_history_it_is() -> None:
+def test_a_leader_that_is_never_idle_still_repeats_its_history() -> None:
     shell = Shell()
     shell.lead()
     now, kinds = SILENCE_S, []
@@ -80,7 +80,7 @@ def test_a_leader_that_is_never_idle_says_all_the_same_in_which_history_it_is() 
     assert kinds.count(Kind.HEARTBEAT) == 2
 
 
-def test_a_leader_says_each_second_that_it_is_there_unless_something_is_under_way() -> None:
+def test_an_idle_leader_sends_a_heartbeat_each_second() -> None:
     shell = Shell()
     shell.lead()
     shell.node.tick(3.0, 0)
@@ -99,7 +99,7 @@ def test_a_leader_says_each_second_that_it_is_there_unless_something_is_under_wa
     assert shell.effects() == []
 
 
-def test_a_commit_is_applied_and_then_told_of() -> None:
+def test_a_commit_is_applied_and_then_reported() -> None:
     shell = Shell()
     shell.lead()
     told: list[str] = []
@@ -118,7 +118,7 @@ def test_a_commit_is_applied_and_then_told_of() -> None:
     assert not shell.node.serves(6.1)
 
 
-def test_what_has_a_receipt_is_told_of_when_all_up_to_it_is_read() -> None:
+def test_a_record_with_a_receipt_is_reported_once_everything_up_to_it_is_read() -> None:
     shell = Shell()
     shell.lead()
     for body in (b"a", b"b"):
@@ -136,7 +136,7 @@ def test_what_has_a_receipt_is_told_of_when_all_up_to_it_is_read() -> None:
     assert [each.commit.body for each in applied(shell)] == [b"b"]
 
 
-def test_nothing_is_told_of_what_has_its_receipt_behind_the_take_of_another() -> None:
+def test_nothing_with_a_receipt_behind_the_take_of_another_is_reported() -> None:
     shell = Shell()
     shell.lead()
     for body in (b"a", b"b"):
@@ -154,7 +154,7 @@ def test_nothing_is_told_of_what_has_its_receipt_behind_the_take_of_another() ->
 
 
 @pytest.mark.parametrize("entry", [take_bytes(1, "n2"), b"garbage", take_bytes(9, history="x")])
-def test_a_leader_passes_over_what_is_no_take_of_a_higher_epoch(entry: bytes) -> None:
+def test_a_leader_ignores_entries_that_are_no_take_of_a_higher_epoch(entry: bytes) -> None:
     shell = Shell()
     shell.lead()
     assert shell.node.commit(b"a", 50, lambda: None, 4.0)
@@ -178,7 +178,7 @@ def test_a_leader_that_cannot_read_what_it_has_stored_gives_up() -> None:
     assert Act.CLOSE in shell.effects()
 
 
-def test_nothing_of_one_leadership_is_told_of_in_the_next() -> None:
+def test_nothing_of_one_leadership_is_reported_in_the_next() -> None:
     shell = Shell()
     shell.lead()
     assert shell.node.commit(b"a", 50, lambda: None, 4.0)
@@ -202,7 +202,7 @@ def applied(shell: Shell) -> list[Apply]:
     return [each for each in shell.effects() if isinstance(each, Apply)]
 
 
-def test_nothing_is_taken_in_any_more_once_the_epoch_has_ended() -> None:
+def test_nothing_is_accepted_once_the_epoch_has_ended() -> None:
     shell = Shell()
     shell.lead()
     shell.node.refused(1, SendError.OTHER, "no bookies", 4.0)
@@ -211,7 +211,7 @@ def test_nothing_is_taken_in_any_more_once_the_epoch_has_ended() -> None:
     assert shell.effects() == []
 
 
-def test_a_refused_take_is_given_up_but_not_one_that_may_be_a_duplicate() -> None:
+def test_a_refused_take_is_given_up_but_not_a_possible_duplicate() -> None:
     shell = Shell()
     shell.take()
     shell.node.refused(0, SendError.UNKNOWN_DUPLICATE, "", 4.0)
@@ -220,9 +220,9 @@ def test_a_refused_take_is_given_up_but_not_one_that_may_be_a_duplicate() -> Non
     assert (shell.node.state, shell.effects()) == (State.FOLLOWING, [Act.UNFENCE])
 
 
-def test_who_resigns_before_the_last_lease_is_over_says_so_when_it_is() -> None:
-    """It may have gone on since the last leader was not connected any more, which lives all the
-    same; whoever reads a resignation serves at once."""
+def test_a_resignation_before_the_last_lease_has_ended_is_written_when_it_has() -> None:
+    """The node may have taken over because the last leader was disconnected, though that leader is
+    still alive. A node that reads a resignation serves at once."""
     shell = Shell()
     shell.node.read(at(0), take_bytes(1, "n2"), 10.0)
     other = Epoch(1, at(0))
@@ -267,7 +267,7 @@ def test_a_follower_whose_disk_is_full_stops_and_a_leader_resigns_without_applyi
     assert leader.node.state is State.STOPPED
 
 
-def test_a_follower_that_lacks_something_stops() -> None:
+def test_a_follower_that_lacks_a_record_stops() -> None:
     shell, other = Shell(), Epoch(1, at(0))
     other.record(b"lost")
     shell.node.read(at(0), take_bytes(1, "n2"), 1.0)
@@ -276,7 +276,7 @@ def test_a_follower_that_lacks_something_stops() -> None:
     assert "expected record 1 at 1:2 or before it" in shell.node.leadership.why
 
 
-def test_a_new_leader_stamps_from_the_last_stamp_that_counts() -> None:
+def test_a_new_leader_continues_from_the_last_stamp_that_counts() -> None:
     shell, other = Shell(), Epoch(1, at(0))
     shell.node.read(at(0), take_bytes(1, "n2"), 0.0)
     shell.node.read(at(1), other.record(b"a", stamp_ms=9_000), 0.0)
@@ -292,7 +292,7 @@ def test_a_new_leader_stamps_from_the_last_stamp_that_counts() -> None:
     assert record.stamp_ms == 9_000
 
 
-def test_a_followers_clock_is_compared_with_that_of_its_leader() -> None:
+def test_a_followers_clock_is_compared_with_its_leaders() -> None:
     shell, one = Shell(), Epoch(1, at(0))
     node = shell.node
     node.read(at(0), take_bytes(1), 0.0, 0)
@@ -308,7 +308,7 @@ def test_a_followers_clock_is_compared_with_that_of_its_leader() -> None:
     assert (node.skew.skew_ms, node.skew.is_alarming) == (-50, False)
 
 
-def test_nothing_is_written_that_a_member_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_written_that_a_member_cannot_read(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (node_module, entries):
         monkeypatch.setattr(module, "VERSION", 5)
     shell = Shell()
@@ -325,7 +325,7 @@ def test_nothing_is_written_that_a_member_does_not_read(monkeypatch: pytest.Monk
 
 
 def new_shell() -> Shell:
-    """Of a node whose directory knows of no history."""
+    """The shell of a node whose directory knows of no history."""
     shell = Shell()
     shell.node = Node(SHARD, "n1", Applied("", FOUNDATION, NOWHERE, FOUNDATION), 0.0)
     shell.node.active(True)
@@ -345,7 +345,7 @@ def test_where_nobody_has_ever_written_nobody_is_waited_for() -> None:
     assert shell.node.leadership.serve_from < 0.2
 
 
-def test_who_has_read_something_waits_for_silence() -> None:
+def test_a_node_that_has_read_something_waits_for_silence() -> None:
     shell = new_shell()
     shell.node.read(at(0), take_bytes(1, "n2"), 0.1)
     shell.node.tick(0.2, 0)
@@ -354,7 +354,7 @@ def test_who_has_read_something_waits_for_silence() -> None:
     assert shell.effects() == [Act.PROBE]
 
 
-def test_who_has_a_directory_waits_for_silence() -> None:
+def test_a_node_with_a_directory_waits_for_silence() -> None:
     shell = Shell()
     shell.node.tick(0.2, 0)
     assert shell.effects() == []

@@ -1,4 +1,4 @@
-"""What of a topic counts."""
+"""Which entries of a topic count."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ def test_records_of_the_last_take_count_in_their_chain() -> None:
     assert commit.applied == Applied("h", one.link, at(2), one.link, 1, at(0), 7, "n1")
 
 
-def test_what_a_fenced_leader_writes_later_does_not_count() -> None:
+def test_later_writes_of_a_fenced_leader_do_not_count() -> None:
     reader, old = LogReader(SHARD, EMPTY), Epoch(1, at(0))
     first = old.record(b"a")
     new = Epoch(2, at(2), old.link)
@@ -54,7 +54,7 @@ def test_the_first_epoch_of_a_topic_is_0() -> None:
     assert read_all(LogReader(SHARD, EMPTY), take_bytes(0)) == [Verdict.TAKEN]
 
 
-def test_a_take_of_another_history_or_shard_is_passed_over() -> None:
+def test_a_take_of_another_history_or_shard_is_ignored() -> None:
     reader = LogReader(SHARD, EMPTY)
     assert read_all(reader, take_bytes(1, history="x"), take_bytes(2, shard="t")) == [
         Verdict.FOREIGN_TAKE, Verdict.FOREIGN_TAKE,
@@ -62,15 +62,15 @@ def test_a_take_of_another_history_or_shard_is_passed_over() -> None:
     assert reader.epoch == -1
 
 
-def test_a_record_whose_take_was_trimmed_is_lacking_something() -> None:
-    """It says nothing of numbers: its epoch alone tells."""
+def test_a_record_whose_take_was_trimmed_means_that_something_is_lacking() -> None:
+    """Nothing follows from numbers here: its epoch alone shows it."""
     reader, five = LogReader(SHARD, EMPTY), Epoch(5, at(0))
     assert read_all(reader, five.record(b"a"), start=1) == [Verdict.LACKING]
     begun = LogReader(SHARD, replace(EMPTY, epoch=3, take_place=at(0), place=at(1)))
     assert read_all(begun, five.record(b"b"), start=9) == [Verdict.LACKING]
 
 
-def test_records_of_a_take_of_another_history_are_passed_over() -> None:
+def test_records_of_a_take_of_another_history_are_ignored() -> None:
     reader, foreign = LogReader(SHARD, EMPTY), Epoch(5, at(0))
     assert read_all(reader, take_bytes(5, history="x"), foreign.record(b"a")) == [
         Verdict.FOREIGN_TAKE, Verdict.OTHER_LEADER,
@@ -84,7 +84,7 @@ def test_an_empty_directory_takes_the_history_of_the_first_take() -> None:
     assert reader.history == "x"
 
 
-def test_a_record_that_stands_there_twice_counts_once() -> None:
+def test_a_record_that_occurs_twice_counts_once() -> None:
     reader, one = LogReader(SHARD, EMPTY), Epoch(1, at(0))
     first, second = one.record(b"a"), one.record(b"b")
     verdicts = read_all(reader, take_bytes(1), first, first, second, first, second)
@@ -93,9 +93,9 @@ def test_a_record_that_stands_there_twice_counts_once() -> None:
     ]  # fmt: skip
 
 
-def test_a_record_before_its_predecessor_is_passed_over_and_both_may_come_again() -> None:
-    """Pulsar has lost the first copy of one, stored the next, and has forgotten both: the leader
-    has true receipts of the copies behind."""
+def test_a_record_before_its_predecessor_is_ignored_and_both_may_come_again() -> None:
+    """Pulsar has lost the first copy of one, stored the next, and forgotten both. The leader has
+    genuine receipts for the later copies."""
     reader, one = LogReader(SHARD, EMPTY), Epoch(1, at(0))
     first, second, third = one.record(b"a"), one.record(b"b"), one.record(b"c")
     verdicts = read_all(reader, take_bytes(1), first, third, second, third)
@@ -110,7 +110,7 @@ def test_a_record_that_its_leader_has_stored_and_that_is_not_here_is_missing() -
     assert read_all(reader, take_bytes(1), one.record(b"b", stored=1))[1] is Verdict.LACKING
 
 
-def test_a_directory_with_another_past_is_found_by_the_next_record() -> None:
+def test_a_directory_with_another_past_is_detected_by_the_next_record() -> None:
     reader, other = LogReader(SHARD, EMPTY), Epoch(1, at(0))
     mine = Epoch(1, at(0))
     other.record(b"x")
@@ -135,7 +135,7 @@ def test_a_directory_is_never_in_the_middle_of_a_commit() -> None:
     assert [reader.read(at(index), data)[1] for index, data in enumerate(entries)] == [None] * 3
 
 
-def test_a_heartbeat_moves_the_number_and_says_nothing_to_apply() -> None:
+def test_a_heartbeat_advances_the_number_and_applies_nothing() -> None:
     reader, one = LogReader(SHARD, EMPTY), Epoch(1, at(0))
     reader.read(at(0), take_bytes(1))
     _, commit = reader.read(at(1), one.record(b"h", Kind.HEARTBEAT, stamp_ms=9))
@@ -167,7 +167,7 @@ def test_what_the_directory_has_is_read_again_from_its_base_and_not_applied_agai
     assert [commit.body for _, commit in found if commit] == [b"c"]
 
 
-def test_what_was_read_before_is_nothing_new() -> None:
+def test_records_read_before_are_not_new() -> None:
     reader = LogReader(SHARD, EMPTY)
     reader.read(at(3), take_bytes(1))
     assert reader.read(at(3), take_bytes(2))[0] is Verdict.SEEN
@@ -192,7 +192,8 @@ def test_an_entry_of_a_later_version_stops_the_reader() -> None:
 def test_any_copies_in_any_order_with_garbage_between_count_as_one_chain(
     data: st.DataObject,
 ) -> None:
-    """Whatever stands there: what counts is a prefix of what the leader made, each once."""
+    """Whatever is in the topic, what counts is a prefix of what the leader wrote, each record
+    once."""
     one = Epoch(1, Place(1, 0))
     made = [one.record(b"%d" % index) for index in range(6)]
     stream = data.draw(st.lists(st.sampled_from([*made, b"garbage", take_bytes(1)]), max_size=30))
@@ -211,7 +212,7 @@ def test_any_copies_in_any_order_with_garbage_between_count_as_one_chain(
     assert len(bodies) == expected
 
 
-def test_who_leads_is_known_from_the_directory() -> None:
+def test_the_leader_is_known_from_the_directory() -> None:
     first = LogReader(SHARD, EMPTY)
     one = Epoch(3, at(0))
     first.read(at(0), encode_take(replace(take(3, "n2"), addresses={"internal": "n2:7650"})))

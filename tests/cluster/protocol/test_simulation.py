@@ -1,8 +1,8 @@
-"""The protocol as a whole: several nodes, a topic with bad manners, clients that were promised
+"""The protocol as a whole: several nodes, a topic with bad manners, and clients that were promised
 something.
 
-The rule: what the machine below may do is all that a network, a disk, a clock and an operator may
-do, in any order; safety must not depend on any of it.
+The rule: the machine below may do everything that a network, a disk, a clock and an operator may
+do, in any order. Safety must not depend on any of it.
 """
 
 import os
@@ -22,7 +22,7 @@ ROUNDS = int(os.environ.get("ARNEB_CLUSTER_ROUNDS", "30"))
 
 
 class ClusterMachine(RuleBasedStateMachine):
-    """Every rule is one step of somebody."""
+    """Every rule is one step of a node or of its environment."""
 
     def new_directory(self) -> Directory:
         """What a node begins with."""
@@ -39,7 +39,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule(index=NODES, steps=st.integers(1, 30))
     def run(self, index: int, steps: int) -> None:
-        """A node works on for a while, undisturbed."""
+        """A node works for a while, undisturbed."""
         go_on(self.node(index), steps)
 
     @rule(index=NODES)
@@ -99,7 +99,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule(arrived=FEW)
     def kill_all(self, arrived: int) -> None:
-        """What all of them held is in the log only."""
+        """What all of them only held is still in the log."""
         for each in self.simulation.nodes:
             self.simulation.kill(each, arrived)
 
@@ -156,7 +156,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule(index=NODES)
     def lose_disk(self, index: int) -> None:
-        """Not the last copy but one of what was trimmed."""
+        """Not the latest copy, but one of what was trimmed."""
         if len([each for each in self.simulation.nodes if not each.lacks]) == NODES_TOTAL:
             self.node(index).lose_disk()
 
@@ -193,7 +193,7 @@ TestCluster.settings = settings(
 
 
 def go_on(node: SimulatedNode, steps: int) -> None:
-    """A node works on for a while, undisturbed."""
+    """A node works for a while, undisturbed."""
     for _ in range(steps):
         if node.paused:
             return
@@ -211,7 +211,7 @@ def go_on(node: SimulatedNode, steps: int) -> None:
 
 
 def disturb(simulation: Simulation, chance: Random) -> None:
-    """Work goes on for an instant; then, now and then, one thing happens that may happen."""
+    """Work goes on for an instant; then, now and then, one possible thing happens."""
     topic = simulation.topic
     simulation.now += chance.choice([0.0, 0.02, 0.1])
     for node in chance.sample(simulation.nodes, 3):
@@ -260,7 +260,7 @@ def disturb(simulation: Simulation, chance: Random) -> None:
     elif what < 32:
         topic.lets_in_beside = True
     elif what < 34 and len(leaders) > 1:
-        # A leader that was thrown out comes back at once.
+        # A leader that was expelled reconnects at once.
         min(leaders, key=lambda each: each.epoch).lose_connection(chance.randint(0, 4))
     elif what < 38:
         leader.lags = not leader.lags
@@ -279,12 +279,12 @@ def disturb(simulation: Simulation, chance: Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
-def test_whatever_happens_what_was_promised_holds_and_somebody_leads_again(seed: int) -> None:
+def test_whatever_happens_promises_are_kept_and_a_node_leads_again(seed: int) -> None:
     play(Simulation(), Random(seed), 600)
 
 
 def play(simulation: Simulation, chance: Random, turns: int) -> None:
-    """Disturb it for so long; once nothing goes wrong any more it goes on."""
+    """Disturb it for so long; once nothing goes wrong any more, it must recover."""
     assert simulation.heal(60) is not None
     for _ in range(turns):
         disturb(simulation, chance)
@@ -298,12 +298,12 @@ def play(simulation: Simulation, chance: Random, turns: int) -> None:
     simulation.heal(20)
     assert len(simulation.confirmed) == before + 1
     simulation.check_all()
-    # Equal directories, once all have read everything.
+    # All directories are equal once all nodes have read everything.
     assert len({each.directory.applied.link for each in simulation.nodes}) == 1
     assert len({tuple(each.directory.on_disk()) for each in simulation.nodes}) == 1
 
 
-def test_a_leader_that_is_let_in_beside_another_confirms_nothing_and_serves_nobody() -> None:
+def test_a_leader_that_is_admitted_beside_another_confirms_nothing_and_serves_nobody() -> None:
     simulation = Simulation()
     old = simulation.heal(60)
     assert old is not None

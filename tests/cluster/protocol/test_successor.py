@@ -1,4 +1,4 @@
-"""To whom a leader hands over."""
+"""Which node a leader hands over to."""
 
 from dataclasses import replace
 
@@ -18,20 +18,20 @@ def member(node: str, number: int = NUMBER, heard_ms: int = NOW_MS) -> Member:
 
 
 def choose(wanted: str, *others: Member) -> str:
-    """What n1 does, which leads."""
+    """What n1, which leads, does."""
     known = {each.report.node: each for each in (member("n1"), *others)}
     return successor_of(Members(known), "n1", wanted, NUMBER, NOW_MS)
 
 
-def test_the_one_that_is_wanted_goes_on_though_another_has_more() -> None:
+def test_the_requested_node_is_chosen_though_another_has_more() -> None:
     assert choose("n2", member("n2", NUMBER - 5), member("n3")) == "n2"
 
 
-def test_where_nobody_is_wanted_the_one_that_has_most_goes_on() -> None:
+def test_without_a_request_the_node_that_has_most_is_chosen() -> None:
     assert choose("", member("n2", NUMBER - 5), member("n3", NUMBER - 1)) == "n3"
 
 
-def test_who_was_not_heard_of_is_passed_over() -> None:
+def test_a_node_without_a_report_is_skipped() -> None:
     assert choose("", member("n2", NUMBER - 5), member("n3", heard_ms=LATE_MS)) == "n2"
 
 
@@ -54,11 +54,11 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("expected", REFUSED)
-def test_without_one_that_can_go_on_nothing_is_given_up(expected: str) -> None:
+def test_without_a_possible_successor_nothing_is_given_up(expected: str) -> None:
     wanted, *others = REFUSED[expected]
     with pytest.raises(NoSuccessor, match=expected):
         choose(wanted, *others)
 
 
-def test_what_is_read_in_a_moment_may_be_lacking() -> None:
+def test_a_successor_may_lack_what_it_can_read_in_a_moment() -> None:
     assert choose("n2", member("n2", NUMBER - LAG_RECORDS_MAX)) == "n2"

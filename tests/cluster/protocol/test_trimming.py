@@ -1,4 +1,4 @@
-"""What a leader has Pulsar forget of its topic, and when."""
+"""What a leader makes Pulsar forget of its topic, and when."""
 
 from dataclasses import replace
 
@@ -17,7 +17,8 @@ def report(node: str, number: int) -> Report:
 
 
 class Leader:
-    """One leadership of n1, whose list is written and stored as soon as that is asked for."""
+    """One leadership of n1, whose list of members is written and stored as soon as that is
+    requested."""
 
     def __init__(self, members: Members | None = None) -> None:
         self.trimming = Trimming("n1", members or Members({}), ASKED, 0)
@@ -32,7 +33,7 @@ class Leader:
             self.trimming.heard(each, self.now_ms)
 
     def wait(self, ms: int = REPORT_MS) -> None:
-        """So long, with a record that is made and stored, and one more look."""
+        """Let so much time pass, with one record made and stored, and one more check."""
         self.now_ms += ms
         for _ in range(2):
             self._look()
@@ -51,7 +52,7 @@ class Leader:
                 self.trims.append(each.place.entry)
 
 
-def test_what_all_members_have_goes() -> None:
+def test_what_all_members_have_is_trimmed() -> None:
     leader = Leader()
     leader.hear(report("n1", 9), report("n2", 7))
     leader.wait()
@@ -63,7 +64,7 @@ def test_what_all_members_have_goes() -> None:
     assert leader.trims == [7, 12]
 
 
-def test_nothing_goes_before_every_member_of_the_list_was_heard_of_in_this_leadership() -> None:
+def test_nothing_is_trimmed_before_every_listed_member_has_reported_in_this_leadership() -> None:
     known = Members({}).heard(report("n1", 5), 0).heard(report("n2", 5), 0)
     known = known.heard(report("n3", 5), 0)
     leader = Leader(known)
@@ -75,7 +76,7 @@ def test_nothing_goes_before_every_member_of_the_list_was_heard_of_in_this_leade
     assert leader.trims == [7]
 
 
-def test_nothing_goes_before_the_leader_has_told_of_itself() -> None:
+def test_nothing_is_trimmed_before_the_leader_itself_has_reported() -> None:
     leader = Leader()
     leader.hear(report("n2", 7), report("n3", 8))
     leader.wait()
@@ -85,7 +86,7 @@ def test_nothing_goes_before_the_leader_has_told_of_itself() -> None:
     assert leader.trims == [7]
 
 
-def test_nothing_goes_before_the_list_of_members_is_stored() -> None:
+def test_nothing_is_trimmed_before_the_list_of_members_is_stored() -> None:
     leader = Leader()
     leader.stores = False
     leader.hear(report("n1", 9), report("n2", 7))
@@ -99,7 +100,7 @@ def test_nothing_goes_before_the_list_of_members_is_stored() -> None:
     assert leader.trims == [7]
 
 
-def test_nothing_goes_but_behind_a_record_that_says_that_it_was_stored() -> None:
+def test_nothing_is_trimmed_until_a_record_confirms_that_the_list_was_stored() -> None:
     leader = Leader()
     leader.hear(report("n1", 9), report("n2", 7))
     leader.trimming.tick(0, 100, 100)
@@ -109,7 +110,7 @@ def test_nothing_goes_but_behind_a_record_that_says_that_it_was_stored() -> None
     assert leader.trimming.tick(REPORT_MS, 105, 105) == [Trim(at(7))]
 
 
-def test_one_who_is_given_a_copy_is_in_the_list_before_anything_more_goes() -> None:
+def test_a_node_that_takes_a_copy_is_in_the_list_before_anything_more_is_trimmed() -> None:
     leader = Leader()
     leader.hear(report("n1", 9), report("n2", 9))
     leader.wait()
@@ -127,7 +128,7 @@ def test_one_who_is_given_a_copy_is_in_the_list_before_anything_more_goes() -> N
     assert leader.trims == [9, 12, 25]
 
 
-def test_the_list_is_written_anew_now_and_then_so_that_nobody_is_gone_for_a_new_leader() -> None:
+def test_the_list_is_rewritten_now_and_then_so_that_a_new_leader_misses_nobody() -> None:
     leader = Leader()
     leader.hear(report("n1", 9), report("n2", 7))
     leader.wait()
@@ -141,7 +142,7 @@ def test_the_list_is_written_anew_now_and_then_so_that_nobody_is_gone_for_a_new_
     assert leader.written[-1].by_node["n2"].heard_ms == (ROW_REPORTS - 1) * REPORT_MS
 
 
-def test_who_is_gone_is_dropped_once_those_who_live_had_time_to_say_so() -> None:
+def test_a_missing_member_is_dropped_once_the_others_had_time_to_report() -> None:
     hour_ms = 3_600_000
     known = Members({}).heard(report("n1", 5), 0).heard(report("n2", 5), 0)
     known = known.heard(report("n3", 2), 0)
@@ -159,7 +160,7 @@ def test_who_is_gone_is_dropped_once_those_who_live_had_time_to_say_so() -> None
     assert leader.trims == [8]
 
 
-def test_the_alarm_comes_when_members_had_time_to_be_heard_of() -> None:
+def test_the_alarm_begins_when_members_had_time_to_report() -> None:
     leader = Leader()
     leader.hear(report("n1", 9))
     assert leader.trimming.alarm(SETTLED_MS - 1) == ""
@@ -170,7 +171,7 @@ def test_the_alarm_comes_when_members_had_time_to_be_heard_of() -> None:
     assert leader.trimming.alarm(SETTLED_MS) == ""
 
 
-def test_what_could_not_be_trimmed_is_tried_again() -> None:
+def test_a_failed_trim_is_tried_again() -> None:
     leader = Leader()
     leader.hear(report("n1", 9), report("n2", 7))
     leader.wait()

@@ -15,7 +15,7 @@ from arneb_cluster.protocol.window import (
 )
 
 
-def test_commits_are_told_of_in_order_whatever_the_receipts_do() -> None:
+def test_commits_are_reported_in_order_whatever_order_the_receipts_have() -> None:
     leader = Leader()
     for name in "abc":
         leader.commit(name)
@@ -30,7 +30,7 @@ def test_commits_are_told_of_in_order_whatever_the_receipts_do() -> None:
     assert leader.window.is_empty
 
 
-def test_what_has_no_receipt_is_sent_again_verbatim_and_in_order_before_anything_new() -> None:
+def test_records_without_a_receipt_are_resent_verbatim_and_in_order_before_new_ones() -> None:
     leader = Leader()
     for name in "abc":
         leader.commit(name)
@@ -45,7 +45,7 @@ def test_what_has_no_receipt_is_sent_again_verbatim_and_in_order_before_anything
     assert (made[2], made[3]) == (first[2], first[3])
 
 
-def test_a_duplicate_of_what_was_sent_once_ends_the_epoch() -> None:
+def test_a_duplicate_of_a_record_that_was_sent_once_ends_the_epoch() -> None:
     leader = Leader()
     leader.commit("a")
     leader.window.receipt(1, NOWHERE, 1.0)
@@ -53,7 +53,7 @@ def test_a_duplicate_of_what_was_sent_once_ends_the_epoch() -> None:
     assert leader.names == []
 
 
-def test_a_duplicate_of_what_was_resent_is_read_back_before_it_is_told_of() -> None:
+def test_a_duplicate_of_a_resent_record_is_read_back_before_it_is_reported() -> None:
     leader = Leader()
     leader.commit("a")
     (data,) = leader.data().values()
@@ -70,7 +70,7 @@ def test_a_duplicate_of_what_was_resent_is_read_back_before_it_is_told_of() -> N
     assert not leader.why
 
 
-def test_what_pulsar_says_it_has_and_has_not_ends_the_epoch() -> None:
+def test_contradictory_answers_of_pulsar_end_the_epoch() -> None:
     leader = Leader()
     leader.commit("a")
     leader.window.detached()
@@ -81,7 +81,7 @@ def test_what_pulsar_says_it_has_and_has_not_ends_the_epoch() -> None:
     assert isinstance(leader.effects()[-1], Lost)
 
 
-def test_what_is_doubted_while_the_topic_is_read_is_read_for_once_more() -> None:
+def test_what_is_doubted_during_a_reading_is_read_for_once_more() -> None:
     leader = Leader()
     leader.commit("a")
     leader.commit("b")
@@ -100,7 +100,7 @@ def test_what_is_doubted_while_the_topic_is_read_is_read_for_once_more() -> None
     assert leader.names == ["a", "b"]
 
 
-def test_a_place_before_that_of_the_record_before_ends_the_epoch() -> None:
+def test_a_place_before_that_of_the_previous_record_ends_the_epoch() -> None:
     leader = Leader()
     leader.commit("a")
     leader.commit("b")
@@ -110,7 +110,7 @@ def test_a_place_before_that_of_the_record_before_ends_the_epoch() -> None:
     assert leader.names == ["a"]
 
 
-def test_any_refusal_ends_the_epoch_and_nothing_more_is_told() -> None:
+def test_any_refusal_ends_the_epoch_and_nothing_more_is_reported() -> None:
     leader = Leader()
     leader.commit("a")
     leader.commit("b")
@@ -123,7 +123,7 @@ def test_any_refusal_ends_the_epoch_and_nothing_more_is_told() -> None:
     assert not [each for each in leader.effects()[2:] if isinstance(each, Send)]
 
 
-def test_a_duplicate_that_cannot_be_told_yet_is_waited_for_and_sent_again() -> None:
+def test_an_undecided_duplicate_is_waited_for_and_sent_again() -> None:
     leader = Leader()
     leader.commit("a")
     leader.sent()
@@ -137,7 +137,7 @@ def test_a_duplicate_that_cannot_be_told_yet_is_waited_for_and_sent_again() -> N
     assert leader.names == ["a"]
 
 
-def test_who_is_fenced_comes_back_once_and_a_refusal_is_final() -> None:
+def test_a_fenced_producer_reconnects_once_and_a_refusal_is_final() -> None:
     leader = Leader()
     leader.commit("a")
     leader.sent()
@@ -150,13 +150,13 @@ def test_who_is_fenced_comes_back_once_and_a_refusal_is_final() -> None:
     assert leader.why == "refused: fenced"
 
 
-def test_a_receipt_of_what_was_not_sent_ends_the_epoch() -> None:
+def test_a_receipt_for_something_unsent_ends_the_epoch() -> None:
     leader = Leader()
     leader.window.receipt(1, at(1), 1.0)
     assert "expected a receipt of what was sent" in leader.why
 
 
-def test_a_late_receipt_of_what_is_told_of_changes_nothing() -> None:
+def test_a_late_receipt_for_a_reported_commit_changes_nothing() -> None:
     leader = Leader()
     leader.commit("a")
     leader.window.receipt(1, at(1), 1.0)
@@ -165,7 +165,7 @@ def test_a_late_receipt_of_what_is_told_of_changes_nothing() -> None:
     assert (leader.names, leader.why) == (["a"], "")
 
 
-def test_a_large_commit_goes_in_parts_that_a_broker_takes() -> None:
+def test_a_large_commit_is_sent_in_parts_that_a_broker_accepts() -> None:
     leader = Leader()
     leader.commit("a", size=200)
     made = leader.data()
@@ -177,7 +177,7 @@ def test_a_large_commit_goes_in_parts_that_a_broker_takes() -> None:
     assert leader.names == ["a"]
 
 
-def test_bytes_in_flight_are_bounded_but_one_record_always_goes(
+def test_bytes_in_flight_are_bounded_but_one_record_is_always_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(window_module, "IN_FLIGHT_BYTES_MAX", 150)
@@ -194,7 +194,7 @@ def test_bytes_in_flight_are_bounded_but_one_record_always_goes(
     assert leader.sent() == [4]
 
 
-def test_a_receipt_renews_from_when_the_record_was_sent_first() -> None:
+def test_a_receipt_renews_the_lease_from_when_the_record_was_first_sent() -> None:
     leader = Leader()
     leader.commit("a", now=3.0)
     leader.window.detached()
@@ -204,8 +204,8 @@ def test_a_receipt_renews_from_when_the_record_was_sent_first() -> None:
     assert sent_at == 3.0
 
 
-def test_a_leader_names_the_last_record_that_was_sent_once_as_the_place_to_read_on_from() -> None:
-    """Of what was sent twice nobody knows which copy readers count."""
+def test_the_place_to_continue_reading_is_the_last_record_that_was_sent_once() -> None:
+    """For a record that was sent twice, nobody knows which copy counts for readers."""
     leader = Leader()
     leader.commit("a")
     leader.window.receipt(1, at(1), 1.0)
@@ -219,7 +219,7 @@ def test_a_leader_names_the_last_record_that_was_sent_once_as_the_place_to_read_
     assert found == {"a": (at(1), 1), "b": (at(1), 1), "c": (at(6), 3)}
 
 
-def test_no_part_is_a_place_to_read_on_from() -> None:
+def test_a_part_is_not_a_place_to_continue_reading() -> None:
     leader = Leader()
     leader.commit("a")
     leader.commit("b", size=100)

@@ -1,5 +1,5 @@
-"""Two nodes in one process, each with a broker of its own behind a reception and an internal port,
-in a thread for blocking clients. Who leads is said by the test."""
+"""Two nodes in one process, each with its own broker behind a reception and an internal port, in a
+thread for blocking clients. The test says which node leads."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -52,13 +52,13 @@ class Node:
     roster: Roster = field(default_factory=Roster)
     relays: Relays = field(default_factory=Relays)
     port: int = 0
-    """Where clients reach it."""
+    """Where clients connect."""
     internal_port: int = 0
     engine: Engine = field(init=False, repr=False)
     topology: Topology = field(init=False, repr=False)
     internal: InternalPort = field(init=False, repr=False)
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
-    """Of all that it does."""
+    """The scope of everything that it does."""
 
     @property
     def addresses(self) -> NodeAddresses:
@@ -116,7 +116,7 @@ class Nodes:
         return trio.from_thread.run(function, *arguments, trio_token=self.token)
 
     def do(self, function: Callable[..., T], *arguments: object) -> T:
-        """The same for what does not wait."""
+        """The same for a function that does not wait."""
         return trio.from_thread.run_sync(function, *arguments, trio_token=self.token)
 
     def lead(self, leader: Node | None) -> None:
@@ -124,7 +124,7 @@ class Nodes:
         self.do(self.say, leader)
 
     def say(self, leader: Node | None, epoch: int = 0) -> None:
-        """As :meth:`lead`, in the nodes' event loop."""
+        """Like :meth:`lead`, in the nodes' event loop."""
         for node in (self.first, self.second):
             if leader is None:
                 node.leaders.say(SHARD, NOBODY)
@@ -150,7 +150,7 @@ def two_nodes(**changed: Any) -> Nodes:
 
 @contextmanager
 def in_thread(nodes: Nodes, path: Path) -> Iterator[Nodes]:
-    """Both serve in a thread of their own."""
+    """Both serve in their own thread."""
     ready, failures = Event(), []
     scope: list[trio.CancelScope] = []
 

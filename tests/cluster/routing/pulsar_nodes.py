@@ -1,5 +1,5 @@
-"""Two nodes that serve Pulsar, each with a broker of its own, in a thread for blocking clients. Who
-leads is said by the test."""
+"""Two nodes that serve Pulsar, each with its own broker, in a thread for blocking clients. The test
+says which node leads."""
 
 from dataclasses import dataclass, field
 from functools import partial
@@ -28,7 +28,7 @@ class PulsarNode(Node):
     pulsar: PulsarConfig = field(default_factory=PulsarConfig)
     server: PulsarServer | None = None
     told: bool = True
-    """Clients are told where it is."""
+    """The address that clients are given."""
 
     @property
     def addresses(self) -> NodeAddresses:
@@ -37,7 +37,7 @@ class PulsarNode(Node):
 
     @property
     def url(self) -> str:
-        """Where clients reach it."""
+        """Where clients connect."""
         return f"pulsar://127.0.0.1:{self.port}"
 
     async def run(self, path: Path, *, task_status: trio.TaskStatus[None]) -> None:

@@ -1,4 +1,4 @@
-"""Clients of AMQP at a node that does not lead: real sockets, pika, two brokers."""
+"""AMQP clients at a node that does not lead: real sockets, pika, two brokers."""
 
 from collections.abc import Callable, Iterator
 
@@ -27,7 +27,7 @@ def nodes(both: Nodes) -> Nodes:
 
 
 @pytest.mark.parametrize("which", ["first", "second"])
-def test_publishes_and_consumes_through_any_node(nodes: Nodes, which: str) -> None:
+def test_clients_publish_and_consume_through_any_node(nodes: Nodes, which: str) -> None:
     node, name = getattr(nodes, which), f"orders-{which}"
     connection = node.connect()
     channel = connection.channel()
@@ -48,7 +48,7 @@ def test_publishes_and_consumes_through_any_node(nodes: Nodes, which: str) -> No
     connection.close()
 
 
-def test_the_leader_lists_a_carried_client_as_if_it_had_come_itself(nodes: Nodes) -> None:
+def test_the_leader_lists_a_relayed_client_as_if_it_had_connected_directly(nodes: Nodes) -> None:
     connection = nodes.second.connect(
         client_properties={"connection_name": "from afar"}, heartbeat=17
     )
@@ -63,7 +63,7 @@ def test_the_leader_lists_a_carried_client_as_if_it_had_come_itself(nodes: Nodes
     connection.close()
 
 
-def test_a_leader_change_ends_in_320(nodes: Nodes) -> None:
+def test_a_change_of_leader_closes_with_320(nodes: Nodes) -> None:
     connection = nodes.second.connect()
     channel = connection.channel()
     nodes.lead(nodes.second)
@@ -77,14 +77,14 @@ def test_a_leader_change_ends_in_320(nodes: Nodes) -> None:
     again.close()
 
 
-def test_without_a_leader_clients_wait_and_then_hear_why_not(nodes: Nodes) -> None:
+def test_without_a_leader_clients_wait_and_are_then_told_why(nodes: Nodes) -> None:
     nodes.lead(None)
     told = r"\(320\) \"CONNECTION_FORCED - no node leads virtual host '/' at the moment"
     with pytest.raises(ProbableAccessDeniedError, match=told):
         nodes.second.connect()
 
 
-def test_a_leader_that_is_not_heard_says_so_to_who_comes(nodes: Nodes) -> None:
+def test_a_leader_that_cannot_be_reached_is_reported_to_new_clients(nodes: Nodes) -> None:
     nodes.lead(None)
     nodes.do(nodes.first.leaders.say, SHARD, UNHEARD)
     told = r"\(320\) \"CONNECTION_FORCED - the log of virtual host '/' does not answer"
@@ -92,7 +92,7 @@ def test_a_leader_that_is_not_heard_says_so_to_who_comes(nodes: Nodes) -> None:
         nodes.first.connect()
 
 
-def test_a_leader_that_comes_in_time_serves_who_waits(
+def test_a_leader_that_comes_in_time_serves_waiting_clients(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nodes.lead(None)
@@ -109,20 +109,20 @@ def test_a_leader_that_comes_in_time_serves_who_waits(
     connection.close()
 
 
-def test_the_password_is_looked_at_where_the_client_comes(nodes: Nodes) -> None:
+def test_the_password_is_checked_by_the_node_that_the_client_reaches(nodes: Nodes) -> None:
     before = nodes.first.internal.accepted_total
     with pytest.raises(ProbableAuthenticationError, match="ACCESS_REFUSED"):
         nodes.second.connect(credentials=pika.PlainCredentials("guest", "wrong"))
     assert nodes.first.internal.accepted_total == before
 
 
-def test_the_leader_refuses_a_vhost_that_is_not_there(nodes: Nodes) -> None:
+def test_the_leader_refuses_an_unknown_vhost(nodes: Nodes) -> None:
     told = r"\(530\) .NOT_ALLOWED - vhost nowhere not found"
     with pytest.raises(ProbableAccessDeniedError, match=told):
         nodes.second.connect(virtual_host="nowhere")
 
 
-def test_errors_of_channels_and_of_the_connection_are_those_of_the_leader(nodes: Nodes) -> None:
+def test_channel_and_connection_errors_are_those_of_the_leader(nodes: Nodes) -> None:
     connection = nodes.second.connect()
     channel = connection.channel()
     with pytest.raises(pika.exceptions.ChannelClosedByBroker, match="no queue 'none'") as closed:

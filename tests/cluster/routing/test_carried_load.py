@@ -1,5 +1,5 @@
-"""Carried clients under load: what they hear is whole frames to the last byte, whatever becomes of
-the leader, and what was confirmed is there."""
+"""Relayed clients under load: they receive whole frames to the last byte, whatever happens to the
+leader, and what was confirmed is stored."""
 
 import socket
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def nodes(tmp_path: Path) -> Iterator[Nodes]:
 
 
 def fill(nodes: Nodes, queue: str, body: bytes) -> None:
-    """Messages that wait."""
+    """Messages that wait in the queue."""
     connection = nodes.first.connect()
     channel = connection.channel()
     channel.queue_declare(queue, durable=True)
@@ -50,7 +50,7 @@ def heard_until_the_end(sock: socket.socket, first: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("size", [10, 1_000, 100_000])
-def test_what_a_consumer_hears_ends_at_a_border_or_inside_a_frame_and_with_nothing_behind(
+def test_a_consumers_stream_ends_between_frames_or_inside_one_with_nothing_behind(
     nodes: Nodes, size: int
 ) -> None:
     for count in (1, size * MESSAGES // 4):
@@ -65,7 +65,7 @@ def test_what_a_consumer_hears_ends_at_a_border_or_inside_a_frame_and_with_nothi
         nodes.lead(nodes.first)
         at, last = 0, None
         while at < len(heard):
-            frame = cut_frame(heard, at, 1 << 30)  # raises where no frame is
+            frame = cut_frame(heard, at, 1 << 30)  # raises if this is not a frame
             if isinstance(frame, int):
                 last = None
                 break
@@ -78,7 +78,7 @@ def test_what_a_consumer_hears_ends_at_a_border_or_inside_a_frame_and_with_nothi
             assert at < len(heard), "cut at a border, where there was room for a word"
 
 
-def test_what_was_confirmed_through_another_node_is_there_when_the_leader_changes(
+def test_messages_confirmed_through_another_node_are_stored_when_the_leader_changes(
     nodes: Nodes,
 ) -> None:
     connection = nodes.second.connect()
@@ -108,7 +108,7 @@ def test_what_was_confirmed_through_another_node_is_there_when_the_leader_change
     again.close()
 
 
-def test_what_follows_connection_open_in_the_same_breath_is_not_lost(nodes: Nodes) -> None:
+def test_data_sent_together_with_connection_open_is_not_lost(nodes: Nodes) -> None:
     with RawClient(nodes.second.port) as raw:
         raw.socket.sendall(PROTOCOL_HEADER)
         raw.expect(Connection.Start)
@@ -131,7 +131,7 @@ def test_what_follows_connection_open_in_the_same_breath_is_not_lost(nodes: Node
         raw.expect(Channel.OpenOk)
 
 
-def test_heartbeats_go_from_end_to_end(nodes: Nodes) -> None:
+def test_heartbeats_are_passed_from_end_to_end(nodes: Nodes) -> None:
     with RawClient(nodes.second.port).open(heartbeat=1) as raw:
         raw.expect_heartbeat()
         heard = heard_until_the_end(raw.socket, b"")
@@ -140,7 +140,7 @@ def test_heartbeats_go_from_end_to_end(nodes: Nodes) -> None:
     assert beats == HEARTBEAT_FRAME * (len(beats) // len(HEARTBEAT_FRAME))
 
 
-def test_the_carrying_node_says_goodbye_when_it_stops(nodes: Nodes) -> None:
+def test_the_relaying_node_closes_its_clients_when_it_stops(nodes: Nodes) -> None:
     connection = nodes.second.connect()
     nodes.do(nodes.second.scope.cancel)
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed:
@@ -150,7 +150,7 @@ def test_the_carrying_node_says_goodbye_when_it_stops(nodes: Nodes) -> None:
     assert "shutdown" in closed.value.reply_text
 
 
-def test_a_leader_whose_process_is_gone_is_told_as_such(nodes: Nodes) -> None:
+def test_a_leader_whose_process_is_gone_is_reported_as_such(nodes: Nodes) -> None:
     connection = nodes.second.connect()
 
     def cut() -> None:

@@ -1,4 +1,4 @@
-"""Clients of Pulsar's at a node that does not lead: the official client, ours, and raw commands."""
+"""Pulsar clients at a node that does not lead: the official client, ours, and raw commands."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,7 +41,7 @@ def topics(node: PulsarNode) -> set[str]:
     return {each.rpartition("/")[2] for each in node.engine.topics}
 
 
-def test_the_official_client_is_led_to_the_leader(nodes: Nodes) -> None:
+def test_the_official_client_is_directed_to_the_leader(nodes: Nodes) -> None:
     here = client(nodes.second)
     producer = here.create_producer("led")
     consumer = here.subscribe("led", "s", pulsar.ConsumerType.Shared)
@@ -56,7 +56,7 @@ def test_the_official_client_is_led_to_the_leader(nodes: Nodes) -> None:
     here.close()
 
 
-def test_the_official_client_follows_a_leader_that_changes(nodes: Nodes) -> None:
+def test_the_official_client_follows_a_change_of_leader(nodes: Nodes) -> None:
     here = client(nodes.second)
     producer = here.create_producer("moving", send_timeout_millis=20_000)
     consumer = here.subscribe("moving", "s", pulsar.ConsumerType.Failover)
@@ -74,9 +74,10 @@ def test_the_official_client_follows_a_leader_that_changes(nodes: Nodes) -> None
 
 
 async def have_consumed_one(engine: Engine, name: str) -> None:
-    """What another node of a cluster has at this moment: these have stores of their own. Without
-    the message the next one would have its id, and count as acknowledged with it; without the
-    subscription one that the client makes when it comes back might begin behind that."""
+    """Store what another node of a cluster has at this moment; here each node has its own store.
+    Without the message, the next one would get its id, and count as acknowledged with it. Without
+    the subscription, one that the client creates when it reconnects might begin behind that
+    message."""
     topic = await engine.create_topic(name)
     done = trio.Event()
     engine.append(topic, [make_entry(b"at the first")], lambda *_: done.set())
@@ -84,7 +85,7 @@ async def have_consumed_one(engine: Engine, name: str) -> None:
     await topic.subscribe("s")
 
 
-def test_without_a_told_address_clients_go_on_through_the_node_that_they_reached(
+def test_without_an_advertised_address_clients_stay_with_the_node_that_they_reached(
     tmp_path: Path,
 ) -> None:
     with in_thread(two_pulsar_nodes(told=False), tmp_path) as nodes:
@@ -101,7 +102,7 @@ def test_without_a_told_address_clients_go_on_through_the_node_that_they_reached
 
 
 async def connected(port: int) -> RawClient:
-    """A connection that has said hello."""
+    """A connection after CONNECT."""
     raw = RawClient(await trio.open_tcp_stream("127.0.0.1", port))
     await raw.send(pb.CommandConnect(client_version="raw", protocol_version=21))
     await raw.expect(pb.CommandConnected)
@@ -117,7 +118,7 @@ SUBSCRIBE = pb.CommandSubscribe(
 
 
 @pytest.mark.real_time
-async def test_a_lookup_at_another_node_names_the_leader_and_only_that(nodes: Nodes) -> None:
+async def test_a_lookup_at_another_node_returns_the_leader_and_nothing_else(nodes: Nodes) -> None:
     raw = await connected(nodes.second.port)
     await raw.send(LOOKUP)
     found = await raw.expect(pb.CommandLookupTopicResponse)
@@ -133,7 +134,7 @@ async def test_a_lookup_at_another_node_names_the_leader_and_only_that(nodes: No
 
 @pytest.mark.real_time
 @pytest.mark.parametrize("command", [PRODUCER, SUBSCRIBE], ids=["producer", "consumer"])
-async def test_topics_are_not_used_at_another_node(nodes: Nodes, command: Any) -> None:
+async def test_topics_cannot_be_used_at_another_node(nodes: Nodes, command: Any) -> None:
     raw = await connected(nodes.second.port)
     await raw.send(command)
     refused = await raw.expect(pb.CommandError)
@@ -147,7 +148,7 @@ async def test_topics_are_not_used_at_another_node(nodes: Nodes, command: Any) -
 
 
 @pytest.mark.real_time
-async def test_when_the_leader_changes_clients_are_told_where_to(nodes: Nodes) -> None:
+async def test_when_the_leader_changes_clients_are_told_the_new_one(nodes: Nodes) -> None:
     raw = await connected(nodes.first.port)
     await raw.send(PRODUCER)
     await raw.expect(pb.CommandProducerSuccess)
@@ -169,7 +170,7 @@ async def test_when_the_leader_changes_clients_are_told_where_to(nodes: Nodes) -
 
 
 @pytest.mark.real_time
-async def test_when_nobody_leads_clients_are_told_to_look_again(nodes: Nodes) -> None:
+async def test_when_nobody_leads_clients_are_told_to_look_up_again(nodes: Nodes) -> None:
     raw = await connected(nodes.first.port)
     await raw.send(PRODUCER)
     await raw.expect(pb.CommandProducerSuccess)
@@ -187,7 +188,7 @@ async def test_when_nobody_leads_clients_are_told_to_look_again(nodes: Nodes) ->
 
 
 @pytest.mark.real_time
-async def test_our_own_client_is_led_and_follows(nodes: Nodes) -> None:
+async def test_our_own_client_is_directed_and_follows(nodes: Nodes) -> None:
     async with connect(nodes.second.url) as ours:
         producer = await ours.create_producer("own")
         consumer = await ours.subscribe("own", "s")
@@ -203,7 +204,7 @@ async def test_our_own_client_is_led_and_follows(nodes: Nodes) -> None:
     [b"", b"[]", b"{}", b'{"address": 1}', b"[" * 50_000,
      b'{"address": "a", "service_url": "b", "shown": []}'],
 )  # fmt: skip
-def test_a_document_that_is_none_is_refused(nodes: Nodes, document: bytes) -> None:
+def test_an_invalid_document_is_refused(nodes: Nodes, document: bytes) -> None:
     clients = PulsarClients(
         nodes.first.addresses, nodes.first.leaders, lambda _: nodes.first.server, must_prove=False
     )

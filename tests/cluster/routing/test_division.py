@@ -1,4 +1,4 @@
-"""Which shard a namespace is in."""
+"""Which shard a namespace belongs to."""
 
 import pytest
 from hypothesis import given
@@ -24,7 +24,7 @@ DIVISION = Division("main", {"books/old": "archive"}, {"books": "audit"})
         (EVERYTHING_ELSE + "audit", "audit"),
     ],
 )
-def test_what_is_named_itself_comes_before_its_tenant(namespace: str, expected: str) -> None:
+def test_a_namespaces_own_entry_comes_before_its_tenants(namespace: str, expected: str) -> None:
     assert DIVISION.shard_of(namespace) == expected
 
 
@@ -39,7 +39,7 @@ def test_a_namespace_is_in_one_shard(
     assert division.is_divided == bool(namespaces or tenants)
 
 
-def test_settings_that_divide_the_same_way_have_one_digest() -> None:
+def test_settings_that_divide_the_same_way_have_the_same_digest() -> None:
     same = Division("main", dict(DIVISION.namespaces), dict(DIVISION.tenants))
     assert same.digest == DIVISION.digest != ""
     assert Division("main").digest == ""
@@ -51,6 +51,6 @@ def test_settings_that_divide_the_same_way_have_one_digest() -> None:
     assert DIVISION.digest not in [each.digest for each in others]
 
 
-def test_why_it_is_not_there_names_both_shards() -> None:
+def test_the_refusal_names_both_shards() -> None:
     said = "books/old is in shard 'archive', not in 'audit'"
     assert DIVISION.misplaced("audit", "books/old") == said

@@ -1,4 +1,5 @@
-"""Frame heads: borders are found however the bytes are cut, and lost when an end is wrong."""
+"""Frame headers: frame boundaries are found however the bytes are split, and are lost when an end
+octet is wrong."""
 
 from itertools import pairwise
 
@@ -19,7 +20,7 @@ payloads = st.binary(max_size=40)
 
 @st.composite
 def frames(draw: st.DrawFn) -> bytes:
-    """A frame that says nothing of the connection's end."""
+    """A frame that does not concern the end of the connection."""
     kind = draw(st.sampled_from([1, 2, 3, 8]))
     channel = draw(st.integers(0 if kind == 8 else 1, 0xFFFF))
     payload = draw(payloads)
@@ -33,7 +34,7 @@ def cut(data: bytes, at: list[int]) -> list[bytes]:
 
 
 @given(st.lists(frames(), max_size=8), st.lists(st.integers(0, 1000), max_size=12))
-def test_a_border_is_where_a_frame_has_ended_and_nowhere_else(
+def test_a_boundary_is_where_a_frame_has_ended_and_nowhere_else(
     whole: list[bytes], at: list[int]
 ) -> None:
     borders = {sum(map(len, whole[:index])) for index in range(len(whole) + 1)}
@@ -48,7 +49,7 @@ def test_a_border_is_where_a_frame_has_ended_and_nowhere_else(
 
 
 @given(st.lists(frames(), max_size=4), st.lists(frames(), max_size=4), st.booleans())
-def test_goodbyes_are_heard_byte_by_byte_and_at_once(
+def test_a_close_is_recognised_byte_by_byte_and_at_once(
     before: list[bytes], after: list[bytes], answers: bool
 ) -> None:
     goodbye = CLOSE_OK if answers else CLOSE
@@ -63,7 +64,7 @@ def test_goodbyes_are_heard_byte_by_byte_and_at_once(
 
 
 @pytest.mark.parametrize("goodbye", [CLOSE, CLOSE_OK])
-def test_a_goodbye_is_said_when_its_last_byte_is(goodbye: bytes) -> None:
+def test_a_close_counts_when_its_last_byte_has_passed(goodbye: bytes) -> None:
     heads = FrameHeads()
     heads.receive(goodbye[:-1])
     assert heads.said is Said.NOTHING
@@ -72,7 +73,7 @@ def test_a_goodbye_is_said_when_its_last_byte_is(goodbye: bytes) -> None:
 
 
 @given(st.lists(frames(), max_size=4), frames(), st.integers(0, 255), st.data())
-def test_a_wrong_end_loses_all_borders(
+def test_a_wrong_end_octet_loses_all_boundaries(
     before: list[bytes], broken: bytes, octet: int, data: st.DataObject
 ) -> None:
     bad = broken[:-1] + bytes([0xCF if octet == 0xCE else octet])
@@ -84,14 +85,14 @@ def test_a_wrong_end_loses_all_borders(
     assert not heads.at_border
 
 
-def test_a_method_without_its_numbers_loses_all_borders() -> None:
+def test_a_method_without_its_ids_loses_all_boundaries() -> None:
     heads = FrameHeads()
     heads.receive(b"\x01\x00\x00\x00\x00\x00\x02ab\xce" + HEARTBEAT_FRAME)
     assert heads.is_lost
 
 
 @given(st.binary(max_size=300), st.lists(st.integers(0, 1000), max_size=12))
-def test_garbage_is_followed_alike_however_it_is_cut(data: bytes, at: list[int]) -> None:
+def test_garbage_is_followed_the_same_way_however_it_is_split(data: bytes, at: list[int]) -> None:
     whole, pieces = FrameHeads(), FrameHeads()
     whole.receive(data)
     for piece in cut(data, at):
@@ -101,7 +102,7 @@ def test_garbage_is_followed_alike_however_it_is_cut(data: bytes, at: list[int])
     )  # fmt: skip
 
 
-def test_what_is_kept_is_less_than_a_head() -> None:
+def test_less_than_a_header_is_kept() -> None:
     heads = FrameHeads()
     huge = b"\x03\x00\x01" + (1 << 30).to_bytes(4)
     heads.receive(huge)

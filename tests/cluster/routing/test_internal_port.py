@@ -1,5 +1,5 @@
-"""The internal port: whoever is none of the nodes gets nothing there, and costs nobody else
-anything; by a secret and by TLS."""
+"""The internal port: clients that are not nodes get nothing there, and cost nobody else anything;
+with a secret and with TLS."""
 
 import socket
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ REQUEST = Request("echo", "public/default", b"who")
 
 
 class Echo:
-    """Serves a client by saying back what it says."""
+    """Serves a client by sending back what it receives."""
 
     def __init__(self) -> None:
         self.asked: list[Request] = []
@@ -85,7 +85,7 @@ class Port:
 
 
 async def talk(called: Called) -> None:
-    """Much is said to an echo and heard of it, then that this was all, which it hears as well."""
+    """Send much to an echo and receive it back; then send the end, which comes back as well."""
     stream, said = called.stream, b"x" * 50_000
     heard = called.early
     for _ in range(40):
@@ -106,7 +106,7 @@ BY_SECRET = InternalSettings("node", SECRET)
 
 
 @pytest.mark.real_time
-async def test_a_client_is_served_and_both_ends_may_end_first() -> None:
+async def test_a_client_is_served_and_either_end_may_end_first() -> None:
     port = Port(BY_SECRET)
     async with trio.open_nursery() as nursery:
         await port.serve(nursery)
@@ -145,7 +145,7 @@ HOSTILE = {
 
 @pytest.mark.real_time
 @pytest.mark.parametrize("said", HOSTILE.values(), ids=HOSTILE.keys())
-async def test_strangers_hear_a_sentence_and_others_nothing_of_them(said: bytes) -> None:
+async def test_strangers_get_one_sentence_and_the_service_never_sees_them(said: bytes) -> None:
     port = Port(BY_SECRET)
     async with trio.open_nursery() as nursery:
         await port.serve(nursery)
@@ -175,7 +175,7 @@ async def test_another_secret_is_refused_by_both_sides() -> None:
 
 
 @pytest.mark.real_time
-async def test_what_a_node_has_said_once_does_not_serve_another() -> None:
+async def test_a_recorded_conversation_cannot_be_replayed() -> None:
     port = Port(BY_SECRET)
     async with trio.open_nursery() as nursery:
         await port.serve(nursery)
@@ -197,7 +197,7 @@ async def test_what_a_node_has_said_once_does_not_serve_another() -> None:
 
 
 @pytest.mark.real_time
-async def test_what_is_not_served_is_refused_with_a_sentence() -> None:
+async def test_unknown_requests_are_refused_with_a_sentence() -> None:
     port = Port(BY_SECRET)
     async with trio.open_nursery() as nursery:
         await port.serve(nursery)
@@ -209,7 +209,7 @@ async def test_what_is_not_served_is_refused_with_a_sentence() -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_who_says_nothing_is_cut_off_in_time() -> None:
+async def test_a_silent_client_is_cut_off_in_time() -> None:
     port = Port(BY_SECRET)
     async with trio.open_nursery() as nursery:
         await port.serve(nursery)
@@ -232,22 +232,22 @@ async def test_a_node_that_does_not_answer_is_given_up_in_time() -> None:
 
 @pytest.mark.real_time
 @pytest.mark.parametrize("address", ["", "nowhere", "127.0.0.1:", "127.0.0.1:x", "127.0.0.1:1"])
-async def test_an_address_that_leads_nowhere_is_one_sentence(address: str) -> None:
+async def test_an_unreachable_address_is_one_sentence(address: str) -> None:
     with pytest.raises(NotTaken, match="node 'lost' cannot be reached"):
         await call(BY_SECRET, NodeAddresses("lost", internal=address), REQUEST)
 
 
-def test_settings_by_which_nobody_proves_anything_are_none() -> None:
+def test_settings_without_any_proof_are_refused() -> None:
     with pytest.raises(ValueError, match="expected a secret, or certificates"):
         InternalSettings("node")
 
 
-# By TLS
+# With TLS
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Certificates of the cluster's authority, and of another."""
+    """Certificates of the cluster's authority, and of another one."""
     where = tmp_path_factory.mktemp("certificates")
     for name in ("ours", "theirs"):
         make_certificate(where, name, make_certificate(where, f"{name}-ca"))
@@ -260,7 +260,7 @@ def by_tls(files: Path, name: str = "ours", authority: str = "ours") -> Internal
 
 
 @pytest.mark.real_time
-async def test_by_tls_a_client_is_served_and_both_ends_may_end_first(files: Path) -> None:
+async def test_by_tls_a_client_is_served_and_either_end_may_end_first(files: Path) -> None:
     settings = by_tls(files)
     port = Port(settings)
     async with trio.open_nursery() as nursery:
@@ -271,7 +271,7 @@ async def test_by_tls_a_client_is_served_and_both_ends_may_end_first(files: Path
 
 @pytest.mark.real_time
 @pytest.mark.parametrize(("shows", "trusts"), [("theirs", "ours"), ("ours", "theirs")])
-async def test_by_tls_a_certificate_of_others_is_refused(
+async def test_by_tls_a_certificate_of_another_authority_is_refused(
     files: Path, shows: str, trusts: str
 ) -> None:
     settings = by_tls(files)
@@ -297,7 +297,7 @@ def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
 
 
 def asked(node: Node, request: Request) -> bytes:
-    """What a node that knows the secret hears."""
+    """The answer to a node that knows the secret."""
     with socket.create_connection(("127.0.0.1", node.internal_port), 10) as sock:
         asking = Asking(SECRET, "odd", bytes(range(32)), request)
         sock.sendall(asking.hello())
@@ -332,7 +332,7 @@ def test_a_canary_lives_beside_hostile_connections(nodes: Nodes) -> None:
     canary.connection.close()
 
 
-def test_a_node_that_does_not_lead_takes_no_client(nodes: Nodes) -> None:
+def test_a_node_that_does_not_lead_accepts_no_client(nodes: Nodes) -> None:
     connection = nodes.first.connect()
     connection.close()
     request = Request("amqp", "public/default", _document(nodes))
@@ -349,7 +349,7 @@ def _document(nodes: Nodes) -> bytes:
     return encode_admission(Admission("guest", None, Terms({}, "PLAIN", 9, 4096, 0), "/"), Remote())
 
 
-def test_answering_names_who_asks() -> None:
+def test_the_answer_names_the_node_that_asks() -> None:
     asking, answering = (
         Asking(SECRET, "me", bytes(32), REQUEST),
         Answering(SECRET, "you", b"n" * 32),

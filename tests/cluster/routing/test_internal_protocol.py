@@ -1,5 +1,5 @@
 """The internal protocol: two sides that know the secret understand each other however the bytes are
-cut, and nobody else gets a word in."""
+split, and nobody else gets anywhere."""
 
 from contextlib import suppress
 
@@ -60,21 +60,21 @@ def test_both_sides_understand_each_other(
 
 
 @given(st.binary(min_size=1, max_size=60))
-def test_what_follows_a_request_is_kept(unread: bytes) -> None:
+def test_data_after_a_request_is_kept(unread: bytes) -> None:
     asking, answering = sides()
     asked = asking.receive(answering.receive(asking.hello()))
     answering.receive(asked + unread)
     assert answering.rest == unread
 
 
-def test_who_does_not_know_the_secret_is_told_nothing_of_the_client() -> None:
+def test_a_side_that_does_not_know_the_secret_learns_nothing_of_the_client() -> None:
     asking, answering = sides(theirs=OTHER)
     proof = answering.receive(asking.hello())
     with pytest.raises(ProtocolBroken, match="expected a proof"):
         asking.receive(proof)
 
 
-def test_who_does_not_know_the_secret_is_not_believed() -> None:
+def test_a_side_that_does_not_know_the_secret_is_not_believed() -> None:
     asking, answering = sides()
     asking.receive(answering.receive(asking.hello()))
     stranger, _ = sides(mine=OTHER)
@@ -85,7 +85,7 @@ def test_who_does_not_know_the_secret_is_not_believed() -> None:
     assert answering.node == ""
 
 
-def test_what_was_heard_once_is_of_no_use_again() -> None:
+def test_recorded_messages_cannot_be_used_again() -> None:
     asking, answering = sides()
     hello = asking.hello()
     asked = asking.receive(answering.receive(hello))
@@ -95,8 +95,9 @@ def test_what_was_heard_once_is_of_no_use_again() -> None:
         again.receive(asked)
 
 
-def test_a_proof_is_of_no_use_to_answer_with() -> None:
-    """Who knows nothing sends back what it was sent, to a node that both asks and is asked."""
+def test_a_proof_cannot_be_used_as_an_answer() -> None:
+    """An attacker who knows nothing reflects what it received, to a node that both asks and is
+    asked."""
     asking, answering = sides()
     proof = answering.receive(asking.hello())
     nonce, name, mine = unpack(proof[RECORD.size :], ["number", "name", "proof"])
@@ -107,7 +108,7 @@ def test_a_proof_is_of_no_use_to_answer_with() -> None:
 
 
 @given(st.integers(0, 200), st.integers(1, 255))
-def test_a_request_that_was_changed_on_its_way_is_not_believed(place: int, other: int) -> None:
+def test_a_request_that_was_changed_in_transit_is_not_believed(place: int, other: int) -> None:
     asking, answering = sides()
     asked = bytearray(asking.receive(answering.receive(asking.hello())))
     asked[place % len(asked)] ^= other
@@ -117,7 +118,7 @@ def test_a_request_that_was_changed_on_its_way_is_not_believed(place: int, other
 
 
 @given(st.binary(max_size=400), cuts)
-def test_garbage_breaks_the_protocol_or_is_not_whole(data: bytes, at: list[int]) -> None:
+def test_garbage_breaks_the_protocol_or_is_incomplete(data: bytes, at: list[int]) -> None:
     _, answering = sides()
     with suppress(ProtocolBroken):
         for each in cut(data, at):
@@ -126,7 +127,7 @@ def test_garbage_breaks_the_protocol_or_is_not_whole(data: bytes, at: list[int])
 
 
 @given(st.data())
-def test_a_hello_with_one_byte_changed_is_answered_or_broken_alike_however_it_is_cut(
+def test_a_hello_with_one_changed_byte_gets_the_same_result_however_it_is_split(
     data: st.DataObject,
 ) -> None:
     hello = bytearray(sides()[0].hello())
@@ -146,13 +147,13 @@ def test_a_hello_with_one_byte_changed_is_answered_or_broken_alike_however_it_is
 @pytest.mark.parametrize(
     ("kind", "size"), [(Kind.HELLO, 1025), (Kind.REQUEST, 10), (Kind.ACCEPTED, 4), (77, 4)]
 )
-def test_a_head_that_cannot_be_is_refused_before_what_follows(kind: int, size: int) -> None:
+def test_an_impossible_header_is_refused_before_what_follows(kind: int, size: int) -> None:
     _, answering = sides()
     with pytest.raises(ProtocolBroken, match="expected HELLO"):
         answering.receive(RECORD.pack(size, kind))
 
 
-def test_a_request_that_is_too_large_is_refused_by_its_head() -> None:
+def test_a_request_that_is_too_large_is_refused_by_its_header() -> None:
     asking, answering = sides()
     answering.receive(asking.hello())
     with pytest.raises(ProtocolBroken, match=f"at most {REQUEST_BYTES_MAX}"):
@@ -160,7 +161,7 @@ def test_a_request_that_is_too_large_is_refused_by_its_head() -> None:
 
 
 @given(st.text(max_size=2000))
-def test_a_refusal_is_heard_whenever_it_comes(text: str) -> None:
+def test_a_refusal_is_noticed_whenever_it_comes(text: str) -> None:
     asking, _ = sides()
     with pytest.raises(CallRefused):
         asking.receive(refusal(text))
@@ -183,7 +184,7 @@ def test_versions_and_numbers_must_be_ours() -> None:
             Answering(SECRET, "leader", TWO).receive(hello)
 
 
-def test_a_short_secret_is_none() -> None:
+def test_a_short_secret_is_refused() -> None:
     with pytest.raises(ValueError, match="at least 32 bytes, got 31"):
         Secret(b"x" * 31)
     assert "x" not in repr(Secret(b"x" * 40))

@@ -19,7 +19,7 @@ from arneb_cluster.routing.relay import (
 REASON = "another node serves this virtual host now"
 
 
-def test_the_close_is_a_frame_that_clients_read() -> None:
+def test_the_close_is_a_frame_that_clients_can_read() -> None:
     read, channel, method = frame.unmarshal(close_frame(REASON))
     assert (read, channel) == (len(close_frame(REASON)), 0)
     assert isinstance(method, commands.Connection.Close)
@@ -34,7 +34,7 @@ def test_a_long_reason_is_cut_between_characters() -> None:
 
 
 class Relayed(RuleBasedStateMachine):
-    """The relay between two ends that do what they like."""
+    """The relay between two ends that do anything."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class Relayed(RuleBasedStateMachine):
 
     @rule()
     def nothing_happens(self) -> None:
-        """When all are done that is all."""
+        """When everything is done, nothing more happens."""
 
     def check_loss(self, before: bytes) -> None:
         """What became of the client when its leader went."""
@@ -147,7 +147,7 @@ class Relayed(RuleBasedStateMachine):
 
 
 def is_whole(data: bytes) -> bool:
-    """Whether ``data`` ends where a frame does, told by another reader than ours."""
+    """Whether ``data`` ends where a frame does, according to another reader than ours."""
     while data:
         if len(data) < 8:
             return False

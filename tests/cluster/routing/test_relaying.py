@@ -1,4 +1,4 @@
-"""Relaying: streams in memory, which take as much as the test says, and a clock that jumps."""
+"""Relaying: streams in memory, which accept as much as the test says, and a clock that jumps."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,7 +17,7 @@ BODY = b"\x03\x00\x01" + (5).to_bytes(4) + b"hello\xce"
 
 
 class Both:
-    """A relay between two streams of which the test has the other ends."""
+    """A relay between two streams, whose other ends the test has."""
 
     def __init__(self) -> None:
         self.client, ours = memory_stream_pair()
@@ -33,7 +33,7 @@ class Both:
 
 @asynccontextmanager
 async def carried(unread: bytes = b"", early: bytes = b"") -> AsyncIterator[Both]:
-    """A client that is carried, until the test ends."""
+    """A relayed client, until the test ends."""
     both = Both()
     with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
@@ -43,7 +43,7 @@ async def carried(unread: bytes = b"", early: bytes = b"") -> AsyncIterator[Both
 
 
 def hold(stream: trio.StapledStream, stuck: trio.Event, go_on: trio.Event) -> None:
-    """Whoever sends there is stuck until the test goes on."""
+    """Writes in that direction are stuck until the test continues."""
     send = stream.send_stream
     arrive = send.send_all_hook
 
@@ -56,14 +56,14 @@ def hold(stream: trio.StapledStream, stuck: trio.Event, go_on: trio.Event) -> No
 
 
 async def heard_of(stream: trio.abc.ReceiveStream) -> bytes:
-    """All that comes until the end."""
+    """All that arrives until the end."""
     heard = b""
     while data := await stream.receive_some():
         heard += bytes(data)
     return heard
 
 
-async def test_both_directions_and_what_was_said_before() -> None:
+async def test_both_directions_and_data_sent_before() -> None:
     async with carried(unread=b"u" * 3, early=HEARTBEAT_FRAME) as both:
         assert await both.client.receive_some() == HEARTBEAT_FRAME
         assert await both.leader.receive_some() == b"uuu"
@@ -82,7 +82,7 @@ async def test_both_directions_and_what_was_said_before() -> None:
         )  # fmt: skip
 
 
-async def test_a_client_that_says_no_more_still_hears() -> None:
+async def test_a_client_that_has_sent_its_end_still_receives() -> None:
     async with carried() as both:
         await both.client.send_all(CLOSE)
         await both.client.send_eof()
@@ -95,7 +95,7 @@ async def test_a_client_that_says_no_more_still_hears() -> None:
         assert both.relays.lost_total == 0
 
 
-async def test_a_leader_that_says_goodbye_ends_the_client_when_it_has_answered() -> None:
+async def test_a_leaders_close_ends_the_client_once_it_has_answered() -> None:
     async with carried() as both:
         await both.leader.send_all(BODY + CLOSE)
         await both.leader.send_eof()
@@ -109,7 +109,7 @@ async def test_a_leader_that_says_goodbye_ends_the_client_when_it_has_answered()
 
 
 @pytest.mark.parametrize("how", ["gone", "broken", "lost"])
-async def test_at_a_border_a_lost_leader_is_told_in_amqp(how: str) -> None:
+async def test_between_frames_a_lost_leader_is_reported_in_amqp(how: str) -> None:
     async with carried() as both:
         await both.leader.send_all(BODY)
         assert await both.client.receive_some() == BODY
@@ -138,7 +138,7 @@ async def test_inside_a_frame_the_socket_is_closed() -> None:
         assert both.relays.lost_total == 1
 
 
-async def test_who_does_not_answer_is_waited_for_so_long() -> None:
+async def test_a_client_that_does_not_answer_is_waited_for_only_so_long() -> None:
     async with carried() as both:
         both.carried.lose("why so ever")
         began = trio.current_time()
@@ -146,8 +146,8 @@ async def test_who_does_not_answer_is_waited_for_so_long() -> None:
         assert trio.current_time() - began == pytest.approx(FAREWELL_S)
 
 
-async def test_a_leader_that_is_lost_while_it_takes_nothing_is_given_up() -> None:
-    """It hangs with a full socket: what the client has said waits, and must not for ever."""
+async def test_a_leader_that_is_lost_while_it_reads_nothing_is_given_up() -> None:
+    """It hangs with a full socket: what the client has sent waits, but must not wait for ever."""
     async with carried() as both:
         blocked = trio.Event()
 
@@ -221,7 +221,7 @@ async def test_a_leader_that_does_not_read_stops_its_client() -> None:
         await both.done.wait()
 
 
-async def test_there_are_so_many_places() -> None:
+async def test_the_number_of_relays_is_bounded() -> None:
     relays = Relays(carried_max=2)
     full = pytest.raises(NotServed, match="carries 2 connections")
     with relays.place(), relays.place(), full, relays.place():

@@ -30,7 +30,7 @@ SHARDS = Division(SHARD, {"public/other": OTHER})
 
 
 class Site:
-    """One node's HTTP port, which says of each request who answers it and what came."""
+    """One node's HTTP port, which records for each request who answers it and what arrived."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -83,7 +83,7 @@ class Site:
 
 @asynccontextmanager
 async def two_sites() -> AsyncIterator[tuple[Site, Site, httpx.AsyncClient]]:
-    """A leader, another node, and a client of that one."""
+    """A leader, another node, and a client of the latter."""
     first, second = Site("first"), Site("second")
     async with trio.open_nursery() as nursery:
         for each in (first, second):
@@ -96,7 +96,7 @@ async def two_sites() -> AsyncIterator[tuple[Site, Site, httpx.AsyncClient]]:
         nursery.cancel_scope.cancel()
 
 
-async def test_a_request_is_asked_of_the_leader_and_answered_as_it_answers() -> None:
+async def test_a_request_is_passed_to_the_leader_and_its_answer_returned() -> None:
     async with two_sites() as (_, _, client):
         answer = await client.put(
             "/api/queues/%2F/a%2Fb?x=1&y=%20", content=b"z" * 200_000,
@@ -114,7 +114,7 @@ async def test_a_request_is_asked_of_the_leader_and_answered_as_it_answers() -> 
         assert again.text.startswith("first\nGET\n/api/overview\n")
 
 
-async def test_to_head_is_answered_how_long_it_would_be() -> None:
+async def test_head_gets_the_length_of_the_answer() -> None:
     async with two_sites() as (_, _, client):
         answer = await client.head("/api/overview")
         assert (answer.status_code, answer.content) == (201, b"")
@@ -122,7 +122,7 @@ async def test_to_head_is_answered_how_long_it_would_be() -> None:
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/admin/v2/brokers/health"])
-async def test_how_a_node_does_it_says_itself(path: str) -> None:
+async def test_a_node_reports_its_own_state_itself(path: str) -> None:
     async with two_sites() as (_, _, client):
         assert (await client.get(path)).text.startswith("second\n")
 
@@ -132,7 +132,7 @@ async def test_how_a_node_does_it_says_itself(path: str) -> None:
     ["/admin/v2/persistent/public/default/t/stats?x=1", "/admin/v2/namespaces/public/default",
      "/lookup/v2/topic/persistent/public/default/t", "/admin/v2/clusters"],
 )  # fmt: skip
-async def test_administrators_of_pulsar_are_sent_to_the_leader(path: str) -> None:
+async def test_pulsar_administrators_are_redirected_to_the_leader(path: str) -> None:
     async with two_sites() as (first, _, client):
         answer = await client.get(path)
         assert answer.status_code == 307
@@ -148,7 +148,7 @@ async def test_each_namespace_has_its_own_leader() -> None:
         assert own.text.startswith("second\n")
 
 
-async def test_without_a_leader_it_is_said_and_when_to_come_again() -> None:
+async def test_without_a_leader_the_answer_says_so_and_when_to_retry() -> None:
     async with two_sites() as (_, second, client):
         second.leaders.say(SHARD, NOBODY)
         answer = await client.get("/api/overview")
@@ -156,7 +156,7 @@ async def test_without_a_leader_it_is_said_and_when_to_come_again() -> None:
         assert "no node leads" in answer.json()["reason"]
 
 
-async def test_a_leader_that_leads_no_more_is_a_503() -> None:
+async def test_a_former_leader_is_a_503() -> None:
     async with two_sites() as (first, _, client):
         first.leaders.say(SHARD, NOBODY)
         answer = await client.get("/api/overview")
@@ -164,7 +164,7 @@ async def test_a_leader_that_leads_no_more_is_a_503() -> None:
         assert answer.json()["reason"] == "node 'first' refused: node 'first' does not lead *"
 
 
-async def test_an_answer_that_breaks_off_is_no_whole_answer() -> None:
+async def test_an_answer_that_breaks_off_is_not_passed_on_as_complete() -> None:
     async with two_sites() as (first, _, client):
         first.breaks_off = True
         with pytest.raises(httpx.RemoteProtocolError):
@@ -174,13 +174,13 @@ async def test_an_answer_that_breaks_off_is_no_whole_answer() -> None:
 
 
 @pytest.mark.parametrize("document", [b"", b"{}", b"[1]", b'["a", "b", "c"]', b"[" * 60_000])
-def test_a_document_that_is_none_is_refused(document: bytes) -> None:
+def test_an_invalid_document_is_refused(document: bytes) -> None:
     site = Site("first")
     with pytest.raises(NotServed, match="expected who asks"):
         site.clients.prepare(Request(HTTP, EVERYTHING_ELSE, document))
 
 
-async def test_what_came_by_tls_goes_on_by_tls_only() -> None:
+async def test_what_arrived_by_tls_is_passed_on_by_tls_only() -> None:
     site = Site("first")
     with pytest.raises(NotServed, match="over TLS only"):
         await site.clients.ask("*", NodeAddresses("second"), Asker("a", 1, "https"))
