@@ -1,4 +1,4 @@
-"""The mutant list, continued: mistakes by which somebody may do what is not allowed.
+"""Mutants of access: mistakes that let somebody do what is not allowed.
 
 The rule: as in :mod:`tests.mutants.table`.
 """
@@ -15,7 +15,7 @@ LOGIN_TESTS: Final = ("tests/amqp_frontend/server/admission/test_logins.py",)
 
 ACCESS_MUTANTS: Final = (
     Mutant(
-        "a permission that was looked up is never looked up again",
+        "a permission that was checked once is never checked again",
         AMQP + "session/rights.py",
         "        self.writable.clear()\n"
         "        self.keyed.clear()\n"
@@ -24,14 +24,14 @@ ACCESS_MUTANTS: Final = (
         RIGHTS_TESTS,
     ),
     Mutant(
-        "a key that may be used may be used for ever",
+        "a key that may be used may be used forever",
         AMQP + "session/rights.py",
         "        self.keyed.clear()\n        self._allowed.clear()\n",
         "        self._allowed.clear()\n",
         KEPT_TESTS,
     ),
     Mutant(
-        "a key is remembered of an exchange whose keys were not looked at",
+        "a key is remembered for an exchange whose keys were not checked",
         AMQP + "session/rights.py",
         "        elif any(each.kind is Kind.TOPIC for each in asked):\n",
         "        else:\n",
@@ -59,7 +59,7 @@ ACCESS_MUTANTS: Final = (
         ("tests/core/access/test_patterns.py",),
     ),
     Mutant(
-        "the rights of a vhost reach another",
+        "the rights of a vhost extend to another",
         ACCESS + "rights.py",
         "    row = tables.get(Permission, user, vhost)\n    return row is not None and",
         '    row = tables.get(Permission, user, vhost) or tables.get(Permission, user, "/")\n'
@@ -74,14 +74,14 @@ ACCESS_MUTANTS: Final = (
         ("tests/core/access/test_namespaces.py",),
     ),
     Mutant(
-        "the connections of a user who is deleted live on",
+        "the connections of a deleted user stay open",
         AMQP + "server/listener.py",
         "            if isinstance(before, User) and after is None:\n",
         "            if isinstance(before, User) and before is None:\n",
         LOGIN_TESTS,
     ),
     Mutant(
-        "the connections of a vhost that is deleted live on",
+        "the connections of a deleted vhost stay open",
         AMQP + "server/listener.py",
         "            elif isinstance(after, Vhost) and after.leaving:\n",
         "            elif isinstance(after, Vhost) and after is None:\n",
@@ -95,7 +95,7 @@ ACCESS_MUTANTS: Final = (
         LOGIN_TESTS,
     ),
     Mutant(
-        "an empty password is one",
+        "an empty password is accepted",
         ACCESS + "passwords.py",
         "        if not self.text or not password:\n",
         "        if not self.text:\n",
@@ -112,14 +112,14 @@ ACCESS_MUTANTS: Final = (
         ("tests/core/access/test_catalogue.py",),
     ),
     Mutant(
-        "the settings count at every start",
+        "the settings are applied at every start",
         ACCESS + "catalogue.py",
         "        if catalogue.tables.get(Seeded, Seeded().name) is None:\n",
         "        if catalogue.tables is not None:\n",
         ("tests/core/access/test_catalogue.py",),
     ),
     Mutant(
-        "rights are looked at before the type of a new exchange",
+        "rights are checked before the type of a new exchange",
         AMQP + "session/rules.py",
         "        asked.vhost.router.check_type(asked.method.exchange_type)\n",
         "        pass\n",
@@ -133,14 +133,14 @@ ACCESS_MUTANTS: Final = (
         RIGHTS_TESTS,
     ),
     Mutant(
-        "who guesses is answered at once",
+        "a client that guesses passwords is answered at once",
         ACCESS + "guesses.py",
         "        await trio.sleep(self._late_s())\n",
         "        await trio.sleep(0)\n",
         ("tests/core/access/test_authority.py",),
     ),
     Mutant(
-        "a vhost that is said anew has the defaults again",
+        "a vhost that is declared again gets the defaults again",
         "core/arneb_core/access/edits.py",
         "        elif namespace not in (None, present.namespace):\n",
         "        present = replace(present, limits=self._defaults.limits_of(name))\n"
@@ -148,14 +148,14 @@ ACCESS_MUTANTS: Final = (
         ("tests/core/access/test_defaults.py",),
     ),
     Mutant(
-        "default limits hold for no vhost",
+        "default limits apply to no vhost",
         "core/arneb_core/access/defaults.py",
         "                return dict(each.limits)\n",
         "                continue\n",
         ("tests/core/access/test_defaults.py",),
     ),
     Mutant(
-        "a user may publish in the name of another",
+        "a user may publish in another user's name",
         AMQP + "session/rights.py",
         "        if user != name and IMPERSONATOR not in",
         "        if not user and IMPERSONATOR not in",

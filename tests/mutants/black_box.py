@@ -1,7 +1,7 @@
-"""Which scenarios of real clients must notice which mutant.
+"""Black-box scenarios: which of the real clients' scenarios must notice which mutant.
 
-The rule: the scenarios know nothing of the code; they are told a port, as a stranger is. One
-scenario a mutant, where one is enough.
+The rule: the scenarios know nothing of the code. Like a stranger, they are only given a port. There
+is one scenario per mutant, where one is enough.
 """
 
 from collections.abc import Mapping
@@ -36,18 +36,18 @@ SCENARIOS: Final[Mapping[str, tuple[str, ...]]] = {
     "a seek keeps what was acknowledged alone": (
         SUBSCRIPTIONS + "test_seeking_brings_back_what_was_acknowledged_alone",
     ),
-    "a seek keeps what came back": (
+    "a seek keeps what was returned": (
         SUBSCRIPTIONS + "test_seeking_brings_back_what_was_acknowledged_alone",
     ),
-    "the checksum of what is published is not looked at": (PULSAR + "test_damage.py",),
+    "the checksum of a published message is not checked": (PULSAR + "test_damage.py",),
     "ack set ignored": (ACKNOWLEDGE + "test_only_what_is_left_of_a_batch_comes_again",),
-    "what is left of a half-acknowledged batch is not said": (
+    "a redelivered batch does not say what is left of it": (
         ACKNOWLEDGE + "test_only_what_is_left_of_a_batch_comes_again",
     ),
     "an ack of one message of a batch takes the batch": (
         ACKNOWLEDGE + "test_only_what_is_left_of_a_batch_comes_again",
     ),
-    "what was stored is stored again": (
+    "a duplicate is stored again": (
         PULSAR + "test_deduplication.py::test_a_number_is_stored_once",
     ),
     "latest is earliest": (
@@ -60,7 +60,7 @@ SCENARIOS: Final[Mapping[str, tuple[str, ...]]] = {
     "delayed entries are delivered at once": (
         PULSAR + "test_delayed.py::test_a_message_comes_at_its_time_and_not_before",
     ),
-    "who reads compacted reads everything": (
+    "a consumer of the compacted topic reads everything": (
         PULSAR + "test_compaction.py::test_the_last_of_each_key_stays",
     ),
     "every producer shares its topic": (
@@ -69,16 +69,16 @@ SCENARIOS: Final[Mapping[str, tuple[str, ...]]] = {
     "the last message id is off by one": (
         SUBSCRIPTIONS + "test_the_last_message_id_is_that_of_the_last_receipt",
     ),
-    "what came back goes out in the opposite order": (
+    "returned messages are redelivered in reverse order": (
         ACKNOWLEDGE + "test_redelivery_of_all_on_a_shared_subscription_counts",
     ),
     "redelivery count always 0": (
         ACKNOWLEDGE + "test_a_negative_ack_brings_the_message_again_and_counts",
     ),
-    "a subscription goes with its last consumer": (
+    "a subscription is deleted with its last consumer": (
         PULSAR + "test_produce_consume.py::test_a_subscription_goes_on_where_it_was_left",
     ),
-    "every message of a shared subscription comes twice": (
+    "every message of a shared subscription is delivered twice": (
         ACKNOWLEDGE + "test_shared_consumers_get_each_message_once",
     ),
     # AMQP
@@ -95,11 +95,11 @@ SCENARIOS: Final[Mapping[str, tuple[str, ...]]] = {
     "x-death does not count": (
         AMQP + "test_dead_letters.py::test_going_round_counts_and_a_reject_lets_it_go_on",
     ),
-    "the end expires instead of the front": (
+    "the last message expires instead of the first": (
         AMQP + "test_dead_letters.py::test_the_front_expires_and_what_came_with_it_stays",
     ),
     "priorities are ignored": (AMQP + "test_priorities.py::test_the_highest_first_and_in_order",),
-    "what is unanswered is lost with its channel": (
+    "unacknowledged messages are lost with their channel": (
         AMQP + "test_channels.py::test_unacked_messages_come_back_when_the_channel_closes",
     ),
 }

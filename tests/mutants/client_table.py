@@ -1,4 +1,4 @@
-"""The mutant list, continued: mistakes in what the client remembers between two events.
+"""Mutants of what the client library remembers between two events.
 
 The rule: as in :mod:`tests.mutants.table`.
 """
@@ -32,14 +32,14 @@ CLIENT_MUTANTS: Final = (
         ACK_TESTS,
     ),
     Mutant(
-        "acknowledgements wait for as many others as come",
+        "acknowledgements wait for any number of others",
         TRACKERS + "ack_grouping.py",
         "        return len(self._individual) + len(self._partial) >= self._group_max\n",
         "        return False\n",
         ACK_TESTS,
     ),
     Mutant(
-        "with no time an acknowledgement waits all the same",
+        "with a time of zero an acknowledgement still waits",
         TRACKERS + "ack_grouping.py",
         "        if self._is_immediate:\n            return True\n",
         "",
@@ -63,14 +63,14 @@ CLIENT_MUTANTS: Final = (
         ACK_TESTS,
     ),
     Mutant(
-        "an earlier cumulative acknowledgement takes the place of a later one",
+        "an earlier cumulative acknowledgement replaces a later one",
         TRACKERS + "ack_grouping.py",
         "        is_later = entry > self._cumulative\n",
         "        is_later = entry != self._cumulative\n",
         ACK_TESTS,
     ),
     Mutant(
-        "what waits is lost with the connection",
+        "waiting acknowledgements are lost with the connection",
         TRACKERS + "ack_grouping.py",
         "        if not self._is_cumulative_pending:\n            self._cumulative, "
         "self._cumulative_left = NOTHING, 0\n",
@@ -78,7 +78,7 @@ CLIENT_MUTANTS: Final = (
         ACK_TESTS,
     ),
     Mutant(
-        "after a seek what was acknowledged does not come",
+        "after a seek acknowledged messages are not delivered",
         TRACKERS + "ack_grouping.py",
         "        self._batches.clear()\n"
         "        self._cumulative, self._cumulative_left = NOTHING, 0\n",
@@ -86,7 +86,7 @@ CLIENT_MUTANTS: Final = (
         ACK_TESTS,
     ),
     Mutant(
-        "who set a subscription back gets nothing again",
+        "a consumer that seeks back gets nothing again",
         TRACKERS + "ack_grouping.py",
         "        if not self._is_cumulative_pending:\n            self._cumulative, "
         "self._cumulative_left = NOTHING, 0\n",
@@ -101,7 +101,7 @@ CLIENT_MUTANTS: Final = (
         ACK_TESTS,
     ),
     Mutant(
-        "batches that nobody finishes are kept for ever",
+        "incomplete batches are kept forever",
         TRACKERS + "ack_grouping.py",
         "        if len(self._batches) > OPEN_BATCHES_MAX:\n",
         "        if False:\n",
@@ -122,7 +122,7 @@ CLIENT_MUTANTS: Final = (
         WHEEL_TESTS,
     ),
     Mutant(
-        "what is put in again is due twice",
+        "an entry that is added again is due twice",
         TRACKERS + "timer_wheel.py",
         "            self._slots[known].discard(entry)\n",
         "            pass\n",
@@ -136,7 +136,7 @@ CLIENT_MUTANTS: Final = (
         WHEEL_TESTS,
     ),
     Mutant(
-        "a negative acknowledgement waits for nothing by default",
+        "a negative acknowledgement has no delay by default",
         TRACKERS + "negative_acks.py",
         "DELAY_S: Final = 60.0\n",
         "DELAY_S: Final = 1.0\n",
@@ -150,28 +150,28 @@ CLIENT_MUTANTS: Final = (
         NACK_TESTS,
     ),
     Mutant(
-        "negative acknowledgements are held without a bound",
+        "the number of negative acknowledgements is not bounded",
         TRACKERS + "negative_acks.py",
         "        if len(self._wheel) >= self._entries_max:\n",
         "        if False:\n",
         NACK_TESTS,
     ),
     Mutant(
-        "every negative acknowledgement beyond the bound is a line in the log",
+        "every negative acknowledgement beyond the bound is logged",
         TRACKERS + "negative_acks.py",
         "            self._has_warned = True\n",
         "",
         NACK_TESTS,
     ),
     Mutant(
-        "a message that is given back often comes as soon as the first time",
+        "a message that is returned often is redelivered as soon as the first time",
         TRACKERS + "negative_acks.py",
         "self._backoff.delay_s(redelivery_count)",
         "self._backoff.delay_s(0)",
         NACK_TESTS,
     ),
     Mutant(
-        "the delay grows without a bound",
+        "the delay grows without bound",
         TRACKERS + "redelivery.py",
         "max(redelivery_count, 0), self.max_s)",
         "max(redelivery_count, 0), self.max_s * 9)",
@@ -185,21 +185,21 @@ CLIENT_MUTANTS: Final = (
         REDELIVERY_TESTS,
     ),
     Mutant(
-        "one request has everything",
+        "one request asks for everything",
         TRACKERS + "redelivery.py",
         "REDELIVERED_IDS_MAX: Final = 1_000\n",
         "REDELIVERED_IDS_MAX: Final = 1_000_000\n",
         REDELIVERY_TESTS,
     ),
     Mutant(
-        "the ack timeout is over a tick too early",
+        "the ack timeout ends a tick too early",
         TRACKERS + "unacked.py",
         "        self._wheel.put(entry, now + timeout_s)\n",
         "        self._wheel.put(entry, now + timeout_s - self._tick_s)\n",
         UNACKED_TESTS,
     ),
     Mutant(
-        "what is acknowledged cumulatively times out",
+        "cumulatively acknowledged messages time out",
         TRACKERS + "unacked.py",
         "        return self._wheel.discard_up_to(entry)\n",
         "        return 0\n",
@@ -227,21 +227,21 @@ CLIENT_MUTANTS: Final = (
         QUEUE_TESTS,
     ),
     Mutant(
-        "what nobody is given costs its permit for ever",
+        "discarded messages lose their permits forever",
         TRACKERS + "receiver_queue.py",
         'are parts of a larger one."""\n        self.earned += count\n',
         'are parts of a larger one."""\n',
         QUEUE_TESTS,
     ),
     Mutant(
-        "a new broker is given what the old one was owed",
+        "a new broker is given the permits owed to the old one",
         TRACKERS + "receiver_queue.py",
         "        self.earned = self._target - len(self._messages)\n",
         "        self.earned += self._target - len(self._messages)\n",
         QUEUE_TESTS,
     ),
     Mutant(
-        "a queue of size 0 asks with every look",
+        "a queue of size 0 requests with every check",
         TRACKERS + "receiver_queue.py",
         "            given = given + 1 if self._is_waiting and not self._messages else 0\n",
         "            given = 1\n",
@@ -269,49 +269,49 @@ CLIENT_MUTANTS: Final = (
         CHUNK_TESTS,
     ),
     Mutant(
-        "a message with a chunk missing is put together",
+        "a message with a missing chunk is assembled",
         TRACKERS + "chunks.py",
         "        elif index > len(pending.entries):\n",
         "        elif False:\n",
         CHUNK_TESTS,
     ),
     Mutant(
-        "a chunk that came again is taken twice",
+        "a chunk that arrives again is counted twice",
         TRACKERS + "chunks.py",
         "        elif index < len(pending.entries):\n",
         "        elif False:\n",
         CHUNK_TESTS,
     ),
     Mutant(
-        "chunks wait for ever",
+        "chunks wait forever",
         TRACKERS + "chunks.py",
         "            self._give_up(uuid, Reason.EXPIRED)\n",
         "            pass\n",
         CHUNK_TESTS,
     ),
     Mutant(
-        "chunks whose beginning is gone are asked for again for ever",
+        "chunks without a beginning are requested again forever",
         TRACKERS + "chunks.py",
         "        is_late = self._is_late(self._since(entry, now), now)\n        self._give_up(uuid",
         "        is_late = False\n        self._give_up(uuid",
         CHUNK_TESTS,
     ),
     Mutant(
-        "chunks that come again have all their time again",
+        "chunks that arrive again get their whole time again",
         TRACKERS + "chunks.py",
         "        return noted.setdefault(entry, now)\n",
         "        return now\n",
         CHUNK_TESTS,
     ),
     Mutant(
-        "chunks of other consumers fill the notes for ever",
+        "chunks of other consumers fill the records forever",
         TRACKERS + "chunks.py",
         "            if not self._is_late(noted[first] + self._expire_s, now):\n",
         "            if True:\n",
         CHUNK_TESTS,
     ),
     Mutant(
-        "a message is as large as its producer says",
+        "a message may be as large as its producer says",
         TRACKERS + "chunks.py",
         "not 0 <= total_bytes <= self._message_bytes_max",
         "total_bytes < 0",
@@ -325,14 +325,14 @@ CLIENT_MUTANTS: Final = (
         BATCHING_TESTS,
     ),
     Mutant(
-        "a batch waits from its last message on",
+        "a batch waits from its last message",
         TRACKERS + "batching.py",
         "        if self._since is None:\n            self._since = now\n",
         "        self._since = now\n",
         BATCHING_TESTS,
     ),
     Mutant(
-        "a batch has no bound of bytes",
+        "a batch has no bound in bytes",
         TRACKERS + "batching.py",
         " or self._bytes >= self._bytes_max\n",
         "\n",
@@ -346,7 +346,7 @@ CLIENT_MUTANTS: Final = (
         ROUTING_TESTS,
     ),
     Mutant(
-        "a key outside of the first plane is one unit",
+        "a character outside the first plane is one unit",
         TRACKERS + "routing.py",
         'iter_unpack(">H", text.encode("utf-16-be", "surrogatepass"))',
         'iter_unpack(">I", text.encode("utf-32-be", "surrogatepass"))',
@@ -360,7 +360,7 @@ CLIENT_MUTANTS: Final = (
         ROUTING_TESTS,
     ),
     Mutant(
-        "a data key is used for ever",
+        "a data key is used forever",
         CLIENT + "codec/encryption.py",
         "        elif now - self._since >= DATA_KEY_S:\n",
         "        elif False:\n",
@@ -374,28 +374,28 @@ CLIENT_MUTANTS: Final = (
         ENCRYPTION_TESTS,
     ),
     Mutant(
-        "only the first key's owner reads a message",
+        "only the owner of the first key can read a message",
         CLIENT + "codec/encryption.py",
         "            except CryptoError as error:\n                causes.append(str(error))\n",
         "            except CryptoError:\n                raise\n",
         ENCRYPTION_TESTS,
     ),
     Mutant(
-        "data is read as the reader would have written it",
+        "data is read by the reader's schema instead of the writer's",
         CLIENT + "codec/schemas/avro_schema.py",
         "self._parsed if writer is None else _writer(writer.data, self.info.name)\n",
         "self._parsed\n",
         SCHEMA_TESTS,
     ),
     Mutant(
-        "bytes behind a value are passed over",
+        "bytes after a value are ignored",
         CLIENT + "codec/schemas/avro_schema.py",
         "    if source.read(1):\n",
         "    if False:\n",
         SCHEMA_TESTS,
     ),
     Mutant(
-        "what a broker sent before it was asked for everything costs its permit for ever",
+        "what a broker sent before everything was requested loses its permit forever",
         CLIENT + "consumer/machine.py",
         "            self._skip(permits_of(command, body))\n",
         "",

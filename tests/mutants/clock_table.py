@@ -1,4 +1,4 @@
-"""Mistakes with a wall clock that is set."""
+"""Mutants of time: mistakes when the wall clock is set."""
 
 from typing import Final
 
@@ -11,21 +11,21 @@ CLOCK_TESTS: Final = ("tests/core/api/test_clock.py",)
 
 CLOCK_MUTANTS: Final = (
     Mutant(
-        "nobody looks whether the clock was set back",
+        "nobody checks whether the clock was set back",
         CORE + "delayed/index.py",
         "        if now_ms < self._clock_ms:\n",
         "        if now_ms < 0:\n",
         MODEL_TESTS,
     ),
     Mutant(
-        "what is out already comes again when the clock was set back",
+        "delivered messages are delivered again when the clock was set back",
         CORE + "subscription/held_back.py",
         "        self._out_through = max(self._out_through, self._place)\n",
         "",
         MODEL_TESTS,
     ),
     Mutant(
-        "a clock that was set forward is noticed half a minute later",
+        "a clock that was set forward is noticed half a minute late",
         CORE + "engine/scheduling/maintenance.py",
         "ALARM_WAIT_S_MAX: Final = 1.0\n",
         "ALARM_WAIT_S_MAX: Final = 30.0\n",
@@ -39,7 +39,7 @@ CLOCK_MUTANTS: Final = (
         STAMP_TESTS,
     ),
     Mutant(
-        "a log that was opened knows nothing of its last stamp",
+        "a log that was opened does not know its last stamp",
         CORE + "engine/catalog/catalog.py",
         "            topic.log.stamped_ms = stored.stamped_ms\n",
         "",
@@ -53,14 +53,14 @@ CLOCK_MUTANTS: Final = (
         CLOCK_TESTS,
     ),
     Mutant(
-        "a process that stood still takes its clients for silent",
+        "a suspended process takes its clients for dead",
         "amqp_frontend/arneb_amqp/server/transport/timers.py",
         "                await trio.sleep(GRACE_S)\n",
         "                pass\n",
         ("tests/amqp_frontend/server/transport/test_timers.py",),
     ),
     Mutant(
-        "a process that stood still takes its Pulsar clients for silent",
+        "a suspended process takes its Pulsar clients for dead",
         "pulsar_frontend/arneb_pulsar/session/connection/keep_alive.py",
         "        if now - self.deadline > LATE_S:\n",
         "        if now - self.deadline > 1e9:\n",

@@ -1,4 +1,4 @@
-"""Mistakes with damage: what is on the disk is not what was written."""
+"""Mutants of damage: mistakes when the disk does not contain what was written."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ PAGE_TESTS: Final = ("tests/core/store/data_file/test_pages.py",)
 
 DAMAGE_MUTANTS: Final = (
     Mutant(
-        "a file that is cut off is mapped all the same",
+        "a truncated file is mapped all the same",
         CORE + "store/data_file/meta_pages.py",
         "    if size >= meta.file_bytes:\n",
         "    if size:\n",
@@ -26,21 +26,21 @@ DAMAGE_MUTANTS: Final = (
         PAGE_TESTS,
     ),
     Mutant(
-        "a page that is in use is handed out as free",
+        "a page in use is given out as free",
         CORE + "store/data_file/page_walk.py",
         "        twice = pages & self.used\n",
         "        twice = BitMap64()\n",
         PAGE_TESTS,
     ),
     Mutant(
-        "a child that LMDB ended has found nothing",
+        "a child process that LMDB ended reports no finding",
         CORE + "store/reading/apart.py",
         "    if not done:\n        raise ReadingFailed(at, _end(status, said))\n",
         "",
         ("tests/core/store/reading/test_apart.py",),
     ),
     Mutant(
-        "the data file has its name before it is whole",
+        "the data file has its name before it is complete",
         CORE + "store/data_file/creating.py",
         "    making = directory / NEW_NAME\n    shutil.rmtree(making, ignore_errors=True)\n"
         "    making.mkdir(mode=0o750)\n",
@@ -48,28 +48,28 @@ DAMAGE_MUTANTS: Final = (
         PAGE_TESTS,
     ),
     Mutant(
-        "others may take the broker's own reader slots",
+        "others may use the broker's own reader slots",
         CORE + "store/data_file/reader_slots.py",
         "                if not self._kept:\n",
         "                if self._kept:\n",
         READER_TESTS,
     ),
     Mutant(
-        "a reader that was told to end reads on",
+        "a reader that was told to end continues",
         CORE + "store/data_file/readers.py",
         "            if was_told(self._file, self._me):\n",
         "            if was_told(self._file, []):\n",
         READER_TESTS,
     ),
     Mutant(
-        "nobody looks at how long a reader reads",
+        "nobody checks how long a reader reads",
         CORE + "store/data_file/readers.py",
         "        self._since = {slot: self._since.get(slot, now) for slot in slots}\n",
         "        self._since = dict.fromkeys(slots, now)\n",
         READER_TESTS,
     ),
     Mutant(
-        "a damaged block at the end of a log is passed over in silence",
+        "a damaged block at the end of a log is silently ignored",
         CORE + "store/salvage/salvaged_blocks.py",
         "                self.ends.setdefault(topic_id, []).append(last)\n",
         "",
@@ -90,35 +90,35 @@ DAMAGE_MUTANTS: Final = (
         BLOCK_TESTS,
     ),
     Mutant(
-        "what no page leads to is not salvaged",
+        "unreachable pages are not salvaged",
         CORE + "store/salvage/scan.py",
         "    if found.damaged or not found.knows_free_pages:\n",
         "    if found.meta is None:\n",
         SALVAGE_TESTS,
     ),
     Mutant(
-        "a salvaged cursor stands where none of its rows says",
+        "a salvaged cursor is where none of its rows says",
         CORE + "store/salvage/salvaged_cursor.py",
         "        mark_delete = log.floored(self.place.mark_delete)\n",
         "        mark_delete = log.floored(before(self.place.read_position))\n",
         SALVAGED_TESTS,
     ),
     Mutant(
-        "of old rows of a cursor the highest counts",
+        "of several old rows of a cursor the highest counts",
         CORE + "store/salvage/salvaged_cursor.py",
         "        lowest = BEFORE_ALL if goes_back else min(each.mark_delete for each in records)\n",
         "        lowest = BEFORE_ALL if goes_back else max(each.mark_delete for each in records)\n",
         SALVAGED_TESTS,
     ),
     Mutant(
-        "a row from before a seek is believed",
+        "a row from before a seek is used",
         CORE + "store/salvage/salvage.py",
         "goes_back = not remains.knows_free_pages and remains.meta is not None\n",
         "goes_back = False\n",
         SALVAGED_TESTS,
     ),
     Mutant(
-        "a block without a row goes to the first topic that misses something",
+        "a block without a row goes to the first topic that lacks something",
         CORE + "store/salvage/salvage.py",
         "            if len(homes) == 1 and certain:\n",
         "            if homes:\n",

@@ -1,6 +1,6 @@
 """Every mutant of every table.
 
-The rule: a table that is not named here is neither applied nor played.
+The rule: a table that is missing here is neither applied nor run.
 """
 
 from typing import Final

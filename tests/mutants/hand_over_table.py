@@ -1,5 +1,4 @@
-"""The mutant list, continued: mistakes about to whom a leader hands over, who comes first, and how
-soon.
+"""Mutants of handing over: which node a leader hands over to, which one goes first, and how soon.
 
 The rule: as in :mod:`tests.mutants.table`.
 """
@@ -18,7 +17,7 @@ MEMBER_TESTS: Final = ("tests/cluster/test_member.py",)
 
 HAND_OVER_MUTANTS: Final = (
     Mutant(
-        "who is active does not let the successor come first",
+        "the active node does not let the successor go first",
         PROTOCOL + "lease.py",
         '        at_once = self.resigned and self.successor in ("", node)\n',
         "        at_once = self.resigned\n",
@@ -32,42 +31,42 @@ HAND_OVER_MUTANTS: Final = (
         LEADERSHIP_TESTS,
     ),
     Mutant(
-        "a successor that reads that it is called waits for the next tick",
+        "a successor that reads its name waits for the next tick",
         PROTOCOL + "leadership.py",
         "            self._look(now)  # clients wait for every tick\n",
         "            pass\n",
         LEADERSHIP_TESTS,
     ),
     Mutant(
-        "a resignation does not say to whom the leader hands over",
+        "a resignation does not name the successor",
         PROTOCOL + "window.py",
         "        self._add(Kind.RESIGNATION, stamp_ms, successor.encode(), stored)\n",
         '        self._add(Kind.RESIGNATION, stamp_ms, b"", stored)\n',
         (TESTS + "test_hand_over.py",),
     ),
     Mutant(
-        "a leader of a moment hands over to nobody",
+        "a new leader hands over to nobody",
         "cluster/arneb_cluster/handing_over.py",
         "            if not error.may_pass or shard.membership.is_settled:\n",
         "            if True:\n",
         ("tests/cluster/test_handing_over.py",),
     ),
     Mutant(
-        "a leader waits for ever for a member that is gone before it refuses",
+        "a leader waits forever for a missing member before it refuses",
         "cluster/arneb_cluster/handing_over.py",
         "            if not error.may_pass or shard.membership.is_settled:\n",
         "            if not error.may_pass:\n",
         ("tests/cluster/test_handing_over.py",),
     ),
     Mutant(
-        "a leader hands over to a node of which nothing was heard for long",
+        "a leader hands over to a node that has not reported for long",
         PROTOCOL + "successor.py",
         "    if silent_s > HEARD_S:\n",
         "    if silent_s > HEARD_S * 1_000:\n",
         SUCCESSOR_TESTS,
     ),
     Mutant(
-        "a leader hands over to a node that is being given a copy",
+        "a leader hands over to a node that is taking a copy",
         PROTOCOL + "successor.py",
         "    if not member.is_copy:\n",
         "    if not member:\n",
@@ -81,14 +80,14 @@ HAND_OVER_MUTANTS: Final = (
         SUCCESSOR_TESTS,
     ),
     Mutant(
-        "a leader hands over to whoever comes first, and not to who has most",
+        "a leader hands over to the first node, not to the one that has most",
         PROTOCOL + "successor.py",
         "    return max(fit, key=lambda name: others[name].report.number)\n",
         "    return fit[0]\n",
         SUCCESSOR_TESTS,
     ),
     Mutant(
-        "a leader that hands over does not name whom",
+        "a leader that hands over does not name its successor",
         "cluster/arneb_cluster/handing_over.py",
         '    await shard.resign(f"handed over to {successor}", RESIGN_S, successor)\n',
         '    await shard.resign(f"handed over to {successor}", RESIGN_S)\n',
@@ -102,7 +101,7 @@ HAND_OVER_MUTANTS: Final = (
         HAND_OVER_TESTS,
     ),
     Mutant(
-        "a node that does not lead takes what another asks for for its own to answer",
+        "a node that does not lead answers requests meant for another",
         CLUSTERED + "hand_overs.py",
         "        if shard is None or shard.state is not State.LEADING:\n",
         "        if shard is None:\n",
@@ -116,7 +115,7 @@ HAND_OVER_MUTANTS: Final = (
         HAND_OVER_TESTS,
     ),
     Mutant(
-        "the next leader waits until what a broker has left was looked for",
+        "the next leader waits for the search for the last broker's garbage",
         CLUSTERED + "member.py",
         "            while part.shard.state in (State.RESIGNING, State.CLOSING):\n"
         "                await part.shard.changed()\n",
@@ -131,14 +130,14 @@ HAND_OVER_MUTANTS: Final = (
         ("tests/amqp_frontend/server/test_goodbye.py",),
     ),
     Mutant(
-        "all nodes of a shard are preferred alike",
+        "all nodes of a shard are equally preferred",
         "cluster/arneb_cluster/pulsar/election.py",
         "            priority_level=self._priority,\n",
         "",
         MEMBER_TESTS,
     ),
     Mutant(
-        "a leader that stops does not name the node that goes on",
+        "a leader that stops does not name its successor",
         CLUSTERED + "part.py",
         '            successor = successor_of(members, own, "", number, wall_clock_ms())\n',
         '            successor = ""\n',
@@ -152,7 +151,7 @@ HAND_OVER_MUTANTS: Final = (
         MEMBER_TESTS,
     ),
     Mutant(
-        "behind a resignation nobody looks whether the active candidate lives",
+        "after a resignation nobody checks whether the active candidate is alive",
         PROTOCOL + "lease.py",
         "        return now >= self.since + SUSPECT_S\n",
         "        return not self.resigned and now >= self.since + SUSPECT_S\n",

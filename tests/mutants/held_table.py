@@ -1,4 +1,4 @@
-"""The mutant list, continued: mistakes of commits that are held in memory before they are on disk.
+"""Mutants of commits that are held in memory before they are on disk.
 
 The rule: as in :mod:`tests.mutants.table`.
 """
@@ -18,28 +18,28 @@ ORDERED_TESTS: Final = ("tests/cluster/test_ordered.py",)
 
 HELD_MUTANTS: Final = (
     Mutant(
-        "what is only held lets the topic be trimmed",
+        "commits that are only held let the topic be trimmed",
         "cluster/arneb_cluster/membership.py",
         "        flushed, settings = self._replica.flushed, self._settings\n",
         "        flushed, settings = self._replica.applied, self._settings\n",
         DIRECTORY_TESTS,
     ),
     Mutant(
-        "a commit is laid over what has it already",
+        "a commit is laid over a store that already has it",
         HELD,
         "    return [each.changes for each in commits if not each.is_in(transaction)]\n",
         "    return [each.changes for each in commits]\n",
         STORE_TESTS,
     ),
     Mutant(
-        "a snapshot that began before a takeover loses what that takes",
+        "a snapshot from before a takeover loses what that takes over",
         HELD,
         "            each.taken_in = transaction\n",
         "            each.taken_in = 0\n",
         STORE_TESTS,
     ),
     Mutant(
-        "a takeover that failed has another transaction of its number hide what it was to write",
+        "after a failed takeover, another transaction of its number hides what it was to write",
         HELD,
         "        for each in commits:\n            each.taken_in = None\n",
         "        for each in commits:\n            each.taken_in = each.taken_in\n",
@@ -55,7 +55,7 @@ HELD_MUTANTS: Final = (
         STORE_TESTS,
     ),
     Mutant(
-        "a commit goes before what was held before it",
+        "a commit overtakes what was held before it",
         COMMITS,
         "                    for each in late:\n"
         "                        if each.puts or each.deletes:\n"
@@ -68,14 +68,14 @@ HELD_MUTANTS: Final = (
         STORE_TESTS,
     ),
     Mutant(
-        "a takeover takes the newest of what is held for what it wrote",
+        "a takeover counts the newest held commits as the ones it wrote",
         HELD,
         "        del self._commits[: len(commits)]\n",
         "        del self._commits[-len(commits) :]\n",
         STORE_TESTS,
     ),
     Mutant(
-        "what comes beside a takeover goes with it",
+        "what arrives during a takeover is dropped with it",
         HELD,
         "        del self._commits[: len(commits)]\n",
         "        self._commits.clear()\n",
@@ -89,7 +89,7 @@ HELD_MUTANTS: Final = (
         STORE_TESTS,
     ),
     Mutant(
-        "what was to be written by LMDB as it gave up is forgotten",
+        "what LMDB was to write as it failed is forgotten",
         COMMITS,
         "            self._landed(self._attempt)\n"
         "        else:\n"
@@ -100,7 +100,7 @@ HELD_MUTANTS: Final = (
         STORE_TESTS,
     ),
     Mutant(
-        "who begins to read looks at what is held behind what is on disk",
+        "a new reader finds held commits behind what is on disk",
         "core/arneb_core/store/environment.py",
         "        held = self._held.copy()\n        txn = self._live.begin_snapshot()\n",
         "        txn = self._live.begin_snapshot()\n        held = self._held.copy()\n",
@@ -114,49 +114,49 @@ HELD_MUTANTS: Final = (
         ("tests/cluster/test_replica.py",),
     ),
     Mutant(
-        "a directory says that it has less than a takeover wrote",
+        "a directory claims less than a takeover wrote",
         REPLICA,
         "puts=[applied_row(held[-1])]), held[-1], len(held))\n",
         "puts=[applied_row(held[0])]), held[0], len(held))\n",
         DIRECTORY_TESTS,
     ),
     Mutant(
-        "a directory says that it has what is held beside a takeover",
+        "a directory claims what is held during a takeover",
         REPLICA,
         "puts=[applied_row(held[-1])]), held[-1], len(held))\n",
         "puts=[applied_row(self.applied)]), self.applied, len(held))\n",
         DIRECTORY_TESTS,
     ),
     Mutant(
-        "what is held beside a takeover is taken over by none",
+        "what is held during a takeover is never taken over",
         REPLICA,
         "        del self._held[:held]\n",
         "        self._held.clear()\n",
         DIRECTORY_TESTS,
     ),
     Mutant(
-        "a disk that cannot say whether it has room ends a node that starts",
+        "a disk that cannot report its room ends a node that starts",
         COMMITS,
         "        except (lmdb.Error, OSError, CommitFailed):  # the commit counts,",
         "        except StoreFull:  #",
         ("tests/core/store/journal/test_held.py",),
     ),
     Mutant(
-        "each commit asks a disk that is full for room",
+        "each commit asks a full disk for room",
         COMMITS,
         "        if self._prepare_in:\n",
         "        if False:\n",
         ("tests/core/store/journal/test_held.py",),
     ),
     Mutant(
-        "each commit asks for room of which there is some inside the file",
+        "each commit asks for room that exists inside the file",
         COMMITS,
         "        if not self._room.is_at_hand(need):\n            raise StoreFull(",
         "        if False:\n            raise StoreFull(",
         ("tests/core/store/journal/test_held.py",),
     ),
     Mutant(
-        "who is told of a commit has the next one held inside it",
+        "the next commit is held inside the report of the last",
         ORDERED,
         "        if self._queue and not self._works and not self._holds:\n",
         "        if self._queue and not self._works:\n",
@@ -170,14 +170,14 @@ HELD_MUTANTS: Final = (
         ORDERED_TESTS,
     ),
     Mutant(
-        "what cannot be held goes to the end",
+        "a commit that cannot be held goes to the end",
         ORDERED,
         "                    queue.appendleft(first)\n",
         "                    queue.append(first)\n",
         ORDERED_TESTS,
     ),
     Mutant(
-        "what stands behind an act is held before it is carried out",
+        "a commit behind an action is held before the action is carried out",
         ORDERED,
         "            while queue and isinstance(first := queue[0], Apply):\n"
         "                queue.popleft()\n"
@@ -195,28 +195,28 @@ HELD_MUTANTS: Final = (
         ("tests/cluster/test_founding.py",),
     ),
     Mutant(
-        "a backup of a member that does not answer lacks what is held without a word",
+        "a backup of a member that does not answer silently lacks what is held",
         "broker/arneb/commands/backup.py",
         "    except TimeoutError:\n",
         "    except TimeoutError:\n        return\n",
         BACKUP_TESTS,
     ),
     Mutant(
-        "a backup by who may not ask the member lacks what is held without a word",
+        "a backup by a user who may not ask the member silently lacks what is held",
         "broker/arneb/commands/backup.py",
         "    except NoneRunning:\n",
         "    except Unreachable:\n",
         BACKUP_TESTS,
     ),
     Mutant(
-        "nobody is asked for the backup of a shard's directory that is named from beside it",
+        "nobody is asked for the backup of a shard's directory that is named from outside",
         "broker/arneb/settings/shards.py",
         "    whole = Path(os.path.realpath(directory))\n",
         "    whole = directory\n",
         BACKUP_TESTS,
     ),
     Mutant(
-        "nobody is asked for the backup of a node whose directory stands in one called shards",
+        "nobody is asked for the backup of a node whose directory is in one called shards",
         "broker/arneb/settings/shards.py",
         " or (whole / CONTROL_NAME).exists():\n",
         ":\n",

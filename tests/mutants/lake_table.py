@@ -1,4 +1,4 @@
-"""Mistakes with the sealed tier: rows that are there twice, not at all, or should be gone."""
+"""Mutants of the sealed tier: rows that occur twice, are missing, or should be gone."""
 
 from typing import Final
 
@@ -15,28 +15,28 @@ NAME_TESTS: Final = ("tests/spark_connector/test_lake_sql_names.py",)
 
 LAKE_MUTANTS: Final = (
     Mutant(
-        "a filter that was taken from Spark is not kept of what is sealed",
+        "a filter that was taken from Spark is not applied to sealed rows",
         "spark_connector/pyspark_arneb/batch.py",
         "            wants=lambda ledger: self._wants(topic, ledger),\n",
         "",
         READ_TESTS,
     ),
     Mutant(
-        "ledgers of another topic are read from the table of one that had its name",
+        "ledgers of another topic are read from the table of one with the same name",
         LAKE + "view.py",
         "    log = LogId(loss.topic, loss.topic_id)\n",
         "    log = LogId(loss.topic, table.topic_id(-1))\n",
         READ_TESTS,
     ),
     Mutant(
-        "what was gone before the tier was begun is silently not there",
+        "data that was gone before the tier began is silently missing",
         LAKE + "view.py",
         "    return replace(loss, first=begin) if begin <= loss.last else None\n",
         "    return loss\n",
         READ_TESTS,
     ),
     Mutant(
-        "two offloads bring a ledger to the table twice",
+        "two offloads add a ledger to the table twice",
         LAKE + "table.py",
         "        properties = CommitProperties(app_transactions=said)\n",
         "        properties = CommitProperties()\n",
@@ -50,7 +50,7 @@ LAKE_MUTANTS: Final = (
         MERGING_TESTS,
     ),
     Mutant(
-        "another topic of the same name goes on in the table",
+        "another topic of the same name continues in the table",
         LAKE + "table.py",
         "        if known != log.topic_id:\n",
         "        if known is None:\n",
@@ -64,7 +64,7 @@ LAKE_MUTANTS: Final = (
         OFFLOAD_TESTS,
     ),
     Mutant(
-        "what was trimmed before it was out is passed over",
+        "data that was trimmed before its offload is silently skipped",
         LAKE + "table.py",
         "max(0, messages_before - sealed)",
         "0",
@@ -85,28 +85,28 @@ LAKE_MUTANTS: Final = (
         OFFLOAD_TESTS,
     ),
     Mutant(
-        "an erased key is still seen from the log",
+        "an erased key can still be seen in the log",
         LAKE + "query.py",
         "                yield self.view.erased.kept(batch)\n",
         "                yield batch\n",
         COMMAND_TESTS,
     ),
     Mutant(
-        "the live tail begins a ledger late",
+        "the live tail begins one ledger late",
         LAKE + "view.py",
         "position(_through(table, extent) + 1, 0)",
         "position(_through(table, extent) + 2, 0)",
         COMMAND_TESTS,
     ),
     Mutant(
-        "the broker keeps only what is published from the first offload on",
+        "the broker retains only what is published from the first offload on",
         LAKE + "cursor_guard.py",
         '"earliest" if start == FIRST_LEDGER',
         '"latest" if start == FIRST_LEDGER',
         BROKER_TESTS,
     ),
     Mutant(
-        "the broker is told to let go of a ledger that is not out",
+        "the broker is told to release a ledger that is not offloaded",
         LAKE + "offload.py",
         "        self._guard.let_go(this, Position(last + 1))\n",
         "        self._guard.let_go(this, position(ledger_of(last) + 2, 0))\n",
@@ -120,14 +120,14 @@ LAKE_MUTANTS: Final = (
         NAME_TESTS,
     ),
     Mutant(
-        "a part of a longer name is a topic's",
+        "a part of a longer name is taken for a topic",
         LAKE + "sql_names.py",
         'rf"(?<!\\w){pattern}(?!\\w)"',
         'rf"{pattern}"',
         NAME_TESTS,
     ),
     Mutant(
-        "variables of ours are tables in SQL",
+        "our variables are tables in SQL",
         LAKE + "query.py",
         'config={"python_enable_replacements": "false"}',
         "",

@@ -1,4 +1,4 @@
-"""The mutant list, continued: a subscription as a machine, and who carries out what it wants done.
+"""Mutants of a subscription as a state machine, and of what carries out its requests.
 
 The rule: as in :mod:`tests.mutants.table`.
 """
@@ -13,7 +13,7 @@ LEAVING: Final = ("tests/core/subscription/test_leaving.py",)
 
 MACHINE_MUTANTS: Final = (
     Mutant(
-        "a turn that was given is still wanted",
+        "a turn that was given is requested again",
         CORE + "subscription/state.py",
         '        """The turn asked for has come."""\n        self._turn_wanted = False\n',
         '        """The turn asked for has come."""\n',
@@ -28,77 +28,77 @@ MACHINE_MUTANTS: Final = (
         MODEL_TESTS,
     ),
     Mutant(
-        "a cursor is lost sight of by a removal that failed",
+        "a failed removal loses track of a cursor",
         CORE + "subscription/state.py",
         "        if self._cursor_told:\n            self._cursor_told = False\n",
         "        if False:\n            self._cursor_told = False\n",
         SCRIPTS,
     ),
     Mutant(
-        "the last part of a divided batch is not put out for delivery",
+        "the last part of a divided batch is not delivered",
         CORE + "subscription/dispatch_loop.py",
         "            if outbox.calls:\n",
         "            if outbox.calls and taken:\n",
         ("tests/core/subscription/test_dispatch_loop.py",),
     ),
     Mutant(
-        "calls that a failed turn left are made",
+        "calls left by a failed turn are made",
         CORE + "subscription/machine.py",
         "        self._outbox.drop_calls()\n",
         "",
         SCRIPTS,
     ),
     Mutant(
-        "a target that comes too late takes dead letters out of a new reading",
+        "a late target takes dead letters out of a new reading",
         CORE + "subscription/dead_lettering.py",
         "        if depart.holder is not self._state.holder:\n",
         "        if False:\n",
         ("tests/core/subscription/test_dead_lettering.py",),
     ),
     Mutant(
-        "a read that was answered wrongly is not read again",
+        "a read that was answered wrongly is not repeated",
         CORE + "subscription/effects.py",
         "        if not call(then, found):\n",
         "        if not call(then, found) and False:\n",
         ("tests/core/engine/group_commit/test_commit_path.py",),
     ),
     Mutant(
-        "what lives no time is gone before a consumer that waits for it can have it read",
+        "messages without lifetime expire before a waiting consumer can get them",
         CORE + "subscription/limit_enforcer.py",
         "        if has_room and self._ready.first() is state.reader:\n",
         "        if False:\n",
         ("tests/core/subscription/test_limit_enforcer.py",),
     ),
     Mutant(
-        "what lives no time goes with what has expired in front of it",
+        "messages without lifetime expire together with those in front of them",
         CORE + "subscription/limit_enforcer.py",
         "        expired = self.count_expired(entries, is_new=not cut)\n",
         "        expired = self.count_expired(at_hand[1])\n",
         ("tests/core/subscription/test_limit_enforcer.py",),
     ),
     Mutant(
-        "who comes behind what is too much gets it before the turn in which it is seen",
+        "a consumer gets surplus messages before the turn that would drop them",
         CORE + "subscription/machine.py",
         "        if self.state.may_depart and not self.delivery.has_room:\n",
         "        if False:\n",
         ("tests/core/subscription/test_limit_enforcer.py",),
     ),
     Mutant(
-        "what is rejected leaves in the order of the log",
+        "rejected messages leave in the order of the log",
         CORE + "subscription/leaving.py",
         "            if later < earlier and len(self._sets) < SETS_MAX:\n",
         "            if False:\n",
         LEAVING,
     ),
     Mutant(
-        "there may be a set for each entry that is rejected",
+        "there may be one set per rejected entry",
         CORE + "subscription/leaving.py",
         "            if later < earlier and len(self._sets) < SETS_MAX:\n",
         "            if later < earlier:\n",
         LEAVING,
     ),
     Mutant(
-        "a batch of which messages are rejected one by one leaves twice",
+        "a batch whose messages are rejected one by one leaves twice",
         CORE + "subscription/leaving.py",
         "        if not self._places.isdisjoint(coming):\n",
         "        if False:\n",

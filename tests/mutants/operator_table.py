@@ -1,4 +1,4 @@
-"""The mutant list, continued: mistakes in how a process is steered, and in what it leaves behind.
+"""Mutants of operation: how a process is controlled, and what it leaves behind.
 
 The rule: as in :mod:`tests.mutants.table`.
 """
@@ -24,7 +24,7 @@ OPERATOR_MUTANTS: Final = (
         STARTED_TESTS,
     ),
     Mutant(
-        "every broker looks where packages are installed before it meets another's message",
+        "every broker searches the installed packages before it meets another's message",
         "core/arneb_core/api/codec.py",
         "from functools import cache\n",
         "from functools import cache\nfrom importlib.metadata import entry_points\n",
@@ -38,7 +38,7 @@ OPERATOR_MUTANTS: Final = (
         CONTROL_TESTS,
     ),
     Mutant(
-        "the control socket goes with the broker that is stopped",
+        "the control socket is removed when the broker is stopped",
         BROKER + "node/node.py",
         '            self._say("the broker is stopped, its process goes on")\n',
         "            return\n",
@@ -68,7 +68,7 @@ OPERATOR_MUTANTS: Final = (
         NODE_TESTS,
     ),
     Mutant(
-        "a broker that is started again takes other ports",
+        "a broker that is restarted uses other ports",
         BROKER + "node/node.py",
         "                name: replace(address, port=bound[name][0].port)\n",
         "                name: address\n",
@@ -82,14 +82,14 @@ OPERATOR_MUTANTS: Final = (
         (*NODE_TESTS, *CONTROL_TESTS),
     ),
     Mutant(
-        "a signal during the opening of the store is waited for in vain",
+        "a signal during the opening of the store is ignored",
         "core/arneb_core/api/supervision.py",
         "        await trio.lowlevel.checkpoint_if_cancelled()\n",
         "",
         ("tests/core/api/test_supervision.py",),
     ),
     Mutant(
-        "the audit log shows what was sent whole",
+        "the audit log shows the whole request body",
         BROKER + "logs/audit_log.py",
         'return {name: _short(value) if name in allowed else "…" for',
         "return {name: _short(value) for",
@@ -103,7 +103,7 @@ OPERATOR_MUTANTS: Final = (
         AUDIT_TESTS,
     ),
     Mutant(
-        "the audit log has the query of a request",
+        "the audit log contains the query of a request",
         BROKER + "http/access/audited.py",
         "            f\"{scope['method']} {raw_path}\", outcome_of(status), status, fields,\n",
         "            f\"{scope['method']} {raw_path}?{scope['query_string'].decode()}\",\n"
@@ -111,14 +111,14 @@ OPERATOR_MUTANTS: Final = (
         AUDIT_TESTS,
     ),
     Mutant(
-        "what was refused is not in the audit log",
+        "refused requests are not in the audit log",
         BROKER + "http/access/audited.py",
         '            if message["type"] == "http.response.start":\n',
         '            if message["type"] == "http.response.start" and message["status"] < 400:\n',
         AUDIT_TESTS,
     ),
     Mutant(
-        "an audit file that was moved away is written on",
+        "an audit file that was moved away is still written to",
         BROKER + "logs/audit_log.py",
         "            if self._fd < 0 or self._is_moved():\n",
         "            if self._fd < 0:\n",
@@ -132,21 +132,21 @@ OPERATOR_MUTANTS: Final = (
         PROGRAM_TESTS,
     ),
     Mutant(
-        "a changed password takes the user's tags",
+        "changing a password removes the user's tags",
         BROKER + "ctl/people.py",
         '("password_hash", "hashing_algorithm", "tags")',
         '("password_hash", "hashing_algorithm")',
         PROGRAM_TESTS,
     ),
     Mutant(
-        "a key of rabbitmq.conf that nobody knows is passed over",
+        "an unknown key of rabbitmq.conf is ignored",
         BROKER + "settings/rabbitmq/conf.py",
         "    raise KeyError(key)\n",
         '    file.note(key, "it is not known")\n',
         ("tests/broker/settings/rabbitmq/test_conf.py",),
     ),
     Mutant(
-        "guest may come from elsewhere because a file says nothing of him",
+        "guest may log in remotely because a file does not mention it",
         BROKER + "settings/rabbitmq/conf.py",
         'is_local = file.user.get("loopback_only", name == "guest")',
         'is_local = file.user.get("loopback_only", False)',
@@ -161,7 +161,7 @@ OPERATOR_MUTANTS: Final = (
         NODE_TESTS,
     ),
     Mutant(
-        "nothing is collected on a node that only follows",
+        "a node that only follows never collects garbage",
         BROKER + "node/node.py",
         "                await serve_member(config, listeners, self._say, self)",
         "                with starting():\n"
@@ -169,7 +169,7 @@ OPERATOR_MUTANTS: Final = (
         NODE_TESTS,
     ),
     Mutant(
-        "a password is not judged",
+        "a password is not checked",
         "broker/arneb/http/management/access/users.py",
         "    check_password(site, password)\n",
         "",

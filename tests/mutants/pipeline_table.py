@@ -1,4 +1,4 @@
-"""The mutant list, continued: histories and the pipeline that reads them.
+"""Mutants of histories, and of the pipeline that reads them.
 
 The rule: as in :mod:`tests.mutants.table`.
 """
@@ -22,28 +22,28 @@ PROGRESS_TESTS: Final = ("tests/spark_connector/pipeline/test_progress.py",)
 
 PIPELINE_MUTANTS: Final = (
     Mutant(
-        "a history is written behind all that waits, later than the cursor that it is about",
+        "a history is written behind all that waits, after the cursor that it concerns",
         CORE + "engine/group_commit/committer.py",
         "            waiting.extendleft(self._due_histories())\n",
         "            waiting.extend(self._due_histories())\n",
         RECORDING_TESTS,
     ),
     Mutant(
-        "what goes without an acknowledgement is in no history",
+        "messages that leave without an acknowledgement are in no history",
         CORE + "subscription/state.py",
         "        if self.history is not None:\n",
         "        if self.history is not None and is_dead_lettered:\n",
         RECORDING_TESTS,
     ),
     Mutant(
-        "a rejection is told as an acknowledgement",
+        "a rejection is recorded as an acknowledgement",
         CORE + "subscription/recorded.py",
         "        history, state.history = state.history, None\n",
         "        history = state.history\n",
         RECORDING_TESTS,
     ),
     Mutant(
-        "what waits for the disk has no bound",
+        "what waits for the disk is not bounded",
         CORE + "subscription/history.py",
         "        if self._bytes > WAITING_BYTES_MAX:\n",
         "        if False:\n",
@@ -78,28 +78,28 @@ PIPELINE_MUTANTS: Final = (
         RECORDING_TESTS,
     ),
     Mutant(
-        "what is delivered after its acknowledgement is no anomaly",
+        "a delivery after its acknowledgement is not an anomaly",
         CHECKS + "broker_history.py",
         "        if done is not None and not may_return:\n",
         "        if done is not None and done.dead_lettered:\n",
         BROKER_HISTORY_TESTS,
     ),
     Mutant(
-        "an entry that a history never tells of is not missed",
+        "an entry that is missing from a history is not noticed",
         CHECKS + "broker_history.py",
         "        yield from _never_told(where, expected, place, moves)\n",
         "",
         BROKER_HISTORY_TESTS,
     ),
     Mutant(
-        "a history with a gap is taken for whole",
+        "a history with a gap counts as complete",
         CHECKS + "broker_history.py",
         "        if batch != expected:\n",
         "        if batch < expected:\n",
         BROKER_HISTORY_TESTS,
     ),
     Mutant(
-        "a confirmed message that nobody received is not lost",
+        "a confirmed message that nobody received does not count as lost",
         CHECKS + "client_history.py",
         '    if drained and "confirmed" in told and not received:\n',
         '    if drained and "acknowledged" in told and not received:\n',
@@ -134,14 +134,14 @@ PIPELINE_MUTANTS: Final = (
         REPLAY_TESTS,
     ),
     Mutant(
-        "what is sealed and still in the log is replayed from both",
+        "sealed entries still in the log are replayed from both",
         PIPELINE + "replay_source.py",
         "        extents = [extent for view in views for extent in view.extents]\n",
         "        extents = source.extents([e.topic for view in views for e in view.extents])\n",
         REPLAY_SOURCE_TESTS,
     ),
     Mutant(
-        "what is sealed is replayed as its files are divided",
+        "sealed entries are replayed in the divisions of their files",
         PIPELINE + "replay_source.py",
         '.coalesce(1).sortWithinPartitions("entry_id", "batch_index")',
         '.coalesce(1).sortWithinPartitions("key", "batch_index")',
@@ -169,14 +169,14 @@ PIPELINE_MUTANTS: Final = (
         OWN_CODE_TESTS,
     ),
     Mutant(
-        "one master of several must be the first that listens",
+        "of several masters the first one must listen",
         PIPELINE + "session.py",
         "            problem = error\n",
         "            problem = error\n            break\n",
         SESSION_TESTS,
     ),
     Mutant(
-        "a bar forgets stages that have ended",
+        "a progress bar forgets stages that have ended",
         PIPELINE + "progress.py",
         "            self._tasks[stage] = total, total\n",
         "            del self._tasks[stage]\n",

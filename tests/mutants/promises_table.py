@@ -1,7 +1,7 @@
-"""The mutant list, continued: promises that were broken between two moments.
+"""Mutants of promises that break between two moments.
 
-What was true when it was looked at and not any more when it was acted upon, what was named in one
-life and meant in another, what was reported done and was not.
+Something was true when it was checked and no longer when it was acted upon. Something was named in
+one life and meant in another. Something was reported as done and was not.
 
 The rule: as in :mod:`tests.mutants.table`.
 """
@@ -18,35 +18,35 @@ QUEUE_GOING_TESTS: Final = ("tests/amqp_frontend/topology/queues/test_queues_tha
 
 PROMISES_MUTANTS: Final = (
     Mutant(
-        "what is published to a topic that goes in the same commit is confirmed",
+        "a message to a topic that is deleted in the same commit is confirmed",
         CORE + "engine/group_commit/planned_commit.py",
         "            if not (takes_along and request.passes_over_gone):\n",
         "            if False:\n",
         GOING_TESTS,
     ),
     Mutant(
-        "what is noted of a topic that goes brings it back",
+        "a record about a topic that is being deleted brings it back",
         CORE + "engine/group_commit/planned_commit.py",
         "        if of_topic is None or not (of_topic.gone or of_topic in self.going):\n",
         "        if of_topic is None or not of_topic.gone:\n",
         GOING_TESTS,
     ),
     Mutant(
-        "a topic that is being deleted takes what is published",
+        "a topic that is being deleted accepts messages",
         CORE + "engine/engine.py",
         "        if topic.fenced and topic.refuses(passes_over_gone):\n",
         "        if topic.gone and topic.refuses(passes_over_gone):\n",
         GOING_TESTS,
     ),
     Mutant(
-        "an idle topic goes though a producer came meanwhile",
+        "an idle topic is deleted though a producer came meanwhile",
         PULSAR + "services/operations/policy_enforcer.py",
         "                    await drop(self._context, name, only_if=idle)\n",
         "                    await drop(self._context, name)\n",
         PULSAR_GOING_TESTS,
     ),
     Mutant(
-        "an empty queue goes though something was published meanwhile",
+        "an empty queue is deleted though something was published meanwhile",
         "amqp_frontend/arneb_amqp/topology/queues/queues.py",
         "        return await self.delete(queue, only_if=may_go)\n",
         "        return await self.delete(queue)\n",
@@ -60,14 +60,14 @@ PROMISES_MUTANTS: Final = (
         GOING_TESTS,
     ),
     Mutant(
-        "what was delivered before a seek is answered after it",
+        "deliveries from before a seek are acknowledged after it",
         "amqp_frontend/arneb_amqp/session/deliveries.py",
         "    return ConsumerId(id_ + (1 << _EPOCH_SHIFT))\n",
         "    return id_\n",
         ("tests/amqp_frontend/server/test_consumers_again.py",),
     ),
     Mutant(
-        "what waits for its group is tried again and again",
+        "entries that wait for their group are retried again and again",
         CORE + "subscription/grouped.py",
         "            if receiver is None or receiver.room > 0:\n",
         "            if True:\n",
@@ -76,7 +76,7 @@ PROMISES_MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "a client is read on while another task carries out what it wants",
+        "a client is read while another task carries out its effects",
         "amqp_frontend/arneb_amqp/server/connection.py",
         "            if runner.busy:\n                await runner.finished()\n"
         "            self._in_turn, others = True, flusher.count\n"
@@ -86,21 +86,21 @@ PROMISES_MUTANTS: Final = (
         ("tests/amqp_frontend/server/test_back_pressure.py",),
     ),
     Mutant(
-        "an exclusive queue is anybody's",
+        "an exclusive queue is open to everybody",
         PULSAR + "services/operations/topic_access.py",
         "    if owner is not None:\n",
         "    if False:\n",
         ("tests/pulsar_frontend/services/operations/test_topic_access.py",),
     ),
     Mutant(
-        "a proof that was to end by a clock that was set does not",
+        "credentials that were to expire do not, because the clock was set",
         "pulsar_frontend/arneb_pulsar/session/connection/authentication.py",
         "            self.deadline = self._output.now + min(left_s, LOOK_S)\n",
         "            self.deadline = self._output.now + left_s\n",
         ("tests/pulsar_frontend/session/connection/test_authentication.py",),
     ),
     Mutant(
-        "a partition comes back while its topic goes",
+        "a partition comes back while its topic is deleted",
         PULSAR + "services/topics/topics.py",
         "        if not create or topic.base in self._leaving:\n",
         "        if not create:\n",
@@ -114,14 +114,14 @@ PROMISES_MUTANTS: Final = (
         QUEUE_GOING_TESTS,
     ),
     Mutant(
-        "what was on its way to a topic that somebody else deletes is confirmed",
+        "a message on its way to a topic that somebody else deletes is confirmed",
         CORE + "engine/topics/topic.py",
         "        return not (passes_over_gone and self.takes_along)\n",
         "        return not passes_over_gone\n",
         (*GOING_TESTS, *QUEUE_GOING_TESTS),
     ),
     Mutant(
-        "what waited behind a request while its queue went by another door is confirmed",
+        "a message that waited while its queue was deleted over another protocol is confirmed",
         AMQP_TOPOLOGY + "queues/queues.py",
         "        return name in self._lost_lately and self.topic(name) is None\n",
         "        return False\n",
@@ -142,7 +142,7 @@ PROMISES_MUTANTS: Final = (
         QUEUE_GOING_TESTS,
     ),
     Mutant(
-        "a queue goes because it is idle",
+        "a queue is deleted because its topic is idle",
         PULSAR + "services/operations/policy_enforcer.py",
         "        if self._context.producers.of(topic)"
         " or AMQP_SUBSCRIPTION in topic.subscriptions:\n",
@@ -150,35 +150,35 @@ PROMISES_MUTANTS: Final = (
         ("tests/pulsar_frontend/services/operations/test_policy_enforcer.py",),
     ),
     Mutant(
-        "what is new waits behind a group that waits",
+        "new entries wait behind a waiting group",
         CORE + "subscription/grouped.py",
         "        if taken is None and not held_up:\n",
         "        if taken is None and replay:\n",
         ("tests/core/engine/subscriptions/test_groups.py",),
     ),
     Mutant(
-        "what waits for its group does not expire",
+        "entries that wait for their group do not expire",
         CORE + "subscription/grouped.py",
         "        if soonest_ms < self._expires_ms:\n",
         "        if False:\n",
         ("tests/core/engine/subscriptions/test_groups.py",),
     ),
     Mutant(
-        "a replay that the log has no more takes lower ones along",
+        "a replay of trimmed entries removes lower ones",
         CORE + "subscription/sources/replay.py",
         "            self._places.remove_range(place, end + 1)\n",
         "            self._places.remove_range(0, end + 1)\n",
         ("tests/core/engine/subscriptions/test_groups.py",),
     ),
     Mutant(
-        "what a client held is kept from all when giving it back takes long",
+        "a client's messages are withheld from everybody when returning them takes long",
         "amqp_frontend/arneb_amqp/server/connection.py",
         "            if scope.cancelled_caught:\n",
         "            if not scope.shield:\n",
         ("tests/amqp_frontend/server/test_endings.py",),
     ),
     Mutant(
-        "a backup leaves the journal out",
+        "a backup lacks the journal",
         CORE + "store/directory/copying.py",
         "        if state.in_use:\n",
         "        if False:\n",
@@ -199,7 +199,7 @@ PROMISES_MUTANTS: Final = (
         ("tests/core/store/test_backup.py",),
     ),
     Mutant(
-        "two who make the same directory mix",
+        "two processes that create the same directory interfere",
         CORE + "store/directory/placing.py",
         "            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
         "",

@@ -1,4 +1,4 @@
-"""The mutant list, continued: mistakes at the Pulsar door.
+"""Mutants of the Pulsar frontend.
 
 The rule: as in :mod:`tests.mutants.table`.
 """
@@ -36,49 +36,49 @@ ACTIVE_TESTS: Final = (
 
 PULSAR_MUTANTS: Final = (
     Mutant(
-        "who is active is told right behind SUCCESS, when Go's client does not know its consumer",
+        "the active consumer is told right behind SUCCESS, before Go's client knows it",
         PULSAR + "session/consume/consumers.py",
         "            self._untold[event.key] = self._output.now + ACTIVE_AFTER_S\n",
         "            self._tell_active(consumer)\n",
         ACTIVE_TESTS,
     ),
     Mutant(
-        "who asks for messages hears whether it is active when the second is over",
+        "a consumer that asks for messages is told a second later whether it is active",
         PULSAR + "session/consume/consumers.py",
         "            if self._untold.pop(consumer.key, None) is not None:\n",
         "            if False:\n",
         ACTIVE_TESTS,
     ),
     Mutant(
-        "who asks for none hears whether it is active when its connection is next looked at",
+        "a consumer that asks for none is told at its connection's next check whether it is active",
         PULSAR + "server/connection.py",
         "        if isinstance(event, events.ConsumerAttached):\n",
         "        if False:\n",
         ACTIVE_TESTS,
     ),
     Mutant(
-        "who has left is told that it is active",
+        "a consumer that has left is told that it is active",
         PULSAR + "session/consume/consumers.py",
         "            self._untold.pop(consumer.key, None)\n            if self._by_id",
         "            if self._by_id",
         ACTIVE_TESTS,
     ),
     Mutant(
-        "each message that is a run of its own is parsed",
+        "each message that forms its own run is parsed",
         PULSAR + "session/produce/producers.py",
         "                    producer.name_field = name_field_of(run.bodies[0])\n",
         "                    pass\n",
         ("tests/pulsar_frontend/session/produce/test_producers.py",),
     ),
     Mutant(
-        "a producer whose message failed may send on",
+        "a producer whose message failed may continue",
         PULSAR + "server/publishing.py",
         "                self.disconnect(key)\n",
         "                pass\n",
         DEDUPLICATION_TESTS,
     ),
     Mutant(
-        "what waits behind a batch that failed is stored, and the batch then taken for a duplicate",
+        "what waits behind a failed batch is stored, and the batch then taken for a duplicate",
         PULSAR + "services/topics/deduplication.py",
         "        for held, offset in batch.runs:\n"
         "            held.owner.appended(held.run, error, Position(first + offset))\n"
@@ -95,14 +95,14 @@ PULSAR_MUTANTS: Final = (
         DEDUPLICATION_TESTS,
     ),
     Mutant(
-        "what waits behind a run that failed is stored before it",
+        "what waits behind a failed run is stored before it",
         "core/arneb_core/engine/group_commit/request.py",
         "        (behind if fails else others).append(request)\n",
         "        others.append(request)\n",
         LISTENER_TESTS,
     ),
     Mutant(
-        "an epoch is told before it is on disk",
+        "an epoch is reported before it is on disk",
         PULSAR + "services/clients/producers.py",
         "        self._core.commit(unit, partial(self._epoch_stored, claim, epoch))\n",
         "        self._core.commit(unit, lambda error: None)\n"
@@ -110,28 +110,28 @@ PULSAR_MUTANTS: Final = (
         ACCESS_TESTS,
     ),
     Mutant(
-        "a producer that was fenced out never hears what became of what it had sent",
+        "a fenced producer never learns what became of its messages",
         PULSAR + "session/produce/producers.py",
         "            self._fenced_out[producer.key] = producer\n",
         "            pass\n",
         ("tests/pulsar_frontend/session/produce/test_producers.py",),
     ),
     Mutant(
-        "a producer that was fenced out may come back",
+        "a fenced producer may come back",
         PULSAR + "producers/access.py",
         "        if claim.epoch is not None and claim.epoch < self.epoch:\n",
         "        if False and claim.epoch is not None:\n",
         ACCESS_TESTS,
     ),
     Mutant(
-        "nobody who waits is let in when the owner goes",
+        "no waiting producer is admitted when the owner leaves",
         PULSAR + "producers/access.py",
         "        if self.owners or not self.waiting:\n",
         "        if self.owners or True:\n",
         ACCESS_TESTS,
     ),
     Mutant(
-        "how far a producer got is forgotten by a restart",
+        "a restart forgets how far a producer got",
         PULSAR + "services/topics/deduplication.py",
         "batch.entries, done, batch.messages, metadata)\n",
         "batch.entries, done, batch.messages)\n",
@@ -145,28 +145,28 @@ PULSAR_MUTANTS: Final = (
         DEDUPLICATION_TESTS,
     ),
     Mutant(
-        "all that waited for a batch is sorted in one turn",
+        "everything that waited for a batch is sorted in one turn",
         PULSAR + "services/topics/deduplication.py",
         "            if batch.sorted >= ENTRIES_PER_TURN:\n",
         "            if False:\n",
         DEDUPLICATION_TESTS,
     ),
     Mutant(
-        "thousands of messages that were there are told in one turn, batch by batch",
+        "thousands of duplicates are reported in one turn, batch by batch",
         PULSAR + "services/topics/deduplication.py",
         "            if left <= 0:\n",
         "            if False:\n",
         DEDUPLICATION_TESTS,
     ),
     Mutant(
-        "thousands of batches of duplicates are told in one turn",
+        "thousands of batches of duplicates are reported in one turn",
         PULSAR + "services/topics/deduplication.py",
         "        for _ in range(BATCHES_PER_TURN):\n",
         "        while True:\n",
         DEDUPLICATION_TESTS,
     ),
     Mutant(
-        "each batch of duplicates is told inside of the one before",
+        "each batch of duplicates is reported inside the one before",
         PULSAR + "services/topics/deduplication.py",
         "        self._flying = False\n        settled,",
         "        self._flying = False\n        self._fly()\n        settled,",
@@ -180,7 +180,7 @@ PULSAR_MUTANTS: Final = (
         DEDUPLICATION_TESTS,
     ),
     Mutant(
-        "of the chunks of several messages that come together one is a chunk",
+        "of the chunks of several messages that arrive together one counts",
         "pulsar_frontend/arneb_pulsar/session/produce/producers.py",
         "            sent.chunks.update(range(at, at + len(bodies)))\n",
         "            sent.chunks.add(at)\n",
@@ -201,21 +201,21 @@ PULSAR_MUTANTS: Final = (
         SCHEMA_TESTS,
     ),
     Mutant(
-        "what Python says of a schema of text is refused",
+        "Python's error text for a schema is refused",
         PULSAR + "schemas/compatibility.py",
         "        if schema.data and schema.data != NONE_OF_PYTHON:\n",
         "        if schema.data:\n",
         SCHEMA_TESTS,
     ),
     Mutant(
-        "another message of Protocol Buffers takes a topic over",
+        "another Protocol Buffers message takes over a topic",
         PULSAR + "schemas/compatibility.py",
         "        if (before := _root_message(old)) != root:\n",
         "        if not (before := _root_message(old)):\n",
         ("tests/pulsar_frontend/schemas/test_descriptor.py",),
     ),
     Mutant(
-        "a refused producer does not hear the exception's name",
+        "a refused producer does not receive the exception's name",
         PULSAR + "session/errors.py",
         '    return replace(refusal, text=f"{JAVA_NAME}: {refusal.text}")\n',
         "    return refusal\n",
@@ -236,7 +236,7 @@ PULSAR_MUTANTS: Final = (
         SCHEMA_TESTS,
     ),
     Mutant(
-        "a burst to a topic that keeps nothing goes to one of those who share it",
+        "a burst to a topic that keeps nothing goes to one of its consumers",
         PULSAR + "server/attachments.py",
         "if effect.topic.is_persistent else 1,\n",
         "if effect.topic.is_persistent else 20,\n",
@@ -250,35 +250,35 @@ PULSAR_MUTANTS: Final = (
         IDENTITY_TESTS,
     ),
     Mutant(
-        "the end of a line is part of a token",
+        "a line end is part of a token",
         PULSAR + "authentication/tokens.py",
         "            token.strip(),\n",
         "            token,\n",
         IDENTITY_TESTS,
     ),
     Mutant(
-        "commands count before the proof is looked at",
+        "commands count before the credentials are checked",
         PULSAR + "session/transitions.py",
         "    ConnectionState.PROVING: frozenset(),\n",
         "    ConnectionState.PROVING: frozenset({BaseCommand.PING, BaseCommand.PRODUCER}),\n",
         IDENTITY_TESTS,
     ),
     Mutant(
-        "administrators need no proof",
+        "administrators need no credentials",
         PULSAR + "services/clients/authenticator.py",
         "            return None\n        # A proxy",
         "            return NOBODY\n        # A proxy",
         IDENTITY_TESTS,
     ),
     Mutant(
-        "a watcher does not hear of what goes",
+        "a watcher does not learn of deleted topics",
         PULSAR + "session/topics/watched_names.py",
         "        if came is (at < len(names) and names[at] == name):\n",
         "        if not came or (at < len(names) and names[at] == name):\n",
         WATCHING_TESTS,
     ),
     Mutant(
-        "a watcher hears of topics that are not on disk yet",
+        "a watcher learns of topics that are not on disk yet",
         "core/arneb_core/engine/catalog/catalog.py",
         "            topic = self._make_topic(topic_id, name, settings, LedgerIndex())\n",
         "            topic = self._make_topic(topic_id, name, settings, LedgerIndex())\n"
@@ -286,35 +286,35 @@ PULSAR_MUTANTS: Final = (
         WATCHING_TESTS,
     ),
     Mutant(
-        "the end of a topic is told to clients that do not know it",
+        "the end of a topic is sent to clients that do not know the command",
         PULSAR + "session/client.py",
         "self.version >= 9 and self.name.startswith(HEARERS)",
         "self.version >= 9",
         CLIENT_TESTS,
     ),
     Mutant(
-        "old clients hear of changes of the active consumer",
+        "old clients are told of changes of the active consumer",
         PULSAR + "session/client.py",
         "        return self.version >= 12\n",
         "        return self.version >= 9\n",
         CLIENT_TESTS,
     ),
     Mutant(
-        "whoever sent too much is heard all the same",
+        "a client that sent too much is read all the same",
         PULSAR + "server/connection.py",
         "            or self._effects.publishing.silent_until > 0\n",
         "",
         (THROTTLE_TESTS,),
     ),
     Mutant(
-        "what was known before a start outlives deduplication being turned off",
+        "what was known before a start survives deduplication being turned off",
         PULSAR + "services/topics/deduplication.py",
         "        kept = self._kept.pop(topic.id, None)\n",
         "        kept = None\n",
         DEDUPLICATION_TESTS,
     ),
     Mutant(
-        "what is sent when deduplication is turned off overtakes what waits",
+        "messages sent when deduplication is turned off overtake waiting ones",
         PULSAR + "services/topics/deduplication.py",
         "            if present.idle:\n",
         "            if True:\n",
@@ -328,7 +328,7 @@ PULSAR_MUTANTS: Final = (
         (THROTTLE_TESTS,),
     ),
     Mutant(
-        "a rate does not bind what the read brings that waited while the producer was opened",
+        "a rate does not limit what was read while the producer was opened",
         PULSAR + "server/connection.py",
         "            if len(data) > self._effects.publishing.receive_bytes:\n",
         "            if False:\n",
@@ -342,14 +342,14 @@ PULSAR_MUTANTS: Final = (
         (THROTTLE_TESTS,),
     ),
     Mutant(
-        "the end of a topic is told to consumers of another subscription of the name",
+        "the end of a topic is sent to consumers of another subscription of the name",
         PULSAR + "services/clients/consumers.py",
         "            if each.subscription is subscription:\n",
         "            if each.subscription.name == subscription.name:\n",
         ("tests/pulsar_frontend/services/clients/test_consumers.py",),
     ),
     Mutant(
-        "a request that failed is counted for ever",
+        "a failed request is counted forever",
         PULSAR + "server/request_tasks.py",
         "            await request(effect)\n        finally:\n",
         "            await request(effect)\n        except trio.Cancelled:\n"
@@ -364,7 +364,7 @@ PULSAR_MUTANTS: Final = (
         ("tests/pulsar_frontend/test_reprs.py",),
     ),
     Mutant(
-        "an initial subscription is made on a non-persistent topic",
+        "an initial subscription is created on a non-persistent topic",
         PULSAR + "server/requests.py",
         "effect.initial_subscription and effect.topic.is_persistent:",
         "effect.initial_subscription:",

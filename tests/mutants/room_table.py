@@ -1,4 +1,4 @@
-"""Mistakes with room: ledgers that stay, positions that begin again, descriptors that run out."""
+"""Mutants of room: ledgers that stay, positions that begin again, descriptors that run out."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ ROOM_MUTANTS: Final = (
         ("tests/core/engine/group_commit/test_overtaking.py",),
     ),
     Mutant(
-        "few large entries are written twice as long as many small ones are",
+        "few large entries are written twice like many small ones",
         "core/arneb_core/store/commit/commit_log.py",
         "    if size > LARGE_BYTES_MAX and size > entries * LARGE_ENTRY_BYTES:\n",
         "    if False:\n",
@@ -31,7 +31,7 @@ ROOM_MUTANTS: Final = (
         LAST_LEDGER_TESTS,
     ),
     Mutant(
-        "positions begin again behind a last ledger that went",
+        "positions begin again after a trimmed last ledger",
         CORE + "engine/trimming/trimming.py",
         "            changes.puts.extend(log.plan_successor(ended_ms))\n",
         "            changes.puts.extend(log.plan_successor(ended_ms)[:1])\n",
@@ -52,35 +52,35 @@ ROOM_MUTANTS: Final = (
         LAST_LEDGER_TESTS,
     ),
     Mutant(
-        "a channel that only sets a limit has all that it may need",
+        "a channel that only sets a limit gets everything it may need",
         "amqp_frontend/arneb_amqp/session/channel/channel.py",
         "        if self._deliverer is not None:\n            self._deliverer.limit_to(",
         "        if self.deliverer is not None:\n            self._deliverer.limit_to(",
         CHANNELS_TESTS,
     ),
     Mutant(
-        "closing a channel makes what it never had",
+        "closing a channel creates what it never had",
         "amqp_frontend/arneb_amqp/session/channel/channel.py",
         "return self._deliverer.leave() if self._deliverer is not None else Leave(())",
         "return self.deliverer.leave()",
         CHANNELS_TESTS,
     ),
     Mutant(
-        "limits set before a consumer comes are forgotten",
+        "limits set before the first consumer are forgotten",
         "amqp_frontend/arneb_amqp/session/channel/channel.py",
         "half.prefetch, half.window.limit = self._prefetch, self._limit",
         "half.prefetch, half.window.limit = 0, 0",
         CHANNELS_TESTS,
     ),
     Mutant(
-        "who cancels the last consumer of an auto-delete queue is told that it goes",
+        "cancelling the last consumer of an auto-delete queue sends another notice",
         "amqp_frontend/arneb_amqp/session/channel/channel.py",
         "if self._context.cancel_notify and not leaving:",
         "if self._context.cancel_notify:",
         ("tests/amqp_frontend/session/consume/test_deliverer.py",),
     ),
     Mutant(
-        "the disk alarm does not see what the store can use again",
+        "the disk alarm does not count what the store can reuse",
         BROKER + "settings/watermarks.py",
         "disk.f_bavail * disk.f_frsize + room_inside()",
         "disk.f_bavail * disk.f_frsize",
@@ -103,7 +103,7 @@ ROOM_MUTANTS: Final = (
         ("tests/core/store/test_environment_failures.py",),
     ),
     Mutant(
-        "the flusher holds the last connections while it waits",
+        "the flusher keeps the last connections alive while it waits",
         "amqp_frontend/arneb_amqp/server/transport/flusher.py",
         "            self._flush()\n",
         "            flushes, self._flushes = self._flushes, {}\n"
@@ -112,14 +112,14 @@ ROOM_MUTANTS: Final = (
         ("tests/amqp_frontend/server/transport/test_flusher.py",),
     ),
     Mutant(
-        "a compacted file belongs to whoever compacted it",
+        "a compacted file belongs to the user who compacted it",
         CORE + "store/directory/compacting.py",
         "        os.chown(new / DATA_NAME, owned.st_uid, owned.st_gid)\n",
         "",
         ("tests/core/store/directory/test_compacting.py",),
     ),
     Mutant(
-        "what a killed compacting left stays for ever",
+        "the remains of a killed compaction stay forever",
         CORE + "store/environment.py",
         "            shutil.rmtree(directory.path / COMPACTED_NAME, ignore_errors=True)\n",
         "",

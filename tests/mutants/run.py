@@ -1,11 +1,11 @@
-"""Runs the mutant list: each known mistake is made in a copy of the code, and tests must fail.
+"""Runs the mutants: each known mistake is made in a copy of the code, and tests must fail.
 
-``python -m tests.mutants.run [--black-box] [NAME ...]`` exits 1 and names the mutants that
-survive. With ``--black-box`` brokers are started out of the copy and the scenarios that real
-clients play must fail (:mod:`tests.mutants.black_box`); else the tests beside the code.
+``python -m tests.mutants.run [--black-box] [NAME ...]`` exits with 1 and names the mutants that
+survive. With ``--black-box``, brokers are started from the copy, and the scenarios of real clients
+must fail (:mod:`tests.mutants.black_box`). Otherwise the tests of the code must fail.
 
-The rule: only a test that ran and failed has noticed. So the tests must pass before any mistake
-is made, and what ends otherwise (nothing collected, no broker) counts as alive.
+The rule: only a test that ran and failed counts as having noticed. So the tests must pass before
+any mistake is made, and any other result (nothing collected, no broker) counts as survival.
 """
 
 import os
@@ -29,13 +29,13 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("core", "amqp_frontend", "pulsar_frontend", "spark_connector", "cluster", "broker")
 SCENARIO_FOLDER = "conformance"
 PLAYED = (SCENARIO_FOLDER, "tests", "pyproject.toml")
-"""What scenarios need beside the sources: the brokers that they start are those beside them."""
+"""What scenarios need besides the sources: they start the brokers that lie beside them."""
 TIMEOUT_S = 180
-"""For the tests of one mutant; the longest need a tenth of that on a machine of their own."""
+"""For the tests of one mutant; the slowest take a tenth of that on an idle machine."""
 
 
 class Fate(Enum):
-    """What tests did with a mutant."""
+    """What tests did to a mutant."""
 
     KILLED = "killed"
     ENDLESS = "killed, in that tests did not end:"
@@ -56,23 +56,23 @@ class Trials:
         self._directory = directory
         self._black_box = black_box
         for source in SOURCES:
-            built = shutil.ignore_patterns("*.so")  # it would be run in place of what is changed
+            built = shutil.ignore_patterns("*.so")  # it would be run instead of the changed source
             shutil.copytree(ROOT / source, directory / source, ignore=built)
         for name in PLAYED if black_box else ():
             copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
             copy(ROOT / name, directory / name)
 
     def tests_of(self, mutant: Mutant) -> Sequence[str]:
-        """What must notice it."""
+        """The tests that must notice it."""
         return SCENARIOS[mutant.name] if self._black_box else mutant.tests
 
     def run(self, tests: Collection[str], timeout_s: float | None) -> tuple[Fate, str]:
-        """What these tests say to the copy as it is, and how they said it."""
+        """What these tests report on the copy as it is, and their output."""
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(str(self._directory / source) for source in SOURCES),
             "ARNEB_CHECKOUT": str(self._directory),  # for tests that start brokers
             "PYTHONDONTWRITEBYTECODE": "1",
-            # What one mutant was found by must not help to find the next.
+            # Examples that Hypothesis found for one mutant must not help to find the next.
             "HYPOTHESIS_STORAGE_DIRECTORY": str(self._directory / ".hypothesis"),
         }
         shutil.rmtree(self._directory / ".hypothesis" / "examples", ignore_errors=True)

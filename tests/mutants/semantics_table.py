@@ -1,10 +1,10 @@
-"""The mutant list, continued: what suites for brokers' clients are known not to notice, or hardly.
+"""Mutants of semantics: mistakes that test suites of brokers' clients are known to miss, or nearly.
 
-Each stands for a row of a table of defects that were put into brokers to see how sharp such a
-suite is: of the first seven of Pulsar's, the suite of its Python client notices none.
+Each stands for a row of a table of defects that were put into brokers to see how sharp such a suite
+is. Of Pulsar's first seven, the suite of its Python client notices none.
 
-The rule: as in :mod:`tests.mutants.table`. Tests beside the code kill these like all others;
-scenarios of real clients must kill them too (:mod:`tests.mutants.black_box`).
+The rule: as in :mod:`tests.mutants.table`. Tests of the code kill these like all others; scenarios
+of real clients must kill them too (:mod:`tests.mutants.black_box`).
 """
 
 from typing import Final
@@ -32,7 +32,7 @@ SEMANTICS_MUTANTS: Final = (
         ("tests/core/cursor/test_acks_model.py",),
     ),
     Mutant(
-        "a seek keeps what came back",
+        "a seek keeps what was returned",
         CORE + "subscription/ready.py",
         "        self._state.replay.clear()\n"
         "        self._reader.rewind(self._state.acks.mark_delete)\n",
@@ -40,7 +40,7 @@ SEMANTICS_MUTANTS: Final = (
         ENGINE_TESTS,
     ),
     Mutant(
-        "the checksum of what is published is not looked at",
+        "the checksum of a published message is not checked",
         PULSAR + "wire/checksum.py",
         "    if (found := crc32c(covered)) != expected:\n",
         "    if (found := crc32c(covered)) < 0:\n",
@@ -54,7 +54,7 @@ SEMANTICS_MUTANTS: Final = (
         SERVING_TESTS,
     ),
     Mutant(
-        "what was stored is stored again",
+        "a duplicate is stored again",
         PULSAR + "services/topics/deduplication.py",
         "        if sequence <= highest:\n",
         "        if False:\n",
@@ -75,7 +75,7 @@ SEMANTICS_MUTANTS: Final = (
         SERVING_TESTS,
     ),
     Mutant(
-        "who reads compacted reads everything",
+        "a consumer of the compacted topic reads everything",
         PULSAR + "server/attachments.py",
         "                if effect.compacted:\n",
         "                if False:\n",
@@ -96,21 +96,21 @@ SEMANTICS_MUTANTS: Final = (
         SERVING_TESTS,
     ),
     Mutant(
-        "what came back goes out in the opposite order",
+        "returned messages are redelivered in reverse order",
         CORE + "subscription/sources/replay.py",
         "            for number in ready[: self._run_max]:\n",
         "            for number in sorted(ready[: self._run_max], reverse=True):\n",
         ENGINE_TESTS,
     ),
     Mutant(
-        "a subscription goes with its last consumer",
+        "a subscription is deleted with its last consumer",
         CORE + "engine/subscriptions/subscription.py",
         "        if not (self.permanent or self.is_fenced):\n",
         "        if not self.is_fenced:\n",
         ENGINE_TESTS,
     ),
     Mutant(
-        "every message of a shared subscription comes twice",
+        "every message of a shared subscription is delivered twice",
         PULSAR + "session/consume/consumers.py",
         "            self._output.deliver(consumer.messages(event.run, checked=checked))\n",
         "            for _ in range(2 if consumer.shares else 1):\n"
@@ -118,7 +118,7 @@ SEMANTICS_MUTANTS: Final = (
         ("tests/pulsar_frontend/session/consume/test_consumers.py",),
     ),
     Mutant(
-        "what is left of a half-acknowledged batch is not said",
+        "a redelivered batch does not say what is left of it",
         CORE + "subscription/delivery.py",
         "entries[start:stop], sizes[start:stop], own or None)\n",
         "entries[start:stop], sizes[start:stop], None)\n",
@@ -139,7 +139,7 @@ SEMANTICS_MUTANTS: Final = (
         ("tests/amqp_frontend/session/consume/test_unacked.py",),
     ),
     Mutant(
-        "a confirm of two messages counts for one",
+        "a confirm of two messages counts as one",
         AMQP + "session/publish/confirms.py",
         "        return Confirm(last_tag, count > 1, stored)\n",
         "        return Confirm(last_tag, count > 2, stored)\n",
@@ -158,7 +158,7 @@ SEMANTICS_MUTANTS: Final = (
         PUBLISHING_TESTS,
     ),
     Mutant(
-        "what is unanswered is lost with its channel",
+        "unacknowledged messages are lost with their channel",
         AMQP + "session/consume/deliverer.py",
         "        return Leave(tuple(sorted({*ids, *unacked.owners()})))\n",
         "        for settled in unacked.pop_all():\n"
@@ -174,21 +174,21 @@ SEMANTICS_MUTANTS: Final = (
         ("tests/amqp_frontend/topology/test_letters.py",),
     ),
     Mutant(
-        "a dead letter says of another's deaths",
+        "a dead letter has another one's deaths",
         "amqp_frontend/arneb_amqp/wire/cutting.py",
         "    marks = (expiration, *[fields[first:stop] for first, stop in spans])\n",
         "    marks = (expiration,)\n",
         ("tests/amqp_frontend/topology/test_letters.py",),
     ),
     Mutant(
-        "a header that comes twice is dead-lettered twice",
+        "a header that occurs twice is dead-lettered twice",
         "amqp_frontend/arneb_amqp/wire/cutting.py",
         "        seen.add(name)\n",
         "",
         ("tests/amqp_frontend/topology/test_letters.py",),
     ),
     Mutant(
-        "each dead letter is worked out by itself",
+        "each dead letter is computed by itself",
         "amqp_frontend/arneb_amqp/topology/letters.py",
         "        if parts is not None and form is not None:\n",
         "        if parts is not None and form is not None and not parts:\n",

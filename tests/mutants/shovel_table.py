@@ -1,4 +1,4 @@
-"""The mutant list, continued: mistakes of shovels, and of the client that they use.
+"""Mutants of shovels, and of the client that they use.
 
 The rule: as in :mod:`tests.mutants.table`.
 """
@@ -15,21 +15,21 @@ SESSION_TESTS: Final = ("tests/amqp_frontend/client/test_session.py",)
 
 SHOVEL_MUTANTS: Final = (
     Mutant(
-        "a source gives up what the destination has not confirmed",
+        "a source loses what the destination has not confirmed",
         SHOVELS + "remote.py",
         "        refused = await self._channel.confirmed()\n",
         "        refused: set[int] = set()\n",
         REMOTE_TESTS,
     ),
     Mutant(
-        "a source never hears that its messages were taken",
+        "a source never learns that its messages were taken",
         SHOVELS + "remote.py",
         "            await self._channel.say(make(Basic.Ack, delivery_tag=last, multiple=True))\n",
         "",
         REMOTE_TESTS,
     ),
     Mutant(
-        "what moves inside the broker is given up in a commit of its own",
+        "moves inside the broker remove their messages in a separate commit",
         SHOVELS + "shovel.py",
         "            return await destination.move(changed, source)\n",
         "            await source.settle(batch, set())\n"
@@ -37,7 +37,7 @@ SHOVEL_MUTANTS: Final = (
         SHOVEL_TESTS,
     ),
     Mutant(
-        "what a full queue refuses is given up",
+        "what a full queue refuses is lost",
         SHOVELS + "local.py",
         "        positions, masks = _places(batch, refused)\n"
         "        if self.attachment is not None and self._acks:\n"
@@ -48,28 +48,28 @@ SHOVEL_MUTANTS: Final = (
         SHOVEL_TESTS,
     ),
     Mutant(
-        "a shovel that is done stays",
+        "a finished shovel stays",
         SHOVELS + "shovels.py",
         "            if is_done:\n",
         "            if False:\n",
         SHOVEL_TESTS,
     ),
     Mutant(
-        "a shovel moves more than it was to",
+        "a shovel moves more than it was told to",
         SHOVELS + "shovel.py",
         "min(BATCH_MAX, self._left)",
         "BATCH_MAX",
         SHOVEL_TESTS,
     ),
     Mutant(
-        "a shovel that failed is not tried again",
+        "a failed shovel is not retried",
         SHOVELS + "shovel.py",
         "            if not self.settings.reconnect_s:\n",
         "            if True:\n",
         SHOVEL_TESTS,
     ),
     Mutant(
-        "whoever looks at parameters sees the passwords of shovels",
+        "anybody who reads parameters sees the passwords of shovels",
         SHOVELS + "settings.py",
         "    shown = dict(value)\n",
         "    return value\n    shown = dict(value)\n",
@@ -83,21 +83,21 @@ SHOVEL_MUTANTS: Final = (
         ("tests/amqp_frontend/client/test_uris.py",),
     ),
     Mutant(
-        "a broker that says nothing is waited for for ever",
+        "a silent broker is waited for forever",
         CLIENT + "session.py",
         "        if self._heartbeat_s and now >= self._heard + BEATS_MISSED * self._heartbeat_s:\n",
         "        if False:\n",
         SESSION_TESTS,
     ),
     Mutant(
-        "a refusal is taken for a confirm",
+        "a refusal counts as a confirm",
         CLIENT + "session.py",
         "bool(method.multiple), stored=False)",
         "bool(method.multiple), stored=True)",
         SESSION_TESTS,
     ),
     Mutant(
-        "what comes in one read is looked at in part",
+        "only a part of one read is handled",
         CLIENT + "session.py",
         "            if not self._reader.has_more:\n                break\n",
         "            break\n",

@@ -1,4 +1,4 @@
-"""Mistakes with errors of our own: who goes on after one, and with what."""
+"""Mutants of supervision: what continues after an internal error, and in which state."""
 
 from typing import Final
 
@@ -20,28 +20,28 @@ SUPERVISION_MUTANTS: Final = (
         SUPERVISION_TESTS,
     ),
     Mutant(
-        "who polled a queue once keeps it for ever",
+        "a client that polled a queue once keeps it forever",
         TOPOLOGY + "queues/maintenance.py",
         "    return any(each not in queue.unseen for each in there)\n",
         "    return any(True for each in there)\n",
         ("tests/amqp_frontend/topology/queues/test_limits.py",),
     ),
     Mutant(
-        "maintenance ends when the store takes nothing",
+        "maintenance ends when the store accepts nothing",
         TOPOLOGY + "queues/maintenance.py",
         "    except CoreError as error:\n",
         "    except TopicBusy as error:\n",
         TOPOLOGY_TESTS,
     ),
     Mutant(
-        "what a turn that failed had in hand is lost",
+        "what a failed turn had in hand is lost",
         CORE + "subscription/machine.py",
         "        self.returns.returned(lost, count=False)\n",
         "        self.returns.returned([], count=False)\n",
         STARTING_OVER_TESTS,
     ),
     Mutant(
-        "a queue whose deletion failed refuses nothing any more",
+        "a queue whose deletion failed no longer refuses anything",
         TOPOLOGY + "queues/queues.py",
         "            yield unit\n            self._take_out(queue)\n",
         "            self.refusing.pop(queue.name, None)\n            yield unit\n"
@@ -49,14 +49,14 @@ SUPERVISION_MUTANTS: Final = (
         TOPOLOGY_TESTS,
     ),
     Mutant(
-        "an exchange that delays does not come back",
+        "an exchange that delays does not recover",
         TOPOLOGY + "exchanges/delayed.py",
         'continues after an error", self.exchange)\n            self.begin()\n',
         'continues after an error", self.exchange)\n',
         TOPOLOGY_TESTS,
     ),
     Mutant(
-        "dead letters that could not be handed over are stranded",
+        "dead letters that could not be passed on are stranded",
         CORE + "subscription/dead_lettering.py",
         "        self._state.outbox.put(TryAgain(is_read=False))\n"
         "        self._read(depart.reason, positions)\n",

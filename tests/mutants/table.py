@@ -1,8 +1,8 @@
-"""The mutant list: the known mistakes of message brokers, as small changes to our code.
+"""The mutants: known mistakes of message brokers, as small changes to our code.
 
-The rule: each names one mistake that a broker has made before, changes one place so that
-ours makes it too, and names the tests that must notice. ``make mutants`` proves that they do;
-``tests/mutants/test_table.py`` proves with every test run that each change still applies.
+The rule: each names one mistake that a broker has made before, changes one place so that our code
+makes it too, and names the tests that must notice. ``make mutants`` proves that they do.
+``tests/mutants/test_table.py`` proves in every test run that each change still applies.
 """
 
 from dataclasses import dataclass
@@ -41,14 +41,14 @@ class Mutant:
 
 MUTANTS: Final = (
     Mutant(
-        "a shared body goes with the first queue that is done with it",
+        "a shared body is deleted with the first queue that no longer needs it",
         CORE + "store/commit/transaction.py",
         "            left = 0 if value is None else unpack_number(bytes(value)) - released\n",
         "            left = 0\n",
         BODY_TESTS,
     ),
     Mutant(
-        "a shared body stays for ever",
+        "a shared body stays forever",
         CORE + "store/commit/transaction.py",
         "                    self._release(references)\n",
         "                    pass\n",
@@ -78,14 +78,14 @@ MUTANTS: Final = (
         ENGINE_TESTS,
     ),
     Mutant(
-        "a commit is planned on what is stored, though others are under way",
+        "a commit is planned on what is stored, though others are in progress",
         CORE + "log/durable_log.py",
         "        newest = planned[-1] if planned else self.ledgers.newest\n",
         "        newest = self.ledgers.newest\n",
         PLANNING_TESTS,
     ),
     Mutant(
-        "what stood behind a refused commit counts as stored",
+        "what followed a refused commit counts as stored",
         CORE + "engine/group_commit/committer.py",
         "        for commit in reversed(commits[1:]):\n",
         "        for commit in commits[1:]:\n"
@@ -94,7 +94,7 @@ MUTANTS: Final = (
         PLANNING_TESTS,
     ),
     Mutant(
-        "the ending of a commit is told to the newest under way",
+        "the outcome of a commit is reported to the newest one in progress",
         CORE + "engine/group_commit/committer.py",
         "        commit = self._under_way.popleft()\n",
         "        commit = self._under_way.pop()\n",
@@ -108,14 +108,14 @@ MUTANTS: Final = (
         PLANNING_TESTS,
     ),
     Mutant(
-        "what stood behind a refused commit comes back in the wrong order",
+        "what followed a refused commit returns in the wrong order",
         CORE + "engine/group_commit/committer.py",
         "        for commit in reversed(commits[1:]):\n",
         "        for commit in commits[1:]:\n",
         PLANNING_TESTS,
     ),
     Mutant(
-        "who wait when leadership is lost are told nothing",
+        "waiting callers are told nothing when leadership is lost",
         CORE + "engine/group_commit/committer.py",
         "        for request in waiting:\n            self.waiting_bytes -= request.size\n",
         "        for request in ():\n            self.waiting_bytes -= request.size\n",
@@ -129,7 +129,7 @@ MUTANTS: Final = (
         LEADERSHIP_TESTS,
     ),
     Mutant(
-        "who lost leadership takes in what is kept in memory only",
+        "a node that lost leadership still accepts what is only kept in memory",
         CORE + "engine/engine.py",
         "            topic.fenced, topic.takes_along = True, False\n            for",
         "            for",
@@ -143,14 +143,14 @@ MUTANTS: Final = (
         LOADING_TESTS,
     ),
     Mutant(
-        "a start makes all its topics in one turn",
+        "a start creates all its topics in one turn",
         CORE + "engine/catalog/catalog.py",
         "        if self._made % LOADED_MAX == LOADED_MAX - 1:\n",
         "        if self._made < 0:\n",
         LOADING_TESTS,
     ),
     Mutant(
-        "a delayed index is made anew in the event loop",
+        "a delayed index is rebuilt in the event loop",
         CORE + "engine/catalog/delayed_indexes.py",
         "await in_thread(_behind, store, topic.id, after, end, known, settings.seal_entries)",
         "_behind(store, topic.id, after, end, known, settings.seal_entries)",
@@ -212,14 +212,14 @@ MUTANTS: Final = (
         ENGINE_TESTS,
     ),
     Mutant(
-        "the engine stops before those who use it",
+        "the engine stops before its users",
         CORE + "api/supervision.py",
         "        nursery.cancel_scope.shield = True\n",
         "",
         ("tests/core/engine/test_engine_life.py",),
     ),
     Mutant(
-        "a message's time begins before its transaction is committed",
+        "a message's lifetime begins before its transaction is committed",
         "amqp_frontend/arneb_amqp/server/operations/stamping.py",
         "            entries[index] = published_at(entry, request.published_ms)\n",
         "            pass\n",
@@ -233,14 +233,14 @@ MUTANTS: Final = (
         ("tests/core/engine/group_commit/test_units.py",),
     ),
     Mutant(
-        "a consumer without acks takes from a channel that has its fill",
+        "a consumer without acks takes from a channel whose prefetch is used up",
         CORE + "dispatch/receiver.py",
         "            if 0 < gate.limit <= gate.in_flight:\n",
         "            if False:\n",
         DISPATCH_TESTS,
     ),
     Mutant(
-        "a half-acknowledged batch costs its whole size",
+        "a half-acknowledged batch counts with its whole size",
         CORE + "subscription/delivery.py",
         "                    masks[place], sizes[index] = free, free.bit_count()\n",
         "                    masks[place] = free\n",
@@ -269,7 +269,7 @@ MUTANTS: Final = (
         ENGINE_TESTS,
     ),
     Mutant(
-        "redelivered never said",
+        "redelivered is never set",
         CORE + "subscription/past_deliveries.py",
         "        return seen or None\n",
         "        return None\n",
@@ -311,14 +311,14 @@ MUTANTS: Final = (
         START_TESTS,
     ),
     Mutant(
-        "reader starts behind its start",
+        "a reader starts after its start position",
         CORE + "engine/topics/topic.py",
         "            found = ledgers.after(before(start))\n",
         "            found = ledgers.after(start)\n",
         ENGINE_TESTS,
     ),
     Mutant(
-        "purge takes what is in flight",
+        "a purge takes what is in flight",
         CORE + "cursor/cursor.py",
         "        self.acks.restore(left, {**held, **masks})\n",
         "        pass\n",
@@ -332,7 +332,7 @@ MUTANTS: Final = (
         ENGINE_TESTS,
     ),
     Mutant(
-        "ledgers go before the slowest cursor is past them",
+        "ledgers are trimmed before the slowest cursor has passed them",
         CORE + "engine/trimming/trimming.py",
         "        return min(\n            (each.mark_delete ",
         "        return max(\n            (each.mark_delete ",
@@ -353,7 +353,7 @@ MUTANTS: Final = (
         DISPATCH_TESTS,
     ),
     Mutant(
-        "a damaged block is believed",
+        "a damaged block is read as if it were intact",
         CORE + "store/format/block.py",
         "    if crc != expected:\n",
         "    if False:\n",
@@ -374,7 +374,7 @@ MUTANTS: Final = (
         DEPARTURE_TESTS,
     ),
     Mutant(
-        "what is in flight counts for the length",
+        "what is in flight counts for the length limit",
         CORE + "subscription/counters.py",
         "        return max(0, self._state.cursor.backlog_messages - away)\n",
         "        return self._state.cursor.backlog_messages\n",
@@ -395,35 +395,35 @@ MUTANTS: Final = (
         DEPARTURE_TESTS,
     ),
     Mutant(
-        "the end expires instead of the front",
+        "the last message expires instead of the first",
         CORE + "subscription/limit_enforcer.py",
         "Departure.EXPIRED, positions[:count], entries[:count]",
         "Departure.EXPIRED, positions[-count:], entries[-count:]",
         DEPARTURE_TESTS,
     ),
     Mutant(
-        "a full queue drops its end",
+        "a full queue drops its last message",
         CORE + "subscription/limit_enforcer.py",
         "Departure.MAX_LENGTH, positions[:count], entries[:count]",
         "Departure.MAX_LENGTH, positions[-count:], entries[-count:]",
         DEPARTURE_TESTS,
     ),
     Mutant(
-        "no time to live at all is time enough again after a requeue",
+        "a lifetime of zero is extended by a requeue",
         CORE + "api/expiry.py",
         "not (is_new and lives_no_time(entry, ttl))",
         "not lives_no_time(entry, ttl)",
         DEPARTURE_TESTS,
     ),
     Mutant(
-        "what is out of a batch departs with the rest",
+        "messages that have left a batch are dead-lettered with the rest",
         CORE + "subscription/dead_lettering.py",
         "        if self._state.divided:\n",
         "        if False:\n",
         PARTS_TESTS,
     ),
     Mutant(
-        "the bytes at the target are not bounded",
+        "the bytes waiting for a target are not bounded",
         CORE + "subscription/outstanding.py",
         "            if left <= 0:\n                return index\n",
         "",
@@ -437,7 +437,7 @@ MUTANTS: Final = (
         PARTS_TESTS,
     ),
     Mutant(
-        "a message of a batch comes back without end",
+        "a message of a batch is redelivered without end",
         CORE + "subscription/returns.py",
         "        self._dead_lettering.reject_messages(Departure.DELIVERY_LIMIT, place, mask)\n"
         "        return True\n",
@@ -445,21 +445,21 @@ MUTANTS: Final = (
         PARTS_TESTS,
     ),
     Mutant(
-        "what comes back goes out again before the limit is looked at",
+        "returned messages are delivered again before the limit is checked",
         CORE + "subscription/limit_enforcer.py",
         "            self._has_returned = True\n",
         "            self._has_returned = False\n",
         DEPARTURE_TESTS,
     ),
     Mutant(
-        "what has only come now makes what came back too much",
+        "a message that has just arrived makes returned ones exceed the limit",
         CORE + "subscription/limit_enforcer.py",
         "                messages -= self._state.log.ledgers.count_after(self.judged_through)\n",
         "                pass\n",
         DEPARTURE_TESTS,
     ),
     Mutant(
-        "what comes back weighs nothing",
+        "returned messages count with no bytes",
         CORE + "subscription/byte_counter.py",
         "                self._ready += size\n",
         "                pass\n",
@@ -473,14 +473,14 @@ MUTANTS: Final = (
         ("tests/core/engine/subscriptions/test_line.py",),
     ),
     Mutant(
-        "who was full keeps his turn",
+        "a full consumer keeps its turn",
         CORE + "dispatch/shared.py",
         "            self.round += free\n",
         "            self.round.extendleft(free)\n",
         DISPATCH_TESTS,
     ),
     Mutant(
-        "failover goes by coming, not by name",
+        "failover goes by arrival, not by name",
         CORE + "dispatch/failover.py",
         "key=lambda each: each.name\n",
         "key=lambda each: 0\n",
@@ -515,21 +515,21 @@ MUTANTS: Final = (
         PRIORITY_TESTS,
     ),
     Mutant(
-        "what came back goes behind its priority",
+        "returned messages go behind others of their priority",
         CORE + "subscription/sources/priorities.py",
         "        self._returned.add(positions)\n",
         "        self._set_of(0).add(positions)\n",
         PRIORITY_TESTS,
     ),
     Mutant(
-        "a priority above the highest is a priority of its own",
+        "a priority above the highest is its own priority",
         CORE + "subscription/sources/priorities.py",
         "min(entry[PRIORITY_OFFSET], highest)",
         "entry[PRIORITY_OFFSET]",
         PRIORITY_TESTS,
     ),
     Mutant(
-        "deliveries begin before all is looked through",
+        "deliveries begin before everything is read",
         CORE + "subscription/sources/priorities.py",
         "                    self.is_sorting = True\n                    self._wake()\n"
         "                    return False\n",
@@ -544,7 +544,7 @@ MUTANTS: Final = (
         PRIORITY_TESTS,
     ),
     Mutant(
-        "everything that was looked at stays in memory",
+        "everything that was read stays in memory",
         CORE + "subscription/sources/priorities.py",
         "            if kept_bytes <= KEPT_BYTES_MAX:\n",
         "            if kept_bytes:\n",

@@ -1,4 +1,4 @@
-"""Every mutant still applies to the code as it is, and every scenario is there."""
+"""Every mutant still applies to the code as it is, and every scenario exists."""
 
 import re
 from pathlib import Path
@@ -25,7 +25,7 @@ def test_names_are_unique() -> None:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_scenarios_can_be_played(name: str) -> None:
+def test_the_scenarios_can_be_run(name: str) -> None:
     assert name in {each.name for each in EVERY}
     for scenario in SCENARIOS[name]:
         file, _, function = scenario.partition("::")

@@ -1,4 +1,4 @@
-"""The mutant list, continued: mistakes of who looks on, and of what is told of the broker.
+"""Mutants of observers, and of what is published about the broker.
 
 The rule: as in :mod:`tests.mutants.table`.
 """
@@ -16,21 +16,21 @@ EVENT_TESTS: Final = ("tests/amqp_frontend/server/test_event_exchange.py",)
 
 TRACING_MUTANTS: Final = (
     Mutant(
-        "copies are copied",
+        "traced copies are traced",
         AMQP + "topology/tracing.py",
         "        if exchange == TRACE:\n            return\n",
         "",
         TRACING_TESTS,
     ),
     Mutant(
-        "a copy is deeper than what can be read again",
+        "a copy is nested deeper than can be read again",
         AMQP + "wire/properties.py",
         ", deeper=COPY_DEPTH)",
         ")",
         TRACING_TESTS,
     ),
     Mutant(
-        "what nobody takes is not seen",
+        "unroutable messages are not traced",
         AMQP + "session/publish/publisher.py",
         "        elif self._vhost.is_traced and entries[0]:\n",
         "        elif False:\n",
@@ -44,35 +44,35 @@ TRACING_MUTANTS: Final = (
         TRACING_TESTS,
     ),
     Mutant(
-        "a consumer is seen on another channel",
+        "a consumer is traced on another channel",
         AMQP + "session/consume/deliverer.py",
         "exclusive, arguments, windows, self.channel, answers",
         "exclusive, arguments, windows, 0, answers",
         TRACING_TESTS,
     ),
     Mutant(
-        "events are made for nobody",
+        "events are made though nobody is bound",
         AMQP + "topology/broker_events.py",
         "        return self._teller is not None and self._teller.has_takers(EVENT)\n",
         "        return self._teller is not None\n",
         EVENT_TESTS,
     ),
     Mutant(
-        "events tell the passwords of URIs",
+        "events contain the passwords of URIs",
         AMQP + "topology/catalogue_events.py",
         '            return _SECRET.sub("", value)\n',
         "            return value\n",
         EVENT_TESTS,
     ),
     Mutant(
-        "what goes with a queue was somebody's doing",
+        "the deletion of bindings with a queue is attributed to a user",
         AMQP + "topology/broker_events.py",
         "            user = BY_ITSELF if with_queue else acting_user()\n",
         "            user = acting_user()\n",
         EVENT_TESTS,
     ),
     Mutant(
-        "what is bound already is told again",
+        "an existing binding is published again",
         AMQP + "topology/exchanges/exchanges.py",
         "        if not self._router.bind(binding):\n            return\n",
         "        if not self._router.bind(binding):\n"
@@ -80,35 +80,35 @@ TRACING_MUTANTS: Final = (
         EVENT_TESTS,
     ),
     Mutant(
-        "a span begins a trace of its own",
+        "a span begins its own trace",
         "broker/arneb/monitoring/traces.py",
         "            _PROPAGATOR.extract({PARENT: parent[0], STATE: parent[1]}),\n",
         "            None,\n",
         ("tests/broker/monitoring/test_traces.py",),
     ),
     Mutant(
-        "whoever looks on last is the only one",
+        "the latest observer is the only one",
         AMQP + "topology/topology.py",
         "        self.tracing = Several(wanted) if len(wanted) > 1 else next(iter(wanted), None)\n",
         "        self.tracing = next(iter(wanted[-1:]), None)\n",
         ("tests/broker/monitoring/test_traces.py",),
     ),
     Mutant(
-        "what of a batch was delivered before is traced again",
+        "the delivered part of a batch is traced again",
         "broker/arneb/monitoring/pulsar_traces.py",
         "                if message[0] < 0 or mask >> message[0] & 1:\n",
         "                if True:\n",
         PULSAR_TRACES,
     ),
     Mutant(
-        "what cannot be read ends the producer's connection",
+        "an unreadable message ends the producer's connection",
         "broker/arneb/monitoring/pulsar_traces.py",
         "    except ValueError:\n        return",
         "    except KeyError:\n        return",
         PULSAR_TRACES,
     ),
     Mutant(
-        "nobody sees what Pulsar's consumers get",
+        "nobody observes Pulsar's deliveries",
         "pulsar_frontend/arneb_pulsar/server/attachments.py",
         "            sink = WatchedSink(sink, onlooker, self._connection, *names)\n",
         "            names = names[:1]\n",
