@@ -103,4 +103,11 @@ SHOVEL_MUTANTS: Final = (
         "            break\n",
         SESSION_TESTS,
     ),
+    Mutant(
+        "a broker may offer frames without room for a body",
+        "amqp_frontend/arneb_amqp/client/session.py",
+        "        if offered < FRAME_BYTES_MIN:\n",
+        "        if False:\n",
+        ("tests/amqp_frontend/client/test_session.py",),
+    ),
 )

@@ -27,6 +27,7 @@ from arneb_amqp.client.uris import BrokerUri
 from arneb_amqp.wire.constants import (
     CHANNEL_ZERO,
     FRAME_BYTES_MAX_DEFAULT,
+    FRAME_BYTES_MIN,
     FRAME_BYTES_UNLIMITED,
     HEARTBEAT_FRAME,
     PROTOCOL_HEADER,
@@ -182,6 +183,9 @@ class ClientSession:
 
     def _tuned(self, channel: ChannelId, method: Connection.Tune) -> None:
         offered = method.frame_max or FRAME_BYTES_UNLIMITED
+        if offered < FRAME_BYTES_MIN:
+            self._end(RemoteClosed(f"it broke the protocol: a frame_max of {offered}"))
+            return
         self._frame_bytes_max = min(offered, FRAME_BYTES_MAX_DEFAULT)
         self._reader.frame_bytes_max = self._frame_bytes_max
         intervals = [each for each in (method.heartbeat, self._uri.heartbeat_s) if each]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pamqp.commands import Basic, Channel, Connection
+from tests.amqp_frontend.wire.test_methods import methods
 
 from arneb_amqp.client.events import (
     Answered,
@@ -21,8 +22,13 @@ from arneb_amqp.client.events import (
 )
 from arneb_amqp.client.session import ClientSession, ClientState
 from arneb_amqp.client.uris import parse_uri
-from arneb_amqp.wire.constants import HEARTBEAT_FRAME, PROTOCOL_HEADER, ChannelId
-from arneb_amqp.wire.content import compose
+from arneb_amqp.wire.constants import (
+    FRAME_BYTES_MIN,
+    HEARTBEAT_FRAME,
+    PROTOCOL_HEADER,
+    ChannelId,
+)
+from arneb_amqp.wire.content import compose, payload_of
 from arneb_amqp.wire.deliver import readdress
 from arneb_amqp.wire.fast import FastReader
 from arneb_amqp.wire.items import Method, Publish, PublishRun
@@ -192,11 +198,46 @@ def test_a_broker_that_breaks_the_protocol_is_disconnected(data: bytes) -> None:
     assert sum(isinstance(each, Ended) for each in events) == 1
 
 
-@given(st.binary(max_size=400), st.booleans())
-def test_no_bytes_raise(data: bytes, is_open: bool) -> None:
+@pytest.mark.parametrize("frame_max", [1, 7, 8, FRAME_BYTES_MIN - 1])
+def test_a_broker_that_offers_smaller_frames_than_amqp_allows_is_disconnected(
+    frame_max: int,
+) -> None:
+    """Else no frame would have room for a body, or the loop would be busy with tiny ones."""
+    session = ClientSession(parse_uri("amqp://h"), "me", 0.0)
+    (ended,) = session.receive(start() + tune(frame_max), 0.0)
+    assert isinstance(ended, Ended)
+    assert f"a frame_max of {frame_max}" in str(ended.error)
+
+
+def test_a_body_is_divided_into_the_smallest_frames_that_amqp_allows() -> None:
+    session = opened(frame_max=FRAME_BYTES_MIN)
+    said(session)
+    session.publish(ONE, "x", "k", compose(ONE, PROPERTIES, bytes(FRAME_BYTES_MIN)))
+    (run,) = said(session)
+    assert payload_of(run.bodies[0]) == bytes(FRAME_BYTES_MIN)
+
+
+frames = st.one_of(
+    st.builds(encode_method, st.sampled_from([ZERO, ONE, TWO]), methods()),
+    st.sampled_from([start(), tune(), OPEN_OK, deliver(1, b"x"), HEARTBEAT_FRAME]),
+)
+
+
+@given(st.lists(frames, max_size=6), st.booleans(), st.data())
+def test_no_bytes_raise_and_nothing_follows_the_end(
+    sent: list[bytes], is_open: bool, data: st.DataObject
+) -> None:
+    """Whole frames of every kind, in any order, some of them damaged."""
+    raw = bytearray(b"".join(sent))
+    for _ in range(data.draw(st.integers(0, 2)) if raw else 0):
+        at = data.draw(st.integers(0, len(raw)))
+        raw[at : at + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
     make_session: Callable[[], ClientSession] = opened
     session = make_session() if is_open else ClientSession(parse_uri("amqp://h"), "me", 0.0)
-    session.receive(data, 0.0)
+    events = session.receive(bytes(raw), 0.0)
+    is_over = session.state is ClientState.CLOSED
+    assert [isinstance(each, Ended) for each in events[-1:]] == [True] * is_over or not is_over
+    assert sum(isinstance(each, Ended) for each in events) == is_over
 
 
 def test_heartbeats_are_sent_and_missing_ones_noticed() -> None:

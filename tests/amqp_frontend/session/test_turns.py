@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from pamqp.commands import Basic, Channel
+from pamqp.commands import Basic, Channel, Queue
 from pamqp.commands import Confirm as ConfirmMethods
 from tests.amqp_frontend.session.playbook import (
     Bytes,
@@ -20,8 +20,8 @@ from arneb_amqp.routing import search
 from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.routing.search import Search
 from arneb_amqp.session.connection.session import TURN_WORK
-from arneb_amqp.session.effects import Append, Find, Reject, Token
-from arneb_amqp.session.events import RequestDone
+from arneb_amqp.session.effects import Append, Find, Perform, Reject, Token
+from arneb_amqp.session.events import QueueDeclared, RequestDone
 from arneb_amqp.session.publish.confirms import Confirm
 from arneb_amqp.wire.items import Ack, Method, Publish
 from arneb_amqp.wire.methods import encode_method
@@ -228,11 +228,16 @@ def test_a_request_after_a_pause_waits_for_its_turn() -> None:
     """The declaration sees what was published before it, however many turns that took."""
     play = opened()
     flow = encode_method(1, make(Channel.Flow, active=True))
-    declare = encode_method(1, make(Basic.Qos, prefetch_count=1))
+    declare = encode_method(1, make(Queue.Declare, queue="q", passive=True))
     play >> Bytes(flow * 1_000 + publishes(b"x").data + declare + publishes(b"y").data)
     assert play.pauses
-    assert [entry[-2:-1] for entry in entries_of(play)] == [b"x", b"y"]
-    assert play.frames.pop()[1].name == "Basic.QosOk"
+    (before,) = play.appended().entries
+    assert play.effect(Perform).command.queue == "q"
+    assert not play.effects
+    play >> RequestDone(QueueDeclared("q", 1, 0))
+    (after,) = play.appended().entries
+    assert (before[-2:-1], after[-2:-1]) == (b"x", b"y")
+    assert play.frames.pop()[1].name == "Queue.DeclareOk"
     play.frames.clear()
 
 

@@ -50,6 +50,10 @@ def test_damaged_bodies_are_recognised(list_: bytes, payload: bytes, data: st.Da
     assert not is_body(bytes(other)) or at in {10, 11}
 
 
-@given(st.binary(max_size=60))
-def test_any_bytes_can_be_examined(raw: bytes) -> None:
-    is_body(raw)
+@given(lists, st.binary(max_size=50), st.data())
+def test_a_truncated_body_is_recognised(list_: bytes, payload: bytes, data: st.DataObject) -> None:
+    """Cut off anywhere, or with octets behind it; no length makes it read outside the bytes."""
+    body = compose(ChannelId(7), list_, payload)
+    assert not is_body(body[: data.draw(st.integers(0, len(body) - 1))])
+    assert not is_body(body + data.draw(st.binary(min_size=1, max_size=9)))
+    assert not is_body(body, data.draw(st.integers(1, len(body) + 9)))

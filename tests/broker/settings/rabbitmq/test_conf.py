@@ -276,7 +276,21 @@ def test_no_key_is_both_used_and_ignored() -> None:
         assert not any(stem.startswith(each) for each in IGNORED if not stem.startswith("ssl_opt"))
 
 
-@given(st.text())
+keys = st.builds(
+    lambda key, rest: key.replace("*", rest) if "*" in key else key,
+    st.sampled_from([*TAKEN, *IGNORED]),
+    st.sampled_from(["", ".1", ".default", ".absolute", "1.password", "u.tags", "p.max_length"])
+    | st.text(max_size=5),
+)
+values = st.one_of(
+    st.sampled_from(["true", "false", "none", "5672", "::1", "0.4", "2GB", "/a", "(", "internal"]),
+    st.integers(-1, 1 << 40).map(str),
+    st.text(max_size=8),
+)
+lines = st.builds("{} = {}".format, keys, values) | st.text(max_size=8)
+
+
+@given(st.lists(lines, max_size=4).map("\n".join))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
         found = translate(text, "f", lambda: 1)
