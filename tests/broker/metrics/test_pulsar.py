@@ -12,7 +12,7 @@ from arneb_core.engine.engine import open_engine
 from arneb_core.testing.engine_kit import make_entry
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.services.context import make_context
-from arneb_pulsar.services.transactions.coordinator import held_records
+from arneb_pulsar.services.transactions import held_records
 
 TOPIC = "persistent://public/default/t"
 Samples = dict[tuple[str, str, str], float]
