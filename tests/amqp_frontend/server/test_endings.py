@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pamqp.commands import Basic, Connection
+from pamqp.commands import Basic, Connection, Queue
+from pika.exceptions import ChannelClosedByBroker
 from tests.amqp_frontend.server.conftest import Broker, serve_in_thread
 from tests.amqp_frontend.server.raw import RawClient
 
@@ -126,6 +127,26 @@ def test_messages_of_a_client_are_returned_however_long_that_takes(
         held_by(broker, client, "given back late")
         monkeypatch.setattr(module, "CLEANUP_S", 0)
     comes_back(broker, "given back late", 3)
+
+
+def test_an_exclusive_queue_goes_however_long_that_takes(
+    broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else could ever use its name again."""
+    with RawClient(broker.port).open() as client:
+        client.send(Queue.Declare, 1, queue="gone late", exclusive=True)
+        client.expect(Queue.DeclareOk)
+        monkeypatch.setattr(module, "CLEANUP_S", 0)
+    watching = broker.connect()
+    for _ in range(PATIENCE):
+        try:
+            watching.channel().queue_declare("gone late", exclusive=True)
+            break
+        except ChannelClosedByBroker:
+            watching.process_data_events(0.1)
+    else:
+        raise AssertionError("the queue is still there")
+    watching.close()
 
 
 @pytest.fixture

@@ -89,9 +89,9 @@ class Methods:
     async def delete_exclusive(self) -> None:
         """Delete the connection's exclusive queues: it is over. Idempotent."""
         if self._made_exclusive:
-            self._made_exclusive = False
             async with self._context.topology.changing():
                 await self._context.vhost.queues.delete_exclusive(self._owner)
+            self._made_exclusive = False  # not before: who waits for the lock may be cancelled
 
     async def _declare_exchange(self, vhost: Vhost, method: ExchangeMethods.Declare) -> None:
         if method.passive:
