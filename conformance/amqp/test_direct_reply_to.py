@@ -28,6 +28,11 @@ def listen(channel: BlockingChannel, queue: str) -> None:
     Inbox(channel, queue, auto_ack=True)
 
 
+def bind(channel: BlockingChannel, queue: str) -> None:
+    """Have everything that ``amq.fanout`` gets sent there."""
+    channel.queue_bind(queue, "amq.fanout")
+
+
 def test_an_answer_comes_back(connect: Connect, queue: str) -> None:
     channel, server = connect().channel(), connect().channel()
     inbox = Inbox(channel, REPLY_TO, auto_ack=True)
@@ -101,7 +106,9 @@ def test_a_forged_name_leads_nowhere(connect: Connect, queue: str, name: Named) 
     assert inbox.bodies == []
 
 
-@pytest.mark.parametrize("action", [BlockingChannel.basic_get, BlockingChannel.queue_purge, listen])
+@pytest.mark.parametrize(
+    "action", [BlockingChannel.basic_get, BlockingChannel.queue_purge, listen, bind]
+)
 @pytest.mark.parametrize("is_over", [False, True])
 def test_answers_are_for_nobody_else(
     connect: Connect, queue: str, action: Callable[[BlockingChannel, str], Any], is_over: bool

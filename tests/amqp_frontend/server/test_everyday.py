@@ -321,6 +321,9 @@ def test_a_direct_reply_to_name_cannot_be_used_by_anybody_else(
     with pytest.raises(ChannelClosedByBroker) as caught:
         other.channel().basic_consume(name, lambda *_: None, auto_ack=True)
     assert caught.value.reply_text == f"NOT_FOUND - no queue '{name}' in vhost '/'"
+    with pytest.raises(ChannelClosedByBroker) as caught:
+        other.channel().queue_bind(name, "amq.fanout")
+    assert caught.value.reply_text == f"NOT_FOUND - no queue '{name}' in vhost '/'"
     other.close()
 
 

@@ -137,8 +137,7 @@ class Exchanges:
         source = self._router.exchange(binding.source)
         if binding.kind is DestinationKind.EXCHANGE:
             return source.durable and self._router.exchange(binding.destination).durable
-        queue = await self._queues.find(binding.destination)
-        queue.check_access(owner)
+        queue = await self._queues.access(binding.destination, owner)
         return source.durable and queue.durable and queue.owner is None
 
     async def _remove(self, plan: Plan, steps: Generator[None, None, Removed]) -> None:
