@@ -80,6 +80,28 @@ ROOM_MUTANTS: Final = (
         ("tests/amqp_frontend/session/consume/test_deliverer.py",),
     ),
     Mutant(
+        "an exclusive queue stays when its connection ends while others change much",
+        "amqp_frontend/arneb_amqp/server/operations/methods.py",
+        "        if self._made_exclusive:\n            async with",
+        "        if self._made_exclusive:\n            self._made_exclusive = False\n"
+        "            async with",
+        ("tests/amqp_frontend/server/test_endings.py",),
+    ),
+    Mutant(
+        "anybody binds the queue that answers come to",
+        "amqp_frontend/arneb_amqp/topology/exchanges/exchanges.py",
+        "        queue = await self._queues.access(binding.destination, owner)\n        return",
+        "        queue = await self._queues.find(binding.destination)\n        return",
+        ("tests/amqp_frontend/server/test_everyday.py",),
+    ),
+    Mutant(
+        "all that dies at once is dead-lettered in one pass of the loop",
+        "amqp_frontend/arneb_amqp/topology/dead_letters.py",
+        "            if letters.work >= work:\n",
+        "            if letters.work < 0:\n",
+        ("tests/amqp_frontend/topology/test_letter_turns.py",),
+    ),
+    Mutant(
         "the disk alarm does not count what the store can reuse",
         BROKER + "settings/watermarks.py",
         "disk.f_bavail * disk.f_frsize + room_inside()",

@@ -7,6 +7,7 @@ would circulate forever by itself, is dropped, as in RabbitMQ, unless the queue'
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -20,11 +21,12 @@ from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.router import Router, RouteResult
 from arneb_amqp.topology.forwarding import Forwarding, Head, MessageKind, head_of
 from arneb_amqp.topology.kept_letters import Kept, KeptLetters, Letter
+from arneb_amqp.topology.letter_turns import Turns
 from arneb_amqp.topology.letters import Letters, Resolved
 from arneb_amqp.topology.overflow import Admission, Overflow
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.route import join_route, split_route
-from arneb_core.api.callbacks import call
+from arneb_core.api.callbacks import has_failed
 from arneb_core.api.clock import monotonic_ms
 from arneb_core.api.codec import codecs
 from arneb_core.api.consumers import Consumer
@@ -72,6 +74,7 @@ class DeadLettering:
         destinations: Destinations,
         now_ms: Callable[[], int],
         target: DeadLetterTarget,
+        turns: Turns,
     ) -> None:
         self._core = core
         self._router = router
@@ -79,6 +82,9 @@ class DeadLettering:
         self._now_ms = now_ms
         self.target = target
         """The target of further dead letters."""
+        self._turns = turns
+        self._waiting: deque[tuple[Departure, Deliveries, Consumer]] = deque()
+        """What departed and has not had its turn, in order."""
         self._undelivered: list[tuple[Departure, Deliveries, Consumer]] = []
         self._kept = KeptLetters(core, target.queue, self._resolve, monotonic_ms)
 
@@ -86,29 +92,66 @@ class DeadLettering:
         target = self.target
         return (
             f"<DeadLettering of {target.queue!r} to {target.exchange!r}, "
-            f"{len(self._undelivered)} runs to try again, {len(self._kept)} kept>"
+            f"{len(self._waiting)} runs waiting, {len(self._undelivered)} to try again, "
+            f"{len(self._kept)} kept>"
         )
 
     def departed(self, reason: Departure, run: Deliveries, holder: Consumer) -> None:
-        """Move a run to its targets, in the commit that takes it out of its queue."""
+        """Move a run to its targets, at once or in later passes of the loop if it is much."""
         if self.target.keeps:
             self._kept.send(self._each(reason, run, holder))
             return
+        self._waiting.append((reason, run, holder))
+        self._turns.add(self)
+
+    @property
+    def has_more(self) -> bool:
+        """Whether runs wait for their turn."""
+        return bool(self._waiting)
+
+    def part(self, work: int) -> int:
+        """Move the first messages that wait, about as many as ``work`` allows; return the work."""
+        reason, run, holder = self._waiting.popleft()
+        if not holder.attached:
+            return 0  # a seek returned the messages to the queue
+        try:
+            count, done = self._move(reason, run, holder, work)
+        except Exception as error:
+            has_failed(self.part, error)
+            self._undelivered.append((reason, run, holder))
+            return work
+        if count < len(run.positions):
+            self._waiting.appendleft((reason, _part(run, count, None), holder))
+        return done
+
+    def _move(
+        self, reason: Departure, run: Deliveries, holder: Consumer, work: int
+    ) -> tuple[int, int]:
+        """Move the first messages of a run, in the commit that takes them out of their queue.
+        Return how many of its entries those were, and the work."""
         admission = Admission()
         letters = Letters(partial(self._resolve, reason), admission)
         whole: list[Position] = []
+        parts: dict[Position, int] = {}
+        count = 0
         for position, entry in zip(run.positions, run.entries, strict=True):
+            if letters.work >= work:
+                break
             mask = None if run.masks is None else run.masks.get(position)
             if mask is None:
                 whole.append(position)
+            else:
+                parts[position] = mask
             for message in _messages(entry, mask, self.target.queue):
                 letters.put(message)
+            count += 1
+        moved = _part(run, 0, count) if count < len(run.positions) else run
         appends = list(admission.close().items())
         unit = Unit(appends, passes_over_gone=True, has_batches=False)
         if whole:
             unit.acks.append((holder, whole))
-        if run.masks:
-            unit.parts.append((holder, run.masks))
+        if parts:
+            unit.parts.append((holder, parts))
 
         def done(error: CommitFailed | None) -> None:
             admission.over()
@@ -118,10 +161,11 @@ class DeadLettering:
                     self.target.queue,
                     error,
                 )
-                self._undelivered.append((reason, run, holder))
+                self._undelivered.append((reason, moved, holder))
 
         if self._core.commit(unit, done):
             admission.over()
+        return count, letters.work
 
     def _each(self, reason: Departure, run: Deliveries, holder: Consumer) -> list[Kept]:
         masks = run.masks or {}
@@ -142,9 +186,7 @@ class DeadLettering:
         was_kept = self._kept.retry(may_be_lost=not self.target.keeps)
         undelivered, self._undelivered = self._undelivered, []
         for reason, run, holder in undelivered:
-            # If not attached, a seek returned the messages to the queue.
-            if holder.attached and not call(self.departed, reason, run, holder):
-                self._undelivered.append((reason, run, holder))
+            self.departed(reason, run, holder)
         return was_kept or bool(undelivered)
 
     def dead_letter_refused(self, entries: Sequence[bytes], admission: Admission) -> None:
@@ -212,6 +254,11 @@ class DeadLettering:
             [topic for topic in topics if topic is not None],
             (),
         )
+
+
+def _part(run: Deliveries, first: int, end: int | None) -> Deliveries:
+    """Return these entries of a run, as far as a dead letter goes by them."""
+    return Deliveries(run.positions[first:end], run.entries[first:end], masks=run.masks)
 
 
 def _messages(entry: bytes, mask: int | None, queue: str) -> list[bytes]:

@@ -12,6 +12,12 @@ from typing import Final
 
 from arneb_amqp.routing.death import CHANGED
 from arneb_amqp.topology.forwarding import Forwarding, MessageKind, send, word_and_route_of
+from arneb_amqp.topology.letter_turns import (
+    COPY_WORK,
+    LETTER_WORK,
+    REFUSED_WORK,
+    WORK_PER_PASS,
+)
 from arneb_amqp.topology.overflow import Admission
 from arneb_amqp.wire.content import properties_of
 from arneb_amqp.wire.cutting import Cut, Replacement, cut
@@ -36,16 +42,23 @@ class Resolved:
 class Letters:
     """The dead letters of one run, made in one turn. ``resolve`` resolves one kind."""
 
-    __slots__ = ("_admission", "_forms", "_known", "_resolve")
+    __slots__ = ("_admission", "_forms", "_known", "_resolve", "_work")
 
     def __init__(self, resolve: Callable[[MessageKind], Resolved], admission: Admission) -> None:
         self._resolve = resolve
         self._admission = admission
         self._known: dict[MessageKind, Forwarding | None] = {}
         self._forms: dict[object, tuple[Forwarding | None, Replacement]] = {}
+        self._work = 0
 
     def __repr__(self) -> str:
         return f"<Letters of {len(self._known)} kinds and {len(self._forms)} forms>"
+
+    @property
+    def work(self) -> int:
+        """The work done so far, and that of what full queues have refused (see
+        :mod:`.letter_turns`)."""
+        return self._work + REFUSED_WORK * self._admission.refused_messages
 
     def put(self, entry: bytes) -> None:
         """Forward ``entry`` through the admission."""
@@ -53,7 +66,7 @@ class Letters:
         properties = properties_of(entry, start)
         kind = word, route, properties
         if kind in self._known:
-            send(entry, start, self._known[kind], self._admission)
+            self._send(entry, start, self._known[kind])
             return
         parts = cut(properties, _NAMES)
         form = None
@@ -61,15 +74,25 @@ class Letters:
             form = self._forms.get((word, route, parts.marks))
         if parts is not None and form is not None:
             way, replacement = form
+            self._work += COPY_WORK
             if way is not None:
-                send(entry, start, way, self._admission, replacement.of(parts))
+                self._send(entry, start, way, replacement.of(parts))
             return
         resolved = self._resolve(kind)
+        # However long they are, others like it may follow: what is known now is lost with the part.
+        self._work += LETTER_WORK + min(len(properties), WORK_PER_PASS // 2)
         self._known[kind] = resolved.way
         if parts is not None and resolved.is_of_all:
             replacement = _replacement(parts, resolved.headers)
             self._forms[word, route, parts.marks] = resolved.way, replacement
-        send(entry, start, resolved.way, self._admission)
+        self._send(entry, start, resolved.way)
+
+    def _send(
+        self, entry: bytes, start: int, way: Forwarding | None, properties: bytes | None = None
+    ) -> None:
+        if way is not None:
+            self._work += COPY_WORK * (1 + len(way.topics) + len(way.refusing))
+            send(entry, start, way, self._admission, properties)
 
 
 def _replacement(parts: Cut, headers: Mapping[str, Field]) -> Replacement:

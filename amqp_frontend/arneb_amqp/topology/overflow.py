@@ -155,6 +155,11 @@ class Admission:
     def __repr__(self) -> str:
         return f"<Admission to {len(self.appends)} topics>"
 
+    @property
+    def refused_messages(self) -> int:
+        """How many were refused and are to be dead-lettered."""
+        return len(self._refused)
+
     def put(self, topic: Topic, entry: bytes) -> None:
         """Append ``entry`` to a topic that refuses nothing."""
         self.appends.setdefault(topic, []).append(entry)

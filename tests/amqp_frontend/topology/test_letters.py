@@ -12,6 +12,7 @@ from tests.counting import calls_of
 from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.routing.router import Router
 from arneb_amqp.topology.dead_letters import DeadLettering, DeadLetterTarget, Destinations
+from arneb_amqp.topology.letter_turns import Turns
 from arneb_amqp.topology.letters import Letters
 from arneb_amqp.topology.overflow import Admission
 from arneb_amqp.wire.constants import ChannelId
@@ -50,7 +51,7 @@ def dead_lettering(kind: str, key: str | None) -> DeadLettering:
         router.bind(Binding("dlx", "q", "other", binding))
     return DeadLettering(
         cast("Any", None), router, Destinations(TOPICS.get), lambda: 9_000,
-        DeadLetterTarget("q", "dlx", key),
+        DeadLetterTarget("q", "dlx", key), Turns(),
     )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from arneb_amqp.routing.router import Router
 from arneb_amqp.topology.dead_letters import DeadLettering, DeadLetterTarget, Destinations
+from arneb_amqp.topology.letter_turns import Turns
 from arneb_amqp.topology.overflow import Bounds, Overflow
 from arneb_amqp.topology.queue_types import OverflowPolicy, QueueType
 from arneb_amqp.topology.queues.queue import NOTHING_TOLD, Queue
@@ -27,6 +28,7 @@ class Enforcing:
     attended: dict[str, Queue] = field(default_factory=dict)
     """Queues with work for :mod:`.maintenance`: they expire, or have dead letters that may have to
     be retried."""
+    _turns: Turns = field(default_factory=Turns)
 
     def __repr__(self) -> str:
         attended = len(self.attended)
@@ -73,7 +75,7 @@ class Enforcing:
         )
         if queue.dead_lettering is None:
             queue.dead_lettering = DeadLettering(
-                self._core, self._router, self._destinations, wall_clock_ms, target
+                self._core, self._router, self._destinations, wall_clock_ms, target, self._turns
             )
         queue.dead_lettering.target = target
         return queue.dead_lettering

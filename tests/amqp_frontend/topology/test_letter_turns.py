@@ -1,0 +1,123 @@
+"""Turns of dead lettering: however many messages die, others have their turn meanwhile."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import trio
+from tests.amqp_frontend.topology.conftest import ME, Box, Opener
+from tests.amqp_frontend.topology.test_failures import entry, ready
+
+from arneb_amqp.consumption import Consumption
+from arneb_amqp.topology.dead_letters import DeadLettering
+from arneb_amqp.topology.letter_turns import LETTER_WORK, WORK_PER_PASS, Turns
+from arneb_amqp.wire.content import payload_of
+from arneb_amqp.wire.route import content_start
+from arneb_amqp.wire.tables import long, longstr
+from arneb_core.api.core import Unit
+from arneb_core.api.windows import Window
+from arneb_core.testing.engine_kit import until
+
+MESSAGES = 800
+
+
+@dataclass(eq=False)
+class Dying:
+    """A queue in which pieces of work wait."""
+
+    log: list[str]
+    name: str
+    waiting: list[int] = field(default_factory=list)
+    causes: Callable[[], None] = lambda: None
+
+    @property
+    def has_more(self) -> bool:
+        return bool(self.waiting)
+
+    def part(self, work: int) -> int:
+        size = self.waiting.pop(0)
+        self.log.append(self.name)
+        self.causes()
+        return size
+
+
+def test_a_pass_ends_when_it_has_done_enough_and_queues_take_turns() -> None:
+    passes: list[Callable[[], None]] = []
+    log: list[str] = []
+    turns = Turns(passes.append)
+    half = WORK_PER_PASS // 2
+    first, second = Dying(log, "a", [half] * 3), Dying(log, "b", [half])
+    turns.add(first)
+    turns.add(second)
+    assert log == ["a", "a"], "nobody else waited then"
+    passes.pop()()
+    assert log[2:] == ["a", "b"]
+    passes.pop()()
+    assert not passes, "nothing is left to do"
+    third = Dying(log, "c", [1, WORK_PER_PASS])
+    turns.add(third)
+    assert log[4:] == ["c", "c"], "a later pass has work of its own"
+
+
+def test_what_a_part_causes_comes_behind_it() -> None:
+    passes: list[Callable[[], None]] = []
+    log: list[str] = []
+    turns = Turns(passes.append)
+    queue = Dying(log, "a", [1])
+
+    def causes() -> None:
+        if len(log) < 3:
+            queue.waiting.append(1)
+            turns.add(queue)
+            log.append("added")
+
+    queue.causes = causes
+    turns.add(queue)
+    assert log == ["a", "added", "a"]
+
+
+class Passes(trio.abc.Instrument):
+    """Counts what is done in each pass of the loop."""
+
+    def __init__(self) -> None:
+        self.done = self.most = 0
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.most, self.done = max(self.most, self.done), 0
+
+
+async def test_messages_that_die_at_once_leave_in_several_passes(
+    broker: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has a routing key of its own, so that nothing is known of it before."""
+    passes = Passes()
+    resolve = DeadLettering._resolve
+
+    def counted(self: DeadLettering, *arguments: Any) -> Any:
+        passes.done += 1
+        return resolve(self, *arguments)
+
+    monkeypatch.setattr(DeadLettering, "_resolve", counted)
+    async with broker() as place:
+        await place.declare("dead")
+        arguments = {
+            "x-dead-letter-exchange": longstr(""),
+            "x-dead-letter-routing-key": longstr("dead"),
+            "x-message-ttl": long(0),
+        }
+        queue = await place.declare("q", arguments=arguments)
+        trio.lowlevel.add_instrument(passes)
+        entries = [entry(b"%d" % number, key=f"k{number}") for number in range(MESSAGES)]
+        await place.engine.committed(Unit([(queue.topic, entries)]))
+        await until(place.engine, lambda: ready(place, "dead") == MESSAGES)
+        trio.lowlevel.remove_instrument(passes)
+        sink = Box()
+        wanted = Consumption("dead", "c", True, False, {}, (Window(), Window()), 1)
+        async with place.topology.changing():
+            await place.vhost.attachments.attach(wanted, ME, sink)
+        await until(place.engine, lambda: ready(place, "dead") == 0)
+        found = [each for run in sink.runs for each in run.entries]
+    payloads = [payload_of(each, content_start(each)) for each in found]
+    assert payloads == [b"%d" % number for number in range(MESSAGES)]
+    assert 0 < passes.most <= WORK_PER_PASS // LETTER_WORK + 1
