@@ -164,7 +164,7 @@ AMQP_MUTANTS: Final = (
     ),
     Mutant(
         "as many dead letters are kept in memory as a commit holds",
-        "core/arneb_core/subscription/dead_lettering.py",
+        "core/arneb_core/subscription/departures/dead_lettering.py",
         "        self._handed.entries_max = limits.departing_max or OUTSTANDING_MAX\n",
         "        self._handed.entries_max = OUTSTANDING_MAX\n",
         KEPT_TESTS,

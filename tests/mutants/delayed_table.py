@@ -21,20 +21,20 @@ UNIT_TESTS: Final = (
     "tests/core/engine/group_commit/test_units.py",
     "tests/core/engine/test_engine_model.py",
 )
-HELD_BACK_TESTS: Final = ("tests/core/subscription/test_held_back.py",)
+HELD_BACK_TESTS: Final = ("tests/core/subscription/entries/test_held_back.py",)
 FORM_TESTS: Final = ("tests/amqp_frontend/session/publish/test_delay_forms.py",)
 
 DELAYED_MUTANTS: Final = (
     Mutant(
         "what was purged before its time is counted until then",
-        CORE + "subscription/held_back.py",
+        CORE + "subscription/entries/held_back.py",
         "            self._held, self._counted_from = 0, place\n",
         "            pass\n",
         HELD_BACK_TESTS,
     ),
     Mutant(
         "what was purged before its time is subtracted twice",
-        CORE + "subscription/held_back.py",
+        CORE + "subscription/entries/held_back.py",
         "            self._held, self._counted_from = 0, place\n",
         "            self._held = 0\n",
         HELD_BACK_TESTS,
@@ -48,14 +48,14 @@ DELAYED_MUTANTS: Final = (
     ),
     Mutant(
         "nothing is collected by time over several turns",
-        CORE + "subscription/held_back.py",
+        CORE + "subscription/entries/held_back.py",
         "                if self._by_time and len(self._due) < COLLECT_MAX:\n",
         "                if False:\n",
         BY_TIME_TESTS,
     ),
     Mutant(
         "what is collected by time goes out when the first part of it is there",
-        CORE + "subscription/held_back.py",
+        CORE + "subscription/entries/held_back.py",
         "                    self._collects = True\n                return\n",
         "                return\n",
         BY_TIME_TESTS,
@@ -118,7 +118,7 @@ DELAYED_MUTANTS: Final = (
     ),
     Mutant(
         "a batch in flight counts as one message of its unit",
-        "core/arneb_core/subscription/consumer.py",
+        "core/arneb_core/subscription/consumers/consumer.py",
         "        if not self.sizes and self.whole.issuperset(unacked):\n",
         "        if self.whole.issuperset(unacked):\n",
         UNIT_TESTS,
@@ -258,7 +258,7 @@ DELAYED_MUTANTS: Final = (
     ),
     Mutant(
         "what is due in order of its times is delivered in that of the log",
-        CORE + "subscription/held_back.py",
+        CORE + "subscription/entries/held_back.py",
         "ticks_in(part, tick_ms) if self._by_time else filter",
         "filter",
         DELAYED_TESTS,
@@ -279,21 +279,21 @@ DELAYED_MUTANTS: Final = (
     ),
     Mutant(
         "a delayed entry is delivered a tick early",
-        CORE + "subscription/held_back.py",
+        CORE + "subscription/entries/held_back.py",
         "self._index.read(self._place, now_ms, limit",
         "self._index.read(self._place, now_ms + 1, limit",
         DELAYED_TESTS,
     ),
     Mutant(
         "nobody wakes up when an entry comes due",
-        CORE + "subscription/held_back.py",
+        CORE + "subscription/entries/held_back.py",
         "            self._state.outbox.put(WakeAt(self._next_ms))\n",
         "            pass\n",
         DELAYED_TESTS,
     ),
     Mutant(
         "due entries wait behind new ones",
-        CORE + "subscription/ready.py",
+        CORE + "subscription/entries/ready.py",
         "            due = held_back.source()\n",
         "            due = held_back.source() if self._reader.peek() is None else None\n",
         DELAYED_TESTS,
@@ -314,7 +314,7 @@ DELAYED_MUTANTS: Final = (
     ),
     Mutant(
         "a returned delayed entry waits forever",
-        CORE + "subscription/held_back.py",
+        CORE + "subscription/entries/held_back.py",
         "self._due if place in skip else place <= after",
         "self._due if False else place <= after",
         DELAYED_TESTS,
@@ -384,14 +384,14 @@ DELAYED_MUTANTS: Final = (
     ),
     Mutant(
         "a batch brings what was acknowledged in the meantime",
-        CORE + "subscription/wanted.py",
+        CORE + "subscription/entries/wanted.py",
         "BitMap64(state.acks.acknowledged_in(batch.chunks)), out)\n",
         "out)\n",
         MODEL_TESTS,
     ),
     Mutant(
         "a batch brings what is in flight already",
-        CORE + "subscription/wanted.py",
+        CORE + "subscription/entries/wanted.py",
         "BitMap64(state.acks.acknowledged_in(batch.chunks)), out)\n",
         "BitMap64(state.acks.acknowledged_in(batch.chunks)))\n",
         MODEL_TESTS,

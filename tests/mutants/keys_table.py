@@ -109,7 +109,7 @@ KEYS_MUTANTS: Final = (
     ),
     Mutant(
         "an acknowledged entry still holds its key",
-        CORE + "subscription/in_flight.py",
+        CORE + "subscription/state/in_flight.py",
         "        if taken and self.keys is not None:\n",
         "        if False and self.keys is not None:\n",
         KEY_SHARED_TESTS,
@@ -123,7 +123,7 @@ KEYS_MUTANTS: Final = (
     ),
     Mutant(
         "a batch delivered by key costs one permit",
-        CORE + "subscription/keyed.py",
+        CORE + "subscription/dispatching/keyed.py",
         "            costs = list(map(self._cost, positions, entries))\n",
         "            pass\n",
         KEY_SHARED_TESTS,
@@ -165,7 +165,7 @@ KEYS_MUTANTS: Final = (
     ),
     Mutant(
         "a leaving consumer's unacknowledged messages count forever",
-        CORE + "subscription/in_flight.py",
+        CORE + "subscription/state/in_flight.py",
         "        if messages:\n            self.freed(messages)\n        if taken",
         "        if messages and self.attached:\n            self.freed(1)\n        if taken",
         UNACKED_TESTS,
@@ -179,7 +179,7 @@ KEYS_MUTANTS: Final = (
     ),
     Mutant(
         "a half-acknowledged batch costs all its permits",
-        CORE + "subscription/delivery.py",
+        CORE + "subscription/entries/delivery.py",
         "                    masks[place], sizes[index] = free, free.bit_count()\n",
         "                    masks[place] = free\n",
         UNACKED_TESTS,
@@ -193,14 +193,14 @@ KEYS_MUTANTS: Final = (
     ),
     Mutant(
         "the chunks of a message are distributed like any others",
-        CORE + "subscription/grouped.py",
+        CORE + "subscription/dispatching/grouped.py",
         "        receiver: Receiver | None = self._held.holders.get(group)\n",
         "        receiver: Receiver | None = None\n",
         GROUP_TESTS,
     ),
     Mutant(
         "a group whose consumer left stays with it",
-        CORE + "subscription/grouped.py",
+        CORE + "subscription/dispatching/grouped.py",
         "        self._held.left(positions)\n",
         "        pass\n",
         GROUP_TESTS,
@@ -214,7 +214,7 @@ KEYS_MUTANTS: Final = (
     ),
     Mutant(
         "a waiting group stops everybody",
-        CORE + "subscription/grouped.py",
+        CORE + "subscription/dispatching/grouped.py",
         " and replay.aside < LOOK_AHEAD_MAX:\n",
         " and not replay:\n",
         GROUP_TESTS,
@@ -277,7 +277,7 @@ KEYS_MUTANTS: Final = (
     ),
     Mutant(
         "chunks in a log that is opened go by their key alone",
-        CORE + "subscription/keyed.py",
+        CORE + "subscription/dispatching/keyed.py",
         "        if min(positions) > self._state.log.groups_through:\n",
         "        if self._state.log.groups_through < (1 << 63) - 1:\n",
         KEYED_GROUP_TESTS,
@@ -305,7 +305,7 @@ KEYS_MUTANTS: Final = (
     ),
     Mutant(
         "an exclusive consumer may name invalid ranges",
-        CORE + "subscription/membership.py",
+        CORE + "subscription/consumers/membership.py",
         "    elif spec.type.traits.one_consumer and spec.sharing.ranges:\n",
         "    elif False:\n",
         RANGED_TESTS,

@@ -9,19 +9,19 @@ from tests.mutants.table import CORE, Mutant
 
 MODEL_TESTS: Final = ("tests/core/subscription/test_machine_model.py",)
 SCRIPTS: Final = ("tests/core/subscription/test_machine.py",)
-LEAVING: Final = ("tests/core/subscription/test_leaving.py",)
+LEAVING: Final = ("tests/core/subscription/departures/test_leaving.py",)
 
 MACHINE_MUTANTS: Final = (
     Mutant(
         "a turn that was given is requested again",
-        CORE + "subscription/state.py",
+        CORE + "subscription/state/state.py",
         '        """The turn asked for has come."""\n        self._turn_wanted = False\n',
         '        """The turn asked for has come."""\n',
         MODEL_TESTS,
     ),
     Mutant(
         "a cursor whose changes were taken is not announced again",
-        CORE + "subscription/state.py",
+        CORE + "subscription/state/state.py",
         '        """The changes are on their way to disk; later ones have to be told again."""\n'
         "        self._cursor_told = False\n",
         '        """The changes are on their way to disk; later ones have to be told again."""\n',
@@ -29,17 +29,17 @@ MACHINE_MUTANTS: Final = (
     ),
     Mutant(
         "a failed removal loses track of a cursor",
-        CORE + "subscription/state.py",
+        CORE + "subscription/state/state.py",
         "        if self._cursor_told:\n            self._cursor_told = False\n",
         "        if False:\n            self._cursor_told = False\n",
         SCRIPTS,
     ),
     Mutant(
         "the last part of a divided batch is not delivered",
-        CORE + "subscription/dispatch_loop.py",
+        CORE + "subscription/dispatching/dispatch_loop.py",
         "            if outbox.calls:\n",
         "            if outbox.calls and taken:\n",
-        ("tests/core/subscription/test_dispatch_loop.py",),
+        ("tests/core/subscription/dispatching/test_dispatch_loop.py",),
     ),
     Mutant(
         "calls left by a failed turn are made",
@@ -50,56 +50,56 @@ MACHINE_MUTANTS: Final = (
     ),
     Mutant(
         "a late target takes dead letters out of a new reading",
-        CORE + "subscription/dead_lettering.py",
+        CORE + "subscription/departures/dead_lettering.py",
         "        if depart.holder is not self._state.holder:\n",
         "        if False:\n",
-        ("tests/core/subscription/test_dead_lettering.py",),
+        ("tests/core/subscription/departures/test_dead_lettering.py",),
     ),
     Mutant(
         "a read that was answered wrongly is not repeated",
-        CORE + "subscription/effects.py",
+        CORE + "subscription/state/effects.py",
         "        if not call(then, found):\n",
         "        if not call(then, found) and False:\n",
         ("tests/core/engine/group_commit/test_commit_path.py",),
     ),
     Mutant(
         "messages without lifetime expire before a waiting consumer can get them",
-        CORE + "subscription/limit_enforcer.py",
+        CORE + "subscription/departures/limit_enforcer.py",
         "        if has_room and self._ready.first() is state.reader:\n",
         "        if False:\n",
-        ("tests/core/subscription/test_limit_enforcer.py",),
+        ("tests/core/subscription/departures/test_limit_enforcer.py",),
     ),
     Mutant(
         "messages without lifetime expire together with those in front of them",
-        CORE + "subscription/limit_enforcer.py",
+        CORE + "subscription/departures/limit_enforcer.py",
         "        expired = self.count_expired(entries, is_new=not cut)\n",
         "        expired = self.count_expired(at_hand[1])\n",
-        ("tests/core/subscription/test_limit_enforcer.py",),
+        ("tests/core/subscription/departures/test_limit_enforcer.py",),
     ),
     Mutant(
         "a consumer gets surplus messages before the turn that would drop them",
         CORE + "subscription/machine.py",
         "        if self.state.may_depart and not self.delivery.has_room:\n",
         "        if False:\n",
-        ("tests/core/subscription/test_limit_enforcer.py",),
+        ("tests/core/subscription/departures/test_limit_enforcer.py",),
     ),
     Mutant(
         "rejected messages leave in the order of the log",
-        CORE + "subscription/leaving.py",
+        CORE + "subscription/departures/leaving.py",
         "            if later < earlier and len(self._sets) < SETS_MAX:\n",
         "            if False:\n",
         LEAVING,
     ),
     Mutant(
         "there may be one set per rejected entry",
-        CORE + "subscription/leaving.py",
+        CORE + "subscription/departures/leaving.py",
         "            if later < earlier and len(self._sets) < SETS_MAX:\n",
         "            if later < earlier:\n",
         LEAVING,
     ),
     Mutant(
         "a batch whose messages are rejected one by one leaves twice",
-        CORE + "subscription/leaving.py",
+        CORE + "subscription/departures/leaving.py",
         "        if not self._places.isdisjoint(coming):\n",
         "        if False:\n",
         LEAVING,

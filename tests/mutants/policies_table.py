@@ -290,7 +290,7 @@ POLICY_MUTANTS: Final = (
     ),
     Mutant(
         "dead letters that died before the exchange was removed stay forever",
-        "core/arneb_core/subscription/dead_lettering.py",
+        "core/arneb_core/subscription/departures/dead_lettering.py",
         "            while not self._target_failed:\n",
         "            while self.has_target and not self._target_failed:\n",
         DYING_TESTS,

@@ -68,7 +68,7 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "entries that wait for their group are retried again and again",
-        CORE + "subscription/grouped.py",
+        CORE + "subscription/dispatching/grouped.py",
         "            if receiver is None or receiver.room > 0:\n",
         "            if True:\n",
         (
@@ -151,14 +151,14 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "new entries wait behind a waiting group",
-        CORE + "subscription/grouped.py",
+        CORE + "subscription/dispatching/grouped.py",
         "        if taken is None and not held_up:\n",
         "        if taken is None and replay:\n",
         ("tests/core/engine/subscriptions/test_groups.py",),
     ),
     Mutant(
         "entries that wait for their group do not expire",
-        CORE + "subscription/grouped.py",
+        CORE + "subscription/dispatching/grouped.py",
         "        if soonest_ms < self._expires_ms:\n",
         "        if False:\n",
         ("tests/core/engine/subscriptions/test_groups.py",),

@@ -33,7 +33,7 @@ SEMANTICS_MUTANTS: Final = (
     ),
     Mutant(
         "a seek keeps what was returned",
-        CORE + "subscription/ready.py",
+        CORE + "subscription/entries/ready.py",
         "        self._state.replay.clear()\n"
         "        self._reader.rewind(self._state.acks.mark_delete)\n",
         "        self._reader.rewind(self._state.acks.mark_delete)\n",
@@ -119,7 +119,7 @@ SEMANTICS_MUTANTS: Final = (
     ),
     Mutant(
         "a redelivered batch does not say what is left of it",
-        CORE + "subscription/delivery.py",
+        CORE + "subscription/entries/delivery.py",
         "entries[start:stop], sizes[start:stop], own or None)\n",
         "entries[start:stop], sizes[start:stop], None)\n",
         BATCH_TESTS,

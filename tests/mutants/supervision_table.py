@@ -57,7 +57,7 @@ SUPERVISION_MUTANTS: Final = (
     ),
     Mutant(
         "dead letters that could not be passed on are stranded",
-        CORE + "subscription/dead_lettering.py",
+        CORE + "subscription/departures/dead_lettering.py",
         "        self._state.outbox.put(TryAgain(is_read=False))\n"
         "        self._read(depart.reason, positions)\n",
         "        self._state.outbox.put(TryAgain(is_read=False))\n",

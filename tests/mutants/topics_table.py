@@ -333,14 +333,14 @@ TOPIC_MUTANTS: Final = (
     ),
     Mutant(
         "messages of non-persistent topics wait",
-        "core/arneb_core/subscription/dispatch_loop.py",
+        "core/arneb_core/subscription/dispatching/dispatch_loop.py",
         "        if last is not None and last > self._state.acks.mark_delete:\n",
         "        if False:\n",
         NON_PERSISTENT_TESTS,
     ),
     Mutant(
         "a burst on a non-persistent topic is truncated",
-        "core/arneb_core/subscription/dispatch_loop.py",
+        "core/arneb_core/subscription/dispatching/dispatch_loop.py",
         "            if not state.limits.waits and taken < DISPATCH_ENTRIES_MAX:\n",
         "            if not state.limits.waits:\n",
         NON_PERSISTENT_TESTS,

@@ -176,7 +176,7 @@ TRAFFIC_MUTANTS: Final = (
     ),
     Mutant(
         "a subscription with departures is not told of appends",
-        CORE + "subscription/state.py",
+        CORE + "subscription/state/state.py",
         "        return bool(self.consumers or self.may_depart or self.byte_counter)\n",
         "        return bool(self.consumers)\n",
         WORK_TESTS,

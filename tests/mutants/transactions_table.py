@@ -70,7 +70,7 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "a consumer that read ahead skips what returns from a transaction",
-        CORE + "subscription/withheld.py",
+        CORE + "subscription/consumers/withheld.py",
         "        self._state.reader.reread(held)\n",
         "        pass\n",
         WITHHOLDING_TESTS,
@@ -84,21 +84,21 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "a batch that returns from a transaction leaves a part with its consumer",
-        CORE + "subscription/withheld.py",
+        CORE + "subscription/consumers/withheld.py",
         "            self._returns.release(consumer, divided, count=False)\n",
         "            pass\n",
         WITHHOLDING_TESTS,
     ),
     Mutant(
         "a batch that returns from a transaction counts for each consumer of a part",
-        CORE + "subscription/withheld.py",
+        CORE + "subscription/consumers/withheld.py",
         "            self._returns.release(consumer, divided, count=False)\n",
         "            self._returns.release(consumer, divided, count=True)\n",
         WITHHOLDING_TESTS,
     ),
     Mutant(
         "two transactions acknowledge the same message of a batch",
-        CORE + "subscription/withheld.py",
+        CORE + "subscription/consumers/withheld.py",
         "            if mask & ~free & ((1 << size) - 1):\n",
         "            if not mask & free:\n",
         WITHHOLDING_TESTS,

@@ -443,7 +443,7 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "a batch of any size is divided in one turn",
-        "core/arneb_core/subscription/delivery.py",
+        "core/arneb_core/subscription/entries/delivery.py",
         "                self.parts_left -= 1\n",
         "",
         ("tests/core/engine/subscriptions/test_batches.py",),
@@ -521,10 +521,10 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "forgetting counts visits all of them",
-        "core/arneb_core/subscription/redeliveries.py",
+        "core/arneb_core/subscription/state/redeliveries.py",
         "            self.forget([each for each in chunk if each <= place])\n",
         "            self.forget([each for each in self.items() if each <= place])\n",
-        ("tests/core/subscription/test_redeliveries.py",),
+        ("tests/core/subscription/state/test_redeliveries.py",),
     ),
     Mutant(
         "a batch is divided in two, each with its commit",

@@ -12,11 +12,11 @@ from arneb_core.api.callbacks import Done
 from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.limits import Limits
 from arneb_core.api.position import Position
-from arneb_core.subscription.consumer import AttachedConsumer
-from arneb_core.subscription.effects import Depart, Found
+from arneb_core.subscription.consumers.consumer import AttachedConsumer
+from arneb_core.subscription.consumers.returns import Taken
 from arneb_core.subscription.machine import SubscriptionMachine
-from arneb_core.subscription.returns import Taken
-from arneb_core.subscription.state import HOLDER
+from arneb_core.subscription.state.effects import Depart, Found
+from arneb_core.subscription.state.state import HOLDER
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 The rule: every entry behind the mark-delete position is in exactly one of four places:
 acknowledged, in flight, ready again, or not yet read. The machine knows no topic, no engine and no
 store, never waits and does nothing itself: what happened comes as calls (:mod:`.inputs` has them
-as values), and what is to be done goes into its outbox (:mod:`.effects`).
+as values), and what is to be done goes into its outbox (:mod:`.state.effects`).
 """
 
 from typing import Protocol, cast
@@ -19,23 +19,23 @@ from arneb_core.api.statistics import SubscriptionStatistics
 from arneb_core.api.windows import UnackedWindow, subscription_window
 from arneb_core.delayed.index import DelayedIndex
 from arneb_core.dispatch import KeySharedDispatcher, dispatcher_for
-from arneb_core.subscription.acknowledgements import Acknowledgements
-from arneb_core.subscription.byte_counter import ByteCounter
-from arneb_core.subscription.consumer import Answering, AttachedConsumer
-from arneb_core.subscription.counters import Counters
-from arneb_core.subscription.dead_lettering import DeadLettering
-from arneb_core.subscription.delivery import Delivery
-from arneb_core.subscription.dispatch_loop import DispatchLoop
-from arneb_core.subscription.effects import Depart, Found, NoConsumers
-from arneb_core.subscription.held_back import HeldBack
-from arneb_core.subscription.limit_enforcer import LimitEnforcer
-from arneb_core.subscription.membership import check_type, tell_active
-from arneb_core.subscription.nothing_held import NOTHING_HELD
-from arneb_core.subscription.pulls import Pulls, Unanswered
-from arneb_core.subscription.ready import Ready
-from arneb_core.subscription.returns import Returns
-from arneb_core.subscription.state import HOLDER, SubscriptionState
-from arneb_core.subscription.withheld import WITHHOLDER, Withheld
+from arneb_core.subscription.consumers.consumer import Answering, AttachedConsumer
+from arneb_core.subscription.consumers.membership import check_type, tell_active
+from arneb_core.subscription.consumers.returns import Returns
+from arneb_core.subscription.consumers.withheld import WITHHOLDER, Withheld
+from arneb_core.subscription.departures.dead_lettering import DeadLettering
+from arneb_core.subscription.departures.limit_enforcer import LimitEnforcer
+from arneb_core.subscription.dispatching.dispatch_loop import DispatchLoop
+from arneb_core.subscription.dispatching.pulls import Pulls, Unanswered
+from arneb_core.subscription.entries.acknowledgements import Acknowledgements
+from arneb_core.subscription.entries.counters import Counters
+from arneb_core.subscription.entries.delivery import Delivery
+from arneb_core.subscription.entries.held_back import HeldBack
+from arneb_core.subscription.entries.nothing_held import NOTHING_HELD
+from arneb_core.subscription.entries.ready import Ready
+from arneb_core.subscription.state.byte_counter import ByteCounter
+from arneb_core.subscription.state.effects import Depart, Found, NoConsumers
+from arneb_core.subscription.state.state import HOLDER, SubscriptionState
 
 
 class MakeConsumer(Protocol):

@@ -25,8 +25,12 @@ from arneb_core.log.durable_log import Read as ReadThen
 from arneb_core.log.ledgers import LedgerIndex
 from arneb_core.log.tail_cache import CacheBudget
 from arneb_core.store.format.schema import TopicId
-from arneb_core.subscription.consumer import AttachedConsumer
-from arneb_core.subscription.effects import (
+from arneb_core.subscription.consumers.consumer import AttachedConsumer
+from arneb_core.subscription.entries.held_back import HeldBack
+from arneb_core.subscription.inputs import Appended, Attached, Input, Inputs, ReadDone
+from arneb_core.subscription.machine import SubscriptionMachine
+from arneb_core.subscription.sources.backlog import AheadBudget
+from arneb_core.subscription.state.effects import (
     ActiveChanged,
     Closed,
     Deliver,
@@ -35,11 +39,7 @@ from arneb_core.subscription.effects import (
     Outbox,
     Read,
 )
-from arneb_core.subscription.held_back import HeldBack
-from arneb_core.subscription.inputs import Appended, Attached, Input, Inputs, ReadDone
-from arneb_core.subscription.machine import SubscriptionMachine
-from arneb_core.subscription.sources.backlog import AheadBudget
-from arneb_core.subscription.state import SubscriptionState
+from arneb_core.subscription.state.state import SubscriptionState
 
 NOW_MS = 1_700_000_000_000
 

@@ -11,8 +11,8 @@ from arneb_core.api.errors import CoreError
 from arneb_core.api.limits import Limits
 from arneb_core.api.position import Position
 from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.subscription.consumer import AttachedConsumer
-from arneb_core.subscription.effects import Depart, Read
+from arneb_core.subscription.consumers.consumer import AttachedConsumer
+from arneb_core.subscription.consumers.returns import Taken
 from arneb_core.subscription.inputs import (
     Acknowledged,
     AcknowledgedUntil,
@@ -47,7 +47,7 @@ from arneb_core.subscription.inputs import (
     WritableChanged,
 )
 from arneb_core.subscription.machine import SubscriptionMachine
-from arneb_core.subscription.returns import Taken
+from arneb_core.subscription.state.effects import Depart, Read
 from arneb_core.testing.playbook import Playbook, in_short, place, places
 
 ENTRIES = 12

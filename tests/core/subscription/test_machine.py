@@ -5,14 +5,7 @@ import pytest
 from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import StoreFailed, SubscriptionFenced
 from arneb_core.api.position import Position
-from arneb_core.subscription.effects import (
-    HasWork,
-    NoConsumers,
-    Read,
-    Refuse,
-    TryAgain,
-    WriteCursor,
-)
+from arneb_core.subscription.dispatching.pulls import Unanswered
 from arneb_core.subscription.inputs import (
     Acknowledged,
     DeliveryFailed,
@@ -29,7 +22,14 @@ from arneb_core.subscription.inputs import (
     TurnFailed,
     Unfenced,
 )
-from arneb_core.subscription.pulls import Unanswered
+from arneb_core.subscription.state.effects import (
+    HasWork,
+    NoConsumers,
+    Read,
+    Refuse,
+    TryAgain,
+    WriteCursor,
+)
 from arneb_core.testing.playbook import Playbook, PutOut, place, places, to
 
 

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.errors import StoreFailed
-from arneb_core.subscription.effects import Deliver, Effect, HasWork, Read, TryAgain, WriteCursor
+from arneb_core.subscription.consumers.returns import Taken
 from arneb_core.subscription.inputs import (
     Acknowledged,
     Attached,
@@ -27,7 +27,14 @@ from arneb_core.subscription.inputs import (
     TurnFailed,
     UnitBegan,
 )
-from arneb_core.subscription.returns import Taken
+from arneb_core.subscription.state.effects import (
+    Deliver,
+    Effect,
+    HasWork,
+    Read,
+    TryAgain,
+    WriteCursor,
+)
 from arneb_core.testing.invariants import check_ack_state
 from arneb_core.testing.playbook import Playbook, in_short, place, places
 

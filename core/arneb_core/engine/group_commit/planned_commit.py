@@ -24,7 +24,7 @@ from arneb_core.log.planning import PlannedRun
 from arneb_core.log.stamps import stamped_from
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.schema import META_AHEAD, Table
-from arneb_core.subscription.returns import Taken
+from arneb_core.subscription.consumers.returns import Taken
 
 
 class PlannedCommit:

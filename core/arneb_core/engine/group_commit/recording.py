@@ -18,7 +18,7 @@ from arneb_core.api.topics import Topic
 from arneb_core.engine.group_commit.request import Request
 from arneb_core.engine.subscriptions.subscription import LogSubscription
 from arneb_core.engine.topics.topic import LogTopic
-from arneb_core.subscription.history import History
+from arneb_core.subscription.state.history import History
 
 logger = logging.getLogger(__name__)
 

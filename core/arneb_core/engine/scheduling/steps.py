@@ -24,7 +24,7 @@ from arneb_core.engine.scheduling.maintenance import Maintenance
 from arneb_core.engine.scheduling.pump import Pump
 from arneb_core.engine.subscriptions.subscription import LogSubscription, SubscribedTopic
 from arneb_core.engine.topics.topic import LogTopic
-from arneb_core.subscription.dispatch_loop import DISPATCH_ENTRIES_MAX
+from arneb_core.subscription.dispatching.dispatch_loop import DISPATCH_ENTRIES_MAX
 
 STEP_ENTRIES_MAX: Final = 4 * DISPATCH_ENTRIES_MAX
 """Entries that all subscriptions together dispatch before connections have their turn."""

@@ -18,8 +18,8 @@ from arneb_core.api.lease import Lease
 from arneb_core.api.position import Position
 from arneb_core.api.windows import UnackedWindow
 from arneb_core.engine.subscriptions.ranged_sink import RangedSink
-from arneb_core.subscription.consumer import Answering, AttachedConsumer
-from arneb_core.subscription.recorded import RecordedConsumer
+from arneb_core.subscription.consumers.consumer import Answering, AttachedConsumer
+from arneb_core.subscription.consumers.recorded import RecordedConsumer
 
 PLACES_PER_TURN: Final = 8_192
 """Places given back in one turn: some 2 ms."""

@@ -32,7 +32,11 @@ from arneb_core.engine.subscriptions.consumer import LogConsumer, RecordedLogCon
 from arneb_core.engine.subscriptions.listening import Listening
 from arneb_core.engine.trimming.trimming import Trimming
 from arneb_core.store.format.schema import SubscriptionId
-from arneb_core.subscription.effects import (
+from arneb_core.subscription.dispatching.pulls import Unanswered
+from arneb_core.subscription.entries.held_back import HeldBack
+from arneb_core.subscription.machine import SubscriptionMachine
+from arneb_core.subscription.sources.backlog import AheadBudget
+from arneb_core.subscription.state.effects import (
     ActiveChanged,
     Closed,
     Deliver,
@@ -48,11 +52,7 @@ from arneb_core.subscription.effects import (
     WakeAt,
     WriteCursor,
 )
-from arneb_core.subscription.held_back import HeldBack
-from arneb_core.subscription.machine import SubscriptionMachine
-from arneb_core.subscription.pulls import Unanswered
-from arneb_core.subscription.sources.backlog import AheadBudget
-from arneb_core.subscription.state import SubscriptionState
+from arneb_core.subscription.state.state import SubscriptionState
 
 P = ParamSpec("P")
 

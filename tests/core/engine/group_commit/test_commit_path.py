@@ -20,9 +20,9 @@ from arneb_core.engine.topics.topic import LogTopic
 from arneb_core.log.durable_log import DurableLog
 from arneb_core.store.environment import Store
 from arneb_core.store.format.schema import META_CLEAN, Table
-from arneb_core.subscription.acknowledgements import Acknowledgements
-from arneb_core.subscription.byte_counter import ByteCounter
+from arneb_core.subscription.entries.acknowledgements import Acknowledgements
 from arneb_core.subscription.sources.fetch import Fetch
+from arneb_core.subscription.state.byte_counter import ByteCounter
 from arneb_core.testing.engine_kit import (
     Outcome,
     append,

@@ -25,7 +25,7 @@ from arneb_core.engine.group_commit.gathering import COMMIT_ENTRIES_MAX
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes, CommitReport
 from arneb_core.store.format.schema import Table, cursor_prefix
-from arneb_core.subscription import history as bounds
+from arneb_core.subscription.state import history as bounds
 from arneb_core.testing.engine_kit import (
     RecordingSink,
     append,

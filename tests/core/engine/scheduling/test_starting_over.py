@@ -19,8 +19,8 @@ from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.scheduling.maintenance import READ_RETRY_S
 from arneb_core.engine.subscriptions.subscription import LogSubscription
-from arneb_core.subscription.delivery import Delivery
-from arneb_core.subscription.dispatch_loop import DispatchLoop
+from arneb_core.subscription.dispatching.dispatch_loop import DispatchLoop
+from arneb_core.subscription.entries.delivery import Delivery
 from arneb_core.subscription.sources.backlog import BacklogReader
 from arneb_core.subscription.sources.replay import ReplaySet
 from arneb_core.testing.engine_kit import RecordingSink, attach, pass_time, publish, quiet

@@ -12,7 +12,7 @@ from arneb_core.api.subscription_types import SubscriptionType
 from arneb_core.api.subscriptions import InitialPosition
 from arneb_core.api.windows import Window
 from arneb_core.engine.engine import open_engine
-from arneb_core.subscription.delivery import PARTS_PER_TURN
+from arneb_core.subscription.entries.delivery import PARTS_PER_TURN
 from arneb_core.testing.engine_kit import Outcome, RecordingSink, append, make_entry, publish, quiet
 
 pytestmark = pytest.mark.real_time

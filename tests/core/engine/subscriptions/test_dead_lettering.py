@@ -24,7 +24,7 @@ from arneb_core.api.subscriptions import InitialPosition, Subscription
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
-from arneb_core.subscription import outstanding
+from arneb_core.subscription.departures import dead_lettering, outstanding
 from arneb_core.testing.engine_kit import append, attach, body_of, quiet
 from arneb_core.testing.faults import FaultyStore
 
@@ -320,7 +320,7 @@ async def test_the_delivery_limit(data_dir: Path) -> None:
 async def test_a_million_that_expire_at_once_go_step_by_step(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outstanding, "OUTSTANDING_MAX", 10)
+    monkeypatch.setattr(dead_lettering, "OUTSTANDING_MAX", 10)
 
     async def play(world: World) -> None:
         world.subscription.limit(Limits(message_ttl_ms=10), world.target)

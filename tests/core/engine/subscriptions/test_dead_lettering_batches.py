@@ -26,8 +26,8 @@ from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.subscriptions.consumer import LogConsumer
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
-from arneb_core.subscription import outstanding
-from arneb_core.subscription.outstanding import OUTSTANDING_MAX
+from arneb_core.subscription.departures import outstanding
+from arneb_core.subscription.departures.outstanding import OUTSTANDING_MAX
 from arneb_core.testing.engine_kit import RecordingSink, append, body_of, quiet
 from arneb_core.testing.faults import FaultyStore
 

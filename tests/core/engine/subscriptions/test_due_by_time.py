@@ -16,7 +16,7 @@ from arneb_core.api.position import entry_of
 from arneb_core.api.settings import DelayedSettings
 from arneb_core.engine.engine import Engine
 from arneb_core.engine.threads.reader import Reader
-from arneb_core.subscription import held_back
+from arneb_core.subscription.entries import held_back
 from arneb_core.testing.engine_kit import RecordingSink, attach, quiet
 
 TIMES = [1_000 + 37 * number % 400 for number in range(120)]

@@ -371,7 +371,7 @@ def test_groups_agree_with_their_model(program: list[tuple], highest: int) -> No
     note(f"{program}")
     with (
         TemporaryDirectory() as directory,
-        patch("arneb_core.subscription.grouped.LOOK_AHEAD_MAX", 4),
+        patch("arneb_core.subscription.dispatching.grouped.LOOK_AHEAD_MAX", 4),
         patch("arneb_core.subscription.sources.replay.REPLAY_RUN_MIN", 2),
         patch("arneb_core.subscription.sources.replay.REPLAY_RUN_MAX", 3),
     ):

@@ -256,7 +256,9 @@ def test_key_shared_agrees_with_its_model(sharing: KeySharing) -> None:
     def play(held_bytes: int, program: list[tuple]) -> None:
         note(f"{program}")
         with TemporaryDirectory() as directory, ExitStack() as small:
-            small.enter_context(patch("arneb_core.subscription.keyed.HELD_BYTES_MAX", held_bytes))
+            small.enter_context(
+                patch("arneb_core.subscription.dispatching.keyed.HELD_BYTES_MAX", held_bytes)
+            )
             small.enter_context(patch("arneb_core.log.planning.LEDGER_ENTRIES_MAX", 12))
             wanted = replace(sharing, look_ahead=LookAhead(5))
             trio.run(run_program, Path(directory, "data"), wanted, program)
@@ -412,7 +414,7 @@ async def test_a_batch_has_the_key_of_its_entry_and_costs_what_is_left(data_dir:
 
 async def test_waiting_entries_that_were_not_kept_are_read_again(data_dir: Path) -> None:
     """Off the disk too, and an entry that cannot be read then is read later."""
-    with patch("arneb_core.subscription.keyed.HELD_BYTES_MAX", 0):
+    with patch("arneb_core.subscription.dispatching.keyed.HELD_BYTES_MAX", 0):
         async with open_engine(data_dir) as engine:
             topic = await engine.create_topic("t")
             await append(engine, "t", [make_entry(b"%d" % n, key=KEYS[n % 7]) for n in range(100)])
@@ -432,7 +434,7 @@ async def test_waiting_entries_that_were_not_kept_are_read_again(data_dir: Path)
 
 
 async def test_nothing_new_overtakes_what_is_being_read_again(data_dir: Path) -> None:
-    with patch("arneb_core.subscription.keyed.HELD_BYTES_MAX", 0):
+    with patch("arneb_core.subscription.dispatching.keyed.HELD_BYTES_MAX", 0):
         async with open_engine(data_dir) as engine:
             subscription, (one, sink), (two, _) = await begin(engine, "a", "b", permits=0)
             key, other = two_keys(one, two)

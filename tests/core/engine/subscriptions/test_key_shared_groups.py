@@ -116,7 +116,7 @@ async def test_other_messages_of_the_key_wait_until_the_message_is_whole_and_ans
 async def test_what_waited_for_permits_when_the_key_moved_goes_to_the_consumer_of_its_message(
     data_dir: Path, *, cold: bool
 ) -> None:
-    with patch("arneb_core.subscription.keyed.HELD_BYTES_MAX", 0 if cold else 10_000):
+    with patch("arneb_core.subscription.dispatching.keyed.HELD_BYTES_MAX", 0 if cold else 10_000):
         async with open_engine(data_dir) as engine:
             keys = await begin(engine, permits=1)
             pieces = [keys.piece(b"1"), keys.other(b"x"), keys.piece(b"2"), keys.piece(b"3")]

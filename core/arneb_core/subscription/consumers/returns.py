@@ -1,0 +1,155 @@
+"""Returns: entries that come back unanswered, or whose acknowledgement was undone.
+
+The rule: an entry that comes back is ready again in its old place, unless it came back once too
+often and departs; and a unit that fails leaves everything as if it had never been.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from arneb_core.api.limits import Departure
+from arneb_core.api.position import Position
+from arneb_core.subscription.departures.dead_lettering import DeadLettering
+from arneb_core.subscription.departures.limit_enforcer import LimitEnforcer
+from arneb_core.subscription.entries.acknowledgements import Acknowledgements
+from arneb_core.subscription.entries.delivery import Delivery
+from arneb_core.subscription.entries.ready import Ready
+from arneb_core.subscription.state.in_flight import Held, InFlight
+from arneb_core.subscription.state.past_deliveries import Past
+from arneb_core.subscription.state.state import SubscriptionState
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What a unit acknowledged, with everything needed to undo it."""
+
+    era: int
+    positions: list[Position]
+    held: Held
+    parts: Mapping[Position, int]
+    """Divided batches: the messages that the unit acknowledged."""
+    masks: Mapping[Position, int]
+    """Other partly acknowledged batches: the messages that were unacknowledged."""
+    sizes: Mapping[Position, int]
+    """Divided batches: how many messages each has."""
+    past: Past
+
+
+@dataclass(slots=True, eq=False)
+class Returns:
+    """Takes back entries of one subscription."""
+
+    _state: SubscriptionState
+    _ready: Ready
+    _delivery: Delivery
+    _acknowledgements: Acknowledgements
+    _dead_lettering: DeadLettering
+    _enforcer: LimitEnforcer
+
+    def __repr__(self) -> str:
+        return f"<Returns to {self._ready!r}>"
+
+    def release(
+        self,
+        holder: InFlight,
+        positions: Sequence[Position],
+        *,
+        count: bool,
+        masks: Mapping[Position, int] | None = None,
+    ) -> None:
+        """Take entries (with ``masks`` messages of divided batches) back from ``holder``."""
+        # This queue gets its turn first, before others that share a full window.
+        self._state.wake()
+        back: list[Position] = []
+        whole: list[Position] = []
+        for place in positions:
+            if place in holder.masks:
+                held = holder.masks[place]
+                wanted = held if masks is None else held & masks.get(place, held)
+                if holder.remove_messages(place, wanted):
+                    if count and self._exceeds_limit(place, wanted):
+                        continue
+                    self._delivery.undivide(place, wanted)
+                    back.append(place)
+            elif place in holder.whole:
+                whole.append(place)
+        holder.remove(whole)
+        self.returned(back + whole, count=count)
+
+    def returned(self, positions: Sequence[Position], *, count: bool) -> None:
+        """Make entries that came back from a consumer ready again, in their places."""
+        if positions:
+            waiting = self._state.acks.only_unacked(positions)
+            self._delivery.past.came_back(waiting, count=count)
+            if count:
+                waiting = self._within_limit(waiting)
+            if self._state.byte_counter is not None:
+                self._state.byte_counter.returned(waiting)
+            self._enforcer.returned()
+            self._ready.returned(waiting)
+        self._state.wake()
+
+    def _within_limit(self, positions: list[Position]) -> list[Position]:
+        """Return those that may be delivered once more; the others depart."""
+        limit = self._state.limits.delivery_limit
+        if limit is None:
+            return positions
+        over = [each for each in positions if self._delivery.past.redelivery_count(each) > limit]
+        if over:
+            self._state.departing(
+                Departure.DELIVERY_LIMIT, over, is_dead_lettered=self._dead_lettering.has_target
+            )
+            self._dead_lettering.reject(Departure.DELIVERY_LIMIT, over)
+            gone = set(over)
+            positions = [each for each in positions if each not in gone]
+        return positions
+
+    def _exceeds_limit(self, place: Position, mask: int) -> bool:
+        """Let messages of a divided batch depart if they came back once too often."""
+        limit = self._state.limits.delivery_limit
+        if limit is None or self._delivery.past.redelivery_count(place) < limit:
+            return False
+        self._state.departing(
+            Departure.DELIVERY_LIMIT, [place], is_dead_lettered=self._dead_lettering.has_target
+        )
+        self._dead_lettering.reject_messages(Departure.DELIVERY_LIMIT, place, mask)
+        return True
+
+    # Units
+
+    def about_to_take(self, positions: list[Position], held: Held) -> Taken:
+        """Note what undoes a unit that is about to acknowledge ``positions``, all unacknowledged,
+        for a consumer that has ``held`` of them in flight."""
+        state, unacked = self._state, self._acknowledgements.unacked
+        parts: dict[Position, int] = {}
+        sizes: dict[Position, int] = {}
+        for place in positions:
+            if place in state.divided:
+                sizes[place] = state.sizes[place]
+                unheld = unacked(place, sizes[place]) & ~state.divided[place]
+                parts[place] = held.masks.get(place, unheld)
+        masks = state.acks.masks_of([place for place in positions if place not in parts])
+        past = self._delivery.past.of(positions)
+        return Taken(state.era, positions, held, parts, masks, sizes, past)
+
+    def untake(self, taken: Taken, held: Held) -> None:
+        """Undo a failed unit: its entries are unacknowledged again, ``held`` is in flight again,
+        and the rest is ready."""
+        masks = dict(taken.masks)
+        for place, part in taken.parts.items():
+            is_whole = self._state.acks.is_acknowledged(place)
+            left = 0 if is_whole else self._acknowledgements.unacked(place, taken.sizes[place])
+            masks[place] = left | part
+        self._state.cursor.restore(taken.positions, masks)
+        self._delivery.remember(taken.past)
+        for place, mask in held.masks.items():
+            self._delivery.divide(place, mask, taken.sizes[place])
+        ready = [
+            place
+            for place in taken.positions
+            if place not in held.whole and place not in held.masks
+        ]
+        self._state.cursor_changed()
+        if ready:
+            self._state.reader.reread(ready)
+            self.returned(ready, count=False)

@@ -1,0 +1,166 @@
+"""Withheld: entries acknowledged in a transaction that has not ended.
+
+The rule: a withheld entry is in flight at an internal consumer, the *withholder*. So nobody else
+gets it, no commit writes it as acknowledged, no ledger that holds it is trimmed; and it outlives
+the consumer that acknowledged it. It stays until the withholder acknowledges it, in the commit of
+the transaction, or until it is given back. A seek frees all withheld entries: their transactions
+then acknowledge nothing here.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.position import Position
+from arneb_core.subscription.consumers.consumer import AttachedConsumer
+from arneb_core.subscription.consumers.returns import Returns
+from arneb_core.subscription.entries.acknowledgements import Acknowledgements
+from arneb_core.subscription.entries.delivery import Delivery
+from arneb_core.subscription.entries.ready import Ready
+from arneb_core.subscription.state.state import SubscriptionState
+
+WITHHOLDER: Final = ConsumerSpec(name="transactions")
+
+Part = tuple[int, int]
+"""Messages of a batch as a mask, and how many messages the batch has."""
+
+
+class Withheld:
+    """The withheld entries of one subscription."""
+
+    def __init__(
+        self,
+        state: SubscriptionState,
+        ready: Ready,
+        delivery: Delivery,
+        acknowledgements: Acknowledgements,
+        returns: Returns,
+        new_holder: Callable[[], AttachedConsumer],
+    ) -> None:
+        self._state = state
+        self._ready = ready
+        self._delivery = delivery
+        self._acknowledgements = acknowledgements
+        self._returns = returns
+        self._new_holder = new_holder
+        self.holder = new_holder()
+        self._share()
+
+    def __repr__(self) -> str:
+        return f"<Withheld {self.holder.entries_in_flight} entries of {self._state.label}>"
+
+    def conflict(
+        self, positions: Sequence[Position], parts: Mapping[Position, Part]
+    ) -> Position | None:
+        """Return the first of these that is acknowledged or withheld already, even in part."""
+        acks, holder = self._state.acks, self.holder
+        for place in positions:
+            if place in holder.whole or place in holder.masks or acks.is_acknowledged(place):
+                return place
+        for place, (mask, size) in parts.items():
+            if place in holder.whole or acks.is_acknowledged(place):
+                return place
+            free = self._acknowledgements.unacked(place, size) & ~holder.masks.get(place, 0)
+            if mask & ~free & ((1 << size) - 1):
+                return place
+        return None
+
+    def withhold(
+        self, positions: Sequence[Position], parts: Mapping[Position, Part]
+    ) -> AttachedConsumer:
+        """Withhold those of these that are neither acknowledged nor withheld, whoever has them;
+        return the consumer that acknowledges them later."""
+        state, holder = self._state, self.holder
+        nobodys: list[Position] = []
+        for place in state.acks.only_unacked(positions):
+            if place in state.divided:
+                size = state.sizes[place]
+                nobodys += self._withhold_part(place, (1 << size) - 1, size)
+            elif place not in holder.whole:
+                nobodys += self._withhold_whole(place)
+        for place, (mask, size) in parts.items():
+            if place in holder.whole or state.acks.is_acknowledged(place):
+                continue
+            if size == 1 and mask:
+                nobodys += self._withhold_whole(place)  # entries of one message are never divided
+            else:
+                nobodys += self._withhold_part(place, mask, size)
+        if nobodys:
+            if state.byte_counter is not None:
+                state.byte_counter.lose_count()
+            self._ready.answered(nobodys)
+        state.wake()
+        return holder
+
+    def give_back(self, positions: Sequence[Position], masks: Mapping[Position, int]) -> None:
+        """Have withheld entries delivered again in their places, a batch together with all that
+        consumers have of it: Java's client acknowledges a batch once it has processed all of it,
+        and counts from when it comes."""
+        held = [each for each in (*positions, *masks) if self._is_held(each)]
+        for consumer in list(self._state.consumers.values()):
+            divided = [each for each in held if each in consumer.masks]
+            self._returns.release(consumer, divided, count=False)
+        self._returns.release(self.holder, held, count=True, masks=masks or None)
+        # The reader passed over them while it read ahead.
+        self._state.reader.reread(held)
+
+    def forget(self) -> None:
+        """A seek: nothing is withheld any more."""
+        old = self.holder
+        old.attached = False
+        for known in (old.whole, old.sizes, old.masks):
+            known.clear()
+        self.holder = self._new_holder()
+        self._share()
+
+    def start_over(self, sizes: Mapping[Position, int]) -> set[Position]:
+        """Recover from a turn that failed half-way, where divided batches, of ``sizes``, were
+        forgotten. What is withheld stays so. Return the entries withheld whole."""
+        for place, mask in self.holder.masks.items():
+            self._delivery.divide(place, mask, sizes[place])
+        return self.holder.whole
+
+    # Inside
+
+    def _share(self) -> None:
+        self._state.withheld = self.holder
+        self._state.reader.withheld = self.holder.whole
+
+    def _is_held(self, place: Position) -> bool:
+        return place in self.holder.whole or place in self.holder.masks
+
+    def _withhold_whole(self, place: Position) -> list[Position]:
+        """Withhold an entry that is not divided. Return it if nobody had it."""
+        holder = self.holder
+        nobodys = [place]
+        for consumer in self._state.consumers.values():
+            if place in consumer.whole:
+                size = consumer.sizes.get(place, 1)
+                if size != 1:
+                    holder.sizes[place] = size
+                consumer.remove([place])
+                nobodys = []
+                break
+        holder.whole.add(place)
+        return nobodys
+
+    def _withhold_part(self, place: Position, mask: int, size: int) -> list[Position]:
+        """Withhold messages of a batch of ``size``. Return the batch if nothing of it can be
+        delivered now."""
+        state, holder = self._state, self.holder
+        unacked = self._acknowledgements.unacked(place, size)
+        wanted = mask & unacked & ~holder.masks.get(place, 0)
+        if not wanted:
+            return []
+        for consumer in state.consumers.values():
+            if place in consumer.whole:
+                # The batch is divided from now on: its other messages stay with the consumer.
+                consumer.whole.discard(place)
+                consumer.sizes.pop(place, None)
+                consumer.masks[place] = unacked
+                self._delivery.divide(place, unacked, size)
+            if held := consumer.masks.get(place, 0) & wanted:
+                consumer.remove_messages(place, held)
+        self._delivery.divide(place, wanted, size)
+        holder.masks[place] = holder.masks.get(place, 0) | wanted
+        return [] if unacked & ~state.divided[place] else [place]

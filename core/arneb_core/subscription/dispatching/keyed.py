@@ -1,0 +1,279 @@
+"""Delivery by key: how a Key_Shared subscription finds what it may deliver.
+
+The rule: an entry that waits for its key's turn is in the replay set, like everything else that is
+ready and was read; the dispatcher only knows its slot. So no other part has to know of keys, and an
+entry that leaves the replay set (acknowledged, departed, purged) waits no more.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from arneb_core.api.entry import messages_in
+from arneb_core.api.position import Position
+from arneb_core.dispatch import KeySharedDispatcher, Receiver
+from arneb_core.dispatch.groups import groups_of
+from arneb_core.dispatch.selector import key_hashes
+from arneb_core.subscription.departures.limit_enforcer import LimitEnforcer
+from arneb_core.subscription.entries.delivery import Delivery
+from arneb_core.subscription.entries.ready import Ready, Source
+from arneb_core.subscription.sources.replay import ReplaySet
+from arneb_core.subscription.state.in_flight import InFlight
+from arneb_core.subscription.state.state import SubscriptionState
+
+LOOK_ENTRIES_MAX: Final = 256
+"""Replays with unknown slots that are looked at in one go."""
+
+HELD_BYTES_MAX: Final = 2 * 1024 * 1024
+"""Bytes of waiting entries kept in memory; others are read again when it is their turn."""
+
+
+class Single:
+    """One replay as a source, wherever it is in its set."""
+
+    def __init__(self, replay: ReplaySet, place: Position, entry: bytes) -> None:
+        self._replay = replay
+        self._at_hand = [place], [entry]
+
+    def __repr__(self) -> str:
+        return f"<Single {self._at_hand[0]} of {self._replay!r}>"
+
+    def peek(self) -> tuple[list[Position], list[bytes]]:
+        """Return that replay alone."""
+        return self._at_hand
+
+    def take(self, positions: list[Position]) -> None:
+        """Take it out of its set."""
+        self._replay.take(positions)
+
+
+class Portion:
+    """Entries for one receiver, in log order."""
+
+    __slots__ = ("entries", "positions", "slots")
+
+    def __init__(self) -> None:
+        self.positions: list[Position] = []
+        self.entries: list[bytes] = []
+        self.slots: list[int] = []
+
+    def __repr__(self) -> str:
+        return f"<Portion of {len(self.positions)} entries>"
+
+    def add(self, place: Position, entry: bytes, slot: int) -> None:
+        self.positions.append(place)
+        self.entries.append(entry)
+        self.slots.append(slot)
+
+
+@dataclass(slots=True, eq=False)
+class KeyedDelivery:
+    """Hands out the entries of a Key_Shared subscription."""
+
+    _state: SubscriptionState
+    _ready: Ready
+    _delivery: Delivery
+    _enforcer: LimitEnforcer
+    _replay: ReplaySet
+    dispatcher: KeySharedDispatcher
+    _held: dict[Position, bytes] = field(default_factory=dict, init=False)
+    _held_bytes: int = field(default=0, init=False)
+
+    def __repr__(self) -> str:
+        return f"<KeyedDelivery {self.dispatcher!r}, {len(self._held)} held>"
+
+    def hand_out(self) -> int:
+        """Take one step; return how many entries it dealt with, 0 if there was nothing to do."""
+        if not self._sort_returned():
+            return 0
+        return self._hand_out_due() or self._hand_out_new()
+
+    def let_go(self) -> None:
+        """Drop the entries held; they are read again when they are needed."""
+        self._held.clear()
+        self._count(-self._held_bytes)
+
+    # What came back
+
+    def _sort_returned(self) -> bool:
+        """Have every replay wait behind its key; return False while one with an unknown slot is
+        being read. Such entries are delayed, or were there before the type was Key_Shared."""
+        dispatcher, places = self.dispatcher, self._replay.places
+        if not (places or dispatcher.waiting.places):
+            dispatcher.wait_again(places)
+            return True
+        if len(dispatcher.waiting.places - places):
+            dispatcher.waiting.keep_only(places)
+            self._forget_answered()
+        unknown = places - dispatcher.waiting.places
+        dispatcher.wait_again(unknown)
+        unknown -= dispatcher.waiting.places
+        while unknown and dispatcher.may_look_ahead:
+            positions: list[Position] = []
+            entries: list[bytes] = []
+            for number in unknown[:LOOK_ENTRIES_MAX]:
+                entry = self._replay.find(Position(number))
+                if entry is None:
+                    break
+                positions.append(Position(number))
+                entries.append(entry)
+            if not positions:
+                if Position(unknown[0]) in self._replay.places:
+                    return False
+                unknown &= self._replay.places
+                continue
+            slots = dispatcher.slots(key_hashes(positions, entries))
+            dispatcher.wait(positions, slots, self._groups_of(positions, entries, slots))
+            unknown -= dispatcher.waiting.places
+        return True
+
+    # What waits
+
+    def _hand_out_due(self) -> int:
+        return sum(map(self._hand_out_due_to, self.dispatcher.due_receivers))
+
+    def _hand_out_due_to(self, receiver: Receiver) -> int:
+        dispatcher, portion = self.dispatcher, Portion()
+        room, gone = receiver.room, 0
+        while room > 0 and (place := dispatcher.next_due(receiver)) is not None:
+            entry = self._held.get(place) or self._replay.find(place)
+            if entry is None:
+                if place in self._replay.places:
+                    break  # it is being read
+                dispatcher.take_due(receiver)  # the log no longer has it
+                continue
+            if self._state.is_expiring and not self._may_be_delivered(place, entry):
+                single = Single(self._replay, place, entry)
+                if not self._enforcer.take_expired(single):
+                    break  # the dead-letter target has no room
+                dispatcher.take_due(receiver)
+                gone += 1
+                continue
+            _, slot = dispatcher.take_due(receiver)
+            portion.add(place, entry, slot)
+            room -= self._cost(place, entry)
+        if portion.positions:
+            self._replay.take(portion.positions)
+            self._forget(portion.positions)
+            self._give(receiver, portion, is_counted=False)
+        return gone + len(portion.positions)
+
+    def _may_be_delivered(self, place: Position, entry: bytes) -> bool:
+        enforcer = self._enforcer
+        is_new = place > enforcer.judged_through
+        return bool(enforcer.count_alive([entry], is_new=is_new))
+
+    # What is new
+
+    def _hand_out_new(self) -> int:
+        dispatcher = self.dispatcher
+        if not dispatcher.may_look_ahead:
+            return 0
+        source = self._ready.behind_replays()
+        at_hand = source.peek()
+        if at_hand is None:
+            return 0
+        positions, entries = at_hand
+        if self._state.is_expiring:
+            enforcer = self._enforcer
+            positions, entries = enforcer.living(positions, entries, may_be_new=True)
+            if not positions:
+                return enforcer.take_expired(source, spares_new=True) or 0
+        return self._share(source, positions, entries)
+
+    def _share(self, source: Source, positions: list[Position], entries: list[bytes]) -> int:
+        dispatcher = self.dispatcher
+        slots = dispatcher.slots(key_hashes(positions, entries))
+        costs = None
+        if self._state.log.has_batches:
+            costs = list(map(self._cost, positions, entries))
+        groups = self._groups_of(positions, entries, slots)
+        decision = dispatcher.share(slots, costs, groups)
+        if not decision.looked_at:
+            return 0
+        waiting = [positions[index] for index in decision.waiting]
+        for index in decision.waiting:
+            self._hold(positions[index], entries[index])
+        source.take(positions[: decision.looked_at])
+        self._replay.add(waiting)
+        dispatcher.wait(
+            waiting,
+            [slots[index] for index in decision.waiting],
+            None if groups is None else [groups[index] for index in decision.waiting],
+        )
+        for receiver, indexes in decision.given.items():
+            portion = Portion()
+            portion.positions = [positions[index] for index in indexes]
+            portion.entries = [entries[index] for index in indexes]
+            portion.slots = [slots[index] for index in indexes]
+            self._give(receiver, portion, is_counted=True)
+        return decision.looked_at
+
+    def _give(self, receiver: Receiver, portion: Portion, *, is_counted: bool) -> None:
+        consumer = self._state.consumers[receiver]
+        if consumer.spec.acks:
+            groups = self._groups_of(portion.positions, portion.entries, portion.slots)
+            self.dispatcher.took(receiver, portion.positions, portion.slots, groups)
+        has_batches = self._state.log.has_batches
+        if not is_counted:
+            costs = map(self._cost, portion.positions, portion.entries)
+            receiver.given(sum(costs) if has_batches else len(portion.positions))
+        sizes = list(map(messages_in, portion.entries)) if has_batches else []
+        if max(sizes, default=1) == 1:
+            self._delivery.deliver(consumer, portion.positions, portion.entries)
+        elif self._state.divided:
+            for place, entry, size in zip(portion.positions, portion.entries, sizes, strict=True):
+                self._deliver_rest(consumer, place, entry, size)
+        else:
+            masks = self._delivery.weigh(portion.positions, sizes)
+            self._delivery.deliver(
+                consumer, portion.positions, portion.entries, sizes, masks or None
+            )
+
+    def _groups_of(
+        self, positions: list[Position], entries: list[bytes], slots: list[int]
+    ) -> list[int] | None:
+        """Return the groups of entries, None when there are none; a log that never had groups pays
+        nothing."""
+        if min(positions) > self._state.log.groups_through:
+            return None
+        return groups_of(entries, slots)
+
+    def _deliver_rest(self, consumer: InFlight, place: Position, entry: bytes, size: int) -> None:
+        """Deliver the free messages of an entry: parts of batches that were divided before the type
+        was Key_Shared may be in flight elsewhere."""
+        delivery = self._delivery
+        free = delivery.free(place, size) if size > 1 else 1
+        if size == 1:
+            delivery.deliver(consumer, [place], [entry])
+        elif free:
+            delivery.divide(place, free, size)
+            count = free.bit_count()
+            delivery.deliver(consumer, [place], [entry], [count], {place: free}, is_divided=True)
+
+    def _cost(self, place: Position, entry: bytes) -> int:
+        """Return how many messages of the entry are neither acknowledged nor in flight."""
+        size = messages_in(entry)
+        return 1 if size == 1 else self._delivery.free(place, size).bit_count()
+
+    # Entries in memory
+
+    def _hold(self, place: Position, entry: bytes) -> None:
+        is_spent = self._state.ahead.is_spent
+        if self._held_bytes + len(entry) <= HELD_BYTES_MAX and not is_spent:
+            self._held[place] = entry
+            self._count(len(entry))
+
+    def _forget(self, positions: Iterable[Position]) -> None:
+        for place in positions:
+            entry = self._held.pop(place, None)
+            if entry is not None:
+                self._count(-len(entry))
+
+    def _forget_answered(self) -> None:
+        places = self._replay.places
+        self._forget([place for place in self._held if place not in places])
+
+    def _count(self, size: int) -> None:
+        self._held_bytes += size
+        self._state.ahead.bytes += size

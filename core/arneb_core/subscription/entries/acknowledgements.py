@@ -1,0 +1,170 @@
+"""Acknowledgements: how entries of a subscription become done.
+
+The rule: an acknowledgement reaches every place that knows the entry: the cursor, the ready
+entries, the records of past deliveries, and other consumers.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from arneb_core.api.callbacks import Done
+from arneb_core.api.entry import messages_in
+from arneb_core.api.errors import StoreFailed
+from arneb_core.api.position import Position
+from arneb_core.subscription.entries.delivery import Delivery
+from arneb_core.subscription.entries.ready import Ready
+from arneb_core.subscription.state.effects import Found, Refuse
+from arneb_core.subscription.state.state import SubscriptionState
+
+
+class Acknowledgements:
+    """Takes the acknowledgements of one subscription."""
+
+    __slots__ = (
+        "_cursor",
+        "_delivery",
+        "_log",
+        "_ready",
+        "_state",
+        "acks",
+    )
+
+    def __init__(self, state: SubscriptionState, ready: Ready, delivery: Delivery) -> None:
+        self._state = state
+        self._log = state.log
+        self._cursor = state.cursor
+        self.acks = state.acks
+        self._ready = ready
+        self._delivery = delivery
+
+    def __repr__(self) -> str:
+        return f"<Acknowledgements {self.acks!r}>"
+
+    @property
+    def divided(self) -> Mapping[Position, int]:
+        """Batches delivered message by message: the messages in flight."""
+        return self._state.divided
+
+    def receipt(self, done: Done | None) -> None:
+        """Note that the cursor may have changed; ``done`` is called once that is on disk."""
+        self._state.cursor_changed(done)
+
+    def acknowledge(
+        self, positions: Sequence[Position], done: Done | None, *, elsewhere: bool
+    ) -> None:
+        """Acknowledge whole entries. ``elsewhere``: some were not in flight at the sender."""
+        if positions:
+            self._cursor.settle(positions)
+            self._delivery.settled(positions)
+            if elsewhere:
+                self._ready.answered(positions)
+                self._take_away(positions)
+        self._state.cursor_changed(done)
+        self._state.wake()
+
+    def acknowledge_messages(
+        self, place: Position, mask: int, size: int | None, done: Done | None, *, elsewhere: bool
+    ) -> None:
+        """Acknowledge messages of a batch; ``size`` is the batch's, if it is known.
+        ``elsewhere``: nothing of it was in flight at the sender."""
+        known = size or self._size_of(place)
+        if known is not None:
+            self._settle_messages(place, mask, known, elsewhere=elsewhere)
+        elif self._log.ledgers.contains(place) and not self.acks.is_acknowledged(place):
+            era = self._state.era
+            self._state.outbox.read(
+                place, 1, lambda found: self._sized(place, mask, era, found, done)
+            )
+            return
+        self._state.cursor_changed(done)
+        self._state.wake()
+
+    def acknowledge_until(self, place: Position) -> None:
+        """Acknowledge everything up to ``place``."""
+        last = self._log.ledgers.last
+        if last is None:
+            return
+        place = min(place, last)  # entries appended later were never meant
+        self._delivery.settled_through(place)
+        self._cursor.settle_until(place)
+        self._ready.answered_through(place)
+        if (withheld := self._state.withheld) is not None:
+            withheld.discard([each for each in withheld.places if each <= place])
+        self._state.wake()
+
+    def settle_delivered(
+        self, positions: Sequence[Position], masks: Mapping[Position, int] | None
+    ) -> None:
+        """Acknowledge entries on their way to a consumer that does not acknowledge.
+
+        The caller takes them out of the replay set and out of what was read.
+        """
+        if masks is None:
+            self._cursor.settle(positions)
+            self._delivery.settled(positions)
+        else:
+            for place, mask in masks.items():
+                if self._cursor.settle_messages(place, mask, self._state.sizes[place]):
+                    self._delivery.settled([place])
+                self._delivery.undivide(place, mask)
+        self._state.cursor_changed()
+
+    def _take_away(self, positions: Sequence[Position]) -> None:
+        """Take entries away from their holders: they were acknowledged by a consumer that did not
+        hold them, one that came back after losing its connection."""
+        for consumer in self._state.consumers.values():
+            consumer.discard(positions)
+        if self._state.withheld is not None:
+            self._state.withheld.discard(positions)
+
+    def _settle_messages(self, place: Position, mask: int, size: int, *, elsewhere: bool) -> None:
+        shared = elsewhere or place in self._state.divided
+        if self._cursor.settle_messages(place, mask, size):
+            self._delivery.settled([place])
+            self._ready.answered([place])
+            if shared:
+                self._take_away([place])
+        else:
+            self._delivery.undivide(place, mask)
+
+    def _size_of(self, place: Position) -> int | None:
+        """Return how many messages the entry holds, if that is known without reading the store."""
+        size = self._state.sizes.get(place)
+        if size is not None:
+            return size
+        unacked = self.acks.unacked_mask(place)
+        if unacked is not None:
+            return unacked.bit_length()  # later messages are acknowledged, so this suffices
+        hot = self._log.read_hot(place, 1)
+        return None if hot is None else messages_in(hot[1][0])
+
+    def _sized(
+        self,
+        place: Position,
+        mask: int,
+        era: int,
+        found: Found,
+        done: Done | None,
+    ) -> None:
+        """Acknowledge the messages, now that the entry was read for its size."""
+        if isinstance(found, StoreFailed):
+            # Nothing was acknowledged, and whoever waits for the receipt must know.
+            if done is not None:
+                self._state.outbox.put(Refuse(done, found))
+            return
+        if era == self._state.era and found and found[0][0] == place:
+            self._settle_messages(place, mask, messages_in(found[0][1][0]), elsewhere=True)
+        self._state.cursor_changed(done)
+        self._state.wake()
+
+    def divide_rest(self, place: Position) -> tuple[int, int]:
+        """Put the messages of a divided batch that nobody holds in flight; return them and the
+        batch's size."""
+        size = self._state.sizes[place]
+        free = self.unacked(place, size) & ~self._state.divided[place]
+        self._delivery.divide(place, free, size)
+        return free, size
+
+    def unacked(self, place: Position, size: int) -> int:
+        """Return the messages of a batch of ``size`` that are not acknowledged."""
+        unacked = self.acks.unacked_mask(place)
+        return (1 << size) - 1 if unacked is None else unacked
