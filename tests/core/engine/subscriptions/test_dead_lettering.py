@@ -24,7 +24,7 @@ from arneb_core.api.subscriptions import InitialPosition, Subscription
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
-from arneb_core.subscription.departures import dead_lettering, outstanding
+from arneb_core.subscription.departures import dead_lettering
 from arneb_core.testing.engine_kit import append, attach, body_of, quiet
 from arneb_core.testing.faults import FaultyStore
 
@@ -456,7 +456,7 @@ async def _play(
 async def test_without_a_target_later_what_departed_before_still_goes_there(
     data_dir: Path, durable: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outstanding, "OUTSTANDING_MAX", 1)
+    monkeypatch.setattr(dead_lettering, "OUTSTANDING_MAX", 1)
 
     async def play(world: World) -> None:
         world.subscription.limit(Limits(), world.target)
