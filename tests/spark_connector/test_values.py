@@ -20,7 +20,7 @@ from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.schema import Table, frontend_key
 from arneb_pulsar.codec import encode_messages
 from arneb_pulsar.schemas.schema import Schema, SchemaType, Version
-from arneb_pulsar.services.topics.topics import schemas as registry
+from arneb_pulsar.services.topics import schemas as registry
 from pyspark_arneb.decode.headers import TYPES_NAME, typed_headers
 from pyspark_arneb.decode.reading import read_batches
 from pyspark_arneb.log.environment import close_environments
