@@ -24,7 +24,7 @@ mebibytes and tenths of a second."""
 
 MODULES_MAX: Final = 740
 """All modules that a broker with the Pulsar port alone has imported when it is ready, including
-Python's own: 729 on 2026-11-29 with Python 3.11, of which 24 are new folders. Code that needs more must import it when it is
+Python's own: 729 on 2026-11-29 with Python 3.11. Code that needs more must import it when it is
 needed, or the reason must be given here."""
 
 HEAVY_WITH_HTTP: Final = (
