@@ -30,9 +30,9 @@ from arneb_amqp.server.admitted import Admitting
 from arneb_amqp.topology.seeding import open_catalogue
 from arneb_core.access.authority import Authority
 from arneb_core.access.internal import InternalBackend
-from arneb_core.api.callbacks import Appended
-from arneb_core.api.position import Position
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.position import Position
+from arneb_core.api.process.callbacks import Appended
+from arneb_core.api.topics.topic import Topic
 from arneb_core.engine.engine import Engine, open_engine
 
 MESSAGE_BYTES_MAX: Final = 65_536

@@ -24,7 +24,7 @@ from bench.spark_floor import write_stream
 from bench.spark_session import Report, cpu_seconds, jvm_of, session, worker_peak_mib
 from tests.spark_connector.log_generator import LogWriter, amqp_entry, pulsar_entry
 
-from arneb_core.api.codec import Message
+from arneb_core.api.entries.codec import Message
 from arneb_pulsar.codec import encode_messages
 from pyspark_arneb.decode.reading import read_batches
 from pyspark_arneb.log.environment import close_environments

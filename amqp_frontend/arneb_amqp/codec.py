@@ -1,8 +1,8 @@
 """AMQP entries as neutral messages, and neutral messages as AMQP entries.
 
 The codec is registered as ``amqp`` in the entry point group ``arneb.codecs``; see
-:mod:`arneb_core.api.codec` for its users. :func:`encode_message` is the other direction: it makes
-what AMQP consumers get for an entry of another origin.
+:mod:`arneb_core.api.entries.codec` for its users. :func:`encode_message` is the other direction: it
+makes what AMQP consumers get for an entry of another origin.
 """
 
 from dataclasses import replace
@@ -25,8 +25,8 @@ from arneb_amqp.wire.content import compose, split_content
 from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
 from arneb_amqp.wire.route import is_route, join_route, routing_key_of, split_route
 from arneb_amqp.wire.tables import Field, encode_table, signedint
-from arneb_core.api.codec import Message
-from arneb_core.api.entry import HEADER_BYTES, EntryHeader, Origin, published_and_hint
+from arneb_core.api.entries.codec import Message
+from arneb_core.api.entries.entry import HEADER_BYTES, EntryHeader, Origin, published_and_hint
 
 DROPPED: Final = "pulsar.properties_dropped"
 """The header that counts properties for which there was no room."""
@@ -40,7 +40,7 @@ _KEY_BYTES_MAX: Final = 255
 
 
 class AmqpCodec:
-    """Reads entries of AMQP origin; see :class:`arneb_core.api.codec.Codec`."""
+    """Reads entries of AMQP origin; see :class:`arneb_core.api.entries.codec.Codec`."""
 
     origin: Origin = Origin.AMQP
 

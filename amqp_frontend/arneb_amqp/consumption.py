@@ -6,7 +6,7 @@ The rule: names are expanded, the tag is set, and nothing is checked yet.
 from dataclasses import dataclass, field
 
 from arneb_amqp.wire.tables import Table
-from arneb_core.api.windows import Window
+from arneb_core.api.subscriptions.windows import Window
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ so those never fall.
 from collections import Counter
 from dataclasses import dataclass, field
 
-from arneb_core.api.limits import Departure
+from arneb_core.api.subscriptions.limits import Departure
 
 
 @dataclass(slots=True, eq=False)

@@ -28,7 +28,7 @@ from arneb_amqp.wire.tables import (
     long,
     longstr,
 )
-from arneb_core.api.codec import Message
+from arneb_core.api.entries.codec import Message
 
 RESERVED: Final = "amqp."
 """The prefix of property names for what only AMQP has."""

@@ -13,7 +13,7 @@ import trio
 from arneb_cluster.protocol.leadership import State
 from arneb_cluster.protocol.successor import NoSuccessor, successor_of
 from arneb_cluster.shard import Shard
-from arneb_core.api.placement import Elsewhere
+from arneb_core.api.nodes.placement import Elsewhere
 
 RESIGN_S: Final = 10.0
 """What is not stored by then is given up, and the next leader waits for silence."""

@@ -12,7 +12,14 @@ from arneb_cluster.protocol.leadership import State
 from arneb_cluster.protocol.node import Node
 from arneb_cluster.protocol.values import Applied
 from arneb_cluster.settings import ShardSettings
-from arneb_core.api.placement import HERE, NOBODY, UNHEARD, Elsewhere, NodeAddresses, Placement
+from arneb_core.api.nodes.placement import (
+    HERE,
+    NOBODY,
+    UNHEARD,
+    Elsewhere,
+    NodeAddresses,
+    Placement,
+)
 
 NODE_ADDRESSES: Final = {each.name for each in fields(NodeAddresses)} - {"node"}
 """The known fields of a leader's addresses; later versions may have more."""

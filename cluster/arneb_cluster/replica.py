@@ -15,8 +15,8 @@ from typing import Any, Final, Self
 
 from arneb_cluster.protocol.members import Members
 from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Applied, Link, Place
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitInDoubt, StoreFailed, StoreUnusable
-from arneb_core.api.position import Position
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes, CommitReport, Trim
 from arneb_core.store.format.commit_record import merged_blocks

@@ -6,7 +6,7 @@ The rule: a shard calls these and knows nothing of who implements them.
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 
-from arneb_core.api.placement import Placement
+from arneb_core.api.nodes.placement import Placement
 from arneb_core.engine.engine import Engine
 
 Serve = Callable[[Engine], Awaitable[None]]

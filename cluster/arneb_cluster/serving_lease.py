@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import trio
 
-from arneb_core.api.callbacks import call
+from arneb_core.api.process.callbacks import call
 
 
 class ServingLease:
-    """The lease of one leadership. Fulfils :class:`~arneb_core.api.lease.Lease`."""
+    """The lease of one leadership. Fulfils :class:`~arneb_core.api.nodes.lease.Lease`."""
 
     def __init__(self, serves: Callable[[], bool]) -> None:
         """``serves``: whether this node may deliver and answer at this instant."""
@@ -28,22 +28,22 @@ class ServingLease:
 
     @property
     def holds(self) -> bool:
-        """See :class:`~arneb_core.api.lease.Lease`."""
+        """See :class:`~arneb_core.api.nodes.lease.Lease`."""
         return not self._is_over and self._serves()
 
     async def held(self) -> bool:
-        """See :class:`~arneb_core.api.lease.Lease`."""
+        """See :class:`~arneb_core.api.nodes.lease.Lease`."""
         await trio.lowlevel.checkpoint()
         while not self._is_over and not self.look():
             await self._changed.wait()
         return self.holds
 
     def listen(self, changed: Callable[[], None]) -> None:
-        """See :class:`~arneb_core.api.lease.Lease`."""
+        """See :class:`~arneb_core.api.nodes.lease.Lease`."""
         self._listeners[changed] = None
 
     def leave(self, changed: Callable[[], None]) -> None:
-        """See :class:`~arneb_core.api.lease.Lease`."""
+        """See :class:`~arneb_core.api.nodes.lease.Lease`."""
         self._listeners.pop(changed, None)
 
     def look(self) -> bool:

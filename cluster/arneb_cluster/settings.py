@@ -15,7 +15,8 @@ class ShardSettings:
     topic: str
     """The full name of the log topic."""
     addresses: dict[str, str] = field(default_factory=dict)
-    """The addresses for clients: fields of :class:`~arneb_core.api.placement.NodeAddresses`."""
+    """The addresses for clients: fields of
+    :class:`~arneb_core.api.nodes.placement.NodeAddresses`."""
     copies: Copies = field(default_factory=Copies)
     priority: int = 0
     """The order among nodes that may lead; the lowest comes first."""

@@ -32,9 +32,9 @@ from arneb_cluster.serving import OpenEngine, Placed, Serve, nobody_asks, nobody
 from arneb_cluster.serving_lease import ServingLease
 from arneb_cluster.settings import ShardSettings, boot_s
 from arneb_cluster.warming import Warming
-from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.errors import EngineFenced
-from arneb_core.api.placement import NOBODY, Placement
+from arneb_core.api.nodes.placement import NOBODY, Placement
+from arneb_core.api.process.clock import wall_clock_ms
 from arneb_core.engine.engine import open_engine
 from arneb_core.store.commit.commit_log import CommitLog
 from arneb_core.store.commit.local import CommittingStore, InLoop

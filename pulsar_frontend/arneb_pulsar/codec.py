@@ -1,16 +1,17 @@
 """Pulsar entries as neutral messages, and neutral messages as Pulsar payloads.
 
 The codec is registered as ``pulsar`` under the entry point group ``arneb.codecs``; see
-:mod:`arneb_core.api.codec` for who uses it. The other direction, :func:`encode_messages`, serves
-this package alone: it makes the bytes that a Pulsar consumer gets for an entry of another origin.
+:mod:`arneb_core.api.entries.codec` for who uses it. The other direction, :func:`encode_messages`,
+serves this package alone: it makes the bytes that a Pulsar consumer gets for an entry of another
+origin.
 """
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Final, overload
 
-from arneb_core.api.codec import Message, MessageColumns, Part
-from arneb_core.api.entry import HEADER_BYTES, Origin
+from arneb_core.api.entries.codec import Message, MessageColumns, Part
+from arneb_core.api.entries.entry import HEADER_BYTES, Origin
 from arneb_pulsar.columns import are_batches, read_columns
 from arneb_pulsar.parts import join_parts, part_of
 from arneb_pulsar.wire.batch import batch_starts, join_batch, message_at, split_batch
@@ -39,7 +40,7 @@ a few."""
 
 
 class PulsarCodec:
-    """Reads entries of Pulsar origin; see :class:`arneb_core.api.codec.Codec`."""
+    """Reads entries of Pulsar origin; see :class:`arneb_core.api.entries.codec.Codec`."""
 
     origin: Origin = Origin.PULSAR
 
@@ -68,19 +69,19 @@ class PulsarCodec:
     def decode_columns(
         self, entries: Sequence[bytes], *, properties: bool, bytes_max: int
     ) -> MessageColumns:
-        """See :class:`arneb_core.api.codec.ColumnCodec`."""
+        """See :class:`arneb_core.api.entries.codec.ColumnCodec`."""
         return read_columns(entries, properties=properties, bytes_max=bytes_max)
 
     def are_batches(self, entries: Sequence[bytes]) -> list[bool]:
-        """See :class:`arneb_core.api.codec.ColumnCodec`."""
+        """See :class:`arneb_core.api.entries.codec.ColumnCodec`."""
         return are_batches(entries)
 
     def part_of(self, entry: bytes) -> Part | None:
-        """See :class:`arneb_core.api.codec.PartCodec`."""
+        """See :class:`arneb_core.api.entries.codec.PartCodec`."""
         return part_of(entry)
 
     def join(self, parts: Sequence[bytes]) -> bytes:
-        """See :class:`arneb_core.api.codec.PartCodec`."""
+        """See :class:`arneb_core.api.entries.codec.PartCodec`."""
         return join_parts(parts)
 
 

@@ -16,8 +16,8 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-from arneb_core.api.codec import MessageColumns
-from arneb_core.api.entry import HEADER_BYTES, messages_in, read_header
+from arneb_core.api.entries.codec import MessageColumns
+from arneb_core.api.entries.entry import HEADER_BYTES, messages_in, read_header
 from arneb_pulsar.wire.checksum import split_body
 from arneb_pulsar.wire.compression import decompress
 from arneb_pulsar.wire.errors import PayloadError
@@ -65,7 +65,7 @@ _NO_PROPERTIES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def read_columns(entries: Sequence[bytes], *, properties: bool, bytes_max: int) -> MessageColumns:
-    """Return the entries' fields, as :class:`arneb_core.api.codec.ColumnCodec` promises."""
+    """Return the entries' fields, as :class:`arneb_core.api.entries.codec.ColumnCodec` promises."""
     columns = MessageColumns()
     bytes_read = 0
     for entry in entries:

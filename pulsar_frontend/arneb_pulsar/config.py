@@ -5,7 +5,7 @@ from math import ceil
 from pathlib import Path
 from typing import Final
 
-from arneb_core.api.key_sharing import LookAhead
+from arneb_core.api.subscriptions.key_sharing import LookAhead
 from arneb_pulsar.names import DEFAULT_NAMESPACE, parse_namespace
 from arneb_pulsar.namespaces.defaults import NO_DEFAULTS, DefaultPolicies
 from arneb_pulsar.namespaces.policies import Policies

@@ -6,8 +6,8 @@ the message's payload, still compressed if it was.
 
 from collections.abc import Sequence
 
-from arneb_core.api.codec import Part
-from arneb_core.api.entry import FLAGS_OFFSET, HEADER_BYTES, HINT, HINT_OFFSET, EntryFlag
+from arneb_core.api.entries.codec import Part
+from arneb_core.api.entries.entry import FLAGS_OFFSET, HEADER_BYTES, HINT, HINT_OFFSET, EntryFlag
 from arneb_pulsar.wire.checksum import join_body, split_body
 from arneb_pulsar.wire.errors import PayloadError
 from arneb_pulsar.wire.metadata import parse_metadata

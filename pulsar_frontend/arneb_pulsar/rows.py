@@ -8,9 +8,9 @@ when the entries are committed.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from arneb_core.api.codec import Message
-from arneb_core.api.entry import ENTRY_FORMAT, HEADER, Origin
-from arneb_core.api.hashing import key_hash
+from arneb_core.api.encoding.hashing import key_hash
+from arneb_core.api.entries.codec import Message
+from arneb_core.api.entries.entry import ENTRY_FORMAT, HEADER, Origin
 from arneb_pulsar.codec import encode_messages
 
 _PULSAR: Final = int(Origin.PULSAR)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
-from arneb_core.api.position import AFTER_ALL, Position, position, render
+from arneb_core.api.entries.position import AFTER_ALL, Position, position, render
 from pyspark_arneb.log.topics import full_name, partition_index, short_name, without_partition
 from pyspark_arneb.option_values import TIME_MS_MAX
 

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Final
 
 from arneb_core.access.namespaces import DEFAULT_VHOST
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from pyspark_arneb.errors import DataLossError
 from pyspark_arneb.log.block_source import Location
 from pyspark_arneb.log.directory import Directory

@@ -60,7 +60,7 @@ class Field(Enum):
 
 class RowFlag(IntFlag):
     """The bits of the column ``flags``; the lower 16 are
-    :class:`arneb_core.api.entry.EntryFlag`."""
+    :class:`arneb_core.api.entries.entry.EntryFlag`."""
 
     RAW = 1 << 16
     """The entry cannot be decoded (it is encrypted, say): ``value`` is its stored body, in the row

@@ -24,8 +24,8 @@ from arneb_amqp.wire.content import compose, is_body, payload_of, properties_of
 from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
 from arneb_amqp.wire.route import Route, join_route, split_route
 from arneb_amqp.wire.tables import Field, FieldType, array, long, longstr, signedint, table
-from arneb_core.api.codec import Message
-from arneb_core.api.entry import HEADER_BYTES, EntryHeader, Origin, read_header
+from arneb_core.api.entries.codec import Message
+from arneb_core.api.entries.entry import HEADER_BYTES, EntryHeader, Origin, read_header
 
 NOON = 1_700_000_000
 

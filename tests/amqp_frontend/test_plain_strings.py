@@ -23,7 +23,7 @@ from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
 from arneb_amqp.wire.route import Route, join_route
 from arneb_amqp.wire.tables import Field, FieldType, array, boolean, longstr, signedint, table
-from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.entries.entry import EntryHeader, Origin
 
 routes = st.builds(Route, short_texts, short_texts)
 ORDERS = Route("", "orders")

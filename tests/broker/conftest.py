@@ -4,9 +4,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from arneb_core.api.position import position
-from arneb_core.api.statistics import EngineStatistics, SubscriptionStatistics, TopicStatistics
-from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.entries.position import position
+from arneb_core.api.statistics import EngineStatistics
+from arneb_core.api.subscriptions.statistics import SubscriptionStatistics
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
+from arneb_core.api.topics.statistics import TopicStatistics
 
 
 @dataclass

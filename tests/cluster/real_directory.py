@@ -22,8 +22,8 @@ from arneb_cluster.protocol.reader import Commit
 from arneb_cluster.protocol.values import Applied
 from arneb_cluster.replica import MEMBERS_ROW, Replica, Step, applied_in
 from arneb_cluster.settings import ShardSettings
+from arneb_core.api.entries.position import position
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.position import position
 from arneb_core.store.commit.transaction import Transaction
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes

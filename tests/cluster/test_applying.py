@@ -15,8 +15,8 @@ from arneb_cluster.protocol.node import Apply
 from arneb_cluster.protocol.reader import Commit
 from arneb_cluster.protocol.values import Applied, Link, Place
 from arneb_cluster.replica import Replica
+from arneb_core.api.entries.position import position
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import position
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes, CommitReport
 from arneb_core.store.format.commit_record import encode_changes

@@ -26,7 +26,7 @@ from arneb_cluster.protocol.entries import Record, parse_entry
 from arneb_cluster.routing.calling import call
 from arneb_cluster.routing.internal_protocol import Request, Secret
 from arneb_cluster.routing.internal_settings import InternalSettings
-from arneb_core.api.placement import NodeAddresses, NotServed
+from arneb_core.api.nodes.placement import NodeAddresses, NotServed
 from arneb_pulsar.client import ConsumerOptions, InitialPosition, connect
 from arneb_pulsar.client.testing.subscription import Entry
 from arneb_pulsar.wire.checksum import split_body

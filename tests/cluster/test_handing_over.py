@@ -10,7 +10,7 @@ from tests.cluster.protocol.kit import at
 from arneb_cluster.handing_over import NotHandedOver, hand_over
 from arneb_cluster.protocol.leadership import State
 from arneb_cluster.protocol.members import Members, Report
-from arneb_core.api.placement import NOBODY, Elsewhere, NodeAddresses
+from arneb_core.api.nodes.placement import NOBODY, Elsewhere, NodeAddresses
 
 MINUTE_MS = 60_000
 

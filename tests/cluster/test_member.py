@@ -29,8 +29,8 @@ from arneb.runtime.ending import STOP_WITHIN_S
 from arneb_cluster.protocol.entries import Record, parse_entry
 from arneb_core.api.core import Unit
 from arneb_core.api.errors import EngineBroken, StoreUnusable
-from arneb_core.api.settings import Retention
-from arneb_core.api.supervision import sole_error
+from arneb_core.api.process.supervision import sole_error
+from arneb_core.api.topics.settings import Retention
 from arneb_core.engine.engine import open_engine
 from arneb_core.store.checking.check import check
 from arneb_pulsar.client import ConsumerOptions, InitialPosition, connect

@@ -25,8 +25,8 @@ from arneb_cluster.replica import (
     together,
     unpack_applied,
 )
+from arneb_core.api.entries.position import LedgerId, position
 from arneb_core.api.errors import StoreFailed, StoreFull
-from arneb_core.api.position import LedgerId, position
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Block, Changes

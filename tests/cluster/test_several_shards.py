@@ -13,7 +13,7 @@ from arneb_cluster.handing_over import hand_over
 from arneb_cluster.replica import Replica
 from arneb_cluster.settings import ShardSettings
 from arneb_cluster.shard import Shard
-from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.process.clock import wall_clock_ms
 from arneb_core.engine.engine import Engine
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store

@@ -132,7 +132,7 @@ async def publish(core: Engine, name: str, bodies: list[bytes]) -> list[bytes]:
 
 def stored_in(path: Path) -> list[bytes]:
     """What a directory contains of the first topic."""
-    from arneb_core.api.position import Position
+    from arneb_core.api.entries.position import Position
     from arneb_core.store.format.schema import TopicId
 
     with Store.open(path, follows=True) as store, store.snapshot() as snapshot:

@@ -31,7 +31,7 @@ from arneb.clustered.asking_shards import url_of_shard
 from arneb.control.serving import NotPossible
 from arneb.settings.shards import ClusterShardTable
 from arneb_core.api.errors import StoreUnusable
-from arneb_core.api.supervision import sole_error
+from arneb_core.api.process.supervision import sole_error
 from arneb_core.store.checking.check import check
 from arneb_pulsar.client import ConsumerOptions, InitialPosition, connect
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb

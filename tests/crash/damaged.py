@@ -29,8 +29,8 @@ from tests.crash.command_line import parser_of, play
 from tests.crash.players.bodies import body_of, number_of
 from tests.crash.players.clients import Publisher, drained, pause
 
-from arneb_core.api.entry import HEADER_BYTES
-from arneb_core.api.position import Position, render
+from arneb_core.api.entries.entry import HEADER_BYTES
+from arneb_core.api.entries.position import Position, render
 from arneb_core.store.format.schema import TOPIC_PREFIX, Table, TopicId
 from arneb_core.store.journal.writing import JOURNAL_BYTES, JOURNAL_NAME
 from arneb_core.store.reading.snapshot_environment import open_snapshot_environment

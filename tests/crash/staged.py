@@ -27,8 +27,8 @@ from conformance.brokers.arneb import Arneb, run_arneb
 from conformance.brokers.process import BrokerFailed, free_port
 from tests.crash.command_line import parser_of, play
 
-from arneb_core.api.codec import codecs
-from arneb_core.api.entry import Origin
+from arneb_core.api.entries.codec import codecs
+from arneb_core.api.entries.entry import Origin
 from pyspark_arneb.log.remote import Remote
 from pyspark_arneb.service import connection
 from pyspark_arneb.service.connection import Address, ask

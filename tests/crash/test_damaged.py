@@ -8,7 +8,7 @@ import pytest
 from tests.crash.damaged import Seen, fast_place, judge, main
 from tests.crash.running import survives
 
-from arneb_core.api.position import position
+from arneb_core.api.entries.position import position
 
 SECONDS_PER_KILL_MAX = 40
 

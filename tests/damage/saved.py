@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tests.damage.commands import run
 
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import StoreUnusable
-from arneb_core.api.position import Position
 from arneb_core.store.checking.check import check
 from arneb_core.store.checking.findings import FindingKind
 from arneb_core.store.format.block import block_span

@@ -388,17 +388,17 @@ AMQP_MUTANTS: Final = (
     ),
     Mutant(
         "over TLS one message at a time is read",
-        "core/arneb_core/api/tls_records.py",
+        "core/arneb_core/api/connections/tls_records.py",
         "            while piece := read(RECORD_BYTES_MAX):\n",
         "            if piece := read(RECORD_BYTES_MAX):\n",
-        ("tests/core/api/test_tls_records.py",),
+        ("tests/core/api/connections/test_tls_records.py",),
     ),
     Mutant(
         "data before the end of TLS is lost",
-        "core/arneb_core/api/tls_records.py",
+        "core/arneb_core/api/connections/tls_records.py",
         "            self.ended = True\n        return pieces[0]",
         '            self.ended = True\n            return b""\n        return pieces[0]',
-        ("tests/core/api/test_tls_records.py",),
+        ("tests/core/api/connections/test_tls_records.py",),
     ),
     Mutant(
         "data sent together with the handshake is lost",
@@ -409,10 +409,10 @@ AMQP_MUTANTS: Final = (
     ),
     Mutant(
         "over TLS nobody notices the end",
-        "core/arneb_core/api/tls_records.py",
+        "core/arneb_core/api/connections/tls_records.py",
         "            self._tls.unwrap()\n",
         "            pass\n",
-        ("tests/core/api/test_tls_records.py",),
+        ("tests/core/api/connections/test_tls_records.py",),
     ),
     Mutant(
         "a client that sends close is disconnected at once",

@@ -7,7 +7,7 @@ from tests.mutants.table import Mutant
 CORE: Final = "core/arneb_core/"
 MODEL_TESTS: Final = ("tests/core/engine/subscriptions/test_delayed_model.py",)
 STAMP_TESTS: Final = ("tests/core/log/test_stamps.py",)
-CLOCK_TESTS: Final = ("tests/core/api/test_clock.py",)
+CLOCK_TESTS: Final = ("tests/core/api/process/test_clock.py",)
 
 CLOCK_MUTANTS: Final = (
     Mutant(
@@ -47,7 +47,7 @@ CLOCK_MUTANTS: Final = (
     ),
     Mutant(
         "time stands still before 1970",
-        CORE + "api/clock.py",
+        CORE + "api/process/clock.py",
         "return EARLIEST_MS + (self._monotonic_ns() - self._started_ns) // 1_000_000",
         "return EARLIEST_MS",
         CLOCK_TESTS,

@@ -147,10 +147,10 @@ CLUSTER_NODE_MUTANTS: Final = (
     ),
     Mutant(
         "clients of an unreachable leader wait as long as for a new one",
-        "core/arneb_core/api/placement.py",
+        "core/arneb_core/api/nodes/placement.py",
         "                    longest_s = UNHEARD_WAIT_S if found.is_unheard else wait_s\n",
         "                    longest_s = wait_s\n",
-        ("tests/core/api/test_placement.py",),
+        ("tests/core/api/nodes/test_placement.py",),
     ),
     Mutant(
         "a publish is refused that another node may have stored",

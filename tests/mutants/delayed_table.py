@@ -167,7 +167,7 @@ DELAYED_MUTANTS: Final = (
     ),
     Mutant(
         "a run is withheld as a whole though a part is due",
-        CORE + "api/due_key.py",
+        CORE + "api/entries/due_key.py",
         "if low_ms > after_ms else None",
         "",
         INDEX_TESTS + DELAYED_TESTS,

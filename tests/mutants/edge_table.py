@@ -13,7 +13,7 @@ EFFECTS: Final = ("tests/amqp_frontend/server/operations/test_effects.py",)
 RETURNS: Final = ("tests/amqp_frontend/session/publish/test_returns.py",)
 TRANSACTION_BYTES: Final = ("tests/amqp_frontend/session/test_transaction.py",)
 HANDSHAKES: Final = ("tests/broker/listening/test_handshakes.py",)
-PROXY_HEADERS: Final = ("tests/core/api/test_proxy_protocol.py",)
+PROXY_HEADERS: Final = ("tests/core/api/connections/test_proxy_protocol.py",)
 AFTER_DISPATCH: Final = ("tests/core/engine/scheduling/test_after_dispatch.py",)
 
 EDGE_MUTANTS: Final = (
@@ -139,7 +139,7 @@ EDGE_MUTANTS: Final = (
     ),
     Mutant(
         "data that a client sends together with its proxy's header is lost",
-        "core/arneb_core/api/proxy_protocol.py",
+        "core/arneb_core/api/connections/proxy_protocol.py",
         "        wanted = len(seen) if end < 0 else end + 2 - len(line)\n",
         "        wanted = len(seen)\n",
         PROXY_HEADERS,
@@ -153,18 +153,18 @@ EDGE_MUTANTS: Final = (
     ),
     Mutant(
         "an IPv4 address inside IPv6 is a different one",
-        "core/arneb_core/api/ends.py",
+        "core/arneb_core/api/connections/ends.py",
         "    return mapped or address\n",
         "    return address\n",
         (
-            "tests/core/api/test_ends.py",
-            "tests/core/api/test_proxy_protocol.py",
+            "tests/core/api/connections/test_ends.py",
+            "tests/core/api/connections/test_proxy_protocol.py",
             "tests/pulsar_frontend/server/test_proxied.py",
         ),
     ),
     Mutant(
         "a proxy header may be endless",
-        "core/arneb_core/api/proxy_protocol.py",
+        "core/arneb_core/api/connections/proxy_protocol.py",
         "        if size > BINARY_BYTES_MAX:\n",
         "        if False:\n",
         PROXY_HEADERS,

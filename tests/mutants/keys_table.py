@@ -23,10 +23,10 @@ LOOK_AHEAD_TESTS: Final = ("tests/pulsar_frontend/server/test_key_shared.py",)
 KEYS_MUTANTS: Final = (
     Mutant(
         "whoever may leave one message unanswered never counts as shut off",
-        CORE + "api/windows.py",
+        CORE + "api/subscriptions/windows.py",
         "        return self.limit != self.most or self.in_flight >= self.most\n",
         "        return self.limit != self.most\n",
-        ("tests/core/api/test_windows.py",),
+        ("tests/core/api/subscriptions/test_windows.py",),
     ),
     Mutant(
         "as much as by default waits for the turn of its key",
@@ -151,14 +151,14 @@ KEYS_MUTANTS: Final = (
     ),
     Mutant(
         "a blocked consumer is released by the first acknowledgement",
-        CORE + "api/windows.py",
+        CORE + "api/subscriptions/windows.py",
         "            self.limit = self.resume + 1\n",
         "            self.limit = self.most\n",
         UNACKED_TESTS,
     ),
     Mutant(
         "a blocked consumer stays blocked",
-        CORE + "api/windows.py",
+        CORE + "api/subscriptions/windows.py",
         "        elif self.in_flight <= self.resume:\n",
         "        elif False:\n",
         UNACKED_TESTS,

@@ -18,14 +18,14 @@ STARTED_TESTS: Final = ("tests/broker/servers/test_started.py",)
 OPERATOR_MUTANTS: Final = (
     Mutant(
         "a checksum brings its package's command line into every broker",
-        "core/arneb_core/api/checksum.py",
+        "core/arneb_core/api/encoding/checksum.py",
         "    crc32c = _extension().crc32c\n",
         "    from crc32c import crc32c\n",
         STARTED_TESTS,
     ),
     Mutant(
         "every broker searches the installed packages before it meets another's message",
-        "core/arneb_core/api/codec.py",
+        "core/arneb_core/api/entries/codec.py",
         "from functools import cache\n",
         "from functools import cache\nfrom importlib.metadata import entry_points\n",
         STARTED_TESTS,
@@ -83,10 +83,10 @@ OPERATOR_MUTANTS: Final = (
     ),
     Mutant(
         "a signal during the opening of the store is ignored",
-        "core/arneb_core/api/supervision.py",
+        "core/arneb_core/api/process/supervision.py",
         "        await trio.lowlevel.checkpoint_if_cancelled()\n",
         "",
-        ("tests/core/api/test_supervision.py",),
+        ("tests/core/api/process/test_supervision.py",),
     ),
     Mutant(
         "the audit log shows the whole request body",

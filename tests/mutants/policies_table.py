@@ -297,7 +297,7 @@ POLICY_MUTANTS: Final = (
     ),
     Mutant(
         "an entry lives as long as those that arrive now",
-        "core/arneb_core/api/expiry.py",
+        "core/arneb_core/api/entries/expiry.py",
         "        ttl = ttl.of(published)\n",
         "        ttl = ttl.now_ms\n",
         DYING_TESTS,

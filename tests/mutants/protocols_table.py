@@ -161,7 +161,7 @@ PROTOCOL_MUTANTS: Final = (
     ),
     Mutant(
         "checking for data consumes it, in the HTTP server",
-        CORE + "api/plain_stream.py",
+        CORE + "api/connections/plain_stream.py",
         "            return self._socket.recv(max_bytes, socket.MSG_PEEK)\n",
         "            return self._socket.recv(max_bytes)\n",
         PLAIN_TESTS,
@@ -175,14 +175,14 @@ PROTOCOL_MUTANTS: Final = (
     ),
     Mutant(
         "a waiting client is not told that the stream is closed",
-        CORE + "api/plain_stream.py",
+        CORE + "api/connections/plain_stream.py",
         "            trio.lowlevel.notify_closing(self._socket)\n",
         "",
         PLAIN_TESTS,
     ),
     Mutant(
         "a client that transfers much does so in one turn",
-        CORE + "api/plain_stream.py",
+        CORE + "api/connections/plain_stream.py",
         "        if self._turn_bytes >= TURN_BYTES:\n",
         "        if False:\n",
         PLAIN_TESTS,

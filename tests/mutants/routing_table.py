@@ -179,7 +179,7 @@ ROUTING_MUTANTS: Final = (
     ),
     Mutant(
         "clients are sent away at once while nobody leads",
-        "core/arneb_core/api/placement.py",
+        "core/arneb_core/api/nodes/placement.py",
         "                    scope.deadline = began + min(wait_s, longest_s)\n",
         "                    scope.deadline = began\n",
         AMQP_TESTS,

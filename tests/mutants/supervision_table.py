@@ -6,7 +6,7 @@ from tests.mutants.table import Mutant
 
 CORE: Final = "core/arneb_core/"
 TOPOLOGY: Final = "amqp_frontend/arneb_amqp/topology/"
-SUPERVISION_TESTS: Final = ("tests/core/api/test_supervision.py",)
+SUPERVISION_TESTS: Final = ("tests/core/api/process/test_supervision.py",)
 STARTING_OVER_TESTS: Final = ("tests/core/engine/scheduling/test_starting_over.py",)
 TOGETHER_TESTS: Final = ("tests/amqp_frontend/topology/test_together.py",)
 TOPOLOGY_TESTS: Final = ("tests/amqp_frontend/topology/test_failures.py",)
@@ -14,7 +14,7 @@ TOPOLOGY_TESTS: Final = ("tests/amqp_frontend/topology/test_failures.py",)
 SUPERVISION_MUTANTS: Final = (
     Mutant(
         "an error in a background task ends the broker",
-        CORE + "api/supervision.py",
+        CORE + "api/process/supervision.py",
         "        except Exception as error:\n            if trio.current_time()",
         "        except ZeroDivisionError as error:\n            if trio.current_time()",
         SUPERVISION_TESTS,

@@ -213,7 +213,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "the engine stops before its users",
-        CORE + "api/supervision.py",
+        CORE + "api/process/supervision.py",
         "        nursery.cancel_scope.shield = True\n",
         "",
         ("tests/core/engine/test_engine_life.py",),
@@ -361,7 +361,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "what has expired is delivered",
-        CORE + "api/expiry.py",
+        CORE + "api/entries/expiry.py",
         "        if is_up and not (is_new",
         "        if False and not (is_new",
         DEPARTURE_TESTS,
@@ -410,7 +410,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "a lifetime of zero is extended by a requeue",
-        CORE + "api/expiry.py",
+        CORE + "api/entries/expiry.py",
         "not (is_new and lives_no_time(entry, ttl))",
         "not lives_no_time(entry, ttl)",
         DEPARTURE_TESTS,

@@ -9,8 +9,8 @@ from tests.counting import calls_of
 from tests.pulsar_frontend.wire.strategies import mutated
 from tests.pulsar_frontend.wire.test_compression import COMPRESS
 
-from arneb_core.api.codec import Message
-from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.entries.codec import Message
+from arneb_core.api.entries.entry import EntryHeader, Origin
 from arneb_pulsar.codec import CODEC, LARGE_BATCH, encode_message, encode_messages
 from arneb_pulsar.packing.entries import make_entry
 from arneb_pulsar.wire.batch import join_batch

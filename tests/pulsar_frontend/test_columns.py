@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from arneb_core.api.codec import Message, MessageColumns
-from arneb_core.api.entry import HEADER_BYTES, EntryHeader, Origin
+from arneb_core.api.entries.codec import Message, MessageColumns
+from arneb_core.api.entries.entry import HEADER_BYTES, EntryHeader, Origin
 from arneb_pulsar.codec import CODEC, encode_messages
 from arneb_pulsar.columns import PIECE, SEARCHED_BYTES_MAX, are_batches, read_columns
 from arneb_pulsar.wire.batch import join_batch

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from log_generator import START_MS, amqp_entry, moment, pulsar_entry
 from pamqp.commands import Basic
 
-from arneb_core.api.codec import Message
-from arneb_core.api.entry import EntryFlag
+from arneb_core.api.entries.codec import Message
+from arneb_core.api.entries.entry import EntryFlag
 from arneb_pulsar.codec import encode_messages
 
 SHORT = st.text(max_size=12)

@@ -6,7 +6,7 @@ from typing import Any
 
 from log_generator import START_MS, LogWriter, amqp_entry, full_topic, pulsar_entry
 
-from arneb_core.api.codec import Message
+from arneb_core.api.entries.codec import Message
 from arneb_pulsar.codec import encode_messages
 from pyspark_arneb.decode.reading import read_batches
 from pyspark_arneb.lake.offload import COLUMNS, Offload, OffloadOptions

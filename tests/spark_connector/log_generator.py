@@ -18,8 +18,8 @@ from typing import Final, Self
 from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
-from arneb_core.api.entry import EntryFlag, EntryHeader, Origin, messages_in
-from arneb_core.api.position import LedgerId, Position, ledger_of, position
+from arneb_core.api.entries.entry import EntryFlag, EntryHeader, Origin, messages_in
+from arneb_core.api.entries.position import LedgerId, Position, ledger_of, position
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.records import LedgerRecord, TopicRecord, pack_number

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from log_generator import amqp_entry
 
-from arneb_core.api.position import Position, position
+from arneb_core.api.entries.position import Position, position
 from arneb_core.store.format.block import encode_block
 from arneb_core.store.format.schema import TopicId
 from arneb_core.store.reading.stored_blocks import StoredBlock

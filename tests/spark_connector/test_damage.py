@@ -9,8 +9,8 @@ import pytest
 from log_generator import LogWriter, amqp_entry, pulsar_entry
 from pyspark.sql.datasource import EqualTo
 
-from arneb_core.api.codec import Message
-from arneb_core.api.position import Position, position
+from arneb_core.api.entries.codec import Message
+from arneb_core.api.entries.position import Position, position
 from arneb_core.store.format.bodies import SHARED_BYTES_MIN
 from arneb_core.store.format.schema import BodyKey, Table, TopicId, entry_key
 from arneb_core.store.reading.stored_blocks import StoredBlock

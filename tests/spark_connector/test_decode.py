@@ -23,9 +23,9 @@ from log_generator import START_MS, amqp_entry, moment, pulsar_entry
 from pamqp.commands import Basic
 
 from arneb_amqp.codec import encode_message
-from arneb_core.api.codec import Codec, ColumnCodec, Message, MessageColumns, codecs
-from arneb_core.api.entry import HEADER_BYTES, EntryFlag, EntryHeader, Origin, read_header
-from arneb_core.api.position import Position, position
+from arneb_core.api.entries.codec import Codec, ColumnCodec, Message, MessageColumns, codecs
+from arneb_core.api.entries.entry import HEADER_BYTES, EntryFlag, EntryHeader, Origin, read_header
+from arneb_core.api.entries.position import Position, position
 from arneb_core.store.format.schema import TopicId
 from arneb_pulsar.codec import encode_messages
 from arneb_pulsar.wire.checksum import split_body

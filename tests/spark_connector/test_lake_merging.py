@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lake_kit import log_rows, offload, sealed, table_rows, write_ledgers
 
-from arneb_core.api.position import LedgerId
+from arneb_core.api.entries.position import LedgerId
 from pyspark_arneb.lake import merging, sealing
 from pyspark_arneb.lake.merging import merge, plan_merges
 from pyspark_arneb.lake.table import SealedFile

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.position import Position, position
+from arneb_core.api.entries.position import Position, position
 from arneb_core.store.format.schema import TopicId
 from arneb_pulsar.wire.proto.pulsar_pb2 import MessageIdData
 from pyspark_arneb.decode.message_id import message_id, varint

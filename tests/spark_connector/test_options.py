@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from arneb_amqp.topology.names import topic_of
 from arneb_core.access.namespaces import proposed_namespace
-from arneb_core.api.position import Position, position
+from arneb_core.api.entries.position import Position, position
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.topics import TopicSelection, full_name
 from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets, Times

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.position import Position, position, render
+from arneb_core.api.entries.position import Position, position, render
 from arneb_core.store.format.schema import TopicId
 from arneb_core.store.reading.extents import Extent, LedgerExtent
 from pyspark_arneb.log.topics import TopicSelection, full_name

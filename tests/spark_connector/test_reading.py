@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from log_generator import START_MS, LogWriter, amqp_entry, pulsar_entry
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, Not, StringContains
 
-from arneb_core.api.codec import Message
+from arneb_core.api.entries.codec import Message
+from arneb_core.api.entries.position import position, render
 from arneb_core.api.errors import StoreUnusable
-from arneb_core.api.position import position, render
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
 from arneb_core.store.format.schema import TopicId

@@ -10,7 +10,7 @@ from log_generator import START_MS, LogWriter, amqp_entry, moment, pulsar_entry
 from log_writer import COMMIT_ENTRIES, LEDGER_ENTRIES, WriterProcess
 from pamqp.commands import Basic
 
-from arneb_core.api.codec import Message
+from arneb_core.api.entries.codec import Message
 from arneb_core.store.checking.check import check
 from arneb_pulsar.codec import encode_messages
 

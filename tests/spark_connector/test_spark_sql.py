@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from log_generator import START_MS, LogWriter, amqp_entry, pulsar_entry
 
-from arneb_core.api.codec import Message
+from arneb_core.api.entries.codec import Message
 from arneb_core.store.checking.check import check
 from arneb_pulsar.codec import encode_messages
 

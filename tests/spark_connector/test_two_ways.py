@@ -14,8 +14,8 @@ from pamqp.commands import Basic
 from pyspark import cloudpickle
 from pyspark.sql.datasource import EqualTo, GreaterThan
 
-from arneb_core.api.codec import Message
-from arneb_core.api.position import position
+from arneb_core.api.entries.codec import Message
+from arneb_core.api.entries.position import position
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.schema import Table, TopicId, entry_key

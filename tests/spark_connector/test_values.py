@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from log_generator import LogWriter, amqp_entry, pulsar_entry
 
-from arneb_core.api.codec import Message
+from arneb_core.api.entries.codec import Message
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.schema import Table, frontend_key
 from arneb_pulsar.codec import encode_messages

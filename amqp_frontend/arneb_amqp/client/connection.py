@@ -30,7 +30,7 @@ from arneb_amqp.client.session import CHANNELS_MAX, ClientSession
 from arneb_amqp.client.uris import BrokerUri
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.replies import make
-from arneb_core.api.supervision import sole_error
+from arneb_core.api.process.supervision import sole_error
 
 READ_BYTES: Final = 256 * 1024
 

@@ -18,7 +18,7 @@ from arneb_amqp.routing.exchange_type import Headers
 from arneb_amqp.wire.erlang import render_binary
 from arneb_amqp.wire.properties import Properties
 from arneb_amqp.wire.tables import Field, FieldType, longstr, lookup_text
-from arneb_core.api.hashing import murmur3_32
+from arneb_core.api.encoding.hashing import murmur3_32
 
 HASH_HEADER: Final = "hash-header"
 HASH_PROPERTY: Final = "hash-property"

@@ -17,7 +17,7 @@ from typing import Final
 from arneb_amqp.wire.properties import Properties
 from arneb_amqp.wire.route import Route
 from arneb_amqp.wire.tables import Field, FieldType, array, long, longstr, table, timestamp
-from arneb_core.api.limits import Departure
+from arneb_core.api.subscriptions.limits import Departure
 
 DEATHS: Final = "x-death"
 DEAD_LETTER_EXCHANGE: Final = "x-dead-letter-exchange"

@@ -16,7 +16,8 @@ from arneb_amqp.routing.router import Router
 from arneb_amqp.routing.search import Search, StillSearching
 from arneb_amqp.traffic import ExchangeTraffic
 from arneb_amqp.wire.route import routing_key_of, split_route
-from arneb_core.api.entry import (
+from arneb_core.api.encoding.hashing import key_hash
+from arneb_core.api.entries.entry import (
     ENTRY_FORMAT,
     HEADER_REST,
     HEADER_START,
@@ -24,7 +25,6 @@ from arneb_core.api.entry import (
     EntryFlag,
     Origin,
 )
-from arneb_core.api.hashing import key_hash
 
 _AMQP: Final = int(Origin.AMQP)
 _TRANSIENT: Final = int(EntryFlag.TRANSIENT)

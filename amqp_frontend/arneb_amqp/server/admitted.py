@@ -14,8 +14,8 @@ from arneb_amqp.server.transport.remote import Remote
 from arneb_amqp.server.transport.timers import instants
 from arneb_amqp.session.connection.admission import Admission
 from arneb_amqp.topology.queues.declaration import ConnectionId
-from arneb_core.api.placement import NotServed
-from arneb_core.api.tls_records import TlsRecords
+from arneb_core.api.connections.tls_records import TlsRecords
+from arneb_core.api.nodes.placement import NotServed
 
 
 class AdmittedConnection(Connection):

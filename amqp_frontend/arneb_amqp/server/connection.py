@@ -27,11 +27,11 @@ from arneb_amqp.session.effects import Disconnect, Refused, Token
 from arneb_amqp.session.events import AlarmsChanged, Committed, ConsumerClosed, Event
 from arneb_amqp.session.transitions import ConnectionState
 from arneb_amqp.topology.queues.declaration import ConnectionId
-from arneb_core.api.clock import wall_clock_ms
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.resource_alarms import Resource, Short
-from arneb_core.api.supervision import contain
-from arneb_core.api.tls_records import TlsRecords
+from arneb_core.api.connections.tls_records import TlsRecords
+from arneb_core.api.process.clock import wall_clock_ms
+from arneb_core.api.process.resource_alarms import Resource, Short
+from arneb_core.api.process.supervision import contain
+from arneb_core.api.subscriptions.deliveries import Deliveries
 
 LOGGER: Final = logging.getLogger(__name__)
 

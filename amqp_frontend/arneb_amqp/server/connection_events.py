@@ -20,7 +20,7 @@ from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.erlang import render_rows
 from arneb_amqp.wire.tables import lookup_text
 from arneb_core.access.acting import BY_ITSELF
-from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.process.clock import wall_clock_ms
 
 PROTOCOL: Final = "{0,9,1}"
 """AMQP's version as in RabbitMQ's events."""

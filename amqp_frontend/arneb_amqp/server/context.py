@@ -34,9 +34,9 @@ from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.topology import Topology, Vhost, new_name
 from arneb_core.access.principals import Principal
 from arneb_core.api.core import Core
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.long_turns import LongTurns
-from arneb_core.api.resource_alarms import ResourceAlarms
+from arneb_core.api.process.long_turns import LongTurns
+from arneb_core.api.process.resource_alarms import ResourceAlarms
+from arneb_core.api.subscriptions.deliveries import Deliveries
 
 
 @dataclass(frozen=True, slots=True)

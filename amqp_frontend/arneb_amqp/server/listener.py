@@ -28,12 +28,12 @@ from arneb_core.access.authority import Authority
 from arneb_core.access.internal import InternalBackend
 from arneb_core.access.records import Record, User, Vhost
 from arneb_core.access.tables import Changed
+from arneb_core.api.connections.listening import serve_listeners
+from arneb_core.api.connections.tls_records import TlsRecords
 from arneb_core.api.core import Core
-from arneb_core.api.listening import serve_listeners
-from arneb_core.api.long_turns import LongTurns
-from arneb_core.api.resource_alarms import ResourceAlarms
-from arneb_core.api.supervision import contain, shielded_nursery, supervise
-from arneb_core.api.tls_records import TlsRecords
+from arneb_core.api.process.long_turns import LongTurns
+from arneb_core.api.process.resource_alarms import ResourceAlarms
+from arneb_core.api.process.supervision import contain, shielded_nursery, supervise
 
 STOP: Final = Shutdown()
 

@@ -20,7 +20,7 @@ from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.traffic import Consumed
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.tables import Table
-from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.process.clock import wall_clock_ms
 
 _SHOWN: Final = (ConnectionState.OPEN, ConnectionState.CLOSING)
 """Clients that have not entered yet are not shown to operators."""

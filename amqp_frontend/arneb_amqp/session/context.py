@@ -23,7 +23,7 @@ from arneb_amqp.session.transaction import TransactionBytes
 from arneb_amqp.traffic import QueueTraffic
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.items import Item
-from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.subscriptions.deliveries import Deliveries
 
 
 class VhostContext(Protocol):

@@ -6,7 +6,7 @@ The rule: values only. Delivery tags are counted by :mod:`arneb_amqp.session.con
 from dataclasses import dataclass, field
 from typing import Final, NewType
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 
 ConsumerId = NewType("ConsumerId", int)
 """Names one attachment of a consumer within a connection; never reused. A consumer detached by a

@@ -11,7 +11,7 @@ from typing import Protocol
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.session.deliveries import ConsumerId, Settled
 from arneb_amqp.session.effects import Acknowledge, Append, Effect, Refused, Reject, Token
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 
 
 class Publishing(Protocol):

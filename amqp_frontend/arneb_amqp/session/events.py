@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Refused, Token
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.resource_alarms import Short
+from arneb_core.api.process.resource_alarms import Short
+from arneb_core.api.subscriptions.deliveries import Deliveries
 
 
 @dataclass(frozen=True, slots=True)

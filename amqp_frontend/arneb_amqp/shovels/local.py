@@ -37,14 +37,14 @@ from arneb_amqp.wire.properties import (
     encode_properties,
 )
 from arneb_amqp.wire.route import content_start, join_route, routing_key_of, split_route
-from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.core import Core, Unit
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import HEADER_BYTES
+from arneb_core.api.encoding.hashing import key_hash
+from arneb_core.api.entries.entry import HEADER_BYTES
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CoreError
-from arneb_core.api.hashing import key_hash
-from arneb_core.api.position import Position
-from arneb_core.api.windows import Window
+from arneb_core.api.process.clock import wall_clock_ms
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.windows import Window
 
 OWNERS: Final = count(-1, -1)
 """Owner numbers of shovels' own queues: no connection has a number below 0."""
@@ -54,7 +54,8 @@ MESSAGES_PER_TURN: Final = 50
 
 
 class LocalSource:
-    """A consumer of a queue of this broker; a sink (:class:`arneb_core.api.consumers.Sink`)."""
+    """A consumer of a queue of this broker, and its sink; see
+    :class:`arneb_core.api.subscriptions.consumer.Sink`."""
 
     def __init__(self, queue: str, length: int, *, acks: bool) -> None:
         self._queue = queue

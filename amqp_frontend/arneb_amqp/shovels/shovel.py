@@ -26,9 +26,9 @@ from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.json_fields import table_from_json
 from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
 from arneb_amqp.wire.tables import Field, array, long, longstr, table
-from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.core import Core
-from arneb_core.api.supervision import sole_error
+from arneb_core.api.process.clock import wall_clock_ms
+from arneb_core.api.process.supervision import sole_error
 
 LOGGER: Final = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from arneb_core.access.records import GlobalParameter, Parameter
 from arneb_core.access.tables import Changed
 from arneb_core.api.core import Core
 from arneb_core.api.errors import CoreError
-from arneb_core.api.supervision import supervise
+from arneb_core.api.process.supervision import supervise
 
 LOGGER: Final = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ from arneb_amqp.wire.json_fields import table_from_json
 from arneb_amqp.wire.properties import DELIVERY_MODE_PERSISTENT, Properties
 from arneb_amqp.wire.tables import Table
 from arneb_core.access.acting import BY_ITSELF, acting_user
-from arneb_core.api.clock import wall_clock_ms
-from arneb_core.api.resource_alarms import NOTHING_SHORT, Short
+from arneb_core.api.process.clock import wall_clock_ms
+from arneb_core.api.process.resource_alarms import NOTHING_SHORT, Short
 
 EVENT: Final = "amq.rabbitmq.event"
 """The exchange for events."""

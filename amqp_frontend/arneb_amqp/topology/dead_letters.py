@@ -26,17 +26,17 @@ from arneb_amqp.topology.letters import Letters, Resolved
 from arneb_amqp.topology.overflow import Admission, Overflow
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.route import join_route, split_route
-from arneb_core.api.callbacks import has_failed
-from arneb_core.api.clock import monotonic_ms
-from arneb_core.api.codec import codecs
-from arneb_core.api.consumers import Consumer
 from arneb_core.api.core import Core, Unit
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import EntryFlag, Origin
+from arneb_core.api.entries.codec import codecs
+from arneb_core.api.entries.entry import EntryFlag, Origin
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.limits import Departure
-from arneb_core.api.position import Position
-from arneb_core.api.topics import Topic
+from arneb_core.api.process.callbacks import has_failed
+from arneb_core.api.process.clock import monotonic_ms
+from arneb_core.api.subscriptions.consumer import Consumer
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.limits import Departure
+from arneb_core.api.topics.topic import Topic
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -65,7 +65,8 @@ class Destinations:
 
 
 class DeadLettering:
-    """The dead lettering of one queue (:class:`arneb_core.api.limits.DeadLetters`)."""
+    """The dead lettering of one queue; see
+    :class:`arneb_core.api.subscriptions.limits.DeadLetters`."""
 
     def __init__(
         self,

@@ -11,7 +11,8 @@ from typing import Final
 from arneb_amqp.topology.overflow import Admission, Overflow
 from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.route import content_start, routing_key_of
-from arneb_core.api.entry import (
+from arneb_core.api.encoding.hashing import key_hash
+from arneb_core.api.entries.entry import (
     ENTRY_FORMAT,
     HEADER,
     HEADER_BYTES,
@@ -19,8 +20,7 @@ from arneb_core.api.entry import (
     PRIORITY_OFFSET,
     Origin,
 )
-from arneb_core.api.hashing import key_hash
-from arneb_core.api.topics import Topic
+from arneb_core.api.topics.topic import Topic
 
 _AMQP: Final = int(Origin.AMQP)
 

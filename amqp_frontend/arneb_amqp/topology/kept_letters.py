@@ -19,13 +19,13 @@ from arneb_amqp.topology.forwarding import MessageKind, forwarded, word_and_rout
 from arneb_amqp.topology.letters import Resolved
 from arneb_amqp.topology.overflow import Admission
 from arneb_amqp.wire.content import properties_of
-from arneb_core.api.callbacks import call
-from arneb_core.api.consumers import Consumer
 from arneb_core.api.core import Core, Unit
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.limits import Departure
-from arneb_core.api.position import Position
-from arneb_core.api.topics import Topic
+from arneb_core.api.process.callbacks import call
+from arneb_core.api.subscriptions.consumer import Consumer
+from arneb_core.api.subscriptions.limits import Departure
+from arneb_core.api.topics.topic import Topic
 
 LOGGER: Final = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.properties import encode_properties
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import Field, FieldType, boolean, encode_table, long
-from arneb_core.api.codec import Message
-from arneb_core.api.entry import ENTRY_FORMAT, HEADER, PRIORITY_SHIFT, Origin
-from arneb_core.api.hashing import key_hash
+from arneb_core.api.encoding.hashing import key_hash
+from arneb_core.api.entries.codec import Message
+from arneb_core.api.entries.entry import ENTRY_FORMAT, HEADER, PRIORITY_SHIFT, Origin
 
 _AMQP: Final = int(Origin.AMQP)
 _CHANNEL: Final = ChannelId(1)

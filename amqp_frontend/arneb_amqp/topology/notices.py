@@ -20,10 +20,10 @@ from arneb_amqp.wire.properties import (
     encode_properties,
 )
 from arneb_amqp.wire.route import join_route, routing_key_of
-from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.core import Core, Unit
+from arneb_core.api.encoding.hashing import key_hash
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.hashing import key_hash
+from arneb_core.api.process.clock import wall_clock_ms
 
 KEY_BYTES_MAX: Final = 255
 """Bytes of a routing key: a notice's may contain a name that alone is as long."""

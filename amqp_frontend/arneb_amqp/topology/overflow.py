@@ -20,9 +20,9 @@ from typing import Final, Protocol
 from arneb_amqp.topology.names import SUBSCRIPTION
 from arneb_amqp.wire.content import PROPERTIES_AT, header_end, payload_size
 from arneb_amqp.wire.route import content_start
-from arneb_core.api.entry import HEADER_BYTES, ORIGIN_OFFSET, Origin
-from arneb_core.api.expiry import lives_no_time
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.entry import HEADER_BYTES, ORIGIN_OFFSET, Origin
+from arneb_core.api.entries.expiry import lives_no_time
+from arneb_core.api.topics.topic import Topic
 
 LOGGER: Final = logging.getLogger(__name__)
 

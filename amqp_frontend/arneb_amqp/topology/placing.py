@@ -16,7 +16,7 @@ from arneb_amqp.topology.making import Way
 from arneb_amqp.topology.overflow import Overflow
 from arneb_amqp.topology.topology import Vhost
 from arneb_amqp.wire.tables import decode_table
-from arneb_core.api.topics import Topic
+from arneb_core.api.topics.topic import Topic
 
 SEARCHES_A_TURN: Final = 50
 """Short searches between two checkpoints: some 2 ms."""

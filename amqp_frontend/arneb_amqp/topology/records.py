@@ -25,7 +25,7 @@ from typing import Any, Final
 from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
 from arneb_amqp.topology.names import encode
 from arneb_amqp.wire.tables import Decimal, Field, FieldType, FieldValue, Table
-from arneb_core.api.expiry import ChangedTtl
+from arneb_core.api.entries.expiry import ChangedTtl
 
 PREFIX: Final = "amqp/"
 QUEUES: Final = "amqp/queue/"

@@ -51,13 +51,13 @@ from arneb_core.access.catalogue import Catalogue
 from arneb_core.access.records import Policy
 from arneb_core.access.records import Vhost as VhostRecord
 from arneb_core.access.tables import Changed
-from arneb_core.api.clock import monotonic_ms, wall_clock_ms
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.errors import TopicNotFound
-from arneb_core.api.name_locks import NameLocks
-from arneb_core.api.supervision import BackOff
-from arneb_core.api.topics import Topic
-from arneb_core.api.waiting import together
+from arneb_core.api.process.clock import monotonic_ms, wall_clock_ms
+from arneb_core.api.process.name_locks import NameLocks
+from arneb_core.api.process.supervision import BackOff
+from arneb_core.api.process.waiting import together
+from arneb_core.api.topics.topic import Topic
 
 LOGGER: Final = logging.getLogger(__name__)
 

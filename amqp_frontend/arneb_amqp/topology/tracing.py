@@ -19,7 +19,7 @@ from arneb_amqp.wire.content import payload_of, properties_of
 from arneb_amqp.wire.properties import Properties, decode_properties
 from arneb_amqp.wire.route import content_start, split_route
 from arneb_amqp.wire.tables import Field, array, longstr, signedint, table
-from arneb_core.api.entry import HEADER_BYTES
+from arneb_core.api.entries.entry import HEADER_BYTES
 
 TRACE: Final = "amq.rabbitmq.trace"
 """The exchange for copies."""

@@ -36,7 +36,7 @@ from arneb_amqp.wire.constants import (
 )
 from arneb_amqp.wire.content import payload_of
 from arneb_amqp.wire.route import shortstr
-from arneb_core.api.entry import HEADER_BYTES
+from arneb_core.api.entries.entry import HEADER_BYTES
 
 HINT_AT: Final = 36
 """The offset of the route's length in an entry's header."""

@@ -6,7 +6,7 @@ cache entry.
 
 from typing import NamedTuple
 
-from arneb_core.api.entry import HEADER_BYTES, HINT, HINT_OFFSET
+from arneb_core.api.entries.entry import HEADER_BYTES, HINT, HINT_OFFSET
 
 
 class Route(NamedTuple):

@@ -17,7 +17,7 @@ from arneb_amqp.wire.constants import CONTENT_START_BYTES, FRAME_START_BYTES
 from arneb_amqp.wire.content import HEADER_PAYLOAD_AT, PROPERTIES_AT
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.tables import long
-from arneb_core.api.entry import HEADER_BYTES
+from arneb_core.api.entries.entry import HEADER_BYTES
 
 STREAM_OFFSET: Final = "x-stream-offset"
 

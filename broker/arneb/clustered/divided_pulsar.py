@@ -16,7 +16,7 @@ from arneb.clustered.asking_shards import AskingShards, connect_in, shard_at, ur
 from arneb.clustered.routing import ArrivedClient
 from arneb_cluster.routing.division import EVERYTHING_ELSE, Division
 from arneb_cluster.routing.onward import OnwardByLeader
-from arneb_core.api.placement import NotServed
+from arneb_core.api.nodes.placement import NotServed
 from arneb_pulsar.server.arrivals import Arrival
 from arneb_pulsar.wire.errors import CommandError, FrameError
 

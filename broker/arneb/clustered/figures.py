@@ -11,7 +11,7 @@ from arneb_cluster.routing.internal_port import InternalPort
 from arneb_cluster.routing.relaying import Relays
 from arneb_cluster.settings import ShardSettings
 from arneb_cluster.shard import Shard
-from arneb_core.api.placement import Elsewhere, Here, Placement
+from arneb_core.api.nodes.placement import Elsewhere, Here, Placement
 
 ShownT = TypeVar("ShownT")
 

@@ -21,9 +21,9 @@ from arneb_cluster.routing.internal_protocol import Request
 from arneb_cluster.routing.internal_settings import InternalSettings
 from arneb_cluster.routing.internal_stream import InternalStream
 from arneb_cluster.shard import Shard
-from arneb_core.api.clock import wall_clock_ms
-from arneb_core.api.placement import Elsewhere, NodeAddresses, NotServed
-from arneb_core.api.tls_records import TlsRecords
+from arneb_core.api.connections.tls_records import TlsRecords
+from arneb_core.api.nodes.placement import Elsewhere, NodeAddresses, NotServed
+from arneb_core.api.process.clock import wall_clock_ms
 
 HAND_OVER: Final = "hand-over"
 """The kind of such requests at the internal port."""

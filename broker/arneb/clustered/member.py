@@ -40,8 +40,8 @@ from arneb_cluster.protocol.leadership import State
 from arneb_cluster.protocol.members import Copies
 from arneb_cluster.routing.leaders import Leaders
 from arneb_cluster.settings import ShardSettings
-from arneb_core.api.placement import NodeAddresses
-from arneb_core.api.supervision import shielded_nursery, supervise
+from arneb_core.api.nodes.placement import NodeAddresses
+from arneb_core.api.process.supervision import shielded_nursery, supervise
 from arneb_pulsar.client import Client, connect
 
 THAW_AFTER_S: Final = 5.0

@@ -35,8 +35,8 @@ from arneb_cluster.replica import Replica
 from arneb_cluster.routing.leaders import Leaders
 from arneb_cluster.settings import ShardSettings
 from arneb_cluster.shard import Shard
-from arneb_core.api.clock import wall_clock_ms
-from arneb_core.api.supervision import supervise
+from arneb_core.api.process.clock import wall_clock_ms
+from arneb_core.api.process.supervision import supervise
 from arneb_core.engine.engine import Engine
 from arneb_pulsar.client import Client
 

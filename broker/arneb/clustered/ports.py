@@ -64,9 +64,9 @@ from arneb_cluster.routing.onward import OnwardByLeader
 from arneb_cluster.routing.relaying import Relays
 from arneb_core.access.authority import Authority
 from arneb_core.access.namespaces import proposed_namespace
-from arneb_core.api.listening import serve_listeners
-from arneb_core.api.placement import Nobody, NodeAddresses, NotServed
-from arneb_core.api.supervision import supervise
+from arneb_core.api.connections.listening import serve_listeners
+from arneb_core.api.nodes.placement import Nobody, NodeAddresses, NotServed
+from arneb_core.api.process.supervision import supervise
 from arneb_pulsar.authentication.files import read_proofs
 from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.server.arrivals import Handle, Secure, arrive

@@ -26,8 +26,8 @@ from arneb_cluster.routing.internal_settings import InternalSettings
 from arneb_cluster.routing.internal_stream import InternalStream
 from arneb_cluster.routing.onward import Clients, OnwardByLeader
 from arneb_cluster.routing.relay import Kind
-from arneb_core.api.placement import Here, NodeAddresses, NotServed, Placements
-from arneb_core.api.tls_records import TlsRecords
+from arneb_core.api.connections.tls_records import TlsRecords
+from arneb_core.api.nodes.placement import Here, NodeAddresses, NotServed, Placements
 from arneb_pulsar.server.arrivals import Arrival
 from arneb_pulsar.server.listener import PulsarServer
 

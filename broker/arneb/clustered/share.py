@@ -26,8 +26,8 @@ from arneb_core.access.namespaces import proposed_namespace
 from arneb_core.access.records import User, Vhost
 from arneb_core.access.seed import Seed
 from arneb_core.api.errors import StoreUnusable
-from arneb_core.api.placement import NOBODY, Elsewhere, Placement, Placements
-from arneb_core.api.supervision import supervise
+from arneb_core.api.nodes.placement import NOBODY, Elsewhere, Placement, Placements
+from arneb_core.api.process.supervision import supervise
 from arneb_pulsar.services.context import BrokerContext
 
 _SCHEMES: Final = ("persistent", "non-persistent")
@@ -130,7 +130,8 @@ class Share:
 class OwnPlacements:
     """The placements of one shard's namespaces, for its broker. Namespaces of other shards are
     nowhere, even if this node leads them too. Other nodes' Pulsar addresses are left out, since
-    clients name the shard that they want. Fulfils :class:`~arneb_core.api.placement.Placements`."""
+    clients name the shard that they want. Fulfils
+    :class:`~arneb_core.api.nodes.placement.Placements`."""
 
     def __init__(self, leaders: Leaders, shard: str) -> None:
         self._leaders = leaders

@@ -14,7 +14,7 @@ from arneb.http.shards.gathered import Gathered
 from arneb.logs.shard_label import labelled_shard
 from arneb.servers.shared import Shared
 from arneb_cluster.routing.leaders import Leaders
-from arneb_core.api.placement import Elsewhere
+from arneb_core.api.nodes.placement import Elsewhere
 
 
 class Trusted:

@@ -57,7 +57,7 @@ def audit(
     if (drained or exactly_once) and not files:
         raise Refused("--drained, --exactly-once: are about histories that clients wrote")
     if queue:
-        from arneb_core.api.history import history_topic
+        from arneb_core.api.topics.history import history_topic
 
         topic = history_topic(queue, "amqp")
     where = None if files else location(path, url, options, master)

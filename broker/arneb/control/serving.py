@@ -16,9 +16,9 @@ from arneb.control.trusted import NAME
 from arneb.listening.accepting import CarefulListener, RefusalLog
 from arneb.logs.audit_log import AuditLog
 from arneb.settings.http_limits import HttpLimits
-from arneb_core.api.json_text import InvalidJson, parse_json
-from arneb_core.api.listening import serve_listeners
-from arneb_core.api.plain_stream import PlainStream
+from arneb_core.api.connections.listening import serve_listeners
+from arneb_core.api.connections.plain_stream import PlainStream
+from arneb_core.api.encoding.json_text import InvalidJson, parse_json
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send

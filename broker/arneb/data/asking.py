@@ -12,8 +12,8 @@ import trio
 from starlette.requests import Request
 
 from arneb.data.errors import DataError, bad_request
-from arneb_core.api.json_text import InvalidJson, parse_json
-from arneb_core.api.position import AFTER_ALL, Position, position
+from arneb_core.api.encoding.json_text import InvalidJson, parse_json
+from arneb_core.api.entries.position import AFTER_ALL, Position, position
 
 _POSITION: Final = re.compile(r"(\d{1,10}):(\d{1,10})", re.ASCII)
 NUMBER: Final = re.compile(r"[0-9]{1,19}", re.ASCII)

@@ -15,8 +15,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from arneb.data.errors import DataError, in_words
-from arneb_core.api.position import Position
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.position import Position
+from arneb_core.api.topics.topic import Topic
 from arneb_core.engine.topics.stored_reading import StoredReading
 
 MEDIA_TYPE: Final = "application/vnd.arneb.blocks"

@@ -23,11 +23,11 @@ from arneb.data.rows import Rows, parse_rows
 from arneb.data.stages import PIECES_MAX, BatchId, Stage, Stages
 from arneb.data.targets import Targets
 from arneb.settings.data_limits import DataLimits
-from arneb_core.api.checksum import crc32c
 from arneb_core.api.core import Core, Unit
-from arneb_core.api.entry import HEADER_BYTES
+from arneb_core.api.encoding.checksum import crc32c
+from arneb_core.api.entries.entry import HEADER_BYTES
 from arneb_core.api.errors import CoreError
-from arneb_core.api.name_locks import NameLocks
+from arneb_core.api.process.name_locks import NameLocks
 
 LOOK_S: Final = 60.0
 """The time between two searches for expired stages and marks."""

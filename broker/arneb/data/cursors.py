@@ -16,12 +16,12 @@ import trio
 from arneb.data.errors import DataError, bad_request
 from arneb.data.leases import PREFIX, Lease, key_of, restored
 from arneb_core.api.core import Core, Unit
-from arneb_core.api.entry import read_header
+from arneb_core.api.entries.entry import read_header
+from arneb_core.api.entries.position import Position, before, render
 from arneb_core.api.errors import CoreError, NotAllowed, SubscriptionNotFound
-from arneb_core.api.name_locks import NameLocks
-from arneb_core.api.position import Position, before, render
-from arneb_core.api.subscriptions import InitialPosition, Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.process.name_locks import NameLocks
+from arneb_core.api.subscriptions.subscription import InitialPosition, Subscription
+from arneb_core.api.topics.topic import Topic
 
 LOOK_S: Final = 1.0
 """The time between two checks; a lease is removed at most this long after its end."""

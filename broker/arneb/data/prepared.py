@@ -12,7 +12,7 @@ from itertools import accumulate
 from struct import Struct, pack, unpack_from
 from typing import Final
 
-from arneb_core.api.entry import MESSAGES, MESSAGES_OFFSET, TIMES, TIMES_OFFSET
+from arneb_core.api.entries.entry import MESSAGES, MESSAGES_OFFSET, TIMES, TIMES_OFFSET
 
 STAMP: Final = Struct(">Q")
 """The publish time, the first of an entry's times."""

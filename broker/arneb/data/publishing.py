@@ -18,7 +18,7 @@ from arneb.data.targets import Resolved, Targets
 from arneb_amqp.topology.overflow import Admission, Overflow
 from arneb_amqp.topology.placing import Place
 from arneb_core.api.core import Core, CountedRun, Unit
-from arneb_core.api.topics import Topic
+from arneb_core.api.topics.topic import Topic
 
 RUN_ENTRIES_MAX: Final = 10_000
 """The most entries of one run: five such runs fill a ledger."""

@@ -24,9 +24,9 @@ from arneb.data.topics import TopicDirectory
 from arneb.data.writing import WritingRoutes
 from arneb.http.access.rules import TOPICS, RuledRoute
 from arneb.http.server.connection import HOLD
-from arneb_core.api.position import Position, before, render
-from arneb_core.api.subscriptions import InitialPosition
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.position import Position, before, render
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.topic import Topic
 from arneb_core.engine.topics.stored_reading import StoredReading
 from arneb_pulsar.admin.calls.requests import no_need
 from arneb_pulsar.names import topic_name_of

@@ -19,8 +19,8 @@ from arneb.data.writing import LARGE, WritingRoutes
 from arneb.http.access.rules import RuledRoute
 from arneb.settings.data_limits import DEFAULT_DATA_LIMITS, DataLimits
 from arneb_amqp.topology.topology import Topology
-from arneb_core.api.clock import wall_clock_ms
-from arneb_core.api.supervision import supervise
+from arneb_core.api.process.clock import wall_clock_ms
+from arneb_core.api.process.supervision import supervise
 from arneb_core.engine.engine import Engine
 from arneb_core.engine.topics.stored_reading import StoredReading
 from arneb_pulsar.services.context import BrokerContext

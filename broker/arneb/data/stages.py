@@ -15,12 +15,12 @@ import trio
 from arneb.data.room import Room
 from arneb.settings.data_limits import DataLimits
 from arneb_core.api.core import Core, Unit
-from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.position import Position, ledger_of, position
 from arneb_core.api.errors import CommitFailed, StoreFailed, TopicNotFound
-from arneb_core.api.position import Position, ledger_of, position
-from arneb_core.api.settings import WITHOUT_END, TopicSettings
-from arneb_core.api.topics import Topic
-from arneb_core.api.waiting import durable
+from arneb_core.api.process.waiting import durable
+from arneb_core.api.topics.settings import WITHOUT_END, TopicSettings
+from arneb_core.api.topics.topic import Topic
 
 SCHEME: Final = "data-staged://"
 """A scheme that Pulsar does not have, so that no client can reach these topics."""

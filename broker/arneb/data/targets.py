@@ -26,7 +26,7 @@ from arneb_amqp.topology.making import Way
 from arneb_amqp.topology.placing import Place, Placing, expect_exchange, expect_queue
 from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_core.api.core import Core
-from arneb_core.api.topics import Topic
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.names import InvalidTopicName, TopicName, parse_topic
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.operations.topic_access import check_common, open_topic

@@ -21,7 +21,7 @@ from arneb.data.rights import Rights
 from arneb.logins.principals import queue_in
 from arneb_amqp.topology.names import SCHEME, topic_of
 from arneb_amqp.topology.topology import Topology, Vhost
-from arneb_core.api.topics import Topic
+from arneb_core.api.topics.topic import Topic
 from arneb_core.engine.engine import Engine
 from arneb_pulsar.names import PARTITION
 

@@ -12,7 +12,7 @@ from typing import Final, cast
 
 import trio
 
-from arneb_core.api.tls_records import TlsRecords
+from arneb_core.api.connections.tls_records import TlsRecords
 
 THREADS: Final = 2
 """Handshakes computed at the same time. With a 4096-bit key, each takes 8 ms of CPU time, which the

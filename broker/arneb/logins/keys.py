@@ -14,7 +14,7 @@ from jwt import PyJWK, PyJWTError
 
 from arneb.logins.fetching import Fetcher, Unanswered
 from arneb.logins.settings import NO_FILE, OAuthTable
-from arneb_core.api.json_text import parse_json
+from arneb_core.api.encoding.json_text import parse_json
 
 LOGGER: Final = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from arneb.logins.keys import Keys, NoKey
 from arneb.logins.scopes import Scopes, parse_scopes
 from arneb.logins.settings import OAuthTable
 from arneb_core.access.principals import Credentials, LoginRefused, Principal, Question
-from arneb_core.api.json_text import is_text
+from arneb_core.api.encoding.json_text import is_text
 
 TOKEN_CHARACTERS_MAX: Final = 64 * 1024
 """The longest token; no sensible one is longer, and checking one costs time."""

@@ -19,7 +19,7 @@ import trio
 from arneb.logs.log_lines import utc_time
 from arneb.logs.shard_label import labelled_shard, shard_label
 from arneb.settings.tls import NO_FILE
-from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.process.clock import wall_clock_ms
 
 LOGGER: Final = logging.getLogger(__name__)
 

@@ -23,12 +23,9 @@ from prometheus_client.registry import Collector
 from arneb import __version__
 from arneb.metrics.text import LINES_PER_PART, Metric, labelled, page_of, samples
 from arneb.monitoring.alarms import AlarmStatistics
-from arneb_core.api.statistics import (
-    EngineStatistics,
-    Histogram,
-    SubscriptionStatistics,
-    TopicStatistics,
-)
+from arneb_core.api.statistics import EngineStatistics, Histogram
+from arneb_core.api.subscriptions.statistics import SubscriptionStatistics
+from arneb_core.api.topics.statistics import TopicStatistics
 
 
 @dataclass(frozen=True, slots=True)

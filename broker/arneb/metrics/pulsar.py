@@ -15,9 +15,9 @@ import trio
 
 from arneb.metrics.text import Columns, Metric, labelled, samples
 from arneb.monitoring.observed import ObservedCore
-from arneb_core.api.statistics import SubscriptionStatistics
-from arneb_core.api.subscriptions import Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.subscriptions.statistics import SubscriptionStatistics
+from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.names import DOMAINS, topic_name_of
 from arneb_pulsar.namespaces.rules import NO_QUOTA, QuotaType
 from arneb_pulsar.services.context import BrokerContext

@@ -15,7 +15,7 @@ import trio
 from arneb.settings.table import read_settings
 from arneb.settings.watermarks import Levels, Watermarks, memory_available_bytes, read_levels
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.resource_alarms import Resource, ResourceAlarms, Short
+from arneb_core.api.process.resource_alarms import Resource, ResourceAlarms, Short
 
 LOGGER: Final = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from arneb.monitoring.traces import MARK, PARENT, STATE, Spans
-from arneb_core.api.codec import codecs
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import HEADER_BYTES, Origin, read_header
-from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position
+from arneb_core.api.entries.codec import codecs
+from arneb_core.api.entries.entry import HEADER_BYTES, Origin, read_header
+from arneb_core.api.entries.position import ENTRY_BITS, ENTRY_MASK, Position
+from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_pulsar.services.clients.onlooking import SeenClient
 from arneb_pulsar.wire.batch import split_batch
 from arneb_pulsar.wire.checksum import split_body

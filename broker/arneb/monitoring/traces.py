@@ -32,7 +32,7 @@ from arneb_amqp.wire.content import payload_of, properties_of
 from arneb_amqp.wire.properties import Properties, decode_properties
 from arneb_amqp.wire.route import split_route
 from arneb_amqp.wire.tables import lookup_text
-from arneb_core.api.entry import HEADER_BYTES, read_header
+from arneb_core.api.entries.entry import HEADER_BYTES, read_header
 
 LOGGER: Final = logging.getLogger(__name__)
 

@@ -31,10 +31,10 @@ from arneb.settings.reloading import Hook, Reloading
 from arneb.settings.shards import directories_of
 from arneb.settings.shown import shown_settings
 from arneb.store.opening import opener
-from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.errors import StoreUnusable, describe
+from arneb_core.api.process.clock import wall_clock_ms
+from arneb_core.api.process.supervision import sole_error
 from arneb_core.api.statistics import LongReader
-from arneb_core.api.supervision import sole_error
 from arneb_core.store.directory.directory import erase
 
 if TYPE_CHECKING:

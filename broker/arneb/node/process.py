@@ -23,7 +23,7 @@ from arneb.runtime.descriptors import raise_limit
 from arneb.runtime.ending import STOP_WITHIN_S, break_off_after
 from arneb.runtime.service_manager import ServiceManager
 from arneb.settings.config import Config
-from arneb_core.api.supervision import sole_error, supervise
+from arneb_core.api.process.supervision import sole_error, supervise
 
 if TYPE_CHECKING:
     from arneb.settings.reloading import Reloading

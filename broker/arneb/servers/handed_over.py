@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import trio
 
-from arneb_core.api.placement import Placements
+from arneb_core.api.nodes.placement import Placements
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

@@ -22,7 +22,7 @@ from arneb_amqp.shovels.shovels import Shovels
 from arneb_amqp.topology.topology import Topology
 from arneb_core.access.authority import Authority
 from arneb_core.access.catalogue import Catalogue
-from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.process.clock import wall_clock_ms
 
 if TYPE_CHECKING:
     from arneb.servers.handed_over import HandedOver

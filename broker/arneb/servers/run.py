@@ -22,9 +22,9 @@ from arneb.settings.tls import NO_FILE
 from arneb_amqp.topology.seeding import open_catalogue
 from arneb_core.access.catalogue import Catalogue
 from arneb_core.access.errors import AccessError
-from arneb_core.api.codec import name_codecs
+from arneb_core.api.entries.codec import name_codecs
 from arneb_core.api.errors import CoreError, StoreUnusable, describe
-from arneb_core.api.supervision import supervise
+from arneb_core.api.process.supervision import supervise
 from arneb_core.engine.engine import Engine
 
 if TYPE_CHECKING:

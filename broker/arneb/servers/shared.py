@@ -23,7 +23,7 @@ from arneb.settings.watermarks import read_levels
 from arneb_amqp.config import Adjustable
 from arneb_core.access.records import User
 from arneb_core.access.tables import Changed
-from arneb_core.api.supervision import supervise
+from arneb_core.api.process.supervision import supervise
 from arneb_core.engine.engine import Engine
 
 if TYPE_CHECKING:

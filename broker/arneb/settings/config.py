@@ -36,7 +36,8 @@ from arneb.settings.table import ConfigInvalid, Reader, by_our_names, read_setti
 from arneb.settings.tls import NO_FILE, TlsConfig, TlsVersion, read_tls
 from arneb.settings.watermarks import DEFAULT_WATERMARKS, Watermarks, memory_available_bytes
 from arneb_amqp.config import AmqpConfig, CertificateLogin, SanType
-from arneb_core.api.settings import (
+from arneb_core.api.statistics import READER_LIMIT_S
+from arneb_core.api.topics.settings import (
     DEFAULT_DELAYS,
     NOTHING_KEPT,
     WITHOUT_END,
@@ -44,7 +45,6 @@ from arneb_core.api.settings import (
     Retention,
     TrackerKind,
 )
-from arneb_core.api.statistics import READER_LIMIT_S
 from arneb_pulsar.config import PulsarConfig
 
 __all__ = ["Address", "Config", "ConfigInvalid", "Listen", "load_config", "parse_listen"]

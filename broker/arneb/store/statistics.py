@@ -7,7 +7,8 @@ deliveries and everything else that a broker has only in memory are 0.
 from pathlib import Path
 
 from arneb.http.api.documents import Document, topic_document
-from arneb_core.api.statistics import SubscriptionStatistics, TopicStatistics
+from arneb_core.api.subscriptions.statistics import SubscriptionStatistics
+from arneb_core.api.topics.statistics import TopicStatistics
 from arneb_core.engine.catalog.recovery import StoredCursor, StoredTopic, recover
 from arneb_core.store.reading.apart import Say, read_apart, speak
 from arneb_core.store.reading.snapshot_environment import open_snapshot_environment

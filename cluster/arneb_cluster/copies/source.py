@@ -36,9 +36,9 @@ from arneb_cluster.replica import UNFOUNDED, Replica
 from arneb_cluster.routing.internal_port import Serve
 from arneb_cluster.routing.internal_protocol import Request
 from arneb_cluster.routing.internal_stream import InternalStream
+from arneb_core.api.connections.tls_records import TlsRecords
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.placement import NotServed
-from arneb_core.api.tls_records import TlsRecords
+from arneb_core.api.nodes.placement import NotServed
 from arneb_core.store.directory.replacing import GIVEN_NAME, give_up_replacing
 
 COPY: Final = "copy"

@@ -41,7 +41,7 @@ from arneb_cluster.routing.internal_protocol import Request
 from arneb_cluster.routing.internal_settings import InternalSettings
 from arneb_cluster.settings import ShardSettings
 from arneb_core.api.errors import StoreUnusable
-from arneb_core.api.placement import NodeAddresses
+from arneb_core.api.nodes.placement import NodeAddresses
 from arneb_core.store.checking.check_apart import check_apart
 from arneb_core.store.checking.findings import Finding
 from arneb_core.store.data_file.opening import LMDB_LOCK_NAME

@@ -22,7 +22,7 @@ from struct import Struct
 from typing import Final
 
 from arneb_cluster.protocol.values import Link, Place, Take
-from arneb_core.api.checksum import crc32c
+from arneb_core.api.encoding.checksum import crc32c
 
 MAGIC: Final = b"aRl"
 FIRST_VERSION: Final = 1

@@ -20,7 +20,7 @@ from arneb_cluster.routing.internal_protocol import (
 )
 from arneb_cluster.routing.internal_settings import InternalSettings
 from arneb_cluster.routing.internal_stream import InternalStream, secured
-from arneb_core.api.placement import NodeAddresses, NotServed
+from arneb_core.api.nodes.placement import NodeAddresses, NotServed
 
 LOGGER: Final = logging.getLogger(__name__)
 

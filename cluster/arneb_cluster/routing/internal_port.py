@@ -23,9 +23,9 @@ from arneb_cluster.routing.internal_protocol import (
 )
 from arneb_cluster.routing.internal_settings import InternalSettings
 from arneb_cluster.routing.internal_stream import InternalStream, secured
-from arneb_core.api.listening import serve_listeners
-from arneb_core.api.placement import NotServed
-from arneb_core.api.tls_records import TlsRecords
+from arneb_core.api.connections.listening import serve_listeners
+from arneb_core.api.connections.tls_records import TlsRecords
+from arneb_core.api.nodes.placement import NotServed
 
 LOGGER: Final = logging.getLogger(__name__)
 

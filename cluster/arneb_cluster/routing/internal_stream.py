@@ -10,7 +10,7 @@ from typing import Final
 
 import trio
 
-from arneb_core.api.tls_records import TlsRecords
+from arneb_core.api.connections.tls_records import TlsRecords
 
 RECEIVE_BYTES_MAX: Final = 256 * 1024
 

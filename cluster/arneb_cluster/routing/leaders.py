@@ -8,12 +8,12 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from arneb_cluster.routing.division import Division
-from arneb_core.api.callbacks import call
-from arneb_core.api.placement import NOBODY, Elsewhere, Here, Nobody, Placement
+from arneb_core.api.nodes.placement import NOBODY, Elsewhere, Here, Nobody, Placement
+from arneb_core.api.process.callbacks import call
 
 
 class Leaders:
-    """The leaders of all shards. Fulfils :class:`~arneb_core.api.placement.Placements`."""
+    """The leaders of all shards. Fulfils :class:`~arneb_core.api.nodes.placement.Placements`."""
 
     def __init__(self, division: Division) -> None:
         self.division = division

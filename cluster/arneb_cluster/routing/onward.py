@@ -16,7 +16,7 @@ from arneb_cluster.routing.internal_protocol import Request
 from arneb_cluster.routing.internal_settings import InternalSettings
 from arneb_cluster.routing.relay import Kind
 from arneb_cluster.routing.relaying import Carried, Relays
-from arneb_core.api.placement import (
+from arneb_core.api.nodes.placement import (
     Elsewhere,
     Here,
     Nobody,

@@ -23,7 +23,7 @@ from arneb_cluster.routing.relay import (
     ToClient,
     ToLeader,
 )
-from arneb_core.api.placement import NotServed
+from arneb_core.api.nodes.placement import NotServed
 
 CARRIED_MAX: Final = 10_000
 """Clients carried at once: each has two sockets and holds at most two reads."""

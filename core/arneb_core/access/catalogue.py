@@ -23,8 +23,8 @@ from arneb_core.access.passwords import SALT_BYTES, PasswordHash, hash_password
 from arneb_core.access.records import PREFIX, AnyRecord, Seeded, User, Vhost, decode
 from arneb_core.access.seed import Seed
 from arneb_core.access.tables import Changed, Tables
-from arneb_core.api.callbacks import call
 from arneb_core.api.core import Core, Unit
+from arneb_core.api.process.callbacks import call
 
 ALL: Final = ".*"
 

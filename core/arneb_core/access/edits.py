@@ -41,7 +41,7 @@ from arneb_core.access.records import (
     row_key,
 )
 from arneb_core.access.tables import Changed, Tables
-from arneb_core.api.json_text import is_text
+from arneb_core.api.encoding.json_text import is_text
 
 VHOST_LIMITS: Final = frozenset({"max-connections", "max-queues"})
 USER_LIMITS: Final = frozenset({"max-connections", "max-channels"})

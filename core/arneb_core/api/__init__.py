@@ -1,8 +1,7 @@
 """What the core offers its frontends, and what all its users need.
 
-:mod:`.core`, :mod:`.topics`, :mod:`.subscriptions` and :mod:`.consumers` are what a frontend may
-ask; :mod:`.admin` and :mod:`.statistics` what may be looked at; the other modules are values and
-helpers that core and frontends share.
+:mod:`.core`, :mod:`.topics` and :mod:`.subscriptions` are what a frontend may ask, and what may be
+looked at; the other folders are values and helpers that core and frontends share.
 
 The rule: frontends import only this folder of the core, and it imports nothing of the core from
 outside itself. The core runs in the process of its frontends, and these objects cross the border by

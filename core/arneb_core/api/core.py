@@ -13,12 +13,12 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from arneb_core.api.callbacks import Appended, Done
-from arneb_core.api.consumers import Consumer
-from arneb_core.api.lease import Lease
-from arneb_core.api.position import Position
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.position import Position
+from arneb_core.api.nodes.lease import Lease
+from arneb_core.api.process.callbacks import Appended, Done
+from arneb_core.api.subscriptions.consumer import Consumer
+from arneb_core.api.topics.settings import TopicSettings
+from arneb_core.api.topics.topic import Topic
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,68 +1,10 @@
-"""Statistics: what HTTP, metrics and tests may know of the core, frozen at one instant.
+"""The engine's statistics: what HTTP, metrics and tests may know of it, frozen at one instant.
 
-The rule: immutable values, made on request. What administrators look at entry by entry is in
-:mod:`arneb_core.api.admin`.
+The rule: immutable values, made on request.
 """
 
 from dataclasses import dataclass
 from typing import Final
-
-from arneb_core.api.position import Position
-from arneb_core.api.subscription_types import SubscriptionType
-
-
-@dataclass(frozen=True, slots=True)
-class SubscriptionStatistics:
-    """A subscription at one instant."""
-
-    name: str
-    type: SubscriptionType | None
-    durable: bool
-    consumers: int
-    backlog_entries: int
-    """Entries not acknowledged, in flight or not."""
-    ready_entries: int
-    """Entries neither acknowledged nor in flight."""
-    in_flight_messages: int
-    holes: int
-    mark_delete: Position
-    delivered_messages_total: int
-    acknowledged_entries_total: int
-    redelivered_entries_total: int
-    unreadable: Position | None = None
-    """Deliveries are stuck in front of this entry, which could not be read at the last attempt; it
-    is tried again and again."""
-    delayed_entries: int = 0
-    """Entries of the backlog that are not due yet; approximate while some of them come due."""
-    lost_entries_total: int = 0
-    """Entries skipped because they are lost: the journal was damaged."""
-    last_type: SubscriptionType | None = None
-    """As ``type``, or its value when the last consumer left, since the broker started."""
-
-
-@dataclass(frozen=True, slots=True)
-class TopicStatistics:
-    """A topic at one instant. Sizes are bytes of entries, headers included."""
-
-    name: str
-    durable: bool
-    entries: int
-    messages: int
-    bytes: int
-    ledgers: int
-    last: Position | None
-    appended_messages_total: int
-    appended_bytes_total: int
-    subscriptions: tuple[SubscriptionStatistics, ...]
-    appended_entries_total: int = 0
-    departed_messages_total: int = 0
-    """Messages delivered to subscriptions that are gone."""
-
-    @property
-    def delivered_messages_total(self) -> int:
-        """Messages delivered to all subscriptions of the topic since the broker started."""
-        present = sum(each.delivered_messages_total for each in self.subscriptions)
-        return self.departed_messages_total + present
 
 
 @dataclass(frozen=True, slots=True)

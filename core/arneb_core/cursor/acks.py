@@ -12,7 +12,14 @@ from typing import Final
 
 from pyroaring import BitMap
 
-from arneb_core.api.position import BEFORE_ALL, ENTRY_BITS, ENTRY_MASK, Position, before, render
+from arneb_core.api.entries.position import (
+    BEFORE_ALL,
+    ENTRY_BITS,
+    ENTRY_MASK,
+    Position,
+    before,
+    render,
+)
 from arneb_core.cursor.holes import CHUNK_BITS, CHUNK_MASK, CHUNK_SIZE, Holes, by_chunk, of_run
 from arneb_core.cursor.unsaved import Unsaved, number_in
 from arneb_core.log.ledgers import LedgerIndex
@@ -35,19 +42,13 @@ class AckState:
     Invariants: everything at or below ``mark_delete`` is acknowledged and the next entry
     above it is not; a hole is an existing entry above ``mark_delete``; a masked position is
     an existing entry that is not acknowledged, and its mask is not 0. ``mark_delete`` may be
-    a bound that is no entry (:func:`arneb_core.api.position.before`).
+    a bound that is no entry (:func:`arneb_core.api.entries.position.before`).
 
     Positions that the log does not have are ignored, so a client can acknowledge neither entries
     that were never there nor those appended later.
     """
 
-    __slots__ = (
-        "_holes",
-        "_ledgers",
-        "_mark_delete",
-        "_masks",
-        "_unsaved_masks",
-    )
+    __slots__ = ("_holes", "_ledgers", "_mark_delete", "_masks", "_unsaved_masks")
 
     def __init__(self, ledgers: LedgerIndex, mark_delete: Position = BEFORE_ALL) -> None:
         self._ledgers = ledgers

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from arneb_core.api.position import Position, before, ledger_of, position, render
+from arneb_core.api.entries.position import Position, before, ledger_of, position, render
 from arneb_core.cursor.acks import AckState, Changes
 from arneb_core.log.memory_log import Log
 from arneb_core.store.format.records import CursorRecord

@@ -13,7 +13,7 @@ from typing import Final, cast
 
 from pyroaring import BitMap
 
-from arneb_core.api.position import AFTER_ALL, ENTRY_MASK, Position
+from arneb_core.api.entries.position import AFTER_ALL, ENTRY_MASK, Position
 from arneb_core.cursor.unsaved import Unsaved
 
 CHUNK_BITS: Final = 16

@@ -12,8 +12,8 @@ from typing import Final
 
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import DueKey, due_key, time_of
-from arneb_core.api.position import Position
+from arneb_core.api.entries.due_key import DueKey, due_key, time_of
+from arneb_core.api.entries.position import Position
 from arneb_core.store.format.delayed_rows import (
     RECORD_BYTES,
     Span,

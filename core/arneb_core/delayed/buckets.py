@@ -14,10 +14,10 @@ from typing import Final
 
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import PLACE_MASK, DueKey, TimedRun, end_of, time_of
+from arneb_core.api.entries.due_key import PLACE_MASK, DueKey, TimedRun, end_of, time_of
+from arneb_core.api.entries.position import BEFORE_ALL, Position
 from arneb_core.api.errors import CommitFailed, StoreFailed
-from arneb_core.api.position import BEFORE_ALL, Position
-from arneb_core.api.settings import DelayedSettings
+from arneb_core.api.topics.settings import DelayedSettings
 from arneb_core.delayed.bucket import (
     Bucket,
     Put,

@@ -13,7 +13,7 @@ from typing import Final
 
 from pyroaring import BitMap, BitMap64
 
-from arneb_core.api.due_key import AFTER_ALL_TIME, DueKey, places_in, time_of
+from arneb_core.api.entries.due_key import AFTER_ALL_TIME, DueKey, places_in, time_of
 from arneb_core.cursor.holes import chunks_of
 from arneb_core.delayed.tracker import Reading
 

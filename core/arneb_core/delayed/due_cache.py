@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from pyroaring import BitMap64
 
-from arneb_core.api.callbacks import call
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import Position
+from arneb_core.api.process.callbacks import call
 from arneb_core.log.durable_log import Read, Runs
 from arneb_core.log.memory_log import Log
 from arneb_core.log.tail_cache import CacheBudget

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from arneb_core.api.due_key import (
+from arneb_core.api.entries.due_key import (
     AFTER_ALL_TIME,
     BEFORE_ALL_TIME,
     DueKey,
@@ -21,8 +21,8 @@ from arneb_core.api.due_key import (
     time_of,
     timed_run,
 )
-from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, FIRST_LEDGER, Position
-from arneb_core.api.settings import DelayedSettings
+from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, FIRST_LEDGER, Position
+from arneb_core.api.topics.settings import DelayedSettings
 from arneb_core.delayed.due_batch import BATCH_STEP, DueBatch, Gathering
 from arneb_core.delayed.due_cache import DueCache
 from arneb_core.delayed.tracker import NEVER_MS, DelayedDeliveryTracker, Reading, Told

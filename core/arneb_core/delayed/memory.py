@@ -8,8 +8,15 @@ from collections.abc import Sequence
 
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import AFTER_ALL_TIME, PLACE_MASK, DueKey, TimedRun, end_of, time_of
-from arneb_core.api.position import Position
+from arneb_core.api.entries.due_key import (
+    AFTER_ALL_TIME,
+    PLACE_MASK,
+    DueKey,
+    TimedRun,
+    end_of,
+    time_of,
+)
+from arneb_core.api.entries.position import Position
 from arneb_core.delayed.tracker import NEVER_MS, Reading, Told
 from arneb_core.delayed.unsealed import UnsealedKeys
 

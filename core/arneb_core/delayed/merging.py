@@ -9,9 +9,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from arneb_core.api.due_key import BEFORE_ALL_TIME, DueKey
+from arneb_core.api.entries.due_key import BEFORE_ALL_TIME, DueKey
 from arneb_core.api.errors import CommitFailed, StoreFailed
-from arneb_core.api.settings import DelayedSettings
+from arneb_core.api.topics.settings import DelayedSettings
 from arneb_core.delayed.bucket import Bucket, BucketWriter, Put, cut, records_between
 from arneb_core.delayed.segment_store import SegmentName, Segments, SegmentStore
 from arneb_core.store.format.delayed_rows import split_records

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.settings import DelayedSettings
+from arneb_core.api.topics.settings import DelayedSettings
 from arneb_core.delayed.bucket import Bucket, BucketWriter, Put, cut
 from arneb_core.delayed.segment_store import Segments, SegmentStore
 from arneb_core.delayed.sorted_runs import SortedRuns

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import DueKey
+from arneb_core.api.entries.due_key import DueKey
 from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.delayed.bucket import Put
 

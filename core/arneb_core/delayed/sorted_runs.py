@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, cast
 
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import STAMP_BYTES, DueKey, TimedRun
+from arneb_core.api.entries.due_key import STAMP_BYTES, DueKey, TimedRun
 from arneb_core.store.format.delayed_rows import RECORD_BYTES, records_of
 
 LOW_BYTES: Final = 2

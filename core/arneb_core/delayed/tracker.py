@@ -11,9 +11,9 @@ from typing import Final, Protocol
 
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import DueKey, TimedRun
+from arneb_core.api.entries.due_key import DueKey, TimedRun
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import Position
 
 NEVER_MS: Final = 1 << 63
 

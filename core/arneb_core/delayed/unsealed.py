@@ -11,8 +11,8 @@ from typing import Final
 
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import PLACE_MASK, DueKey, TimedRun
-from arneb_core.api.position import BEFORE_ALL, Position
+from arneb_core.api.entries.due_key import PLACE_MASK, DueKey, TimedRun
+from arneb_core.api.entries.position import BEFORE_ALL, Position
 from arneb_core.delayed.sorted_runs import FloatForm, SortedRuns, float_form_of, records_of_keys
 from arneb_core.store.format.delayed_rows import keys_of
 

@@ -8,9 +8,9 @@ module for each way of sharing out.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Protocol
 
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.key_sharing import KeySharingMode
-from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.key_sharing import KeySharingMode
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.dispatch.auto_split import AutoSplitSelector
 from arneb_core.dispatch.consistent_hashing import ConsistentHashingSelector
 from arneb_core.dispatch.failover import FailoverDispatcher, by_name, first_come

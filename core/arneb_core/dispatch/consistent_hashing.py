@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Final
 
-from arneb_core.api.hashing import key_hash
+from arneb_core.api.encoding.hashing import key_hash
 from arneb_core.dispatch.receiver import Receiver
 from arneb_core.dispatch.selector import SLOTS
 

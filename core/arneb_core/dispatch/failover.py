@@ -12,7 +12,7 @@ consumer (the first stays; after it the highest priority, among those the one th
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
-from arneb_core.api.hashing import murmur3_32
+from arneb_core.api.encoding.hashing import murmur3_32
 from arneb_core.dispatch.receiver import Receiver
 from arneb_core.dispatch.shared import Share, fill
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Final
 
-from arneb_core.api.codec import Part, PartCodec, codecs
-from arneb_core.api.entry import (
+from arneb_core.api.entries.codec import Part, PartCodec, codecs
+from arneb_core.api.entries.entry import (
     FLAGS_OFFSET,
     HINT,
     HINT_OFFSET,
@@ -19,7 +19,7 @@ from arneb_core.api.entry import (
     EntryFlag,
     Origin,
 )
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.dispatch.held_keys import HeldKeys
 from arneb_core.dispatch.receiver import Receiver
 from arneb_core.dispatch.selector import SLOTS

@@ -7,7 +7,7 @@ answered. It costs two dictionary entries for each entry in flight, and nothing 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.dispatch.receiver import Receiver
 
 

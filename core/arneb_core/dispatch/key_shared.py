@@ -19,8 +19,14 @@ from operator import itemgetter
 
 from pyroaring import BitMap64
 
-from arneb_core.api.key_sharing import AS_PULSAR, DrainingSlot, KeyShare, LookAhead, SlotRange
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.key_sharing import (
+    AS_PULSAR,
+    DrainingSlot,
+    KeyShare,
+    LookAhead,
+    SlotRange,
+)
 from arneb_core.dispatch.groups import HeldGroups, slot_of
 from arneb_core.dispatch.held_keys import HeldKeys
 from arneb_core.dispatch.receiver import Receiver

@@ -6,8 +6,8 @@ counted here before another receiver is asked.
 
 from typing import Final
 
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.windows import UnackedWindow, Window
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.windows import UnackedWindow, Window
 
 UNBOUNDED: Final = 1 << 40
 """More messages than a run can ever hold: the room of a consumer without limits."""

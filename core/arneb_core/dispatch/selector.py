@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from struct import Struct
 from typing import Final, Protocol
 
-from arneb_core.api.entry import KEY_HASH_OFFSET
-from arneb_core.api.position import Position
+from arneb_core.api.entries.entry import KEY_HASH_OFFSET
+from arneb_core.api.entries.position import Position
 from arneb_core.dispatch.receiver import Receiver
 
 SLOTS: Final = 1 << 16

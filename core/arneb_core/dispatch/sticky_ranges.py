@@ -11,7 +11,7 @@ from itertools import pairwise
 from operator import itemgetter
 
 from arneb_core.api.errors import KeyRangesRefused
-from arneb_core.api.key_sharing import SlotRange
+from arneb_core.api.subscriptions.key_sharing import SlotRange
 from arneb_core.dispatch.receiver import Receiver
 from arneb_core.dispatch.selector import SLOTS, slots_of
 

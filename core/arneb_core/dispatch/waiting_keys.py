@@ -13,7 +13,7 @@ from heapq import heappop, heappush
 
 from pyroaring import BitMap64
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.dispatch.receiver import Receiver
 
 

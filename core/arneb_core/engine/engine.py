@@ -14,9 +14,8 @@ from types import MappingProxyType
 
 import trio
 
-from arneb_core.api.callbacks import Appended, Done
-from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.core import Companion, TopicWatcher, Unit
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import (
     CommitFailed,
     StoreUnusable,
@@ -24,20 +23,21 @@ from arneb_core.api.errors import (
     TopicNotFound,
     describe,
 )
-from arneb_core.api.lease import Lease
-from arneb_core.api.position import Position
-from arneb_core.api.resource_alarms import Resource, Short
-from arneb_core.api.settings import (
+from arneb_core.api.nodes.lease import Lease
+from arneb_core.api.process.callbacks import Appended, Done
+from arneb_core.api.process.clock import wall_clock_ms
+from arneb_core.api.process.resource_alarms import Resource, Short
+from arneb_core.api.process.supervision import shielded_nursery, supervise
+from arneb_core.api.process.waiting import durable
+from arneb_core.api.statistics import READER_LIMIT_S, EngineStatistics
+from arneb_core.api.topics.settings import (
     DEFAULT_DELAYS,
     NOTHING_KEPT,
     DelayedSettings,
     Retention,
     TopicSettings,
 )
-from arneb_core.api.statistics import READER_LIMIT_S, EngineStatistics
-from arneb_core.api.supervision import shielded_nursery, supervise
-from arneb_core.api.topics import Topic
-from arneb_core.api.waiting import durable
+from arneb_core.api.topics.topic import Topic
 from arneb_core.engine.catalog.catalog import Catalog
 from arneb_core.engine.catalog.open_counts import OpenCounts
 from arneb_core.engine.group_commit.committer import Committer

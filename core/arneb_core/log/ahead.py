@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Final
 
 from arneb_core.api.core import CountedRun
-from arneb_core.api.position import ENTRY_MASK, LedgerId, ledger_of, position
+from arneb_core.api.entries.position import ENTRY_MASK, LedgerId, ledger_of, position
 from arneb_core.log.planning import LEDGER_ENTRIES_MAX
 from arneb_core.store.format.changes import Trim
 from arneb_core.store.format.schema import TopicId

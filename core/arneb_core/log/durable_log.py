@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 from arneb_core.api.core import CountedRun
-from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import (
+from arneb_core.api.entries.position import (
     BEFORE_ALL,
     FIRST_LEDGER,
     LedgerId,
@@ -19,6 +18,7 @@ from arneb_core.api.position import (
     ledger_of,
     position,
 )
+from arneb_core.api.errors import StoreFailed
 from arneb_core.log.ahead import Ahead, AheadState, placed_from
 from arneb_core.log.ledgers import LedgerIndex, LedgerInfo, empty_ledger
 from arneb_core.log.planning import (

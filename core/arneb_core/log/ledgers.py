@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from arneb_core.api.position import (
+from arneb_core.api.entries.position import (
     BEFORE_ALL,
     ENTRY_BITS,
     ENTRY_MASK,

@@ -6,7 +6,14 @@ The rule: it answers as a durable log does, and an appended entry is in it at on
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, LedgerId, Position, before, position
+from arneb_core.api.entries.position import (
+    AFTER_ALL,
+    BEFORE_ALL,
+    LedgerId,
+    Position,
+    before,
+    position,
+)
 from arneb_core.log.durable_log import DurableLog, Read
 from arneb_core.log.ledgers import LedgerIndex
 from arneb_core.log.planning import PlannedRun, count_in, plan_run

@@ -7,8 +7,8 @@ position; only a ledger with batches is read, up to the entry in question.
 
 from typing import Final, Protocol
 
-from arneb_core.api.entry import messages_in
-from arneb_core.api.position import (
+from arneb_core.api.entries.entry import messages_in
+from arneb_core.api.entries.position import (
     ENTRY_MASK,
     Position,
     before,
@@ -56,7 +56,7 @@ async def offset_of(topic: Readable, place: Position) -> int:
 
 async def find_offset(topic: Readable, offset: int) -> Position | None:
     """Return the entry with the message of that offset; see
-    :meth:`arneb_core.api.topics.Topic.find_offset`.
+    :meth:`arneb_core.api.topics.topic.Topic.find_offset`.
 
     Raises :class:`~arneb_core.api.errors.StoreFailed`.
     """

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from arneb_core.api.core import CountedRun
-from arneb_core.api.entry import messages_in
-from arneb_core.api.position import (
+from arneb_core.api.entries.entry import messages_in
+from arneb_core.api.entries.position import (
     FIRST_LEDGER,
     LedgerId,
     Position,

@@ -8,10 +8,10 @@ from typing import Final
 
 import trio
 
-from arneb_core.api.entry import messages_in, read_header
+from arneb_core.api.entries.entry import messages_in, read_header
+from arneb_core.api.entries.position import BEFORE_ALL, LedgerId, Position, before, position, render
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import BEFORE_ALL, LedgerId, Position, before, position, render
-from arneb_core.api.waiting import answered
+from arneb_core.api.process.waiting import answered
 from arneb_core.log.durable_log import Runs
 from arneb_core.log.memory_log import Log
 from arneb_core.log.offsets import find_offset, offset_of

@@ -8,8 +8,8 @@ as it ends: an empty one is opened behind it, so that positions continue.
 
 from typing import Final
 
-from arneb_core.api.position import LedgerId, Position
-from arneb_core.api.settings import WITHOUT_END, Retention
+from arneb_core.api.entries.position import LedgerId, Position
+from arneb_core.api.topics.settings import WITHOUT_END, Retention
 from arneb_core.log.ledgers import LedgerIndex
 
 ENDED_BYTES_MIN: Final = 1 << 20

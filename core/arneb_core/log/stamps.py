@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 
-from arneb_core.api.entry import TIMES, TIMES_OFFSET
+from arneb_core.api.entries.entry import TIMES, TIMES_OFFSET
 
 STAMP: Final = Struct(">Q")
 STAMP_OFFSET: Final = TIMES_OFFSET

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 
 CACHE_BYTES_MAX: Final = 32 * 1024 * 1024
 """Bytes of all tail caches together. A consumer further behind reads the store, which is faster for

@@ -8,10 +8,10 @@ Hot paths make the calls directly; scripts, tests and recorders use the values, 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from arneb_core.api.callbacks import Done
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.limits import Limits
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
+from arneb_core.api.process.callbacks import Done
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.limits import Limits
 from arneb_core.subscription.consumers.consumer import AttachedConsumer
 from arneb_core.subscription.consumers.returns import Taken
 from arneb_core.subscription.machine import SubscriptionMachine

@@ -8,15 +8,15 @@ as values), and what is to be done goes into its outbox (:mod:`.state.effects`).
 
 from typing import Protocol, cast
 
-from arneb_core.api.callbacks import call
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.entries.position import BEFORE_ALL, Position, before, render
 from arneb_core.api.errors import SubscriptionFenced
-from arneb_core.api.history import Happened
-from arneb_core.api.limits import Departure, Limits
-from arneb_core.api.position import BEFORE_ALL, Position, before, render
-from arneb_core.api.statistics import SubscriptionStatistics
-from arneb_core.api.windows import UnackedWindow, subscription_window
+from arneb_core.api.process.callbacks import call
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.limits import Departure, Limits
+from arneb_core.api.subscriptions.statistics import SubscriptionStatistics
+from arneb_core.api.subscriptions.windows import UnackedWindow, subscription_window
+from arneb_core.api.topics.history import Happened
 from arneb_core.delayed.index import DelayedIndex
 from arneb_core.dispatch import KeySharedDispatcher, dispatcher_for
 from arneb_core.subscription.consumers.consumer import Answering, AttachedConsumer

@@ -28,8 +28,8 @@ class InjectedFault(Exception):
 
 
 class FaultyAwaits:
-    """Replaces :func:`arneb_core.api.supervision.attempt`, and makes each await of each background
-    task raise when it is first reached."""
+    """Replaces :func:`arneb_core.api.process.supervision.attempt`, and makes each await of each
+    background task raise when it is first reached."""
 
     def __init__(self) -> None:
         self.runs: Counter[str] = Counter()

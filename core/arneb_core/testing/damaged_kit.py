@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from arneb_core.api.position import FIRST_LEDGER, Position, position
+from arneb_core.api.entries.position import FIRST_LEDGER, Position, position
 from arneb_core.store.data_file.meta_pages import check_file
 from arneb_core.store.data_file.page_walk import PageWalk
 from arneb_core.store.data_file.pages import BIG_DATA, PageDamaged, PageFile, PageKind, kind_of

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 import trio
 import trio.testing
 
-from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.core import Unit
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.hashing import key_hash
-from arneb_core.api.position import Position
-from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.encoding.hashing import key_hash
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.subscription import Subscription
 from arneb_core.engine.engine import Engine
 
 

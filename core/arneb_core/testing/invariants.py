@@ -4,7 +4,7 @@ The rule: these checks look at private state, change nothing, and raise :class:`
 what they found.
 """
 
-from arneb_core.api.position import AFTER_ALL, Position, before, position, render
+from arneb_core.api.entries.position import AFTER_ALL, Position, before, position, render
 from arneb_core.cursor.acks import AckState
 from arneb_core.cursor.holes import CHUNK_BITS, CHUNK_MASK
 from arneb_core.log.ledgers import LedgerIndex

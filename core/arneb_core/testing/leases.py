@@ -6,7 +6,7 @@ import trio
 
 
 class GivenLease:
-    """A lease that the test sets (:class:`arneb_core.api.lease.Lease`)."""
+    """A lease that the test sets (:class:`arneb_core.api.nodes.lease.Lease`)."""
 
     def __init__(self, *, holds: bool = True) -> None:
         self.holds = holds

@@ -7,7 +7,7 @@ of any entry must be what this says.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.cursor.acks import AckState, Changes
 from arneb_core.log.ledgers import LedgerIndex
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.position import BEFORE_ALL, FIRST_LEDGER, Position, position
-from arneb_core.api.settings import DelayedSettings
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.position import BEFORE_ALL, FIRST_LEDGER, Position, position
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.topics.settings import DelayedSettings
 from arneb_core.cursor.acks import AckState
 from arneb_core.cursor.cursor import Cursor
 from arneb_core.delayed.index import DelayedIndex, IndexReader

@@ -9,8 +9,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from arneb_core.api.entry import EntryHeader, Origin, messages_in
-from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, LedgerId, Position, ledger_of, position
+from arneb_core.api.entries.entry import EntryHeader, Origin, messages_in
+from arneb_core.api.entries.position import (
+    AFTER_ALL,
+    BEFORE_ALL,
+    LedgerId,
+    Position,
+    ledger_of,
+    position,
+)
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes, CommitReport
 from arneb_core.store.format.commit_record import HEADER, HEADER_BYTES, MAGIC_WITH_STAMP

@@ -10,8 +10,15 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from arneb_core.api.entry import EntryFlag, EntryHeader, Origin
-from arneb_core.api.position import AFTER_ALL, ENTRY_MASK, LedgerId, Position, ledger_of, position
+from arneb_core.api.entries.entry import EntryFlag, EntryHeader, Origin
+from arneb_core.api.entries.position import (
+    AFTER_ALL,
+    ENTRY_MASK,
+    LedgerId,
+    Position,
+    ledger_of,
+    position,
+)
 from arneb_core.cursor.holes import CHUNK_SIZE
 from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
 

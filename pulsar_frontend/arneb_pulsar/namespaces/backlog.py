@@ -6,8 +6,8 @@ The rule: pure; entries count with the average size of their ledger, as in all s
 from collections.abc import Sequence
 from typing import Final
 
-from arneb_core.api.admin import LedgerStatistics
-from arneb_core.api.position import Position, position
+from arneb_core.api.entries.position import Position, position
+from arneb_core.api.topics.admin import LedgerStatistics
 
 EVICTED_TO: Final = 0.9
 """The share of the quota's bytes that an eviction leaves, as in Pulsar: the next message fits

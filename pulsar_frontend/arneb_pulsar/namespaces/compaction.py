@@ -8,9 +8,9 @@ a larger message) stay.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from arneb_core.api.codec import codecs
-from arneb_core.api.entry import Origin, messages_in
-from arneb_core.api.position import Position
+from arneb_core.api.entries.codec import codecs
+from arneb_core.api.entries.entry import Origin, messages_in
+from arneb_core.api.entries.position import Position
 from arneb_pulsar.codec import key_outside
 
 MessagePlace = tuple[Position, int]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Self
 
-from arneb_core.api.settings import WITHOUT_END
+from arneb_core.api.topics.settings import WITHOUT_END
 from arneb_pulsar.namespaces.bundles import Boundaries, read_boundaries, written
 from arneb_pulsar.namespaces.fields import (
     limit_reader,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Self
 
-from arneb_core.api.settings import WITHOUT_END
+from arneb_core.api.topics.settings import WITHOUT_END
 from arneb_pulsar.namespaces.coercion import WrongKind, is_nothing, named, real_number
 from arneb_pulsar.namespaces.fields import read_flag, read_int, read_number, read_table
 

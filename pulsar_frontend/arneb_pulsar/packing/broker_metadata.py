@@ -8,8 +8,8 @@ from dataclasses import replace
 from struct import Struct
 from typing import Final
 
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import HEADER_BYTES, messages_in, read_header
+from arneb_core.api.entries.entry import HEADER_BYTES, messages_in, read_header
+from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_pulsar.wire.proto.pulsar_pb2 import BrokerEntryMetadata
 
 MAGIC: Final = b"\x0e\x02"

@@ -12,9 +12,9 @@ from itertools import islice
 from operator import itemgetter, lt
 from typing import Final
 
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import HEADER_BYTES
-from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position
+from arneb_core.api.entries.entry import HEADER_BYTES
+from arneb_core.api.entries.position import ENTRY_BITS, ENTRY_MASK, Position
+from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_pulsar.packing.counts import ConsumerCounts
 from arneb_pulsar.wire.ack_sets import words_of
 from arneb_pulsar.wire.frame import SIZE_BYTES, SIZES, payload_frame

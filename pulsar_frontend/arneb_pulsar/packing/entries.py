@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from operator import is_
 from typing import Final
 
-from arneb_core.api.checksum import crc32c
-from arneb_core.api.due_key import DELIVER_AT_OFFSET, STAMP_BYTES
-from arneb_core.api.entry import (
+from arneb_core.api.encoding.checksum import crc32c
+from arneb_core.api.encoding.hashing import key_hash
+from arneb_core.api.entries.due_key import DELIVER_AT_OFFSET, STAMP_BYTES
+from arneb_core.api.entries.entry import (
     ENTRY_FORMAT,
     HEADER,
     HEADER_BYTES,
@@ -19,7 +20,6 @@ from arneb_core.api.entry import (
     Origin,
     messages_in,
 )
-from arneb_core.api.hashing import key_hash
 from arneb_pulsar.packing.timed import timed_entries
 from arneb_pulsar.wire.checksum import VIEW_BYTES_MIN, split_body, verify_body
 from arneb_pulsar.wire.errors import PayloadError

@@ -7,7 +7,7 @@ log with ids that no entry has: (-1, -1) for the earliest, (2^63-1, 2^63-1) for 
 from collections.abc import Sequence
 from typing import Final
 
-from arneb_core.api.position import (
+from arneb_core.api.entries.position import (
     AFTER_ALL,
     BEFORE_ALL,
     ENTRY_BITS,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position
+from arneb_core.api.entries.position import ENTRY_BITS, ENTRY_MASK, Position
 from arneb_pulsar.wire.frame import simple_frame
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     BaseCommand,

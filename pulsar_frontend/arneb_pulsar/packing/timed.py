@@ -8,8 +8,8 @@ of them, each in eight bytes of its own, are shifted by the same few operations.
 from collections.abc import Sequence
 from typing import Final
 
-from arneb_core.api.due_key import DELIVER_AT_OFFSET, STAMP_BYTES
-from arneb_core.api.entry import HEADER_BYTES
+from arneb_core.api.entries.due_key import DELIVER_AT_OFFSET, STAMP_BYTES
+from arneb_core.api.entries.entry import HEADER_BYTES
 
 VARINT_BYTES: Final = 6
 """Bytes of the varint of a time in ms, from 2004 to 2109."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any, Final
 
-from arneb_core.api.json_text import InvalidJson, parse_json
+from arneb_core.api.encoding.json_text import InvalidJson, parse_json
 from arneb_pulsar.schemas.descriptor import root_message
 from arneb_pulsar.schemas.schema import (
     SCHEMA_BYTES_MAX,

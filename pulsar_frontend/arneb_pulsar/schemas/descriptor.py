@@ -11,7 +11,7 @@ from typing import Any
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorProto, FileDescriptorSet
 from google.protobuf.message import DecodeError
 
-from arneb_core.api.json_text import parse_json
+from arneb_core.api.encoding.json_text import parse_json
 
 
 def root_message(data: bytes) -> str:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import trio
 
-from arneb_core.api.ends import Ends, ends_of
-from arneb_core.api.proxy_protocol import ends_behind
+from arneb_core.api.connections.ends import Ends, ends_of
+from arneb_core.api.connections.proxy_protocol import ends_behind
 from arneb_pulsar.authentication.grants import Certificate
 from arneb_pulsar.config import PulsarConfig
 

@@ -11,7 +11,6 @@ from typing import Final
 
 import trio
 
-from arneb_core.api.consumers import Consumer, ConsumerSpec, Sink
 from arneb_core.api.errors import (
     ConsumerBusy,
     CoreError,
@@ -20,9 +19,10 @@ from arneb_core.api.errors import (
     SubscriptionNotFound,
     SubscriptionTypeMismatch,
 )
-from arneb_core.api.key_sharing import KeySharing, KeySharingMode
-from arneb_core.api.subscriptions import Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.subscriptions.consumer import Consumer, ConsumerSpec, Sink
+from arneb_core.api.subscriptions.key_sharing import KeySharing, KeySharingMode
+from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.schemas.compatibility import IncompatibleSchema
 from arneb_pulsar.schemas.schema import Schema, SchemaType

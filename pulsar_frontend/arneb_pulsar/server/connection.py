@@ -10,8 +10,8 @@ from typing import Final
 
 import trio
 
-from arneb_core.api.long_turns import FIRST_READ_BYTES, SHORT_READ_BYTES, WAKING_BYTES
-from arneb_core.api.plain_stream import PlainStream
+from arneb_core.api.connections.plain_stream import PlainStream
+from arneb_core.api.process.long_turns import FIRST_READ_BYTES, SHORT_READ_BYTES, WAKING_BYTES
 from arneb_pulsar.authorization.callers import NOBODY
 from arneb_pulsar.server.effects import EffectRunner
 from arneb_pulsar.server.requests import Endpoint

@@ -7,8 +7,8 @@ connection ends; commands for one that is not here are dropped.
 from collections.abc import Callable
 from itertools import islice
 
-from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import CommitFailed, CoreError
+from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS
 from arneb_pulsar.server.numbering import NumberedSink
 from arneb_pulsar.services.clients.connections import ClientConnection
@@ -194,7 +194,8 @@ class ConnectionConsumers:
 
 
 class ConnectionSink:
-    """Hands a consumer's deliveries to its connection (:class:`arneb_core.api.consumers.Sink`)."""
+    """Hands a consumer's deliveries to its connection; see
+    :class:`arneb_core.api.subscriptions.consumer.Sink`."""
 
     __slots__ = ("_connection", "_consumers", "_key")
 

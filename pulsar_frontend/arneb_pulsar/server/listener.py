@@ -5,11 +5,11 @@ from functools import partial
 
 import trio
 
-from arneb_core.api.ends import place_of
-from arneb_core.api.listening import serve_listeners
-from arneb_core.api.placement import NotServed
-from arneb_core.api.plain_stream import PlainStream
-from arneb_core.api.supervision import supervise
+from arneb_core.api.connections.ends import place_of
+from arneb_core.api.connections.listening import serve_listeners
+from arneb_core.api.connections.plain_stream import PlainStream
+from arneb_core.api.nodes.placement import NotServed
+from arneb_core.api.process.supervision import supervise
 from arneb_pulsar.authentication.grants import Certificate
 from arneb_pulsar.server.arrivals import Arrival, Listeners, Secure, arrive
 from arneb_pulsar.server.connection import Connection

@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
 
-from arneb_core.api.consumers import Sink
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import messages_in
+from arneb_core.api.entries.entry import messages_in
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import Position
-from arneb_core.api.topics import Topic
+from arneb_core.api.subscriptions.consumer import Sink
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.topics.topic import Topic
 
 WAITING_BYTES_MAX: Final = 1024 * 1024
 """Bytes of runs that wait for their numbers: as much as a connection's output may hold."""
@@ -25,7 +25,8 @@ Start = Callable[[Callable[[], Awaitable[None]]], None]
 
 
 class NumberedSink:
-    """A consumer's sink (:class:`arneb_core.api.consumers.Sink`) in front of its connection's.
+    """A consumer's sink in front of its connection's; see
+    :class:`arneb_core.api.subscriptions.consumer.Sink`.
 
     Invariants: an entry at ``_next`` begins with message ``_number``; while runs wait, a task
     counts.

@@ -10,10 +10,10 @@ from typing import Final
 
 import trio
 
-from arneb_core.api.entry import HEADER_BYTES, messages_in
+from arneb_core.api.entries.entry import HEADER_BYTES, messages_in
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitFailed, CoreError, TopicFenced, TopicNotFound
-from arneb_core.api.position import Position
-from arneb_core.api.topics import Topic
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.names import topic_name_of
 from arneb_pulsar.namespaces.rates import NO_LIMITS, PublishLimits, Throttle

@@ -18,9 +18,9 @@ from arneb_core.api.errors import (
     SubscriptionNotFound,
     TopicFenced,
 )
-from arneb_core.api.placement import Elsewhere, Placement
-from arneb_core.api.subscriptions import InitialPosition
-from arneb_core.api.topics import Topic
+from arneb_core.api.nodes.placement import Elsewhere, Placement
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.authentication.grants import UNAUTHENTIC, Certificate, Unauthentic
 from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS, TopicName

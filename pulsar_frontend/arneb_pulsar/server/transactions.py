@@ -7,10 +7,10 @@ is counted before its task begins, so that no commit asked for later overtakes i
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from arneb_core.api.entry import messages_in
+from arneb_core.api.entries.entry import messages_in
+from arneb_core.api.entries.position import Position, render
 from arneb_core.api.errors import CommitFailed, CoreError
-from arneb_core.api.position import Position, render
-from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.subscriptions.subscription import Subscription
 from arneb_pulsar.names import InvalidTopicName, parse_topic
 from arneb_pulsar.server.request_tasks import RequestTasks
 from arneb_pulsar.services.clients.connections import ClientConnection

@@ -4,14 +4,14 @@ The rule: a consumer has such a sink if there was an onlooker when it was attach
 through it are not changed.
 """
 
-from arneb_core.api.consumers import Sink
-from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.subscriptions.consumer import Sink
+from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_pulsar.services.clients.connections import ClientConnection
 from arneb_pulsar.services.clients.onlooking import Onlooker, SeenClient
 
 
 class WatchedSink:
-    """Passes a consumer's deliveries on (:class:`arneb_core.api.consumers.Sink`)."""
+    """Passes a consumer's deliveries on (:class:`arneb_core.api.subscriptions.consumer.Sink`)."""
 
     __slots__ = ("_connection", "_onlooker", "_sink", "_subscription", "_topic")
 

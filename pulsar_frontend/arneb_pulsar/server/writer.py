@@ -12,9 +12,9 @@ from typing import Final, NoReturn, Protocol
 
 import trio
 
-from arneb_core.api.lease import Lease
-from arneb_core.api.long_turns import LongTurns
-from arneb_core.api.plain_stream import PlainStream
+from arneb_core.api.connections.plain_stream import PlainStream
+from arneb_core.api.nodes.lease import Lease
+from arneb_core.api.process.long_turns import LongTurns
 
 PIECE_BYTES: Final = 256 * 1024
 """Bytes written at once, so that a slow but living client makes visible progress."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import trio
 
-from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.process.clock import wall_clock_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Final
 import trio
 
 from arneb_core.api.core import Core
-from arneb_core.api.long_turns import LongTurns
+from arneb_core.api.process.long_turns import LongTurns
 from arneb_pulsar.authentication.files import read_proofs
 from arneb_pulsar.authorization.authorizer import NO_USERS, Authorizer, Users
 from arneb_pulsar.config import NO_AUTHORIZATION, AuthorizationConfig, PulsarConfig

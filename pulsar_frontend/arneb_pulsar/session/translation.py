@@ -9,16 +9,16 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Final
 
-from arneb_core.api.codec import Message, codecs
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import HEADER_BYTES, Origin, read_header
+from arneb_core.api.entries.codec import Message, codecs
+from arneb_core.api.entries.entry import HEADER_BYTES, Origin, read_header
+from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_pulsar.codec import encode_messages
 from arneb_pulsar.packing.broker_metadata import with_broker_metadata
 from arneb_pulsar.packing.deliveries import MessageFrames
 from arneb_pulsar.wire.checksum import metadata_bytes, without_checksum
 
 ORIGIN: Final = itemgetter(1)
-"""The origin in an entry's header; see :mod:`arneb_core.api.entry`."""
+"""The origin in an entry's header; see :mod:`arneb_core.api.entries.entry`."""
 
 ONLY_PULSAR: Final = {int(Origin.PULSAR)}
 

@@ -9,8 +9,8 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
-from arneb_core.api.entry import read_header
-from arneb_core.api.position import Position, render
+from arneb_core.api.entries.entry import read_header
+from arneb_core.api.entries.position import Position, render
 from arneb_pulsar.transactions.outcomes import MANY, ONE, ONE_VALUE, Many
 from arneb_pulsar.transactions.records import Acked, Opened, Sent, unpack
 from arneb_pulsar.transactions.reservations import RESERVED, Reserved

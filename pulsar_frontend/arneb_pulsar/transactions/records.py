@@ -21,8 +21,8 @@ from typing import Final
 
 from pyroaring import BitMap64
 
-from arneb_core.api.entry import HEADER_BYTES, EntryHeader, Origin
-from arneb_core.api.position import Position
+from arneb_core.api.entries.entry import HEADER_BYTES, EntryHeader, Origin
+from arneb_core.api.entries.position import Position
 
 HEAD: Final = Struct(">BQ")
 """The kind, and the lower half of the transaction's id."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from arneb_core.api.position import ENTRY_BITS
+from arneb_core.api.entries.position import ENTRY_BITS
 
 COORDINATORS: Final = "persistent://pulsar/system/transaction_coordinator_assign"
 """The topic whose partitions are looked up to find the broker that coordinates. It does not exist

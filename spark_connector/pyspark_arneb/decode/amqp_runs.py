@@ -18,7 +18,7 @@ from typing import Final, Protocol, cast
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arneb_core.api.entry import ENTRY_FORMAT, HEADER, HEADER_BYTES, Origin
+from arneb_core.api.entries.entry import ENTRY_FORMAT, HEADER, HEADER_BYTES, Origin
 from pyspark_arneb.decode.amqp_layout import (
     BODY_FRAME,
     BODY_HEAD,

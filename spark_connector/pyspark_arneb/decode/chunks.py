@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arneb_core.api.position import Position, ledger_of, position, render
+from arneb_core.api.entries.position import Position, ledger_of, position, render
 from arneb_core.store.format.block import BlockCorrupt, BodyLost, block_span, cut_run, whole_parts
 from arneb_core.store.reading.stored_blocks import StoredBlock
 from pyspark_arneb.decode.heads import PUBLISHED_OFFSET, Heads

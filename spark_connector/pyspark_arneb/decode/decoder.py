@@ -1,9 +1,9 @@
 """Chunks of entries as Arrow record batches: one row a message.
 
-The rule: only the codec of an entry's origin (:mod:`arneb_core.api.codec`) knows what its bytes
-mean; this module passes entries to it and bounds the results. Runs of AMQP entries take the short
-cut of :mod:`pyspark_arneb.decode.amqp_runs`. An entry's number of rows follows from its header, so
-it never depends on which columns are read.
+The rule: only the codec of an entry's origin (:mod:`arneb_core.api.entries.codec`) knows what its
+bytes mean; this module passes entries to it and bounds the results. Runs of AMQP entries take the
+short cut of :mod:`pyspark_arneb.decode.amqp_runs`. An entry's number of rows follows from its
+header, so it never depends on which columns are read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,8 +12,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from arneb_core.api.codec import Codec, ColumnCodec, codecs
-from arneb_core.api.entry import EntryFlag, Origin
+from arneb_core.api.entries.codec import Codec, ColumnCodec, codecs
+from arneb_core.api.entries.entry import EntryFlag, Origin
 from pyspark_arneb.decode.amqp_runs import amqp_run
 from pyspark_arneb.decode.chunks import ROWS_MAX, Chunk, Damage
 from pyspark_arneb.decode.headers import DEATHS

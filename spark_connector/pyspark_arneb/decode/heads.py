@@ -12,7 +12,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from arneb_core.api.entry import ENTRY_FORMAT, FLAGS_OFFSET, HEADER_BYTES, EntryFlag, Origin
+from arneb_core.api.entries.entry import ENTRY_FORMAT, FLAGS_OFFSET, HEADER_BYTES, EntryFlag, Origin
 from pyspark_arneb.decode.times import TYPE, times_of_column
 
 ORIGIN_OFFSET: Final = 1
@@ -29,7 +29,8 @@ _UNSIGNED: Final = {1: pa.uint8(), 2: pa.uint16(), 4: pa.uint32(), 8: pa.uint64(
 
 
 class Heads:
-    """The headers of entries with a known format and origin; see :mod:`arneb_core.api.entry`."""
+    """The headers of entries with a known format and origin; see
+    :mod:`arneb_core.api.entries.entry`."""
 
     __slots__ = ("_stretch", "count")
 

@@ -9,9 +9,9 @@ row.
 from collections.abc import Mapping
 from typing import Final
 
-from arneb_core.api.codec import Codec, PartCodec
-from arneb_core.api.entry import EntryFlag, Origin
-from arneb_core.api.position import Position, ledger_of, position
+from arneb_core.api.entries.codec import Codec, PartCodec
+from arneb_core.api.entries.entry import EntryFlag, Origin
+from arneb_core.api.entries.position import Position, ledger_of, position
 from arneb_core.store.format.block import BlockCorrupt
 from pyspark_arneb.decode.chunks import READ_BYTES, Chunk, chunk_of
 from pyspark_arneb.decode.heads import ORIGIN_OFFSET, Heads

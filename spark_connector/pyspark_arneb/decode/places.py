@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from arneb_core.api.position import ENTRY_MASK, ledger_of
+from arneb_core.api.entries.position import ENTRY_MASK, ledger_of
 from pyspark_arneb.decode.message_id import message_id_head, message_id_tail, varint
 from pyspark_arneb.log.topics import partition_index, short_name, without_partition
 from pyspark_arneb.plan.ranges import Span

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 
-from arneb_core.api.codec import codecs
+from arneb_core.api.entries.codec import codecs
 from pyspark_arneb.decode.chunks import Damage, published_between, read_chunks
 from pyspark_arneb.decode.decoder import Decoder
 from pyspark_arneb.decode.parts import Assembler

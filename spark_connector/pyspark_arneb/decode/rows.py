@@ -13,8 +13,8 @@ from typing import Final, Protocol
 
 import pyarrow as pa
 
-from arneb_core.api.codec import Codec, ColumnCodec, Message, MessageColumns
-from arneb_core.api.entry import HEADER_BYTES, EntryFlag, Origin, read_header
+from arneb_core.api.entries.codec import Codec, ColumnCodec, Message, MessageColumns
+from arneb_core.api.entries.entry import HEADER_BYTES, EntryFlag, Origin, read_header
 from pyspark_arneb.decode.amqp_runs import AmqpRun, Kind
 from pyspark_arneb.decode.headers import (
     DEATHS,

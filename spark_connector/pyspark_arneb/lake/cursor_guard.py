@@ -7,7 +7,7 @@ does not run; another table must not move it.
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from arneb_core.api.position import Position, render
+from arneb_core.api.entries.position import Position, render
 from pyspark_arneb.lake.table import LogId
 from pyspark_arneb.service.connection import Address, ask
 from pyspark_arneb.service.errors import ServiceError

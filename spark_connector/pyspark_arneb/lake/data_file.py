@@ -22,7 +22,7 @@ from pyspark_arneb.lake.digest import RowDigest, digest_of
 from pyspark_arneb.target import LakeError, Target, make_durable
 
 if TYPE_CHECKING:
-    from arneb_core.api.position import LedgerId
+    from arneb_core.api.entries.position import LedgerId
 
 GROUP_BYTES: Final = 32 << 20
 """Bytes of a row group before compression, which a writer keeps in memory. Small enough that

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from time import time_ns
 from typing import TYPE_CHECKING, Final
 
-from arneb_core.api.position import Position, ledger_of, position
+from arneb_core.api.entries.position import Position, ledger_of, position
 from pyspark_arneb.lake.data_file import COMPRESSIONS
 from pyspark_arneb.lake.merging import merge
 from pyspark_arneb.lake.sealing import Sealed, Sealer

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
-from arneb_core.api.position import ENTRY_MASK, ledger_of
+from arneb_core.api.entries.position import ENTRY_MASK, ledger_of
 from pyspark_arneb.decode.reading import read_batches
 from pyspark_arneb.errors import DataLossError
 from pyspark_arneb.lake.offload import COLUMNS

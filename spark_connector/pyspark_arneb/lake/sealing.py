@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from arneb_core.api.position import ledger_of
+from arneb_core.api.entries.position import ledger_of
 from pyspark_arneb.decode.reading import read_batches
 from pyspark_arneb.errors import CorruptionError, DataLossError
 from pyspark_arneb.lake.data_file import COMPRESSIONS, DataFile, file_name, write_data_file
@@ -25,7 +25,7 @@ from pyspark_arneb.schema import Column, arrow_schema
 from pyspark_arneb.target import LakeError
 
 if TYPE_CHECKING:
-    from arneb_core.api.position import LedgerId
+    from arneb_core.api.entries.position import LedgerId
     from arneb_core.store.reading.extents import LedgerExtent
 
 FILE_BYTES: Final = 128 << 20

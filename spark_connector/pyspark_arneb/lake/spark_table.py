@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from arneb_core.api.position import ENTRY_MASK, ledger_of, render
+from arneb_core.api.entries.position import ENTRY_MASK, ledger_of, render
 from pyspark_arneb.lake.erasure import ErasedKeys
 from pyspark_arneb.lake.table import SealedTable
 from pyspark_arneb.lake.view import Cut, View, view_of

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from arneb_core.api.position import LedgerId
+from arneb_core.api.entries.position import LedgerId
 from pyspark_arneb.lake.data_file import DataFile, add_action
 from pyspark_arneb.log.topics import partition_index, without_partition
 from pyspark_arneb.target import TABLE_LOG, LakeError, Target, make_durable

@@ -8,7 +8,7 @@ on disk and verified. With a directory and no broker, nothing can be kept back.
 from collections.abc import Collection
 from typing import Protocol
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from pyspark_arneb.lake.table import LogId
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arneb_core.api.position import (
+from arneb_core.api.entries.position import (
     ENTRY_MASK,
     Position,
     ledger_of,

@@ -9,7 +9,7 @@ source in the process that uses it.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.store.format.schema import TopicId
 from arneb_core.store.reading.extents import Extent
 from arneb_core.store.reading.stored_blocks import StoredBlock

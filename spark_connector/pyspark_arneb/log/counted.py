@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from arneb_core.api.entry import messages_in
-from arneb_core.api.position import Position, entry_of, ledger_of
+from arneb_core.api.entries.entry import messages_in
+from arneb_core.api.entries.position import Position, entry_of, ledger_of
 from arneb_core.store.format.block import BlockCorrupt
 from arneb_core.store.format.schema import TopicId
 from arneb_core.store.reading.extents import Extent

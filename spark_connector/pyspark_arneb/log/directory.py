@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.store.format.schema import Table, TopicId, frontend_key
 from arneb_core.store.reading.extents import Extent, find_extents, topic_names
 from arneb_core.store.reading.stored_blocks import StoredBlock, read_stored_blocks

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.store.format.schema import TopicId
 from arneb_core.store.reading.extents import Extent, LedgerExtent
 from arneb_core.store.reading.stored_blocks import StoredBlock

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from arneb_core.api.codec import CODEC_GROUP
+from arneb_core.api.entries.codec import CODEC_GROUP
 
 DISTRIBUTION: Final = "arneb"
 CONNECTOR: Final = ("arneb_core", "pyspark_arneb")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from arneb_core.api.position import Position, entry_of, ledger_of, position
+from arneb_core.api.entries.position import Position, entry_of, ledger_of, position
 from arneb_core.store.reading.extents import Extent
 from pyspark_arneb.lake.erasure import ErasedKeys
 from pyspark_arneb.lake.spark_table import is_erased, rows_of, sealed_part

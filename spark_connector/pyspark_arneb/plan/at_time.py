@@ -8,8 +8,8 @@ be too early.
 from bisect import bisect_left
 from typing import Final
 
-from arneb_core.api.entry import TIMES, TIMES_OFFSET
-from arneb_core.api.position import Position
+from arneb_core.api.entries.entry import TIMES, TIMES_OFFSET
+from arneb_core.api.entries.position import Position
 from arneb_core.store.reading.extents import Extent, LedgerExtent
 from pyspark_arneb.log.block_source import BlockSource
 

@@ -30,7 +30,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from arneb_core.api.position import Position, position
+from arneb_core.api.entries.position import Position, position
 from pyspark_arneb.log.topics import partition_index, short_name, without_partition
 from pyspark_arneb.plan.ranges import Span
 from pyspark_arneb.schema import Column, Field

@@ -9,7 +9,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from arneb_core.api.position import LedgerId, Position, entry_of, ledger_of, position, render
+from arneb_core.api.entries.position import (
+    LedgerId,
+    Position,
+    entry_of,
+    ledger_of,
+    position,
+    render,
+)
 from arneb_core.store.format.schema import TopicId
 from arneb_core.store.reading.extents import Extent, LedgerExtent
 from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets, Times

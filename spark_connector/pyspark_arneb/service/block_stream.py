@@ -9,7 +9,7 @@ from http.client import HTTPException, HTTPResponse
 from struct import Struct
 from typing import Final
 
-from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position
+from arneb_core.api.entries.position import ENTRY_BITS, ENTRY_MASK, Position
 from pyspark_arneb.service.connection import ATTEMPTS, Address, opened, pause
 from pyspark_arneb.service.errors import ServiceError
 

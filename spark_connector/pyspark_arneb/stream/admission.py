@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from pyspark_arneb.stream.backlog import NO_BOUND, Backlog, total
 
 

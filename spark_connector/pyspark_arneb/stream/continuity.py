@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from arneb_core.api.position import Position, ledger_of, render
+from arneb_core.api.entries.position import Position, ledger_of, render
 from arneb_core.store.reading.extents import Extent
 from pyspark_arneb.log.topics import short_name
 from pyspark_arneb.stream.backlog import Backlog, backlog_of, messages_until

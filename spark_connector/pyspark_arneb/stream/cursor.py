@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 
 log = logging.getLogger(__name__)
 

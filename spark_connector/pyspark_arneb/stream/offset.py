@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
-from arneb_core.api.position import Position, entry_of, ledger_of, position
+from arneb_core.api.entries.position import Position, entry_of, ledger_of, position
 
 FORMAT: Final = 1
 """The version of the JSON; an offset of another one is refused."""

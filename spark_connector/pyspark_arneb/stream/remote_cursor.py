@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from arneb_core.api.position import position
+from arneb_core.api.entries.position import position
 from pyspark_arneb.service.connection import Address, ask
 from pyspark_arneb.service.errors import ServiceError
 from pyspark_arneb.stream.cursor import CursorGone, Places, Standing

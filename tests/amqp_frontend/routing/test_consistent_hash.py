@@ -20,7 +20,7 @@ from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.routing.router import Router
 from arneb_amqp.wire.properties import Properties
 from arneb_amqp.wire.tables import Field, longstr
-from arneb_core.api.hashing import murmur3_32
+from arneb_core.api.encoding.hashing import murmur3_32
 
 TYPE = ConsistentHash()
 KEYS = [f"key-{number}" for number in range(4_000)]

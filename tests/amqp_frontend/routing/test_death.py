@@ -10,7 +10,7 @@ from arneb_amqp.routing.death import REASONS, DeadLetter, dead_letter_of
 from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
 from arneb_amqp.wire.route import Route
 from arneb_amqp.wire.tables import Field, array, long, longstr, table
-from arneb_core.api.limits import Departure
+from arneb_core.api.subscriptions.limits import Departure
 
 QUEUES = st.sampled_from(["a", "b", "c"])
 REASON = st.sampled_from(Departure)

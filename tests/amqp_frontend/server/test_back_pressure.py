@@ -18,8 +18,8 @@ from arneb_amqp.server.transport.link import RECEIVE_BYTES_MAX
 from arneb_amqp.server.transport.read_ahead import UNSTORED_BYTES_MAX
 from arneb_amqp.topology.names import topic_of
 from arneb_core.api.errors import StoreFull
-from arneb_core.api.long_turns import FIRST_READ_BYTES
-from arneb_core.api.topics import Topic
+from arneb_core.api.process.long_turns import FIRST_READ_BYTES
+from arneb_core.api.topics.topic import Topic
 from arneb_core.engine.engine import Engine
 
 BODY = bytes(1000)

@@ -14,7 +14,7 @@ from arneb_amqp.topology import broker_events
 from arneb_amqp.topology.broker_events import EVENT, BrokerEvents
 from arneb_core.access.edits import Edit
 from arneb_core.access.records import OperatorPolicy, Policy
-from arneb_core.api.resource_alarms import Resource
+from arneb_core.api.process.resource_alarms import Resource
 
 Told = tuple[str, dict[str, Any]]
 Take = Callable[..., list[Told]]

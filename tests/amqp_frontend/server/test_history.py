@@ -9,7 +9,7 @@ import trio
 from pika.exceptions import ChannelClosedByBroker
 from tests.amqp_frontend.server.conftest import Broker, wait
 
-from arneb_core.api.history import history_topic
+from arneb_core.api.topics.history import history_topic
 
 ON = {"x-history": True}
 

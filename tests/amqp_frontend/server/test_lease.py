@@ -8,7 +8,7 @@ from tests.amqp_frontend.server.conftest import Broker, serve_in_thread
 from tests.amqp_frontend.server.raw import RawClient
 
 from arneb_amqp.wire.tables import boolean, table
-from arneb_core.api.resource_alarms import Resource
+from arneb_core.api.process.resource_alarms import Resource
 
 WANTS_TO_KNOW: dict[str, object] = {"capabilities": table({"connection.blocked": boolean(True)})}
 WITHIN_S = 5.0

@@ -17,7 +17,7 @@ from arneb_amqp.server.operations.publishes import Publishes
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Append, Token
 from arneb_amqp.topology.queues.declaration import Declaration
-from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_core.engine.engine import open_engine
 from arneb_core.testing.engine_kit import make_entry
 

@@ -12,7 +12,7 @@ from tests.amqp_frontend.server.conftest import Broker, serve_in_thread
 from tests.amqp_frontend.server.raw import RawClient
 from tests.amqp_frontend.session.playbook import publishes
 
-from arneb_core.api.resource_alarms import Resource
+from arneb_core.api.process.resource_alarms import Resource
 
 WITHIN_S = 5.0
 CHUNK = publishes(bytes(50_000), key="short").data

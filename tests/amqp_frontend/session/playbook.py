@@ -35,8 +35,8 @@ from arneb_amqp.wire.methods import decode_method, encode_method
 from arneb_amqp.wire.properties import Properties, encode_properties
 from arneb_amqp.wire.tables import boolean, table
 from arneb_core.access.principals import Principal, Question
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.position import position
+from arneb_core.api.entries.position import position
+from arneb_core.api.subscriptions.deliveries import Deliveries
 
 NOW = 1000.0
 NOW_MS = 1_700_000_000_000

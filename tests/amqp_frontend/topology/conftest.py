@@ -12,7 +12,7 @@ from arneb_amqp.topology.queues.declaration import ConnectionId, Declaration
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_amqp.wire.tables import Table
-from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store
 from arneb_core.testing.faults import FaultyStore

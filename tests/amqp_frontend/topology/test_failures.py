@@ -19,13 +19,13 @@ from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.properties import Properties, encode_properties
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import long, longstr
-from arneb_core.api.callbacks import Done
 from arneb_core.api.core import Unit
-from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.entries.entry import EntryHeader, Origin
 from arneb_core.api.errors import CommitFailed, StoreFailed
-from arneb_core.api.limits import Limits
-from arneb_core.api.subscriptions import InitialPosition
-from arneb_core.api.supervision import supervise
+from arneb_core.api.process.callbacks import Done
+from arneb_core.api.process.supervision import supervise
+from arneb_core.api.subscriptions.limits import Limits
+from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_core.engine.engine import open_engine
 from arneb_core.engine.scheduling.maintenance import READ_RETRY_S
 from arneb_core.store.environment import Store

@@ -8,7 +8,7 @@ from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.content import compose, payload_of, properties_of
 from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
 from arneb_amqp.wire.route import join_route
-from arneb_core.api.entry import HEADER_BYTES, EntryFlag, EntryHeader, Origin, read_header
+from arneb_core.api.entries.entry import HEADER_BYTES, EntryFlag, EntryHeader, Origin, read_header
 
 ROUTE = join_route("x", "k")
 OTHER = encode_properties(Properties(app_id="moved"))

@@ -14,8 +14,8 @@ from arneb_amqp.topology.policies.policies import Policies
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.wire.tables import long, longstr
 from arneb_core.access.records import OperatorPolicy, Policy
-from arneb_core.api.clock import wall_clock_ms
-from arneb_core.api.expiry import ChangedTtl
+from arneb_core.api.entries.expiry import ChangedTtl
+from arneb_core.api.process.clock import wall_clock_ms
 from arneb_core.testing.engine_kit import append, quiet
 
 

@@ -16,7 +16,7 @@ from arneb_amqp.wire.content import payload_of
 from arneb_amqp.wire.route import content_start
 from arneb_amqp.wire.tables import long, longstr
 from arneb_core.api.core import Unit
-from arneb_core.api.windows import Window
+from arneb_core.api.subscriptions.windows import Window
 from arneb_core.testing.engine_kit import until
 
 MESSAGES = 800

@@ -26,9 +26,9 @@ from arneb_amqp.wire.properties import (
 )
 from arneb_amqp.wire.route import content_start, join_route, shortstr
 from arneb_amqp.wire.tables import long, longstr
-from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.limits import Departure
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.subscriptions.limits import Departure
+from arneb_core.api.topics.topic import Topic
 
 ROUTE = join_route("x", "k")
 TOPICS = {name: cast("Topic", object()) for name in ("dead", "other", "q")}

@@ -23,8 +23,8 @@ from arneb_amqp.topology.overflow import (
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.route import join_route
-from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.topics.topic import Topic
 
 
 @dataclass(eq=False)

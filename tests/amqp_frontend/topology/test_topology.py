@@ -12,11 +12,11 @@ from arneb_amqp.topology.queues.attachments import Attachment
 from arneb_amqp.topology.queues.queues import Queues
 from arneb_amqp.wire.tables import Field, FieldType, longstr, signedint
 from arneb_core.api.core import Unit
-from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.entries.entry import EntryHeader, Origin
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.settings import EXCLUSIVE, TopicSettings
-from arneb_core.api.subscriptions import InitialPosition
-from arneb_core.api.windows import Window
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.windows import Window
+from arneb_core.api.topics.settings import EXCLUSIVE, TopicSettings
 
 pytestmark = pytest.mark.real_time
 

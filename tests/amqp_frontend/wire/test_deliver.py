@@ -14,7 +14,7 @@ from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.deliver import DeliverEncoder, encode_get_ok, encode_return
 from arneb_amqp.wire.properties import Properties, encode_properties
 from arneb_amqp.wire.route import join_route
-from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.entries.entry import EntryHeader, Origin
 
 PAYLOADS = [b"", b"x", b"x" * 300, b"y" * 5000, b"\xce" * 4096]
 

@@ -11,7 +11,7 @@ from arneb_amqp.wire.properties import Properties, decode_properties, encode_pro
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.stamp import LISTS_MAX, STREAM_OFFSET, OffsetStamp
 from arneb_amqp.wire.tables import Field, long, longstr
-from arneb_core.api.entry import HEADER_BYTES, EntryHeader, Origin
+from arneb_core.api.entries.entry import HEADER_BYTES, EntryHeader, Origin
 
 header_names = st.sampled_from(["a", STREAM_OFFSET, "x-stream-offsetl", "z"])
 LOOKALIKE = "\x0fx-stream-offsetl" + "0" * 8

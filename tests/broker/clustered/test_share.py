@@ -20,7 +20,7 @@ from arneb_core.access.catalogue import Catalogue
 from arneb_core.access.records import Permission, User, Vhost
 from arneb_core.access.seed import Seed, SeedUser
 from arneb_core.api.errors import StoreUnusable
-from arneb_core.api.placement import HERE, NOBODY, Elsewhere, NodeAddresses
+from arneb_core.api.nodes.placement import HERE, NOBODY, Elsewhere, NodeAddresses
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store
 from arneb_pulsar.namespaces.rates import UNLIMITED

@@ -19,10 +19,10 @@ from arneb.http.server.server import serve_http
 from arneb.settings.data_limits import DEFAULT_DATA_LIMITS, DataLimits
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.topology.topology import Topology
-from arneb_core.api.clock import wall_clock_ms
-from arneb_core.api.codec import Message, codecs
-from arneb_core.api.entry import Origin
-from arneb_core.api.position import Position, ledger_of, position
+from arneb_core.api.entries.codec import Message, codecs
+from arneb_core.api.entries.entry import Origin
+from arneb_core.api.entries.position import Position, ledger_of, position
+from arneb_core.api.process.clock import wall_clock_ms
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.services.context import make_context

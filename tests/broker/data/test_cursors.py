@@ -7,9 +7,9 @@ import pytest
 from tests.broker.data.kit import Served, served
 
 from arneb.data.cursors import Cursors
-from arneb_core.api.position import position
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.entries.position import position
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import open_engine
 from arneb_core.testing.engine_kit import append, make_entry, publish, quiet
 from pyspark_arneb.service.errors import ServiceError

@@ -15,7 +15,7 @@ from arneb.data.room import Staged
 from arneb.data.stages import BatchId, Stages
 from arneb.data.topics import TOLD_A_TURN, TopicDirectory
 from arneb.settings.data_limits import DataLimits
-from arneb_core.api.topics import Topic
+from arneb_core.api.topics.topic import Topic
 from arneb_core.engine.engine import open_engine
 from pyspark_arneb.service.errors import ServiceError
 

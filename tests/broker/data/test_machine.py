@@ -20,9 +20,9 @@ from arneb.data.rights import Everything
 from arneb.data.targets import Targets
 from arneb.settings.data_limits import DataLimits
 from arneb_core.api.core import Unit
+from arneb_core.api.entries.position import Position, position
 from arneb_core.api.errors import CoreError
-from arneb_core.api.position import Position, position
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store

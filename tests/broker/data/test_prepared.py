@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb.data.prepared import Destination, Prepared, stamped
-from arneb_core.api.entry import HEADER_BYTES, EntryHeader, Origin, read_header
+from arneb_core.api.entries.entry import HEADER_BYTES, EntryHeader, Origin, read_header
 
 NOW_MS = 1_767_225_600_000
 

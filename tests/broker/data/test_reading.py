@@ -13,8 +13,8 @@ from tests.broker.data.kit import Served, served
 
 from arneb.data.blocks import BYTES_DEFAULT, PIECE_BYTES, frames
 from arneb_core.api.core import Unit
-from arneb_core.api.position import AFTER_ALL, Position, position, render
-from arneb_core.api.settings import TopicSettings
+from arneb_core.api.entries.position import AFTER_ALL, Position, position, render
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine
 from arneb_core.engine.topics.stored_reading import StoredReading
 from arneb_core.store.format.bodies import SHARED_BYTES_MIN

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.broker.data.kit import Served, body_of, served
 
-from arneb_core.api.settings import TopicSettings
+from arneb_core.api.topics.settings import TopicSettings
 from pyspark_arneb.service.errors import ServiceError
 
 pytestmark = pytest.mark.real_time

@@ -10,9 +10,9 @@ from tests.broker.data.kit import Served, body_of, messages, served, values
 from tests.broker.data.queues import bind, declare
 
 from arneb.settings.data_limits import DataLimits
-from arneb_core.api.entry import Origin
-from arneb_core.api.position import position
-from arneb_core.api.settings import TopicSettings
+from arneb_core.api.entries.entry import Origin
+from arneb_core.api.entries.position import position
+from arneb_core.api.topics.settings import TopicSettings
 from pyspark_arneb.service.errors import ServiceError
 
 pytestmark = pytest.mark.real_time

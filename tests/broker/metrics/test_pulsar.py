@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from arneb.metrics.pulsar import PulsarMetrics
 from arneb_core.api.core import Unit
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_core.engine.engine import open_engine
 from arneb_core.testing.engine_kit import make_entry
 from arneb_pulsar.config import PulsarConfig

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from arneb.monitoring.alarms import Alarms
 from arneb.settings.table import ConfigInvalid
 from arneb.settings.watermarks import Levels, Watermarks, memory_available_bytes, read_levels
-from arneb_core.api.resource_alarms import NOTHING_SHORT, Resource, Short
+from arneb_core.api.process.resource_alarms import NOTHING_SHORT, Resource, Short
 
 AVAILABLE = 1000
 

@@ -16,10 +16,10 @@ from tests.pulsar_frontend.raw_client import RawClient, body_of, connected
 from arneb.monitoring.pulsar_traces import BATCH_MESSAGES_MAX, PulsarTraces
 from arneb.monitoring.traces import Spans
 from arneb_amqp.codec import encode_message
-from arneb_core.api.codec import Message
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import HEADER_BYTES, EntryHeader, Origin
-from arneb_core.api.position import Position, position
+from arneb_core.api.entries.codec import Message
+from arneb_core.api.entries.entry import HEADER_BYTES, EntryHeader, Origin
+from arneb_core.api.entries.position import Position, position
+from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_core.engine.engine import open_engine
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.services.clients.onlooking import SeenClient

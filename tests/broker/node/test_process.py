@@ -13,7 +13,7 @@ from tests.broker.node_kit import Signals, config_at
 from arneb.node import process
 from arneb.node.process import STOP_SIGNALS
 from arneb.runtime.ending import BROKEN_OFF, STOP_WITHIN_S, break_off_after
-from arneb_core.api.supervision import sole_error
+from arneb_core.api.process.supervision import sole_error
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from arneb.servers.run import CODECS
-from arneb_core.api.codec import CODEC_GROUP
-from arneb_core.api.entry import Origin
+from arneb_core.api.entries.codec import CODEC_GROUP
+from arneb_core.api.entries.entry import Origin
 
 HEAVY: Final = (
     "starlette", "asyncio", "h11", "anyio", "httpx", "fastavro", "avro", "prometheus_client",
@@ -22,10 +22,11 @@ HEAVY: Final = (
 """What a broker for Pulsar clients alone does not need before somebody asks for it. It would cost
 mebibytes and tenths of a second."""
 
-MODULES_MAX: Final = 740
+MODULES_MAX: Final = 750
 """All modules that a broker with the Pulsar port alone has imported when it is ready, including
-Python's own: 729 on 2026-11-29 with Python 3.11. Code that needs more must import it when it is
-needed, or the reason must be given here."""
+Python's own: 739 on 2026-11-29 with Python 3.11, ten more than before, since the core's border
+stands in folders. Code that needs more must import it when it is needed, or the reason must be
+given here."""
 
 HEAVY_WITH_HTTP: Final = (
     "httpx", "fastavro", "avro", "cryptography", "jwt", "argparse", "zipfile",
@@ -34,15 +35,15 @@ HEAVY_WITH_HTTP: Final = (
 )  # fmt: skip
 """What no broker needs, with every port open, before somebody asks for it."""
 
-WITH_HTTP_MAX: Final = 1_205
-"""The same for one with AMQP, Pulsar and HTTP: 1,191 on 2026-11-29."""
+WITH_HTTP_MAX: Final = 1_215
+"""The same for one with AMQP, Pulsar and HTTP: 1,201 on 2026-11-29."""
 
 STARTED: Final = """
 import sys, trio
 from pathlib import Path
 from arneb.settings.config import load_config
 from arneb.node.process import run_broker
-from arneb_core.api.codec import codecs
+from arneb_core.api.entries.codec import codecs
 
 def say(line):
     if line.startswith("Server startup complete"):

@@ -17,10 +17,10 @@ from tests.pulsar_frontend.raw_client import RawClient
 from arneb.node import process
 from arneb.servers.shared import Shared
 from arneb.settings.config import load_config
-from arneb_core.api import supervision
-from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.subscriptions import InitialPosition
-from arneb_core.api.supervision import BackOff
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.process import supervision
+from arneb_core.api.process.supervision import BackOff
+from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_core.engine.scheduling import maintenance
 from arneb_core.testing.awaits import FaultyAwaits
 from arneb_core.testing.engine_kit import append

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb.settings.config import Address, Config, ConfigInvalid, load_config, parse_listen
-from arneb_core.api.settings import DelayedSettings, Retention, TrackerKind
+from arneb_core.api.topics.settings import DelayedSettings, Retention, TrackerKind
 
 hosts = st.sampled_from(["127.0.0.1", "localhost", "example.org", "::1", "fe80::1%lo"])
 

@@ -8,8 +8,8 @@ from click.testing import CliRunner
 
 from arneb.cli import arneb
 from arneb_core.api.core import Unit
-from arneb_core.api.position import Position
-from arneb_core.api.waiting import durable
+from arneb_core.api.entries.position import Position
+from arneb_core.api.process.waiting import durable
 from arneb_core.engine.engine import open_engine
 from arneb_core.store.offline import OfflineMetadata
 from arneb_pulsar.services.transactions.held_records import HeldRecords

@@ -19,7 +19,7 @@ from arneb_cluster.protocol.window import ReadBack, Reattach, Send, SendError
 from arneb_cluster.pulsar.log_topic import LogTopic
 from arneb_cluster.pulsar.producer import FencingProducer
 from arneb_cluster.settings import boot_s
-from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.process.clock import wall_clock_ms
 from arneb_pulsar.client import Client
 from arneb_pulsar.client.errors import PulsarError
 from arneb_pulsar.names import parse_topic

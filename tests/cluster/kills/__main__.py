@@ -23,7 +23,7 @@ from uuid import uuid4
 import trio
 
 from arneb_cluster.replica import Replica
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
 from arneb_core.store.format.schema import TopicId

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.store.environment import Store
 from arneb_core.store.format.records import unpack_trims
 from arneb_core.store.format.schema import META_TRIMS, Table, TopicId

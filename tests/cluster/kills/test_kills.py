@@ -10,7 +10,7 @@ from conformance.brokers.process import Address
 from tests.cluster.kills.canary import Canary
 from tests.cluster.kills.equal import differences
 
-from arneb_core.api.position import position
+from arneb_core.api.entries.position import position
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.schema import Table, TopicId

@@ -30,7 +30,7 @@ from arneb_cluster.routing.relaying import Relays
 from arneb_core.access.authority import Authority
 from arneb_core.access.internal import InternalBackend
 from arneb_core.access.namespaces import proposed_namespace
-from arneb_core.api.placement import HERE, NOBODY, Elsewhere, NodeAddresses
+from arneb_core.api.nodes.placement import HERE, NOBODY, Elsewhere, NodeAddresses
 from arneb_core.engine.engine import Engine, open_engine
 
 T = TypeVar("T")

@@ -12,8 +12,8 @@ from arneb.clustered.routing import PULSAR, PulsarClients
 from arneb_cluster.routing.internal_port import InternalPort, serve_internal
 from arneb_cluster.routing.internal_settings import InternalSettings
 from arneb_cluster.routing.onward import OnwardByLeader
-from arneb_core.api.listening import serve_listeners
-from arneb_core.api.placement import NodeAddresses
+from arneb_core.api.connections.listening import serve_listeners
+from arneb_core.api.nodes.placement import NodeAddresses
 from arneb_core.engine.engine import open_engine
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.server import PulsarServer

@@ -11,7 +11,7 @@ from pika.exceptions import (
 )
 from tests.cluster.routing.nodes import SHARD, Nodes, in_thread, two_nodes
 
-from arneb_core.api.placement import UNHEARD
+from arneb_core.api.nodes.placement import UNHEARD
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from tests.pulsar_frontend.raw_client import RawClient
 
 from arneb.clustered.routing import PULSAR, PulsarClients
 from arneb_cluster.routing.internal_protocol import Request
-from arneb_core.api.placement import NotServed
+from arneb_core.api.nodes.placement import NotServed
 from arneb_core.engine.engine import Engine
 from arneb_core.testing.engine_kit import make_entry
 from arneb_pulsar.client import connect

@@ -26,8 +26,8 @@ from arneb_cluster.routing.internal_protocol import (
 )
 from arneb_cluster.routing.internal_settings import InternalSettings, tls_of
 from arneb_cluster.routing.internal_stream import InternalStream
-from arneb_core.api.placement import NodeAddresses, NotServed
-from arneb_core.api.tls_records import TlsRecords
+from arneb_core.api.connections.tls_records import TlsRecords
+from arneb_core.api.nodes.placement import NodeAddresses, NotServed
 
 REQUEST = Request("echo", "public/default", b"who")
 

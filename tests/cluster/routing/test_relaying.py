@@ -11,7 +11,7 @@ from trio.testing import memory_stream_pair, wait_all_tasks_blocked
 
 from arneb_amqp.wire.constants import HEARTBEAT_FRAME
 from arneb_cluster.routing.relaying import FAREWELL_S, RECEIVE_BYTES_MAX, Carried, Relays
-from arneb_core.api.placement import NotServed
+from arneb_core.api.nodes.placement import NotServed
 
 BODY = b"\x03\x00\x01" + (5).to_bytes(4) + b"hello\xce"
 

@@ -21,7 +21,7 @@ from arneb_cluster.routing.internal_protocol import Request
 from arneb_cluster.routing.internal_settings import InternalSettings
 from arneb_cluster.routing.leaders import Leaders
 from arneb_core.access.namespaces import proposed_namespace
-from arneb_core.api.placement import HERE, NOBODY, Elsewhere, NodeAddresses, NotServed
+from arneb_core.api.nodes.placement import HERE, NOBODY, Elsewhere, NodeAddresses, NotServed
 
 pytestmark = pytest.mark.real_time
 

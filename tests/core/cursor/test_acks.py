@@ -5,7 +5,7 @@ Random programs against the model are in ``test_acks_model.py``.
 
 import pytest
 
-from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, LedgerId, position
+from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, LedgerId, position
 from arneb_core.cursor.acks import ONE_BY_ONE_MAX, AckState
 from arneb_core.cursor.holes import CHUNK_SIZE
 from arneb_core.testing.invariants import check_ack_state

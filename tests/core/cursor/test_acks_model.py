@@ -12,7 +12,7 @@ from hypothesis import note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, Position, ledger_of, position
+from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, Position, ledger_of, position
 from arneb_core.cursor.acks import AckState, Changes
 from arneb_core.log.ledgers import LedgerIndex
 from arneb_core.testing.invariants import check_ack_state

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, LedgerId, position
+from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, LedgerId, position
 from arneb_core.cursor.acks import KIND_CHUNK, KIND_MASK, AckState
 from arneb_core.cursor.holes import CHUNK_SIZE
 from arneb_core.testing.invariants import check_ack_state

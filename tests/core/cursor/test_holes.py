@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.position import ENTRY_MASK, Position, position
+from arneb_core.api.entries.position import ENTRY_MASK, Position, position
 from arneb_core.cursor.holes import CHUNK_SIZE, Holes, by_chunk, of_run
 from arneb_core.cursor.unsaved import Unsaved
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import DueKey, due_key, place_of, time_of
-from arneb_core.api.position import Position
+from arneb_core.api.entries.due_key import DueKey, due_key, place_of, time_of
+from arneb_core.api.entries.position import Position
 from arneb_core.delayed.bucket import (
     all_members,
     count_between,

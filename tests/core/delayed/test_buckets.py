@@ -8,10 +8,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import BEFORE_ALL_TIME, DueKey, due_key, place_of, time_of, timed_run
+from arneb_core.api.entries.due_key import (
+    BEFORE_ALL_TIME,
+    DueKey,
+    due_key,
+    place_of,
+    time_of,
+    timed_run,
+)
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitFailed, StoreFailed
-from arneb_core.api.position import Position
-from arneb_core.api.settings import DelayedSettings
+from arneb_core.api.topics.settings import DelayedSettings
 from arneb_core.delayed.bucket import Bucket, Put
 from arneb_core.delayed.buckets import SEGMENTS_HELD_MIN, BucketDelayedDeliveryTracker
 from arneb_core.delayed.memory import InMemoryDelayedDeliveryTracker

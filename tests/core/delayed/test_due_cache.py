@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import Position
 from arneb_core.delayed.due_cache import ENTRY_BYTES, DueCache
 from arneb_core.log.durable_log import Read, Runs
 from arneb_core.log.tail_cache import CacheBudget

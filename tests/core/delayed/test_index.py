@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.due_key import BEFORE_ALL_TIME, DueKey, due_key, place_of
-from arneb_core.api.position import AFTER_ALL, Position
-from arneb_core.api.settings import DelayedSettings
+from arneb_core.api.entries.due_key import BEFORE_ALL_TIME, DueKey, due_key, place_of
+from arneb_core.api.entries.position import AFTER_ALL, Position
+from arneb_core.api.topics.settings import DelayedSettings
 from arneb_core.delayed import index
 from arneb_core.delayed.due_batch import DueBatch, Gathering
 from arneb_core.delayed.index import BATCH_FIRST, BATCH_MAX, BATCH_MIN, QUICK_MS, DelayedIndex

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import DueKey, TimedRun, due_key, time_of
+from arneb_core.api.entries.due_key import DueKey, TimedRun, due_key, time_of
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import Position
-from arneb_core.api.settings import DelayedSettings
+from arneb_core.api.topics.settings import DelayedSettings
 from arneb_core.delayed import sealing
 from arneb_core.delayed.bucket import Bucket, Put, sealed
 from arneb_core.delayed.sealing import SLICE_ENTRIES, Sealing, slices

@@ -3,8 +3,8 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from arneb_core.api.due_key import DueKey, TimedRun, timed_run
-from arneb_core.api.position import Position
+from arneb_core.api.entries.due_key import DueKey, TimedRun, timed_run
+from arneb_core.api.entries.position import Position
 from arneb_core.delayed.sealing import slices
 from arneb_core.delayed.sorted_runs import float_form_of
 from arneb_core.delayed.unsealed import UnsealedKeys

@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from arneb_core.api.due_key import DueKey, due_key, end_of, place_of, time_of, timed_run
-from arneb_core.api.position import Position
+from arneb_core.api.entries.due_key import DueKey, due_key, end_of, place_of, time_of, timed_run
+from arneb_core.api.entries.position import Position
 from arneb_core.delayed import unsealed
 from arneb_core.delayed.unsealed import UnsealedKeys
 from arneb_core.store.format.delayed_rows import keys_of

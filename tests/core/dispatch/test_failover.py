@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
 from arneb_core.dispatch.failover import FailoverDispatcher, by_name, first_come
 from arneb_core.dispatch.receiver import Receiver
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
 from arneb_core.dispatch.held_keys import HeldKeys
 from arneb_core.dispatch.receiver import Receiver
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from pyroaring import BitMap64
 
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.key_sharing import DrainingSlot, KeyShare, LookAhead
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.key_sharing import DrainingSlot, KeyShare, LookAhead
 from arneb_core.dispatch.auto_split import AutoSplitSelector
 from arneb_core.dispatch.key_shared import KeySharedDispatcher
 from arneb_core.dispatch.receiver import Receiver

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.windows import Window, subscription_window
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.windows import Window, subscription_window
 from arneb_core.dispatch.receiver import UNBOUNDED, Receiver
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.encoding.hashing import key_hash, murmur3_32
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import KeyRangesRefused
-from arneb_core.api.hashing import key_hash, murmur3_32
-from arneb_core.api.key_sharing import KeySharing, KeySharingMode
-from arneb_core.api.position import Position
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.key_sharing import KeySharing, KeySharingMode
 from arneb_core.dispatch import SELECTORS, Receiver
 from arneb_core.dispatch.auto_split import AutoSplitSelector
 from arneb_core.dispatch.consistent_hashing import ConsistentHashingSelector

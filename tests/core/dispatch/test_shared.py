@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.windows import Window
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.windows import Window
 from arneb_core.dispatch import Receiver, SharedDispatcher
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from pyroaring import BitMap64
 
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
 from arneb_core.dispatch.receiver import Receiver
 from arneb_core.dispatch.waiting_keys import WaitingKeys
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.position import BEFORE_ALL, LedgerId, Position, ledger_of
-from arneb_core.api.windows import Window
+from arneb_core.api.entries.position import BEFORE_ALL, LedgerId, Position, ledger_of
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.windows import Window
 from arneb_core.engine.subscriptions.consumer import LogConsumer
 from arneb_core.engine.subscriptions.subscription import LogSubscription
 from arneb_core.engine.topics.topic import LogTopic

@@ -7,11 +7,11 @@ import trio
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from arneb_core.api.entries.position import Position, position
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.limits import Departure, Limits
-from arneb_core.api.position import Position, position
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.subscriptions.limits import Departure, Limits
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import append, attach, make_entry, publish, quiet

@@ -7,8 +7,8 @@ import pytest
 import trio
 import trio.testing
 
-from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.core import Unit
+from arneb_core.api.entries.position import AFTER_ALL, Position
 from arneb_core.api.errors import (
     CommitFailed,
     ConsumerBusy,
@@ -21,11 +21,11 @@ from arneb_core.api.errors import (
     TopicExists,
     TopicNotFound,
 )
-from arneb_core.api.position import AFTER_ALL, Position
-from arneb_core.api.settings import WITHOUT_END, Retention, TopicSettings
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import InitialPosition
-from arneb_core.api.windows import Window
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions.windows import Window
+from arneb_core.api.topics.settings import WITHOUT_END, Retention, TopicSettings
 from arneb_core.engine.engine import open_engine
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store

@@ -6,6 +6,7 @@ import pytest
 import trio
 
 from arneb_core.api.core import Unit
+from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, Position, ledger_of, position
 from arneb_core.api.errors import (
     NotAllowed,
     StoreFailed,
@@ -14,11 +15,10 @@ from arneb_core.api.errors import (
     TopicFenced,
     TopicNotFound,
 )
-from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, Position, ledger_of, position
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import InitialPosition
-from arneb_core.api.windows import Window
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions.windows import Window
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.scheduling import maintenance
 from arneb_core.store.environment import Store

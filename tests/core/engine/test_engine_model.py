@@ -26,14 +26,14 @@ from tests.core.engine.engine_model import (
     follow_trims,
 )
 
-from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.core import Unit
+from arneb_core.api.entries.position import BEFORE_ALL, Position, ledger_of
 from arneb_core.api.errors import CommitFailed, StoreFailed
-from arneb_core.api.position import BEFORE_ALL, Position, ledger_of
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import InitialPosition
-from arneb_core.api.windows import Window
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions.windows import Window
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.subscriptions.subscription import LogSubscription
 from arneb_core.store.checking.check import check

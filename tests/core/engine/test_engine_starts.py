@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import open_engine
 from arneb_core.engine.trimming import slowest
 from arneb_core.log import planning

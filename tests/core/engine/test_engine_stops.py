@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import Outcome, attach, publish, quiet

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from arneb_core.api.position import (
+from arneb_core.api.entries.position import (
     AFTER_ALL,
     BEFORE_ALL,
     LedgerId,

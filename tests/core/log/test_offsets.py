@@ -7,9 +7,9 @@ import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arneb_core.api.entry import messages_in
-from arneb_core.api.position import Position, ledger_of
-from arneb_core.api.settings import TopicSettings
+from arneb_core.api.entries.entry import messages_in
+from arneb_core.api.entries.position import Position, ledger_of
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import open_engine
 from arneb_core.testing.engine_kit import append, make_entry, quiet
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.position import FIRST_LEDGER, position
+from arneb_core.api.entries.position import FIRST_LEDGER, position
 from arneb_core.log.ledgers import LedgerIndex
 from arneb_core.log.planning import LEDGER_ENTRIES_MAX, count_in, plan_run
 from arneb_core.log.retention import LEDGER_AGE_MS_MAX

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.position import BEFORE_ALL, LedgerId, Position, before, position
-from arneb_core.api.settings import WITHOUT_END, Retention
+from arneb_core.api.entries.position import BEFORE_ALL, LedgerId, Position, before, position
+from arneb_core.api.topics.settings import WITHOUT_END, Retention
 from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
 from arneb_core.log.retention import droppable_through
 from arneb_core.testing.strategies import ledger_indexes

@@ -10,10 +10,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from arneb_core.api.core import Unit
-from arneb_core.api.entry import EntryHeader, Origin, read_header
-from arneb_core.api.expiry import lives_no_time
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.entries.entry import EntryHeader, Origin, read_header
+from arneb_core.api.entries.expiry import lives_no_time
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store
 from arneb_core.store.format.bodies import SHARED_BYTES_MIN

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from arneb_core.api.position import AFTER_ALL, Position, position
+from arneb_core.api.entries.position import AFTER_ALL, Position, position
 from arneb_core.store.commit import transaction
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes, CommitReport

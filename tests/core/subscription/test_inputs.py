@@ -6,11 +6,11 @@ from typing import Any, Final, get_args
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CoreError
-from arneb_core.api.limits import Limits
-from arneb_core.api.position import Position
-from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.limits import Limits
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.subscription.consumers.consumer import AttachedConsumer
 from arneb_core.subscription.consumers.returns import Taken
 from arneb_core.subscription.inputs import (

@@ -2,9 +2,9 @@
 
 import pytest
 
-from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import StoreFailed, SubscriptionFenced
-from arneb_core.api.position import Position
+from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_core.subscription.dispatching.pulls import Unanswered
 from arneb_core.subscription.inputs import (
     Acknowledged,

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.errors import StoreFailed
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
 from arneb_core.subscription.consumers.returns import Taken
 from arneb_core.subscription.inputs import (
     Acknowledged,

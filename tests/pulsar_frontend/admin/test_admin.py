@@ -12,10 +12,10 @@ from tests.pulsar_frontend.admin_client import Admin
 from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import connected
 
-from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.position import position
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.position import position
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.testing.engine_kit import attach
 from arneb_pulsar.admin.documents.messages import message_of
 from arneb_pulsar.admin.topics.lookup import as_reached

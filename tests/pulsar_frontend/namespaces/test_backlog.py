@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.admin import LedgerStatistics
-from arneb_core.api.position import LedgerId, Position, position
+from arneb_core.api.entries.position import LedgerId, Position, position
+from arneb_core.api.topics.admin import LedgerStatistics
 from arneb_pulsar.namespaces.backlog import bytes_from, nth_entry, place_leaving
 
 SIZE = 10

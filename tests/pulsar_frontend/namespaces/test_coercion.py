@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.json_text import parse_json
+from arneb_core.api.encoding.json_text import parse_json
 from arneb_pulsar.namespaces.coercion import HIGHEST, LOWEST, real_number, truth, whole_number
 
 

@@ -5,9 +5,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.codec import Message
-from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.position import Position, position
+from arneb_core.api.entries.codec import Message
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.position import Position, position
 from arneb_pulsar.codec import encode_messages
 from arneb_pulsar.namespaces.compaction import Compaction, keys_in
 from arneb_pulsar.wire.checksum import join_body

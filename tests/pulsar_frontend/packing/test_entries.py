@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.pulsar_frontend.wire.strategies import IDS, bodies, metadata, mutated
 
-from arneb_core.api.entry import HEADER_BYTES, Origin, messages_in, read_header
-from arneb_core.api.hashing import key_hash, murmur3_32
+from arneb_core.api.encoding.hashing import key_hash, murmur3_32
+from arneb_core.api.entries.entry import HEADER_BYTES, Origin, messages_in, read_header
 from arneb_pulsar.packing import entries
 from arneb_pulsar.packing.entries import batch_size_of, make_entries, make_entry, name_field_of
 from arneb_pulsar.wire.checksum import SIZE, join_body, split_body, verify_body

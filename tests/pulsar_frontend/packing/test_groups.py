@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.core.engine.subscriptions.test_key_shared_groups import begin
 
-from arneb_core.api.entry import HINT, HINT_OFFSET
+from arneb_core.api.entries.entry import HINT, HINT_OFFSET
 from arneb_core.dispatch.groups import groups_of
 from arneb_core.dispatch.selector import SLOTS
 from arneb_core.engine.engine import open_engine

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, position
+from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, position
 from arneb_pulsar.packing.places import place_of, position_of, split_acks
 from arneb_pulsar.wire.ack_sets import ALL_MESSAGES
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandAck, MessageIdData

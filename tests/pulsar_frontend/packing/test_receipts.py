@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.pulsar_frontend.wire.strategies import IDS, read
 
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.position import Position, position
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.position import Position, position
+from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_pulsar.packing.deliveries import MessageFrames
 from arneb_pulsar.packing.receipts import pack_receipts, receipt
 from arneb_pulsar.wire.ack_sets import mask_of

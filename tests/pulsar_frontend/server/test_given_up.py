@@ -15,7 +15,7 @@ import trio.testing
 from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import connected
 
-from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.subscriptions.subscription import Subscription
 from arneb_pulsar.packing.deliveries import MessageFrames
 from arneb_pulsar.server.connection import Connection
 from arneb_pulsar.server.effects import RELEASED_PER_TURN, EffectRunner

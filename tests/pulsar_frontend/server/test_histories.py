@@ -7,7 +7,7 @@ import trio
 from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import connected
 
-from arneb_core.api.history import HISTORY_PROPERTY, history_topic
+from arneb_core.api.topics.history import HISTORY_PROPERTY, history_topic
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandSubscribe
 
 pytestmark = pytest.mark.real_time

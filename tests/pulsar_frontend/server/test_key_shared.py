@@ -7,7 +7,7 @@ import pytest
 from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import RawClient, body_of, connected
 
-from arneb_core.api.hashing import key_hash
+from arneb_core.api.encoding.hashing import key_hash
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 pytestmark = pytest.mark.real_time

@@ -9,9 +9,9 @@ import trio.testing
 from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import Closed, RawClient, body_of, connected
 
-from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.position import position
 from arneb_core.api.errors import StoreFull
-from arneb_core.api.position import position
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.server.connection import Connection
 from arneb_pulsar.server.listener import PulsarServer

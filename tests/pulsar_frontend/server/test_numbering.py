@@ -7,10 +7,10 @@ import anyio
 import pytest
 import trio
 
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import ENTRY_FORMAT, HEADER, Origin
+from arneb_core.api.entries.entry import ENTRY_FORMAT, HEADER, Origin
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import Position
+from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_pulsar.server import numbering
 from arneb_pulsar.server.numbering import NumberedSink
 

@@ -12,9 +12,9 @@ from tests.pulsar_frontend.conftest import OpenBroker, Running
 from tests.pulsar_frontend.raw_client import RawClient, connected
 from tests.pulsar_frontend.server.transacting import Refused, acknowledge, add, begin, end, send
 
-from arneb_core.api.callbacks import Done
 from arneb_core.api.core import Unit
 from arneb_core.api.errors import StoreFailed
+from arneb_core.api.process.callbacks import Done
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.testing.engine_kit import quiet
 from arneb_pulsar.authorization.callers import Caller

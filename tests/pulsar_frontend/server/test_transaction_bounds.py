@@ -20,8 +20,8 @@ from tests.pulsar_frontend.server.transacting import (
     send,
 )
 
-from arneb_core.api.position import Position
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.position import Position
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.services.transactions.open_transaction import (
     KEPT_BYTES,
     NAME_BYTES,

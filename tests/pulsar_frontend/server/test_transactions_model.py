@@ -26,7 +26,7 @@ from tests.pulsar_frontend.server.transacting import named
 from tests.pulsar_frontend.session.playbook import received
 
 from arneb.store.check import transaction_problems
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store

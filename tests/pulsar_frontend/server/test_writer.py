@@ -9,8 +9,8 @@ import trio.testing
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.long_turns import LongTurns
-from arneb_core.api.plain_stream import PlainStream
+from arneb_core.api.connections.plain_stream import PlainStream
+from arneb_core.api.process.long_turns import LongTurns
 from arneb_core.testing.leases import GivenLease
 from arneb_pulsar.server.writer import PIECE_BYTES, PIECE_WITHIN_S, Writer
 

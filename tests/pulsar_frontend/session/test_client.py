@@ -4,8 +4,8 @@ import pytest
 from tests.pulsar_frontend.session.consume.test_consumers import message, pulsar_entry, subscribe
 from tests.pulsar_frontend.session.playbook import Playbook, received, said
 
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.position import position
+from arneb_core.api.entries.position import position
+from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_pulsar.session.interface.effects import AddPermits, AttachConsumer
 from arneb_pulsar.session.interface.events import (
     ActiveChanged,

@@ -12,9 +12,9 @@ from arneb_amqp.wire.content import compose
 from arneb_amqp.wire.properties import Properties, encode_properties
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import longstr
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.position import position
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.position import position
+from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_pulsar.codec import CODEC
 from arneb_pulsar.session.interface.events import Delivered
 from arneb_pulsar.session.output import TRANSLATED_UNITS

@@ -4,8 +4,8 @@ not."""
 import pytest
 from pyroaring import BitMap64
 
-from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.position import Position, position
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.position import Position, position
 from arneb_pulsar.transactions.checking import check_records, check_rows
 from arneb_pulsar.transactions.outcomes import MANY, ONE, Many, Outcomes
 from arneb_pulsar.transactions.records import Acked, Opened, pack, pack_sent

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entry import HEADER_BYTES, EntryHeader, Origin
-from arneb_core.api.position import Position
+from arneb_core.api.entries.entry import HEADER_BYTES, EntryHeader, Origin
+from arneb_core.api.entries.position import Position
 from arneb_pulsar.transactions.records import Acked, Opened, Sent, pack, pack_sent, unpack
 
 NUMBERS = st.integers(0, (1 << 64) - 1)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.pulsar_frontend.wire.strategies import mutated, read, sends, simple_commands
 
-from arneb_core.api.position import BEFORE_ALL, position
+from arneb_core.api.entries.position import BEFORE_ALL, position
 from arneb_pulsar.packing.places import message_id_of
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.commands import FIELD_OF, parse_command

@@ -10,8 +10,8 @@ from tests.spark_connector.pipeline.conftest import MakeLog
 from tests.spark_connector.pipeline.histories import SUBSCRIPTION, TOPIC, ModelBroker
 from tests.spark_connector.pipeline.test_client_history import played as clients_played
 
-from arneb_core.api.history import history_entry, history_topic
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.history import history_entry, history_topic
 from arneb_core.engine.engine import Engine
 from arneb_core.testing.engine_kit import append, attach, make_entry, pass_time, quiet
 from pyspark_arneb.pipeline.audit import audit_broker, audit_clients

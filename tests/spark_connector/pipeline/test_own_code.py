@@ -15,8 +15,8 @@ import sys
 ours = ("arneb_core", "arneb_amqp", "arneb_pulsar", "pyspark_arneb")
 sys.path.insert(0, sys.argv[1])  # as Spark does
 import pyspark_arneb.pipeline.audit, pyspark_arneb.source
-from arneb_core.api.codec import codecs
-from arneb_core.api.entry import Origin
+from arneb_core.api.entries.codec import codecs
+from arneb_core.api.entries.entry import Origin
 assert {Origin.AMQP, Origin.PULSAR} <= codecs().keys(), codecs()
 for name in ours:
     assert sys.modules[name].__file__.startswith(sys.argv[1]), sys.modules[name]

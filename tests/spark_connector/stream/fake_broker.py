@@ -8,8 +8,8 @@ a query reads from it, it reads from nothing else.
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from arneb_core.api.entry import EntryHeader, Origin, messages_in
-from arneb_core.api.position import Position, ledger_of, position
+from arneb_core.api.entries.entry import EntryHeader, Origin, messages_in
+from arneb_core.api.entries.position import Position, ledger_of, position
 from arneb_core.store.format.block import encode_block
 from arneb_core.store.format.schema import TopicId
 from arneb_core.store.reading.extents import Extent, LedgerExtent

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.spark_connector.stream.fake_broker import FakeBroker, bodies
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from pyspark_arneb.plan.ranges import Span
 from pyspark_arneb.stream.admission import NO_LIMITS, Limits
 from pyspark_arneb.stream.offset import StreamOffset

@@ -31,9 +31,9 @@ from tests.spark_connector.spark_process import PromiseBroken, SparkProcess
 from tests.spark_connector.stream.soak_query import DIES
 
 from arneb.demo.process import BrokerProcess
-from arneb_core.api.codec import codecs
-from arneb_core.api.entry import read_header
-from arneb_core.api.position import AFTER_ALL, Position
+from arneb_core.api.entries.codec import codecs
+from arneb_core.api.entries.entry import read_header
+from arneb_core.api.entries.position import AFTER_ALL, Position
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.topics import full_name
 from pyspark_arneb.service.connection import Address, ask

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.position import Position, position
+from arneb_core.api.entries.position import Position, position
 from arneb_core.store.format.schema import TopicId
 from arneb_core.store.reading.extents import Extent, LedgerExtent
 from pyspark_arneb.stream.admission import Limits, admit, shares

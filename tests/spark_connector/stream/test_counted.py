@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tests.spark_connector.stream.fake_broker import FakeBroker
 from tests.spark_connector.stream.micro_batches import Checkpoint, Run
 
-from arneb_core.api.entry import messages_in
-from arneb_core.api.position import Position
+from arneb_core.api.entries.entry import messages_in
+from arneb_core.api.entries.position import Position
 from arneb_core.store.format.schema import TopicId
 from arneb_core.store.reading.stored_blocks import StoredBlock
 from pyspark_arneb.errors import DataLossError

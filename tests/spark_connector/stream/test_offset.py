@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.position import Position, position
+from arneb_core.api.entries.position import Position, position
 from pyspark_arneb.log.topics import full_name
 from pyspark_arneb.stream.offset import OffsetError, StreamOffset, TopicOffset, begins
 

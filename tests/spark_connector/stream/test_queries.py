@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.spark_connector.stream.fake_broker import FakeBroker
 from tests.spark_connector.stream.micro_batches import STEPS, Checkpoint, Killed, Run
 
-from arneb_core.api.position import position
+from arneb_core.api.entries.position import position
 from pyspark_arneb.errors import DataLossError
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.topics import TopicSelection, full_name

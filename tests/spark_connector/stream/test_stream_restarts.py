@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pika
 
 from arneb.demo.process import BrokerProcess
-from arneb_core.api.position import position
+from arneb_core.api.entries.position import position
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.topics import full_name
 from pyspark_arneb.service.connection import close_connections

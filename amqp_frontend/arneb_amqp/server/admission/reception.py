@@ -32,10 +32,10 @@ from arneb_amqp.session.events import RequestDone, RequestFailed, Shutdown
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.opening import OpeningBytes
 from arneb_core.access.authority import Authority
-from arneb_core.api.listening import serve_listeners
-from arneb_core.api.placement import NotServed
-from arneb_core.api.supervision import shielded_nursery
-from arneb_core.api.tls_records import TlsRecords
+from arneb_core.api.connections.listening import serve_listeners
+from arneb_core.api.connections.tls_records import TlsRecords
+from arneb_core.api.nodes.placement import NotServed
+from arneb_core.api.process.supervision import shielded_nursery
 
 LOGGER: Final = logging.getLogger(__name__)
 

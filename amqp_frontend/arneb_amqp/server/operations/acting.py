@@ -41,11 +41,11 @@ from arneb_amqp.wire.properties import (
 from arneb_amqp.wire.replies import make
 from arneb_amqp.wire.route import Route, content_start, join_route, routing_key_of, split_route
 from arneb_core.access.principals import Principal
-from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.core import Core, Unit
-from arneb_core.api.entry import HEADER_BYTES
-from arneb_core.api.hashing import key_hash
-from arneb_core.api.position import Position
+from arneb_core.api.encoding.hashing import key_hash
+from arneb_core.api.entries.entry import HEADER_BYTES
+from arneb_core.api.entries.position import Position
+from arneb_core.api.process.clock import wall_clock_ms
 
 NO_CONNECTION: Final = ConnectionId(0)
 """No connection has this number, so everything exclusive belongs to others."""

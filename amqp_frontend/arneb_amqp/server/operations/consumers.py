@@ -24,9 +24,9 @@ from arneb_amqp.topology.queues.attachments import Attachment, give_back
 from arneb_amqp.topology.queues.delivery_counts import counted
 from arneb_amqp.traffic import QueueTraffic
 from arneb_core.access.acting import BY_ITSELF
-from arneb_core.api.consumers import Consumer
-from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import SubscriptionFenced
+from arneb_core.api.subscriptions.consumer import Consumer
+from arneb_core.api.subscriptions.deliveries import Deliveries
 
 LOGGER: Final = logging.getLogger(__name__)
 

@@ -49,8 +49,8 @@ from arneb_amqp.session.effects import (
 )
 from arneb_amqp.session.events import RequestDone, RequestFailed
 from arneb_core.api.errors import CoreError
-from arneb_core.api.long_turns import LongTurns
-from arneb_core.api.supervision import contain
+from arneb_core.api.process.long_turns import LongTurns
+from arneb_core.api.process.supervision import contain
 
 _AFTER_PUBLISHES: Final = (Perform, Get, Consume, Cancel, Leave, EndConnection)
 """Requests that wait until earlier publishes are in their queues, as in RabbitMQ: a client counts,

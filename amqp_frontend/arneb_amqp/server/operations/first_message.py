@@ -8,7 +8,7 @@ from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.wire.content import properties_of
 from arneb_amqp.wire.properties import decode_properties
 from arneb_amqp.wire.route import content_start
-from arneb_core.api.entry import Origin
+from arneb_core.api.entries.entry import Origin
 
 
 async def first_timestamp(queue: Queue) -> int | None:

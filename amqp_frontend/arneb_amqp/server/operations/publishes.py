@@ -17,12 +17,12 @@ from arneb_amqp.session.deliveries import Settled
 from arneb_amqp.session.effects import Append, Commit, Refused, Token
 from arneb_amqp.topology.overflow import Admission
 from arneb_amqp.topology.queues.queues import Queues
-from arneb_core.api.callbacks import Done
-from arneb_core.api.consumers import Consumer
 from arneb_core.api.core import Unit
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.topics import Topic
-from arneb_core.api.waiting import durable
+from arneb_core.api.process.callbacks import Done
+from arneb_core.api.process.waiting import durable
+from arneb_core.api.subscriptions.consumer import Consumer
+from arneb_core.api.topics.topic import Topic
 
 
 class Publishes:

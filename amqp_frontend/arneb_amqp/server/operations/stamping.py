@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 import trio
 
 from arneb_amqp.session.effects import Commit
-from arneb_core.api.entry import published_at
+from arneb_core.api.entries.entry import published_at
 
 PIECE_ENTRIES: Final = 1_000
 PIECE_BYTES: Final = 1024 * 1024

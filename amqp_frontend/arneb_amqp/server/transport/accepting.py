@@ -13,7 +13,7 @@ import trio
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.server.transport.remote import Remote, remote_of
 from arneb_amqp.server.transport.tls import Unsecured, serve_secured
-from arneb_core.api.tls_records import TlsRecords
+from arneb_core.api.connections.tls_records import TlsRecords
 
 Serve = Callable[[Remote, socket.socket, TlsRecords | None], Awaitable[None]]
 """Serves one client, by TLS if there are records, and closes its socket."""

@@ -12,7 +12,7 @@ from typing import Final
 import outcome
 import trio
 
-from arneb_core.api.callbacks import call
+from arneb_core.api.process.callbacks import call
 
 FLUSHES_PER_TURN: Final = 128
 """Flushes in one turn, each a socket write of 10 µs: some 2 ms, then others have their turn."""

@@ -19,7 +19,7 @@ from typing import Final
 
 import trio
 
-from arneb_core.api.lease import Lease
+from arneb_core.api.nodes.lease import Lease
 
 LOGGER: Final = logging.getLogger(__name__)
 

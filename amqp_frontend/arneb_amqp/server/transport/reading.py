@@ -9,7 +9,7 @@ import trio
 
 from arneb_amqp.server.transport.link import RECEIVE_BYTES_MAX, Link
 from arneb_amqp.server.transport.polling import Polling
-from arneb_core.api.long_turns import (
+from arneb_core.api.process.long_turns import (
     FIRST_READ_BYTES,
     LARGE_READ_BYTES,
     SHORT_READ_BYTES,

@@ -10,8 +10,8 @@ from typing import Final
 
 import trio
 
-from arneb_core.api.ends import Ends, ends_of
-from arneb_core.api.proxy_protocol import ends_behind
+from arneb_core.api.connections.ends import Ends, ends_of
+from arneb_core.api.connections.proxy_protocol import ends_behind
 
 
 @dataclass(frozen=True, slots=True)

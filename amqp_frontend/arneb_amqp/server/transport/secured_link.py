@@ -12,8 +12,8 @@ from collections.abc import Callable
 import trio
 
 from arneb_amqp.server.transport.link import RECEIVE_BYTES_MAX, Link
-from arneb_core.api.lease import Lease
-from arneb_core.api.tls_records import TlsRecords
+from arneb_core.api.connections.tls_records import TlsRecords
+from arneb_core.api.nodes.lease import Lease
 
 
 class SecuredLink(Link):

@@ -12,8 +12,8 @@ from typing import Final, Protocol
 
 import trio
 
-from arneb_core.api.callbacks import call
-from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.process.callbacks import call
+from arneb_core.api.process.clock import wall_clock_ms
 
 GRAIN_S: Final = 0.05
 """The shortest interval between checks of a timer; the shortest heartbeat is sent every half

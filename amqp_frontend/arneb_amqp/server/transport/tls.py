@@ -12,7 +12,7 @@ from typing import Final
 
 import trio
 
-from arneb_core.api.tls_records import TlsRecords
+from arneb_core.api.connections.tls_records import TlsRecords
 
 LOGGER: Final = logging.getLogger(__name__)
 

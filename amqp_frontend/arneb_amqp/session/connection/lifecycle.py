@@ -49,7 +49,7 @@ from arneb_amqp.wire.methods import method_ids
 from arneb_amqp.wire.replies import close_connection, make
 from arneb_amqp.wire.tables import Table
 from arneb_core.access.principals import Principal
-from arneb_core.api.resource_alarms import Short
+from arneb_core.api.process.resource_alarms import Short
 
 SILENCE_S: Final = 3.0
 """How long a client hears nothing after a failed login before it is cut, as in RabbitMQ."""

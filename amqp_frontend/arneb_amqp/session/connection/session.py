@@ -62,7 +62,7 @@ from arneb_amqp.wire.items import (
 )
 from arneb_amqp.wire.methods import describe_method, method_ids
 from arneb_amqp.wire.replies import make
-from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.subscriptions.deliveries import Deliveries
 
 TURN_WORK: Final = 2_500
 """The work of one turn, in microseconds, roughly. A full read of small messages that go one way is

@@ -7,7 +7,7 @@ request blocks the connection: an answer would describe the current state, and a
 better.
 """
 
-from arneb_core.api.resource_alarms import NOTHING_SHORT, Resource, Short
+from arneb_core.api.process.resource_alarms import NOTHING_SHORT, Resource, Short
 
 
 class Throttle:

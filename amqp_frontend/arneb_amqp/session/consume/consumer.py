@@ -13,7 +13,7 @@ from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.traffic import QueueTraffic
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.deliver import DeliverEncoder
-from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.subscriptions.deliveries import Deliveries
 
 
 class ConsumerState(Enum):

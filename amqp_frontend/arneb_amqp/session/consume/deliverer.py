@@ -26,10 +26,10 @@ from arneb_amqp.wire.constants import ChannelId, DeliveryTag
 from arneb_amqp.wire.deliver import DeliverEncoder, encode_get_ok
 from arneb_amqp.wire.items import AckRun
 from arneb_amqp.wire.tables import Table
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import Origin
-from arneb_core.api.position import Position
-from arneb_core.api.windows import Window
+from arneb_core.api.entries.entry import Origin
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.windows import Window
 
 ANSWERS_PER_TURN: Final = 40_000
 """Deliveries that one method answers in a turn: some 2 ms."""

@@ -17,8 +17,8 @@ from arneb_amqp.wire.properties import decode_properties
 from arneb_amqp.wire.route import content_start
 from arneb_amqp.wire.stamp import OffsetStamp
 from arneb_amqp.wire.tables import lookup_text
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.deliveries import Deliveries
 
 FILTER_VALUE: Final = "x-stream-filter-value"
 """The header in which a publisher sets a message's filter value."""

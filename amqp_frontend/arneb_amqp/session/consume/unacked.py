@@ -20,7 +20,7 @@ from arneb_amqp.session.deliveries import (
     Settled,
     consumer_of,
 )
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 
 _NO_POSITION = Position(0)
 """No entry has this position, so it marks a tag that is not there."""

@@ -9,10 +9,10 @@ from itertools import takewhile
 from typing import Final
 
 from arneb_amqp.codec import encode_message
-from arneb_core.api.codec import Message, codecs
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import HEADER_BYTES, Origin, messages_in
-from arneb_core.api.position import Position
+from arneb_core.api.entries.codec import Message, codecs
+from arneb_core.api.entries.entry import HEADER_BYTES, Origin, messages_in
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.deliveries import Deliveries
 
 UNREADABLE: Final = "arneb-unreadable"
 """The header of a message that could not be translated; its value is the entry's origin."""

@@ -16,7 +16,7 @@ from arneb_amqp.routing.routes import CachedRoute
 from arneb_amqp.session.publish.delaying import content_when_due
 from arneb_amqp.wire.content import header_end, properties_of
 from arneb_amqp.wire.properties import Properties, decode_properties
-from arneb_core.api.entry import HEADER_BYTES
+from arneb_core.api.entries.entry import HEADER_BYTES
 
 VALUE: Final = Struct(">i")
 DELIVER_AT_BYTES: Final = slice(16, 24)

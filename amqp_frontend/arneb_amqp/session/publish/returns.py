@@ -13,7 +13,7 @@ from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.deliver import encode_return
 from arneb_amqp.wire.route import content_start
-from arneb_core.api.entry import HEADER_BYTES
+from arneb_core.api.entries.entry import HEADER_BYTES
 
 RETURN_WORK: Final = 3
 """The cost of encoding one, in microseconds, the unit of a turn's work."""

@@ -32,15 +32,15 @@ from arneb_amqp.topology.overflow import Admission, Overflow
 from arneb_amqp.topology.queues.queues import Queues
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.route import split_route
-from arneb_core.api.callbacks import call
-from arneb_core.api.consumers import Consumer, ConsumerSpec
 from arneb_core.api.core import Core, Unit
-from arneb_core.api.deliveries import Deliveries
 from arneb_core.api.errors import CommitFailed, CoreError, TopicNotFound
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscriptions import InitialPosition
-from arneb_core.api.topics import Topic
-from arneb_core.api.windows import Window
+from arneb_core.api.process.callbacks import call
+from arneb_core.api.subscriptions.consumer import Consumer, ConsumerSpec
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.windows import Window
+from arneb_core.api.topics.settings import TopicSettings
+from arneb_core.api.topics.topic import Topic
 
 LOGGER: Final = logging.getLogger(__name__)
 
@@ -152,7 +152,7 @@ class DelayedExchange:
             spec = ConsumerSpec("delays", unlimited=True, by_time=True, windows=(self._window,))
             self._consumer = self.topic.subscriptions[SUBSCRIPTION].attach(spec, self)
 
-    # The core's calls (arneb_core.api.consumers.Sink)
+    # The core's calls (arneb_core.api.subscriptions.consumer.Sink)
 
     def deliver(self, run: Deliveries) -> None:
         """Route due messages."""

@@ -13,8 +13,8 @@ from arneb_amqp.routing.checks import is_plain_when_due
 from arneb_amqp.routing.delayed import DELAY_BYTES, DELAY_FIELD
 from arneb_amqp.topology.forwarding import Forwarding, word_and_route_of
 from arneb_amqp.wire.content import header_end, properties_of
-from arneb_core.api.entry import PRIORITY_OFFSET
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.entry import PRIORITY_OFFSET
+from arneb_core.api.topics.topic import Topic
 
 BEHIND_TIMES: Final = 32
 """The offset in an entry's header after the times of publishing, delivery and expiry."""

@@ -30,12 +30,12 @@ from arneb_amqp.topology.queues.delivery_counts import CountingSink
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.topology.queues.queues import Queues
 from arneb_amqp.topology.queues.streams import StreamSink, stream_filter_of, subscribe
-from arneb_core.api.clock import wall_clock_ms
-from arneb_core.api.consumers import Consumer, ConsumerSpec, Sink
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import TopicBusy
-from arneb_core.api.position import Position
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.windows import Window
+from arneb_core.api.process.clock import wall_clock_ms
+from arneb_core.api.subscriptions.consumer import Consumer, ConsumerSpec, Sink
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions.windows import Window
 
 GETTER_NAME: Final = "basic.get"
 

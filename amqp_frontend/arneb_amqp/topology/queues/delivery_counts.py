@@ -14,15 +14,15 @@ from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.route import content_start
 from arneb_amqp.wire.tables import long
-from arneb_core.api.consumers import Sink
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import Origin
+from arneb_core.api.entries.entry import Origin
+from arneb_core.api.subscriptions.consumer import Sink
+from arneb_core.api.subscriptions.deliveries import Deliveries
 
 DELIVERY_COUNT: Final = "x-delivery-count"
 
 
 class CountingSink:
-    """A sink of a quorum queue's consumer (:class:`arneb_core.api.consumers.Sink`)."""
+    """A sink of a quorum queue's consumer (:class:`arneb_core.api.subscriptions.consumer.Sink`)."""
 
     __slots__ = ("_sink",)
 

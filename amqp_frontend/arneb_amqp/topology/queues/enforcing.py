@@ -12,8 +12,8 @@ from arneb_amqp.topology.letter_turns import Turns
 from arneb_amqp.topology.overflow import Bounds, Overflow
 from arneb_amqp.topology.queue_types import OverflowPolicy, QueueType
 from arneb_amqp.topology.queues.queue import NOTHING_TOLD, Queue
-from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.core import Core
+from arneb_core.api.process.clock import wall_clock_ms
 
 
 @dataclass(slots=True, eq=False)

@@ -36,8 +36,8 @@ from arneb_amqp.topology.queue_types import (
     is_age,
 )
 from arneb_amqp.wire.tables import Field, FieldType, Table
-from arneb_core.api.limits import Limits
-from arneb_core.api.settings import EXCLUSIVE, WITHOUT_END, TopicSettings
+from arneb_core.api.subscriptions.limits import Limits
+from arneb_core.api.topics.settings import EXCLUSIVE, WITHOUT_END, TopicSettings
 
 QUEUE_TYPE: Final = "x-queue-type"
 STREAM_FILTER_SIZE: Final = "x-stream-filter-size-bytes"

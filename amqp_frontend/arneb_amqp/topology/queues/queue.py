@@ -24,12 +24,12 @@ from arneb_amqp.topology.queues.time_to_live import as_stored, changed
 from arneb_amqp.topology.records import QueueRecord
 from arneb_amqp.traffic import QueueTraffic, VhostTraffic
 from arneb_amqp.wire.tables import Table
-from arneb_core.api.clock import monotonic_ms
-from arneb_core.api.consumers import Consumer
-from arneb_core.api.expiry import Ttl
-from arneb_core.api.limits import Departure, Limits
-from arneb_core.api.subscriptions import Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.expiry import Ttl
+from arneb_core.api.process.clock import monotonic_ms
+from arneb_core.api.subscriptions.consumer import Consumer
+from arneb_core.api.subscriptions.limits import Departure, Limits
+from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_core.api.topics.topic import Topic
 
 NOTHING_TOLD: Final = (Limits(), False)
 """The state of a subscription without limits, whose dead letters go nowhere."""

@@ -35,12 +35,12 @@ from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.topology.queues.time_to_live import as_held, as_stored
 from arneb_amqp.topology.records import QueueRecord
 from arneb_amqp.topology.removal import removal
-from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscriptions import InitialPosition
-from arneb_core.api.topics import Topic
+from arneb_core.api.process.clock import wall_clock_ms
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.settings import TopicSettings
+from arneb_core.api.topics.topic import Topic
 
 LOGGER: Final = logging.getLogger(__name__)
 

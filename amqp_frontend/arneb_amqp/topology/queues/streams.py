@@ -16,12 +16,12 @@ from arneb_amqp.topology.queues.consumer_arguments import (
     matches_unfiltered,
 )
 from arneb_amqp.wire.tables import Table
-from arneb_core.api.consumers import Sink
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import Origin, messages_in
-from arneb_core.api.position import LedgerId, Position, before, entry_of, ledger_of
-from arneb_core.api.subscriptions import InitialPosition, Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.entry import Origin, messages_in
+from arneb_core.api.entries.position import LedgerId, Position, before, entry_of, ledger_of
+from arneb_core.api.subscriptions.consumer import Sink
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.subscription import InitialPosition, Subscription
+from arneb_core.api.topics.topic import Topic
 
 _ORIGIN_AT = 1
 
@@ -48,7 +48,8 @@ def stream_filter_of(arguments: Table, queue: str, starts_at: StartsAt) -> Strea
 
 
 class StreamSink:
-    """A sink of a stream's consumer (:class:`arneb_core.api.consumers.Sink`): numbers its messages.
+    """The sink of a stream's consumer, which numbers its messages; see
+    :class:`arneb_core.api.subscriptions.consumer.Sink`.
 
     Invariant: the message at ``_next``, if there is one, has the offset ``_offset``.
     """

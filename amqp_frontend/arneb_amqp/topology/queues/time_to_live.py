@@ -6,7 +6,7 @@ writes it into each message. Here the changes are kept with the queue, so a mess
 
 from typing import Final
 
-from arneb_core.api.expiry import ChangedTtl, Ttl
+from arneb_core.api.entries.expiry import ChangedTtl, Ttl
 
 CHANGES_MAX: Final = 32
 """Changes kept for one queue. Beyond that the two oldest are merged with the longer of their times,

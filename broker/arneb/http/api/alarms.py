@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from arneb.http.access.rules import ADMINISTRATOR, MONITORING, RuledRoute
 from arneb.monitoring.alarms import Alarms
 from arneb.settings.table import ConfigInvalid
-from arneb_core.api.json_text import InvalidJson, parse_json
+from arneb_core.api.encoding.json_text import InvalidJson, parse_json
 
 BODY_BYTES_MAX: Final = 16 * 1024
 """The largest body; the whole table takes a few hundred bytes."""

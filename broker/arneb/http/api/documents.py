@@ -6,8 +6,9 @@ The rule: field names are the statistics' own, so a figure has one name in the c
 
 from typing import Any
 
-from arneb_core.api.position import render
-from arneb_core.api.statistics import SubscriptionStatistics, TopicStatistics
+from arneb_core.api.entries.position import render
+from arneb_core.api.subscriptions.statistics import SubscriptionStatistics
+from arneb_core.api.topics.statistics import TopicStatistics
 
 Document = dict[str, Any]
 

@@ -36,8 +36,8 @@ from arneb_amqp.errors import AmqpError, ReplyCode
 from arneb_core.access.acting import acting_as
 from arneb_core.access.errors import AccessError
 from arneb_core.access.principals import Principal
+from arneb_core.api.encoding.json_text import is_text
 from arneb_core.api.errors import CoreError
-from arneb_core.api.json_text import is_text
 
 LOGGER: Final = logging.getLogger(__name__)
 

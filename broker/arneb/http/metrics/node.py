@@ -33,8 +33,8 @@ from arneb.metrics.text import Metric
 from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.traffic import Consumed, VhostTraffic
 from arneb_core.access.records import GlobalParameter
-from arneb_core.api.clock import wall_clock_ms
-from arneb_core.api.limits import Departure
+from arneb_core.api.process.clock import wall_clock_ms
+from arneb_core.api.subscriptions.limits import Departure
 
 AMQP: Final = "amqp091"
 HTTP: Final = "http"

@@ -34,7 +34,7 @@ from arneb_amqp.routing.exchange import Exchange
 from arneb_amqp.server.roster import ConnectionStatistics
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.topology.topology import Vhost
-from arneb_core.api.limits import Departure
+from arneb_core.api.subscriptions.limits import Departure
 
 ROWS_PER_TURN: Final = 50
 """Rows made between two checkpoints: about a millisecond."""

@@ -9,7 +9,7 @@ from typing import Final
 import trio
 
 from arneb_core.api.core import Core
-from arneb_core.api.statistics import TopicStatistics
+from arneb_core.api.topics.statistics import TopicStatistics
 
 ROWS_PER_TURN: Final = 50
 """Topics and subscriptions visited between two checkpoints: about a millisecond."""

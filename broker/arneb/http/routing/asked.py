@@ -14,7 +14,7 @@ from starlette.types import Scope, Send
 
 from arneb.http.server.asgi import STREAMED, VOUCHED
 from arneb.settings.http_limits import HEAD_BYTES_MAX
-from arneb_core.api.placement import NodeAddresses
+from arneb_core.api.nodes.placement import NodeAddresses
 
 RECEIVE_BYTES: Final = 64 * 1024
 
@@ -44,7 +44,7 @@ class Asker:
 
 Ask = Callable[[str, NodeAddresses, Asker], Awaitable[trio.abc.Stream]]
 """Opens a stream to another node for one request about a namespace. Raises
-:class:`~arneb_core.api.placement.NotServed`."""
+:class:`~arneb_core.api.nodes.placement.NotServed`."""
 
 
 def asker_of(scope: Scope) -> Asker:

@@ -12,7 +12,7 @@ import trio
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb.http.routing.routed import UNHEARD, path_of, unavailable
-from arneb_core.api.lease import Lease
+from arneb_core.api.nodes.lease import Lease
 
 WAIT_S: Final = 2.0
 """How long a request waits for the lease: as long as for a leader."""

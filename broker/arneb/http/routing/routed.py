@@ -15,7 +15,7 @@ from typing import Final
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb.http.routing.asked import Ask, asker_of, pass_on
-from arneb_core.api.placement import (
+from arneb_core.api.nodes.placement import (
     Elsewhere,
     Here,
     Nobody,

@@ -24,7 +24,7 @@ from arneb.http.server.refused import Refused, too_large, too_late
 from arneb.http.server.room import Room, Share
 from arneb.http.server.states import STOPPED, State
 from arneb.settings.http_limits import HEAD_BYTES_MAX, HttpLimits
-from arneb_core.api.listening import close_at_once
+from arneb_core.api.connections.listening import close_at_once
 
 RECEIVE_BYTES: Final = 64 * 1024
 PIECE_BYTES: Final = 64 * 1024

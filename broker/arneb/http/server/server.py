@@ -25,9 +25,9 @@ from arneb.http.server.connection import (
 from arneb.http.server.pace import Lane, Pace
 from arneb.http.server.room import Room
 from arneb.settings.http_limits import DEFAULT_LIMITS, HttpLimits
-from arneb_core.api.ends import Ends, ends_of
-from arneb_core.api.listening import close_at_once, serve_listeners
-from arneb_core.api.plain_stream import PlainStream
+from arneb_core.api.connections.ends import Ends, ends_of
+from arneb_core.api.connections.listening import close_at_once, serve_listeners
+from arneb_core.api.connections.plain_stream import PlainStream
 
 SecuredStream = trio.SSLStream[trio.SocketStream]
 Accepted = Callable[[trio.SocketStream], Awaitable[None]]

@@ -46,7 +46,12 @@ from arneb.http.shards.merging import (
     named,
 )
 from arneb.http.shards.page_parts import delayed, node, transactions, with_missing
-from arneb_core.api.json_text import WHOLE_CHARACTERS_MAX, InvalidJson, parse_json, parse_own_json
+from arneb_core.api.encoding.json_text import (
+    WHOLE_CHARACTERS_MAX,
+    InvalidJson,
+    parse_json,
+    parse_own_json,
+)
 
 HELD_BYTES_MAX: Final = 64 * 1024 * 1024
 """The parts of one answer: some 50,000 queues with all their figures."""

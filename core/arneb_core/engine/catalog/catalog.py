@@ -10,14 +10,14 @@ from typing import Final, Protocol, TypeAlias
 
 import trio
 
-from arneb_core.api.callbacks import Done, call
 from arneb_core.api.core import Companion, TopicWatcher, Unit
+from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, LedgerId, Position
 from arneb_core.api.errors import CommitFailed, TopicBusy, TopicExists, TopicNotFound
-from arneb_core.api.name_locks import NameLocks
-from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, LedgerId, Position
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.topics import Topic
-from arneb_core.api.waiting import durable
+from arneb_core.api.process.callbacks import Done, call
+from arneb_core.api.process.name_locks import NameLocks
+from arneb_core.api.process.waiting import durable
+from arneb_core.api.topics.settings import TopicSettings
+from arneb_core.api.topics.topic import Topic
 from arneb_core.cursor.cursor import Cursor
 from arneb_core.delayed.bucket import Put
 from arneb_core.engine.catalog.delayed_indexes import (

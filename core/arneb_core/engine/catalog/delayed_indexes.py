@@ -13,10 +13,10 @@ from typing import Final, Protocol
 import trio
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import DueKey, keys_in, place_of
+from arneb_core.api.entries.due_key import DueKey, keys_in, place_of
+from arneb_core.api.entries.position import BEFORE_ALL, Position, render
 from arneb_core.api.errors import CommitFailed, StoreFailed
-from arneb_core.api.position import BEFORE_ALL, Position, render
-from arneb_core.api.settings import DelayedSettings, TrackerKind
+from arneb_core.api.topics.settings import DelayedSettings, TrackerKind
 from arneb_core.delayed.bucket import Bucket, Put, all_members, sealed
 from arneb_core.delayed.buckets import BucketDelayedDeliveryTracker
 from arneb_core.delayed.index import DelayedIndex

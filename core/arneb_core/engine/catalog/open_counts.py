@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from arneb_core.api.entry import messages_in
-from arneb_core.api.position import LedgerId, Position, entry_of, position
+from arneb_core.api.entries.entry import messages_in
+from arneb_core.api.entries.position import LedgerId, Position, entry_of, position
 from arneb_core.log.stamps import stamp_of
 from arneb_core.store.format.block import BlockCorrupt
 from arneb_core.store.format.records import LedgerRecord

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from arneb_core.api.position import (
+from arneb_core.api.entries.position import (
     AFTER_ALL,
     LedgerId,
     Position,
@@ -18,7 +18,7 @@ from arneb_core.api.position import (
     position,
     render,
 )
-from arneb_core.api.settings import TopicSettings
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.cursor.acks import AckState
 from arneb_core.engine.catalog.open_counts import OpenCounts, always
 from arneb_core.log.ledgers import LedgerIndex, LedgerInfo

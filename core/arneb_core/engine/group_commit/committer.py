@@ -16,8 +16,8 @@ from typing import Final
 
 import trio
 
-from arneb_core.api.callbacks import Done, call
 from arneb_core.api.errors import CommitFailed, LeadershipLost, StoreFailed, StoreFull
+from arneb_core.api.process.callbacks import Done, call
 from arneb_core.engine.group_commit.breakage import Breakage
 from arneb_core.engine.group_commit.gathering import gather, is_little, waits
 from arneb_core.engine.group_commit.overtaking import Overtaking

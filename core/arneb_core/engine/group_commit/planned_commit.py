@@ -8,10 +8,10 @@ newest commit first, so that every step finds what it left.
 from collections.abc import Collection, Iterable
 from itertools import chain
 
-from arneb_core.api.callbacks import Done, call, has_failed
 from arneb_core.api.core import CountedRun
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitFailed, TopicFenced
-from arneb_core.api.position import Position
+from arneb_core.api.process.callbacks import Done, call, has_failed
 from arneb_core.cursor.cursor import CursorChanges
 from arneb_core.engine.group_commit.request import NOWHERE, Request, keep_order, topic_of
 from arneb_core.engine.subscriptions.consumer import LogConsumer

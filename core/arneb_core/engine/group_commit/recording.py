@@ -10,11 +10,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitFailed, SubscriptionNotFound, TopicExists, TopicFenced
-from arneb_core.api.history import HISTORY_SETTINGS, history_entry, history_topic
-from arneb_core.api.position import Position
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.topics import Topic
+from arneb_core.api.topics.history import HISTORY_SETTINGS, history_entry, history_topic
+from arneb_core.api.topics.settings import TopicSettings
+from arneb_core.api.topics.topic import Topic
 from arneb_core.engine.group_commit.request import Request
 from arneb_core.engine.subscriptions.subscription import LogSubscription
 from arneb_core.engine.topics.topic import LogTopic

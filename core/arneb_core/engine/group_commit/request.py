@@ -9,10 +9,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from arneb_core.api.callbacks import Appended, call
 from arneb_core.api.core import CountedRun
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.position import Position
+from arneb_core.api.process.callbacks import Appended, call
 from arneb_core.engine.subscriptions.consumer import LogConsumer
 from arneb_core.engine.subscriptions.subscription import LogSubscription
 from arneb_core.engine.topics.topic import LogTopic

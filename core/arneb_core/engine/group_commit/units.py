@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain
 
 from arneb_core.api.core import Unit
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.engine.group_commit.request import Append, Finish, Request
 from arneb_core.engine.subscriptions.consumer import LogConsumer
 from arneb_core.engine.topics.topic import LogTopic

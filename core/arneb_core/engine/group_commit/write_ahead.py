@@ -12,9 +12,9 @@ from typing import Final
 import trio
 
 from arneb_core.api.core import CountedRun, Unit
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitFailed, TopicFenced
-from arneb_core.api.position import Position
-from arneb_core.api.waiting import durable
+from arneb_core.api.process.waiting import durable
 from arneb_core.engine.group_commit.gathering import COMMIT_BYTES_MAX
 from arneb_core.engine.group_commit.request import Request, topic_of
 from arneb_core.engine.group_commit.units import is_refused

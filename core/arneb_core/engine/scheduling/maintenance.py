@@ -12,10 +12,10 @@ from typing import Final, NoReturn
 
 import trio
 
-from arneb_core.api.callbacks import call
-from arneb_core.api.consumers import ACK_DURABLE_WITHIN_MS
 from arneb_core.api.errors import describe
-from arneb_core.api.supervision import supervise
+from arneb_core.api.process.callbacks import call
+from arneb_core.api.process.supervision import supervise
+from arneb_core.api.subscriptions.consumer import ACK_DURABLE_WITHIN_MS
 from arneb_core.engine.group_commit.committer import Committer
 from arneb_core.engine.scheduling.wakeups import WakeUps
 from arneb_core.engine.subscriptions.subscription import LogSubscription

@@ -12,10 +12,10 @@ from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Final, ParamSpec
 
-from arneb_core.api.callbacks import Done, call
 from arneb_core.api.core import Unit
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.lease import Lease
+from arneb_core.api.nodes.lease import Lease
+from arneb_core.api.process.callbacks import Done, call
 from arneb_core.engine.group_commit.committer import Committer
 from arneb_core.engine.group_commit.recording import Recorder
 from arneb_core.engine.group_commit.request import Request

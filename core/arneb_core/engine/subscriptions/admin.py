@@ -8,15 +8,15 @@ from typing import ParamSpec, Protocol, cast
 
 import trio
 
-from arneb_core.api.admin import InspectedSubscription
-from arneb_core.api.consumers import Consumer
+from arneb_core.api.entries.position import Position, before, position
 from arneb_core.api.errors import SubscriptionFenced
-from arneb_core.api.key_sharing import KeyShare
-from arneb_core.api.lease import Lease
-from arneb_core.api.limits import Departure
-from arneb_core.api.name_locks import NameLocks
-from arneb_core.api.position import Position, before, position
-from arneb_core.api.waiting import durable
+from arneb_core.api.nodes.lease import Lease
+from arneb_core.api.process.name_locks import NameLocks
+from arneb_core.api.process.waiting import durable
+from arneb_core.api.subscriptions.admin import InspectedSubscription
+from arneb_core.api.subscriptions.consumer import Consumer
+from arneb_core.api.subscriptions.key_sharing import KeyShare
+from arneb_core.api.subscriptions.limits import Departure
 from arneb_core.engine.subscriptions.withholding import SubscriptionWithholding
 from arneb_core.log.memory_log import Log
 from arneb_core.store.format.records import SubscriptionRecord
@@ -76,8 +76,8 @@ class AdministeringEngine(Protocol):
 
 
 class SubscriptionAdmin(SubscriptionWithholding):
-    """Implements :class:`arneb_core.api.admin.InspectedSubscription`, and what transactions ask:
-    both are off the path of messages."""
+    """Implements :class:`arneb_core.api.subscriptions.admin.InspectedSubscription`, and what
+    transactions ask: both are off the path of messages."""
 
     engine: AdministeringEngine
     topic: AdministeredTopic

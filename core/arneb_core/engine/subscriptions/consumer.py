@@ -11,12 +11,12 @@ from typing import Final, Protocol
 import trio
 from pyroaring import BitMap64
 
-from arneb_core.api.consumers import ConsumerSpec, Sink
-from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import SubscriptionFenced
-from arneb_core.api.lease import Lease
-from arneb_core.api.position import Position
-from arneb_core.api.windows import UnackedWindow
+from arneb_core.api.nodes.lease import Lease
+from arneb_core.api.subscriptions.consumer import ConsumerSpec, Sink
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.windows import UnackedWindow
 from arneb_core.engine.subscriptions.ranged_sink import RangedSink
 from arneb_core.subscription.consumers.consumer import Answering, AttachedConsumer
 from arneb_core.subscription.consumers.recorded import RecordedConsumer
@@ -65,7 +65,7 @@ NO_SINK: Final = NoSink()
 
 
 class LogConsumer(AttachedConsumer):
-    """One attached consumer (:class:`arneb_core.api.consumers.Consumer`)."""
+    """One attached consumer (:class:`arneb_core.api.subscriptions.consumer.Consumer`)."""
 
     def __init__(
         self,

@@ -9,9 +9,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import compress
 
-from arneb_core.api.consumers import Sink
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.key_sharing import SlotRange
+from arneb_core.api.subscriptions.consumer import Sink
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.key_sharing import SlotRange
 from arneb_core.dispatch.selector import key_hashes, slots_of
 
 

@@ -10,16 +10,16 @@ from typing import Any, Final, ParamSpec, Protocol, cast
 
 import trio
 
-from arneb_core.api.callbacks import Done, call, has_failed
-from arneb_core.api.consumers import ConsumerSpec, Sink
-from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.entries.position import BEFORE_ALL, Position
 from arneb_core.api.errors import CommitFailed, SubscriptionFenced
-from arneb_core.api.limits import DeadLetters, Limits
-from arneb_core.api.position import BEFORE_ALL, Position
-from arneb_core.api.settings import Retention
-from arneb_core.api.statistics import SubscriptionStatistics
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.waiting import durable
+from arneb_core.api.process.callbacks import Done, call, has_failed
+from arneb_core.api.process.waiting import durable
+from arneb_core.api.subscriptions.consumer import ConsumerSpec, Sink
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.limits import DeadLetters, Limits
+from arneb_core.api.subscriptions.statistics import SubscriptionStatistics
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
+from arneb_core.api.topics.settings import Retention
 from arneb_core.cursor.acks import AckState
 from arneb_core.cursor.cursor import Cursor, CursorChanges
 from arneb_core.delayed.index import DelayedIndex
@@ -116,7 +116,7 @@ class SubscribedTopic(AdministeredTopic, Protocol):
 
 
 class LogSubscription(SubscriptionAdmin):
-    """One subscription (:class:`arneb_core.api.subscriptions.Subscription`)."""
+    """One subscription (:class:`arneb_core.api.subscriptions.subscription.Subscription`)."""
 
     engine: SubscriptionEngine
     topic: SubscribedTopic
@@ -194,7 +194,7 @@ class LogSubscription(SubscriptionAdmin):
         return bool(self.machine.state.consumers)
 
     def attach(self, spec: ConsumerSpec, sink: Sink) -> LogConsumer:
-        """Add a consumer; see :meth:`arneb_core.api.subscriptions.Subscription.attach`."""
+        """Add a consumer; see :meth:`.Subscription.attach`."""
         if self.topic.fenced:
             raise SubscriptionFenced(f"{self!r} is being reset or removed")
         kind = LogConsumer if self.machine.state.history is None else RecordedLogConsumer

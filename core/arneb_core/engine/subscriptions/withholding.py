@@ -6,14 +6,14 @@ The rule: nothing here is on the path of a message that is in no transaction.
 from collections.abc import Mapping, Sequence
 from typing import cast
 
+from arneb_core.api.entries.position import Position, render
 from arneb_core.api.errors import AlreadyAcknowledged, SubscriptionFenced
-from arneb_core.api.position import Position, render
 from arneb_core.engine.subscriptions.consumer import LogConsumer
 from arneb_core.subscription.machine import SubscriptionMachine
 
 
 class SubscriptionWithholding:
-    """Implements :class:`arneb_core.api.subscriptions.WithholdingSubscription`."""
+    """Implements :class:`arneb_core.api.subscriptions.subscription.WithholdingSubscription`."""
 
     machine: SubscriptionMachine
 

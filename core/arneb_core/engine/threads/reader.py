@@ -15,9 +15,9 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, TypeVar
 
-from arneb_core.api.callbacks import call
+from arneb_core.api.entries.position import Position, render
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import Position, render
+from arneb_core.api.process.callbacks import call
 from arneb_core.log.durable_log import Read, Runs
 from arneb_core.store.commit.local import InLoop
 from arneb_core.store.environment import Store

@@ -9,11 +9,11 @@ from typing import ParamSpec
 
 import trio
 
-from arneb_core.api.admin import LedgerStatistics
-from arneb_core.api.due_key import DueKey, end_of, place_of, time_of
+from arneb_core.api.entries.due_key import DueKey, end_of, place_of, time_of
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import Position
-from arneb_core.api.settings import TopicSettings
+from arneb_core.api.topics.admin import LedgerStatistics
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.delayed.index import DelayedIndex
 from arneb_core.delayed.tracker import NEVER_MS
 from arneb_core.log.reading import TopicReading
@@ -22,7 +22,7 @@ P = ParamSpec("P")
 
 
 class TopicAdmin(TopicReading):
-    """Implements :class:`arneb_core.api.admin.InspectedTopic`."""
+    """Implements :class:`arneb_core.api.topics.admin.InspectedTopic`."""
 
     settings: TopicSettings
     delayed: DelayedIndex | None

@@ -12,8 +12,8 @@ from typing import Final
 
 import trio
 
-from arneb_core.api.position import Position, entry_of, ledger_of, render
-from arneb_core.api.waiting import answered
+from arneb_core.api.entries.position import Position, entry_of, ledger_of, render
+from arneb_core.api.process.waiting import answered
 from arneb_core.engine.threads.reader import Reader
 from arneb_core.engine.topics.topic import LogTopic
 from arneb_core.store.format.schema import Table, TopicId, frontend_key

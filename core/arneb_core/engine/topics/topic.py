@@ -10,9 +10,7 @@ from typing import Protocol
 
 import trio
 
-from arneb_core.api.consumers import Consumer
-from arneb_core.api.errors import NotAllowed, SubscriptionBusy, SubscriptionNotFound, TopicFenced
-from arneb_core.api.position import (
+from arneb_core.api.entries.position import (
     AFTER_ALL,
     LedgerId,
     Position,
@@ -20,9 +18,11 @@ from arneb_core.api.position import (
     ledger_of,
     position,
 )
-from arneb_core.api.settings import Retention, TopicSettings
-from arneb_core.api.statistics import TopicStatistics
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.errors import NotAllowed, SubscriptionBusy, SubscriptionNotFound, TopicFenced
+from arneb_core.api.subscriptions.consumer import Consumer
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.settings import Retention, TopicSettings
+from arneb_core.api.topics.statistics import TopicStatistics
 from arneb_core.cursor.acks import AckState
 from arneb_core.cursor.cursor import Cursor
 from arneb_core.delayed.index import DelayedIndex, IndexReader
@@ -88,7 +88,7 @@ class TopicEngine(SubscriptionEngine, Protocol):
 
 
 class LogTopic(TopicAdmin):
-    """One topic (:class:`arneb_core.api.topics.Topic`)."""
+    """One topic (:class:`arneb_core.api.topics.topic.Topic`)."""
 
     def __init__(
         self, engine: TopicEngine, topic_id: TopicId, name: str, settings: TopicSettings, log: Log
@@ -129,7 +129,7 @@ class LogTopic(TopicAdmin):
         return own or self.engine.retention
 
     async def roll(self) -> Position:
-        """End the last ledger; see :meth:`arneb_core.api.admin.InspectedTopic.roll`."""
+        """End the last ledger; see :meth:`arneb_core.api.topics.admin.InspectedTopic.roll`."""
         log = self._durable_log()
         newest = log.planned[-1] if log.planned else log.ledgers.newest
         if newest is None or not newest.entries:
@@ -142,7 +142,7 @@ class LogTopic(TopicAdmin):
         return position(newest.id + 1, 0)
 
     async def trim(self, place: Position) -> None:
-        """See :meth:`arneb_core.api.admin.InspectedTopic.trim`."""
+        """See :meth:`arneb_core.api.topics.admin.InspectedTopic.trim`."""
         self._durable_log()
         self.trimming.asked_through = max(
             self.trimming.asked_through, LedgerId(ledger_of(place) - 1)

@@ -9,7 +9,7 @@ from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count
 from typing import Final, Protocol
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 
 ASKED_ALL_MAX: Final = 4
 """Up to this many subscriptions are asked one by one: most topics have one and need no heap."""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from arneb_core.api.position import LedgerId, Position, before, ledger_of, position
-from arneb_core.api.settings import NOTHING_KEPT, Retention
+from arneb_core.api.entries.position import LedgerId, Position, before, ledger_of, position
+from arneb_core.api.topics.settings import NOTHING_KEPT, Retention
 from arneb_core.cursor.acks import AckState
 from arneb_core.engine.trimming.slowest import Slowest
 from arneb_core.log.durable_log import DurableLog

@@ -4,7 +4,7 @@ The rule: it follows the walk over the blocks, which counts the references. If a
 read, its references are unknown, and counts are not judged.
 """
 
-from arneb_core.api.position import render
+from arneb_core.api.entries.position import render
 from arneb_core.store.checking.findings import FindingKind
 from arneb_core.store.checking.inventory import Inventory
 from arneb_core.store.format.block import BlockCorrupt

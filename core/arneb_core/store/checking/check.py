@@ -18,8 +18,8 @@ from typing import Final
 
 import lmdb
 
-from arneb_core.api.clock import wall_clock_ms
-from arneb_core.api.position import entry_of
+from arneb_core.api.entries.position import entry_of
+from arneb_core.api.process.clock import wall_clock_ms
 from arneb_core.store.checking.bodies import check_bodies
 from arneb_core.store.checking.cursors import check_cursors
 from arneb_core.store.checking.delayed import check_delayed

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from pyroaring import BitMap
 
-from arneb_core.api.entry import HEADER_BYTES, messages_in
-from arneb_core.api.position import BEFORE_ALL, Position, render
+from arneb_core.api.entries.entry import HEADER_BYTES, messages_in
+from arneb_core.api.entries.position import BEFORE_ALL, Position, render
 from arneb_core.store.checking.findings import FindingKind
 from arneb_core.store.checking.inventory import Inventory, TopicInventory
 from arneb_core.store.format.block import BlockCorrupt

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import DueKey, place_of
-from arneb_core.api.entry import read_header
-from arneb_core.api.position import Position, render
+from arneb_core.api.entries.due_key import DueKey, place_of
+from arneb_core.api.entries.entry import read_header
+from arneb_core.api.entries.position import Position, render
 from arneb_core.store.checking.findings import FindingKind
 from arneb_core.store.checking.inventory import Inventory
 from arneb_core.store.format.delayed_rows import (

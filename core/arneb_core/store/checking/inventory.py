@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pyroaring import BitMap64
 
-from arneb_core.api.position import ENTRY_MASK, Position, entry_of, ledger_of
+from arneb_core.api.entries.position import ENTRY_MASK, Position, entry_of, ledger_of
 from arneb_core.store.checking.findings import FindingKind, Findings
 from arneb_core.store.format.changes import Trim
 from arneb_core.store.format.records import LedgerRecord

@@ -8,8 +8,8 @@ well.
 from dataclasses import dataclass, field
 from struct import error
 
-from arneb_core.api.entry import ENTRY_FORMAT, HEADER, HEADER_BYTES, Origin, read_header
-from arneb_core.api.position import Position, entry_of, ledger_of, position, render
+from arneb_core.api.entries.entry import ENTRY_FORMAT, HEADER, HEADER_BYTES, Origin, read_header
+from arneb_core.api.entries.position import Position, entry_of, ledger_of, position, render
 from arneb_core.store.checking.findings import FindingKind
 from arneb_core.store.checking.inventory import Inventory, LedgerCount, TopicInventory
 from arneb_core.store.format.block import BlockCorrupt, BodyLost, block_references

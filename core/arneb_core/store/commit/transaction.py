@@ -10,7 +10,7 @@ from typing import Final
 
 import lmdb
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.store.data_file.opening import Tables
 from arneb_core.store.format.block import (
     HEADER_BYTES,

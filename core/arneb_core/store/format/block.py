@@ -30,8 +30,8 @@ from itertools import accumulate
 from struct import Struct, pack, pack_into, unpack_from
 from typing import Final
 
-from arneb_core.api.checksum import crc32c
-from arneb_core.api.position import ENTRY_MASK, Position, entry_of, render
+from arneb_core.api.encoding.checksum import crc32c
+from arneb_core.api.entries.position import ENTRY_MASK, Position, entry_of, render
 from arneb_core.store.format.schema import BODY_KEY_BYTES, BodyKey
 
 BLOCK_FORMAT: Final = 1

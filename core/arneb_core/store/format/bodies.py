@@ -21,8 +21,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from arneb_core.api.checksum import crc32c
-from arneb_core.api.position import Position
+from arneb_core.api.encoding.checksum import crc32c
+from arneb_core.api.entries.position import Position
 from arneb_core.store.format.block import BodyLost, encode_block, encode_shared_block, split_run
 from arneb_core.store.format.changes import Block
 from arneb_core.store.format.schema import BodyKey, entry_key

@@ -8,7 +8,7 @@ subscription goes with it.
 
 from dataclasses import dataclass, field
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.store.format.schema import Table, TopicId
 
 Block = tuple[TopicId, Position, list[bytes]]

@@ -39,8 +39,8 @@ from dataclasses import dataclass
 from struct import Struct, error
 from typing import Final
 
-from arneb_core.api.checksum import crc32c
-from arneb_core.api.position import Position
+from arneb_core.api.encoding.checksum import crc32c
+from arneb_core.api.entries.position import Position
 from arneb_core.store.format.block import BlockCorrupt, decode_block
 from arneb_core.store.format.bodies import encode_runs
 from arneb_core.store.format.changes import Block, Changes

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 
 from pyroaring import BitMap64
 
-from arneb_core.api.checksum import crc32c
-from arneb_core.api.due_key import PLACE_BITS, PLACE_MASK, DueKey
+from arneb_core.api.encoding.checksum import crc32c
+from arneb_core.api.entries.due_key import PLACE_BITS, PLACE_MASK, DueKey
 from arneb_core.store.format.schema import U32, U64
 
 RECORD: Final = Struct(">QQ")

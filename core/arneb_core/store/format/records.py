@@ -14,7 +14,7 @@ from typing import Final
 
 from pyroaring import BitMap
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.store.format.changes import Trim
 from arneb_core.store.format.schema import U32, U64, SubscriptionId, TopicId
 

@@ -27,7 +27,7 @@ from enum import Enum, IntEnum
 from struct import Struct
 from typing import Final, NewType
 
-from arneb_core.api.position import LedgerId, Position
+from arneb_core.api.entries.position import LedgerId, Position
 
 FORMAT_VERSION: Final = 4
 """Raised whenever an older version could misread what this one writes."""

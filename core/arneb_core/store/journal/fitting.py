@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Protocol
 
-from arneb_core.api.position import LedgerId, Position, before, ledger_of, position, render
+from arneb_core.api.entries.position import LedgerId, Position, before, ledger_of, position, render
 from arneb_core.store.format.changes import Block, Changes
 from arneb_core.store.format.commit_record import CommitRecord
 from arneb_core.store.format.records import TopicRecord, pack_gap

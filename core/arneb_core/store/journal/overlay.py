@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from arneb_core.api.position import BEFORE_ALL, Position
+from arneb_core.api.entries.position import BEFORE_ALL, Position
 from arneb_core.store.format.block import encode_block, split_run
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.commit_record import merged_blocks

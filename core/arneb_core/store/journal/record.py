@@ -19,7 +19,7 @@ from collections.abc import Callable
 from struct import Struct, pack, pack_into
 from typing import Final
 
-from arneb_core.api.checksum import crc32c
+from arneb_core.api.encoding.checksum import crc32c
 from arneb_core.store.format import block as blocks
 from arneb_core.store.format.changes import Block, Changes
 from arneb_core.store.format.commit_record import (

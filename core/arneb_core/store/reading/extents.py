@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from arneb_core.api.entry import messages_in
-from arneb_core.api.position import (
+from arneb_core.api.entries.entry import messages_in
+from arneb_core.api.entries.position import (
     AFTER_ALL,
     ENTRY_MASK,
     LedgerId,

@@ -8,7 +8,7 @@ reader has no store to find them in, and all of them together may exceed any bou
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.store.format.block import (
     BLOCK_BYTES_MAX,
     SHARED_BYTE,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pyroaring import BitMap
 
-from arneb_core.api.position import BEFORE_ALL, Position
+from arneb_core.api.entries.position import BEFORE_ALL, Position
 from arneb_core.store.format.records import (
     CursorRecord,
     SubscriptionRecord,

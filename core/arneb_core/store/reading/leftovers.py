@@ -9,7 +9,7 @@ count or go.
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.store.format.block import BlockCorrupt, block_span
 from arneb_core.store.format.records import unpack_trims
 from arneb_core.store.format.schema import META_AHEAD, META_TRIMS, TopicId

@@ -13,8 +13,8 @@ from pathlib import Path
 from struct import error
 from typing import Final
 
-from arneb_core.api.entry import HEADER_BYTES, messages_in
-from arneb_core.api.position import (
+from arneb_core.api.entries.entry import HEADER_BYTES, messages_in
+from arneb_core.api.entries.position import (
     BEFORE_ALL,
     FIRST_LEDGER,
     LedgerId,

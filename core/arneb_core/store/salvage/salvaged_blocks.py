@@ -7,8 +7,8 @@ is known from its row even if the block is damaged, so that its positions are no
 from contextlib import suppress
 from struct import error
 
-from arneb_core.api.entry import HEADER_BYTES, messages_in
-from arneb_core.api.position import Position
+from arneb_core.api.entries.entry import HEADER_BYTES, messages_in
+from arneb_core.api.entries.position import Position
 from arneb_core.store.format.block import (
     BlockCorrupt,
     decode_block,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from pyroaring import BitMap
 
-from arneb_core.api.position import BEFORE_ALL, Position, before
+from arneb_core.api.entries.position import BEFORE_ALL, Position, before
 from arneb_core.store.format.records import (
     CursorRecord,
     pack_holes,

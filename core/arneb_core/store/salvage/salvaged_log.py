@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from arneb_core.api.position import (
+from arneb_core.api.entries.position import (
     BEFORE_ALL,
     ENTRY_MASK,
     LedgerId,

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from arneb_core.api.callbacks import Done
-from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import NotAllowed
-from arneb_core.api.limits import Departure
-from arneb_core.api.position import Position
-from arneb_core.api.windows import UnackedWindow
+from arneb_core.api.process.callbacks import Done
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.limits import Departure
+from arneb_core.api.subscriptions.windows import UnackedWindow
 from arneb_core.subscription.consumers.returns import Returns, Taken
 from arneb_core.subscription.departures.dead_lettering import DeadLettering
 from arneb_core.subscription.entries.acknowledgements import Acknowledgements

@@ -4,9 +4,9 @@ The rule: the first consumer sets the type, and it is free again when the last o
 Pulsar ``PersistentSubscription.addConsumer`` and ``AbstractDispatcherSingleActiveConsumer``.
 """
 
-from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.errors import ConsumerBusy, NotAllowed, SubscriptionTypeMismatch
-from arneb_core.api.key_sharing import KeySharing, KeySharingMode
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.key_sharing import KeySharing, KeySharingMode
 from arneb_core.dispatch.sticky_ranges import check_ranges
 from arneb_core.subscription.consumers.returns import Returns
 from arneb_core.subscription.entries.delivery import Delivery

@@ -6,10 +6,10 @@ history that is off costs other consumers nothing.
 
 from collections.abc import Mapping, Sequence
 
-from arneb_core.api.callbacks import Done
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.limits import Departure
-from arneb_core.api.position import Position, before
+from arneb_core.api.entries.position import Position, before
+from arneb_core.api.process.callbacks import Done
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.limits import Departure
 from arneb_core.subscription.consumers.consumer import AttachedConsumer
 from arneb_core.subscription.consumers.returns import Taken
 

@@ -7,8 +7,8 @@ often and departs; and a unit that fails leaves everything as if it had never be
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from arneb_core.api.limits import Departure
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.limits import Departure
 from arneb_core.subscription.departures.dead_lettering import DeadLettering
 from arneb_core.subscription.departures.limit_enforcer import LimitEnforcer
 from arneb_core.subscription.entries.acknowledgements import Acknowledgements

@@ -10,8 +10,8 @@ then acknowledge nothing here.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
 from arneb_core.subscription.consumers.consumer import AttachedConsumer
 from arneb_core.subscription.consumers.returns import Returns
 from arneb_core.subscription.entries.acknowledgements import Acknowledgements

@@ -10,9 +10,9 @@ so that a million messages that expire at once cost no more memory than a thousa
 
 from collections.abc import Callable, Mapping, Sequence
 
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.limits import Departure, Limits
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.limits import Departure, Limits
 from arneb_core.subscription.departures.leaving import Leaving
 from arneb_core.subscription.departures.outstanding import OUTSTANDING_MAX, Outstanding
 from arneb_core.subscription.entries.acknowledgements import Acknowledgements

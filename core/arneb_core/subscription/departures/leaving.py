@@ -12,7 +12,7 @@ from typing import Final
 
 from pyroaring import BitMap64
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.subscription.sources.replay import ReplaySet
 
 SETS_MAX: Final = 256

@@ -12,10 +12,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from arneb_core.api.entry import messages_in
-from arneb_core.api.expiry import NEVER, count_alive, count_expired, expires_ms
-from arneb_core.api.limits import Departure
-from arneb_core.api.position import BEFORE_ALL, Position
+from arneb_core.api.entries.entry import messages_in
+from arneb_core.api.entries.expiry import NEVER, count_alive, count_expired, expires_ms
+from arneb_core.api.entries.position import BEFORE_ALL, Position
+from arneb_core.api.subscriptions.limits import Departure
 from arneb_core.subscription.departures.dead_lettering import DeadLettering
 from arneb_core.subscription.entries.counters import Counters
 from arneb_core.subscription.entries.ready import Ready, Source

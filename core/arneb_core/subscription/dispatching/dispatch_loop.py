@@ -8,7 +8,7 @@ out, so that a consumer whose socket is full is passed over.
 from dataclasses import dataclass, field
 from typing import Final
 
-from arneb_core.api.consumers import ConsumerSpec
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
 from arneb_core.dispatch import Dispatcher, KeySharedDispatcher
 from arneb_core.subscription.departures.dead_lettering import DeadLettering
 from arneb_core.subscription.departures.limit_enforcer import LimitEnforcer

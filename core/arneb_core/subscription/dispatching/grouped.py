@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from arneb_core.api.expiry import NEVER, expires_ms
-from arneb_core.api.position import Position
+from arneb_core.api.entries.expiry import NEVER, expires_ms
+from arneb_core.api.entries.position import Position
 from arneb_core.dispatch import Receiver
 from arneb_core.dispatch.groups import hints_of
 from arneb_core.dispatch.held_keys import HeldKeys

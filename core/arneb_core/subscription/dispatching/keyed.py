@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from arneb_core.api.entry import messages_in
-from arneb_core.api.position import Position
+from arneb_core.api.entries.entry import messages_in
+from arneb_core.api.entries.position import Position
 from arneb_core.dispatch import KeySharedDispatcher, Receiver
 from arneb_core.dispatch.groups import groups_of
 from arneb_core.dispatch.selector import key_hashes

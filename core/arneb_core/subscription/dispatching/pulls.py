@@ -7,8 +7,8 @@ nothing and is told to ask again.
 from dataclasses import dataclass
 from enum import Enum
 
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_core.subscription.departures.limit_enforcer import LimitEnforcer
 from arneb_core.subscription.entries.delivery import Delivery
 from arneb_core.subscription.entries.ready import Ready, Source

@@ -6,10 +6,10 @@ entries, the records of past deliveries, and other consumers.
 
 from collections.abc import Mapping, Sequence
 
-from arneb_core.api.callbacks import Done
-from arneb_core.api.entry import messages_in
+from arneb_core.api.entries.entry import messages_in
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import Position
+from arneb_core.api.process.callbacks import Done
 from arneb_core.subscription.entries.delivery import Delivery
 from arneb_core.subscription.entries.ready import Ready
 from arneb_core.subscription.state.effects import Found, Refuse

@@ -4,8 +4,8 @@ The rule: they change nothing. Numbers come from what the parts know anyway; non
 every entry.
 """
 
-from arneb_core.api.position import before, position
-from arneb_core.api.statistics import SubscriptionStatistics
+from arneb_core.api.entries.position import before, position
+from arneb_core.api.subscriptions.statistics import SubscriptionStatistics
 from arneb_core.subscription.entries.delivery import Delivery
 from arneb_core.subscription.entries.ready import Ready
 from arneb_core.subscription.state.state import SubscriptionState

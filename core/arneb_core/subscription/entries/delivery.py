@@ -8,10 +8,10 @@ calls whatever its length; only logs that hold batches are looked at entry by en
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import messages_in
-from arneb_core.api.position import BEFORE_ALL, Position
-from arneb_core.api.windows import Window
+from arneb_core.api.entries.entry import messages_in
+from arneb_core.api.entries.position import BEFORE_ALL, Position
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.windows import Window
 from arneb_core.dispatch import (
     Dispatcher,
     FailoverDispatcher,

@@ -14,8 +14,7 @@ from typing import Final
 
 from pyroaring import BitMap64
 
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.due_key import (
+from arneb_core.api.entries.due_key import (
     AFTER_ALL_TIME,
     BEFORE_ALL_TIME,
     DueKey,
@@ -23,8 +22,9 @@ from arneb_core.api.due_key import (
     places_in,
     ticks_in,
 )
+from arneb_core.api.entries.position import BEFORE_ALL, Position
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import BEFORE_ALL, Position
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
 from arneb_core.delayed.due_batch import DueBatch, Gathering
 from arneb_core.delayed.index import DelayedIndex
 from arneb_core.delayed.tracker import NEVER_MS, Reading

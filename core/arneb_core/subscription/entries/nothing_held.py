@@ -6,8 +6,8 @@ The rule: it does nothing, so that no caller has to ask whether there is somethi
 from collections.abc import Sequence
 from typing import Final
 
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
 
 
 class NothingHeld:

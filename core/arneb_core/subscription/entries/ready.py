@@ -7,7 +7,7 @@ reader is past.
 
 from collections.abc import Sequence
 
-from arneb_core.api.position import Position, before
+from arneb_core.api.entries.position import Position, before
 from arneb_core.subscription.entries.held_back import HeldBack
 from arneb_core.subscription.entries.nothing_held import NOTHING_HELD, NothingHeld
 from arneb_core.subscription.sources.backlog import BacklogReader

@@ -9,7 +9,7 @@ from typing import Final
 
 from pyroaring import BitMap64
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.delayed.due_batch import DueBatch
 from arneb_core.subscription.state.state import SubscriptionState
 

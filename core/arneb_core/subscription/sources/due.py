@@ -14,8 +14,8 @@ from typing import Final, cast
 
 from pyroaring import BitMap64
 
+from arneb_core.api.entries.position import Position, before
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import Position, before
 from arneb_core.delayed.due_cache import DueCache, Page
 from arneb_core.log.durable_log import Read, Runs
 from arneb_core.log.memory_log import Log

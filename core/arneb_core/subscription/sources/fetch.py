@@ -8,8 +8,8 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
+from arneb_core.api.entries.position import Position, before, render
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import Position, before, render
 from arneb_core.log.durable_log import Read, Runs
 
 logger = logging.getLogger(__name__)

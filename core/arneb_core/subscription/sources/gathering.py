@@ -8,8 +8,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import Position
 from arneb_core.delayed.due_cache import ENTRY_BYTES, GATHERED_BYTES_MAX, DueCache
 from arneb_core.log.durable_log import Runs
 from arneb_core.log.memory_log import Log

@@ -12,8 +12,8 @@ from typing import Final
 
 from pyroaring import BitMap64
 
-from arneb_core.api.entry import PRIORITY_OFFSET
-from arneb_core.api.position import Position
+from arneb_core.api.entries.entry import PRIORITY_OFFSET
+from arneb_core.api.entries.position import Position
 from arneb_core.subscription.sources.backlog import BacklogReader
 from arneb_core.subscription.sources.fetch import Fetch
 from arneb_core.subscription.sources.replay import ReplaySet

@@ -10,7 +10,7 @@ from typing import Final
 
 from pyroaring import BitMap64
 
-from arneb_core.api.position import Position, before
+from arneb_core.api.entries.position import Position, before
 from arneb_core.log.durable_log import Runs
 from arneb_core.log.memory_log import Log
 from arneb_core.subscription.sources.fetch import Fetch

@@ -8,7 +8,7 @@ number. Only subscriptions with a limit on bytes pay for it.
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from arneb_core.api.position import BEFORE_ALL, Position
+from arneb_core.api.entries.position import BEFORE_ALL, Position
 from arneb_core.cursor.acks import AckState
 from arneb_core.log.durable_log import Runs
 from arneb_core.log.memory_log import Log

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from arneb_core.api.callbacks import Done, call
-from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.limits import Departure
-from arneb_core.api.position import Position
+from arneb_core.api.process.callbacks import Done, call
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.limits import Departure
 from arneb_core.log.durable_log import Runs
 from arneb_core.subscription.state.in_flight import InFlight
 

@@ -9,10 +9,17 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.history import Happened
-from arneb_core.api.limits import Departure
-from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position, entry_of, ledger_of, render
+from arneb_core.api.entries.position import (
+    ENTRY_BITS,
+    ENTRY_MASK,
+    Position,
+    entry_of,
+    ledger_of,
+    render,
+)
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.limits import Departure
+from arneb_core.api.topics.history import Happened
 from arneb_core.log.stamps import stamp_of
 
 WAITING_BYTES_MAX: Final = 4 * 1024 * 1024

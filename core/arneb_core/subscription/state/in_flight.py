@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.position import Position
-from arneb_core.api.windows import UnackedWindow, consumer_window
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.windows import UnackedWindow, consumer_window
 from arneb_core.cursor.acks import AckState
 from arneb_core.dispatch import Receiver
 

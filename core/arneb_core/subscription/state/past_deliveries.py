@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pyroaring import BitMap64
 
-from arneb_core.api.position import BEFORE_ALL, Position
+from arneb_core.api.entries.position import BEFORE_ALL, Position
 from arneb_core.subscription.state.redeliveries import RedeliveryCounts
 
 

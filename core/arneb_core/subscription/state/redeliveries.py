@@ -7,7 +7,7 @@ may reject millions of messages and then acknowledge them one by one, cumulative
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 
 CHUNK_BITS: Final = 12
 """Bits of a position inside its chunk; a chunk is forgotten as one."""

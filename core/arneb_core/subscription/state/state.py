@@ -8,11 +8,11 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from arneb_core.api.callbacks import Done
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.limits import Departure, Limits
-from arneb_core.api.position import Position
-from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.entries.position import Position
+from arneb_core.api.process.callbacks import Done
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.limits import Departure, Limits
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.cursor.cursor import Cursor
 from arneb_core.dispatch import Receiver
 from arneb_core.log.memory_log import Log

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import trio
 
-from arneb_core.api.json_text import InvalidJson, parse_json
+from arneb_core.api.encoding.json_text import InvalidJson, parse_json
 from arneb_pulsar.authorization.callers import NOBODY, Caller
 
 NO_CONTENT: Final = 204

@@ -7,10 +7,10 @@ reader waits on a ledger, so no waiting reader is shown.
 from typing import Final
 from urllib.parse import quote_plus
 
-from arneb_core.api.entry import HEADER_BYTES
-from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position, before, render
-from arneb_core.api.subscriptions import Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.entry import HEADER_BYTES
+from arneb_core.api.entries.position import ENTRY_BITS, ENTRY_MASK, Position, before, render
+from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.admin.documents.subscription_documents import NEVER, RUNS_SHOWN_MAX, Document
 from arneb_pulsar.services.clock import iso_of
 

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
-from arneb_core.api.entry import HEADER_BYTES, Origin, messages_in, read_header
-from arneb_core.api.position import Position, render
+from arneb_core.api.entries.entry import HEADER_BYTES, Origin, messages_in, read_header
+from arneb_core.api.entries.position import Position, render
 from arneb_pulsar.session.translation import translate
 from arneb_pulsar.wire.checksum import split_body
 from arneb_pulsar.wire.compression import decompress

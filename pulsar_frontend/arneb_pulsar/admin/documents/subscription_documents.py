@@ -5,12 +5,12 @@ The rule: as for topics; a consumer of another protocol has only what the core k
 
 from typing import Any, Final
 
-from arneb_core.api.consumers import Consumer
-from arneb_core.api.entry import HEADER_BYTES
-from arneb_core.api.key_sharing import KeyShare, KeySharingMode
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.entry import HEADER_BYTES
+from arneb_core.api.subscriptions.consumer import Consumer
+from arneb_core.api.subscriptions.key_sharing import KeyShare, KeySharingMode
+from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.services.clients.consumers import AttachedConsumer
 from arneb_pulsar.services.clock import iso_of
 from arneb_pulsar.services.context import BrokerContext

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from arneb_core.api.entry import HEADER_BYTES
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.entry import HEADER_BYTES
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.admin.documents.subscription_documents import Document, subscription_document
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.namespaces.rules import QuotaType

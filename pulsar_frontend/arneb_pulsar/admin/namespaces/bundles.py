@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Final
 
 from arneb_core.api.errors import SubscriptionNotFound
-from arneb_core.api.subscriptions import Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.admin.calls.elsewhere import check_name
 from arneb_pulsar.admin.calls.requests import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.calls.router import Route

@@ -9,11 +9,11 @@ from typing import Final
 
 import trio
 
-from arneb_core.api.entry import messages_in
-from arneb_core.api.history import HISTORY_PROPERTY
-from arneb_core.api.position import Position, before, render
-from arneb_core.api.subscriptions import Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.entry import messages_in
+from arneb_core.api.entries.position import Position, before, render
+from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_core.api.topics.history import HISTORY_PROPERTY
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.admin.calls.requests import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.calls.router import Route
 from arneb_pulsar.admin.calls.rules import on_topic

@@ -6,11 +6,11 @@ reports, but the other subscriptions of the call are expired all the same.
 
 from typing import Any, Final
 
+from arneb_core.api.entries.position import before, position
 from arneb_core.api.errors import SubscriptionNotFound
-from arneb_core.api.limits import Departure
-from arneb_core.api.position import before, position
-from arneb_core.api.subscriptions import Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.subscriptions.limits import Departure
+from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.admin.calls.requests import DONE, AdminError, AdminReply, AdminRequest
 from arneb_pulsar.admin.calls.router import Route
 from arneb_pulsar.admin.calls.rules import on_topic

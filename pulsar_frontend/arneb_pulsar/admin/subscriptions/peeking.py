@@ -12,8 +12,8 @@ from typing import Final
 import trio
 from pyroaring import BitMap64
 
-from arneb_core.api.position import Position
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.position import Position
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.admin.calls.requests import BYTES, AdminError, AdminReply, AdminRequest
 from arneb_pulsar.admin.calls.router import Route
 from arneb_pulsar.admin.calls.rules import on_topic

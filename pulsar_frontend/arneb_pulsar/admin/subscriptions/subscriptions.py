@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import trio
 
-from arneb_core.api.entry import read_header
+from arneb_core.api.entries.entry import read_header
+from arneb_core.api.entries.position import Position, position
 from arneb_core.api.errors import SubscriptionFenced, SubscriptionNotFound
-from arneb_core.api.position import Position, position
-from arneb_core.api.subscriptions import InitialPosition, Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.subscriptions.subscription import InitialPosition, Subscription
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.admin.calls.requests import (
     DONE,
     AdminError,

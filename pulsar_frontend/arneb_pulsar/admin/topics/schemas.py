@@ -7,7 +7,7 @@ administrators alone.
 import json
 from typing import Any, Final
 
-from arneb_core.api.json_text import parse_json
+from arneb_core.api.encoding.json_text import parse_json
 from arneb_pulsar.admin.calls.requests import (
     NOTHING_SET,
     AdminError,

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from arneb_core.api.entries.position import ENTRY_BITS, ENTRY_MASK, Position
 from arneb_core.api.errors import NotAllowed
-from arneb_core.api.position import ENTRY_BITS, ENTRY_MASK, Position
-from arneb_core.api.topics import Topic
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.admin.calls.paths import namespace_in, topic_in
 from arneb_pulsar.admin.calls.requests import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.calls.router import Route

@@ -8,10 +8,10 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from arneb_core.api.consumers import Consumer
-from arneb_core.api.key_sharing import IN_ORDER, KeySharing
-from arneb_core.api.subscriptions import Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.subscriptions.consumer import Consumer
+from arneb_core.api.subscriptions.key_sharing import IN_ORDER, KeySharing
+from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.packing.counts import ConsumerCounts
 from arneb_pulsar.services.clients.connections import ClientConnection
 from arneb_pulsar.session.interface.assigned import NOWHERE, Assigned

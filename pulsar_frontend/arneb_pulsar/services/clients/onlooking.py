@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.subscriptions.deliveries import Deliveries
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from functools import partial
 from typing import Final, Protocol
 
 from arneb_core.api.core import Core, Unit
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitFailed, CoreError
-from arneb_core.api.position import Position
-from arneb_core.api.topics import Topic
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.packing.counts import ProducerCounts
 from arneb_pulsar.producers.access import NO_EPOCH, Access, AccessMode, Claim, ClaimRefused, Refusal

@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 import trio
 
-from arneb_core.api.topics import Topic
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.names import topic_name_of
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rates import Budget, DispatchRate

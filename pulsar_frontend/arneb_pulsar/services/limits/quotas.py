@@ -4,11 +4,11 @@ The rule: the subscription of an AMQP queue counts like others but loses nothing
 does not count.
 """
 
-from arneb_core.api.entry import read_header
-from arneb_core.api.limits import Departure
-from arneb_core.api.position import Position, before
-from arneb_core.api.subscriptions import Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.entry import read_header
+from arneb_core.api.entries.position import Position, before
+from arneb_core.api.subscriptions.limits import Departure
+from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.names import COMPACTION, RESERVED_SUBSCRIPTIONS, TopicName
 from arneb_pulsar.namespaces.backlog import EVICTED_TO, place_leaving
 from arneb_pulsar.namespaces.rules import Quota, QuotaType

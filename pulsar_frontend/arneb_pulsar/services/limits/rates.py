@@ -11,12 +11,13 @@ from typing import Final, NoReturn
 import trio
 
 from arneb_core.api.core import Core
-from arneb_core.api.entry import HEADER_BYTES
-from arneb_core.api.limits import Departure
-from arneb_core.api.position import BEFORE_ALL, Position
-from arneb_core.api.statistics import SubscriptionStatistics, TopicStatistics
-from arneb_core.api.subscriptions import Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.entry import HEADER_BYTES
+from arneb_core.api.entries.position import BEFORE_ALL, Position
+from arneb_core.api.subscriptions.limits import Departure
+from arneb_core.api.subscriptions.statistics import SubscriptionStatistics
+from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_core.api.topics.statistics import TopicStatistics
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.packing.counts import NEVER, ConsumerCounts, Meter
 from arneb_pulsar.services.clients.consumers import ConsumerRegistry
 from arneb_pulsar.services.clients.producers import ProducerRegistry

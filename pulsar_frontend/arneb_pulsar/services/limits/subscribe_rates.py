@@ -3,7 +3,7 @@
 The rule: only topics with a rate cost anything, and a consumer is forgotten when its period ends.
 """
 
-from arneb_core.api.topics import Topic
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.services.namespaces.registry import NamespaceRegistry

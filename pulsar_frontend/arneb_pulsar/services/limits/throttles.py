@@ -7,7 +7,7 @@ cost one look-up per run.
 from collections.abc import Callable, Container
 from typing import Final
 
-from arneb_core.api.topics import Topic
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rates import NO_LIMITS, PublishLimits, PublishRate, Throttle
 from arneb_pulsar.namespaces.rules import DelayedDelivery

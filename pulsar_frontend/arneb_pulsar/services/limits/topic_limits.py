@@ -7,9 +7,9 @@ words. Limits are checked at the moment of adding, without a wait in between.
 from typing import Final
 
 from arneb_core.api.errors import NotAllowed
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS, TopicName
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.services.clients.producers import ProducerRegistry

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from arneb_core.api.core import Core, Unit
-from arneb_core.api.name_locks import NameLocks
+from arneb_core.api.process.name_locks import NameLocks
 from arneb_pulsar.namespaces.coercion import truth, whole_number
 from arneb_pulsar.namespaces.fields import read_subscription_types
 from arneb_pulsar.namespaces.policies import Policies

@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 
 import trio
 
-from arneb_core.api.placement import Elsewhere, Here, NodeAddresses, Placement, Placements
+from arneb_core.api.nodes.placement import Elsewhere, Here, NodeAddresses, Placement, Placements
 from arneb_pulsar.names import TopicName, parse_topic
 from arneb_pulsar.services.clients.consumers import ConsumerRegistry
 from arneb_pulsar.services.clients.producers import ProducerRegistry

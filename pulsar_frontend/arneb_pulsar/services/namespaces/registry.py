@@ -15,8 +15,8 @@ import trio
 
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.errors import CommitFailed, NotAllowed, TopicExists
-from arneb_core.api.name_locks import NameLocks
-from arneb_core.api.topics import Topic
+from arneb_core.api.process.name_locks import NameLocks
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.names import NON_PERSISTENT, PERSISTENT, SYSTEM_NAMESPACE, TopicName
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rules import PARTITIONS_MAX

@@ -14,10 +14,10 @@ import trio
 
 from arneb_core.api.core import Core
 from arneb_core.api.errors import CoreError, StoreFailed, StoreFull
-from arneb_core.api.limits import Departure
-from arneb_core.api.settings import WITHOUT_END, Retention
-from arneb_core.api.supervision import supervise
-from arneb_core.api.topics import Topic
+from arneb_core.api.process.supervision import supervise
+from arneb_core.api.subscriptions.limits import Departure
+from arneb_core.api.topics.settings import WITHOUT_END, Retention
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.names import (
     AMQP_SUBSCRIPTION,
     COMPACTION,

@@ -6,13 +6,13 @@ client consumes from the broker's own subscriptions.
 
 from collections.abc import Mapping
 
-from arneb_core.api.entry import Origin
+from arneb_core.api.entries.entry import Origin
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import NotAllowed, SubscriptionNotFound
-from arneb_core.api.history import HISTORY_PROPERTY
-from arneb_core.api.position import Position
-from arneb_core.api.settings import EXCLUSIVE
-from arneb_core.api.subscriptions import InitialPosition, Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.subscriptions.subscription import InitialPosition, Subscription
+from arneb_core.api.topics.history import HISTORY_PROPERTY
+from arneb_core.api.topics.settings import EXCLUSIVE
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.names import COMPACTION, TopicName
 from arneb_pulsar.packing.entries import batch_size_of
 from arneb_pulsar.services.context import BrokerContext

@@ -5,8 +5,8 @@ The rule: a change is durable first; then connected clients are told.
 
 from collections.abc import Callable
 
-from arneb_core.api.subscriptions import Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.operations.topic_access import check_common

@@ -13,13 +13,13 @@ from typing import Final, NoReturn
 
 import trio
 
-from arneb_core.api.consumers import Consumer, ConsumerSpec
 from arneb_core.api.core import Core
-from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitFailed, CoreError
-from arneb_core.api.position import Position
-from arneb_core.api.subscriptions import InitialPosition, Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.subscriptions.consumer import Consumer, ConsumerSpec
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.subscription import InitialPosition, Subscription
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.names import COMPACTION
 from arneb_pulsar.namespaces.compaction import Compaction
 from arneb_pulsar.services.clock import Clock

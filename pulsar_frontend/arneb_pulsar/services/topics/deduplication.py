@@ -13,12 +13,12 @@ from typing import Final
 
 import trio
 
-from arneb_core.api.callbacks import call
 from arneb_core.api.core import Core, Unit
-from arneb_core.api.entry import HEADER_BYTES, messages_in
+from arneb_core.api.entries.entry import HEADER_BYTES, messages_in
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.position import Position
-from arneb_core.api.topics import Topic
+from arneb_core.api.process.callbacks import call
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.producers.sequences import Reach, Sequences
 from arneb_pulsar.services.clients.producers import (

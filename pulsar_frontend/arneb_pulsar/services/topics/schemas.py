@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 import trio
 
 from arneb_core.api.core import Core, Unit
-from arneb_core.api.name_locks import NameLocks
+from arneb_core.api.process.name_locks import NameLocks
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.schemas.compatibility import (
     IncompatibleSchema,

@@ -11,9 +11,9 @@ from typing import Final
 import trio
 
 from arneb_core.api.core import Core
-from arneb_core.api.limits import Limits
-from arneb_core.api.subscriptions import Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.subscriptions.limits import Limits
+from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS, TopicName, topic_name_of
 from arneb_pulsar.namespaces.policies import retention_of
 from arneb_pulsar.services.limits.topic_limits import unacked_limits

@@ -12,9 +12,9 @@ from typing import Final
 
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.errors import NotAllowed, TopicExists, TopicNotFound
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.topics import Topic
-from arneb_core.api.waiting import together
+from arneb_core.api.process.waiting import together
+from arneb_core.api.topics.settings import TopicSettings
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.names import DOMAINS, TopicName, is_system_name, parse_topic
 from arneb_pulsar.namespaces.policies import retention_of
 from arneb_pulsar.services.namespaces.registry import NamespaceRegistry, Partitioned

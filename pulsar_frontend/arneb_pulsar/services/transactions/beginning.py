@@ -12,8 +12,8 @@ from typing import Final
 import trio
 
 from arneb_core.api.core import Core, Unit
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.position import Position
 from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.services.transactions.held_records import HeldRecords

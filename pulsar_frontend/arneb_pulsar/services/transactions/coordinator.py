@@ -13,13 +13,13 @@ from typing import Final, NoReturn
 
 import trio
 
-from arneb_core.api.callbacks import Appended, Done, call
 from arneb_core.api.core import Core, Unit
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitFailed, CoreError
-from arneb_core.api.position import Position
-from arneb_core.api.subscriptions import Subscription
-from arneb_core.api.topics import Topic
-from arneb_core.api.waiting import durable
+from arneb_core.api.process.callbacks import Appended, Done, call
+from arneb_core.api.process.waiting import durable
+from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.services.clock import Clock

@@ -11,12 +11,12 @@ from typing import Final
 
 import trio
 
-from arneb_core.api.callbacks import Done
 from arneb_core.api.core import Core, CountedRun, Unit
-from arneb_core.api.entry import FLAGS_OFFSET, TIMES_OFFSET, EntryFlag, messages_in
+from arneb_core.api.entries.entry import FLAGS_OFFSET, TIMES_OFFSET, EntryFlag, messages_in
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitFailed, TopicFenced
-from arneb_core.api.position import Position
-from arneb_core.api.topics import Topic
+from arneb_core.api.process.callbacks import Done
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.packing.entries import is_delayed
 from arneb_pulsar.services.transactions.held_records import HeldRecords
 from arneb_pulsar.services.transactions.open_transaction import KEPT_BYTES, OpenTransaction, Sends

@@ -11,15 +11,15 @@ from typing import Final
 import trio
 from pyroaring import BitMap64
 
-from arneb_core.api.callbacks import Appended
-from arneb_core.api.consumers import Consumer, ConsumerSpec
 from arneb_core.api.core import Core
-from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.entries.position import Position, before, render
 from arneb_core.api.errors import StoreFailed, TopicExists
-from arneb_core.api.position import Position, before, render
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscriptions import InitialPosition, Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.process.callbacks import Appended
+from arneb_core.api.subscriptions.consumer import Consumer, ConsumerSpec
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.subscription import InitialPosition, Subscription
+from arneb_core.api.topics.settings import TopicSettings
+from arneb_core.api.topics.topic import Topic
 
 NAME: Final = "pulsar-transactions://open"
 """A name that no client could give a topic."""

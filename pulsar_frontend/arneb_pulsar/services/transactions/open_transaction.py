@@ -13,10 +13,10 @@ from typing import Final
 import trio
 from pyroaring import BitMap64
 
-from arneb_core.api.consumers import Consumer
-from arneb_core.api.position import Position
-from arneb_core.api.subscriptions import Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.consumer import Consumer
+from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.session.errors import RequestRefused
 from arneb_pulsar.transactions.records import Opened
 from arneb_pulsar.transactions.states import MOVES, TransactionId, TransactionState

@@ -5,7 +5,7 @@ is withheld again, so nobody gets it; records of one whose outcome is known are 
 """
 
 from arneb_core.api.core import Core
-from arneb_core.api.topics import Topic
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.services.transactions.held_records import HeldRecords
 from arneb_pulsar.services.transactions.open_transaction import Acks, HeldBytes, OpenTransaction
 from arneb_pulsar.transactions.outcomes import Outcomes

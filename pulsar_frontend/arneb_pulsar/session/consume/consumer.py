@@ -1,7 +1,7 @@
 """One consumer of a connection."""
 
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_pulsar.packing.broker_metadata import with_broker_metadata
 from arneb_pulsar.packing.counts import ConsumerCounts
 from arneb_pulsar.packing.deliveries import MessageFrames

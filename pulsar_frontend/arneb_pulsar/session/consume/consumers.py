@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_pulsar.packing.places import IDS_PER_TURN, message_id_of, place_of, position_of
 from arneb_pulsar.session.consume.acknowledgements import acknowledge, answer_ack
 from arneb_pulsar.session.consume.consumer import Consumer

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from arneb_core.api.key_sharing import KeySharing, KeySharingMode
-from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, Position
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, Position
+from arneb_core.api.subscriptions.key_sharing import KeySharing, KeySharingMode
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_pulsar.packing.places import place_of
 from arneb_pulsar.session.client import ClientTraits
 from arneb_pulsar.session.errors import RemoteProtocolError, RequestRefused

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NewType
 
-from arneb_core.api.key_sharing import KeySharing
-from arneb_core.api.position import Position
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.key_sharing import KeySharing
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.packing.counts import ConsumerCounts
 from arneb_pulsar.patterns import TopicPattern

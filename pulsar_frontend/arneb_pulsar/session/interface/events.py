@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CoreError
-from arneb_core.api.position import Position
-from arneb_core.api.statistics import SubscriptionStatistics
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.statistics import SubscriptionStatistics
 from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.schemas.schema import Version

@@ -7,7 +7,7 @@ queue and are settled when their frames are known; only settled ones at its head
 from dataclasses import dataclass, field
 from typing import Final
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_pulsar.packing.receipts import pack_receipts, receipt
 from arneb_pulsar.session.errors import Failure
 from arneb_pulsar.wire.commands import send_error

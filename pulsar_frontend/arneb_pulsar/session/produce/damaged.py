@@ -6,7 +6,7 @@ affects no other.
 
 from collections.abc import Mapping
 
-from arneb_core.api.entry import messages_in
+from arneb_core.api.entries.entry import messages_in
 from arneb_pulsar.packing.entries import is_delayed, make_entry
 from arneb_pulsar.session.errors import Failure
 from arneb_pulsar.session.interface.effects import AppendRun

@@ -8,7 +8,7 @@ SENDs are gathered into runs of a topic, which keep the order of each producer;
 from collections import deque
 from typing import Final
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_pulsar.names import NAME_BYTES_MAX, TopicName
 from arneb_pulsar.packing.entries import make_entries, name_field_of
 from arneb_pulsar.producers.access import AccessMode

@@ -8,7 +8,7 @@ in the response type of its request.
 from collections.abc import Iterable
 from contextlib import suppress
 
-from arneb_core.api.checksum import crc32c
+from arneb_core.api.encoding.checksum import crc32c
 from arneb_pulsar.patterns import InvalidPattern, TopicPattern
 from arneb_pulsar.session.errors import Failure, RequestRefused
 from arneb_pulsar.session.fields import namespace_of, text_of, topic_of

@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from arneb_core.api.checksum import crc32c
+from arneb_core.api.encoding.checksum import crc32c
 
 BLOCK_NAMES: Final = 256
 """Names of a block, which is joined anew with every change; twice as many are cut in two."""

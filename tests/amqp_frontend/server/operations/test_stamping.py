@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from arneb_amqp.server.operations.stamping import PIECE_BYTES, PIECE_ENTRIES, Run, pieces, stamp
 from arneb_amqp.session.effects import Commit
-from arneb_core.api.entry import EntryHeader, Origin, read_header
+from arneb_core.api.entries.entry import EntryHeader, Origin, read_header
 
 THEN_MS, LATER_MS = 1_700_000_000_000, 1_700_000_000_300
 

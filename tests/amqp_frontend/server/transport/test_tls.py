@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 from arneb.listening.handshakes import Handshakes
 from arneb_amqp.server.transport.secured_link import SecuredLink
 from arneb_amqp.server.transport.tls import SecuredListener, serve_secured
-from arneb_core.api.tls_records import TlsRecords
+from arneb_core.api.connections.tls_records import TlsRecords
 
 HANDSHAKE_S = 5.0
 

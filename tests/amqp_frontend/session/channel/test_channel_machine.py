@@ -12,9 +12,9 @@ from tests.amqp_frontend.session.playbook import Delivered, client, opened, run_
 from arneb_amqp.session.effects import Acknowledge, Consume, Leave, Reject, Release
 from arneb_amqp.session.events import RequestDone
 from arneb_amqp.wire.constants import ChannelId
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.position import Position, position
-from arneb_core.api.windows import Window
+from arneb_core.api.entries.position import Position, position
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.windows import Window
 
 TAGS = st.integers(0, 40)
 

@@ -24,7 +24,7 @@ from arneb_amqp.session.effects import EndConnection, Perform
 from arneb_amqp.session.events import AlarmsChanged, Committed, Shutdown
 from arneb_amqp.session.transitions import ConnectionState
 from arneb_amqp.wire.tables import boolean, table
-from arneb_core.api.resource_alarms import NOTHING_SHORT, Resource
+from arneb_core.api.process.resource_alarms import NOTHING_SHORT, Resource
 
 MEMORY = AlarmsChanged(frozenset({Resource.MEMORY}))
 BOTH = AlarmsChanged(frozenset({Resource.MEMORY, Resource.DISK}))

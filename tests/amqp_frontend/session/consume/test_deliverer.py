@@ -36,11 +36,11 @@ from arneb_amqp.session.events import ConsumerClosed, Pulled, RequestDone, Reque
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.methods import encode_method
 from arneb_amqp.wire.tables import longstr
-from arneb_core.api import codec as core_codec
-from arneb_core.api.codec import Message
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.position import position
+from arneb_core.api.entries import codec as core_codec
+from arneb_core.api.entries.codec import Message
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.position import position
+from arneb_core.api.subscriptions.deliveries import Deliveries
 
 FIRST = ConsumerId(1)
 

@@ -22,7 +22,7 @@ from arneb_amqp.session.effects import Acknowledge, Commit, Leave, Reject, Relea
 from arneb_amqp.session.events import RequestDone
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.methods import encode_method
-from arneb_core.api.position import Position, position
+from arneb_core.api.entries.position import Position, position
 
 MANY = 3 * ANSWERS_PER_TURN
 

@@ -5,7 +5,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from arneb_amqp.session.consume.unacked import Unacked
 from arneb_amqp.session.deliveries import ConsumerId, Settled
-from arneb_core.api.position import Position, position
+from arneb_core.api.entries.position import Position, position
 
 consumers = st.integers(1, 3).map(ConsumerId)
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from arneb_amqp.session.consume import unbatching
 from arneb_amqp.session.consume.unbatching import LARGE_BATCH, OPENED_MAX, unbatched
-from arneb_core.api.codec import Message
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.position import position
+from arneb_core.api.entries.codec import Message
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.position import position
+from arneb_core.api.subscriptions.deliveries import Deliveries
 
 
 class CountingCodec:

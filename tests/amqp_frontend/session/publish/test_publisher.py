@@ -27,7 +27,7 @@ from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.methods import encode_method
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import Field, FieldType, longstr, signedint
-from arneb_core.api.entry import EntryFlag, read_header
+from arneb_core.api.entries.entry import EntryFlag, read_header
 
 CC = Field(FieldType.ARRAY, (longstr("q2"),))
 

@@ -24,8 +24,8 @@ from arneb_amqp.wire.properties import Properties, decode_properties, encode_pro
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import array, longstr, signedint
 from arneb_core.api.core import Unit
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import HEADER_BYTES, EntryFlag, EntryHeader, Origin, read_header
+from arneb_core.api.entries.entry import HEADER_BYTES, EntryFlag, EntryHeader, Origin, read_header
+from arneb_core.api.subscriptions.deliveries import Deliveries
 
 NOW_MS: Final = 1_000_000
 NAMES: Final = ("a", "b", "c", "kept")

@@ -16,9 +16,9 @@ from arneb_amqp.wire.content import compose, is_body, payload_of, properties_of
 from arneb_amqp.wire.properties import Properties, decode_properties, encode_properties
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import long, longstr
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import HEADER_BYTES, EntryHeader, Origin
-from arneb_core.api.position import Position
+from arneb_core.api.entries.entry import HEADER_BYTES, EntryHeader, Origin
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.deliveries import Deliveries
 
 ROUTE = join_route("exchange", "key")
 HEADERS = st.none() | st.dictionaries(

@@ -18,8 +18,8 @@ from arneb_amqp.wire.content import payload_of
 from arneb_amqp.wire.route import content_start
 from arneb_amqp.wire.tables import Field, long, longstr
 from arneb_core.access.records import Policy
-from arneb_core.api.position import Position
-from arneb_core.api.windows import Window
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.windows import Window
 from arneb_core.testing.engine_kit import quiet
 
 KEEPS: Mapping[str, Field] = {

@@ -19,9 +19,9 @@ from arneb_amqp.wire.properties import Properties, encode_properties
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import Field, long, longstr
 from arneb_core.access.records import Policy
-from arneb_core.api.clock import monotonic_ms
-from arneb_core.api.entry import HEADER_BYTES, EntryFlag, EntryHeader, Origin, read_header
-from arneb_core.api.windows import Window
+from arneb_core.api.entries.entry import HEADER_BYTES, EntryFlag, EntryHeader, Origin, read_header
+from arneb_core.api.process.clock import monotonic_ms
+from arneb_core.api.subscriptions.windows import Window
 from arneb_core.testing.engine_kit import append, quiet
 
 PROPERTIES = encode_properties(Properties(content_type="text/plain"))

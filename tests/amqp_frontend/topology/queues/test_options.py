@@ -16,7 +16,7 @@ from arneb_amqp.topology.queues.options import (
     compared_arguments,
 )
 from arneb_amqp.wire.tables import Field, Table, boolean, long, longstr, signedint
-from arneb_core.api.limits import Limits
+from arneb_core.api.subscriptions.limits import Limits
 
 WORDS = "queue 'q' in vhost '/'"
 

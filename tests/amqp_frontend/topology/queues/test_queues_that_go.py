@@ -14,10 +14,10 @@ from arneb_amqp.topology.names import topic_of
 from arneb_amqp.topology.queues.maintenance import delete_expired
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.wire.tables import long, longstr
-from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.core import Unit
 from arneb_core.api.errors import StoreFailed, TopicBusy, TopicFenced
-from arneb_core.api.windows import Window
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.windows import Window
 from arneb_core.testing.engine_kit import Outcome, RecordingSink, make_entry, quiet
 
 pytestmark = pytest.mark.real_time

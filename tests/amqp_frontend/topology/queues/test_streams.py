@@ -16,10 +16,10 @@ from arneb_amqp.topology.queues.declaration import Declaration
 from arneb_amqp.topology.queues.options import QUEUE_TYPE, QueueOptions
 from arneb_amqp.wire.stamp import STREAM_OFFSET
 from arneb_amqp.wire.tables import Field, Table, long, longstr, signedint
-from arneb_core.api.entry import EntryHeader, Origin, messages_in
-from arneb_core.api.settings import WITHOUT_END, TopicSettings
-from arneb_core.api.subscriptions import InitialPosition
-from arneb_core.api.windows import Window
+from arneb_core.api.entries.entry import EntryHeader, Origin, messages_in
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.windows import Window
+from arneb_core.api.topics.settings import WITHOUT_END, TopicSettings
 from arneb_core.engine.engine import open_engine
 from arneb_core.testing.engine_kit import append, make_entry, quiet
 

@@ -11,8 +11,8 @@ from arneb_amqp.topology.queues.time_to_live import (
     current,
 )
 from arneb_amqp.topology.records import QueueRecord, decode_queue
-from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.expiry import NEVER, ChangedTtl, Ttl, expires_ms
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.expiry import NEVER, ChangedTtl, Ttl, expires_ms
 
 TIMES = st.none() | st.integers(0, 5)
 CHANGES = st.lists(st.tuples(st.integers(0, 3), TIMES), max_size=CHANGES_MAX)

@@ -13,7 +13,7 @@ from trio.testing import wait_all_tasks_blocked
 from arneb.http.server.pace import UNITS_A_PASS, Lane, Pace
 from arneb.http.server.server import HttpServer
 from arneb.settings.http_limits import DEFAULT_LIMITS, HttpLimits
-from arneb_core.api.plain_stream import TURN_BYTES, PlainStream
+from arneb_core.api.connections.plain_stream import TURN_BYTES, PlainStream
 
 pytestmark = pytest.mark.real_time
 

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from arneb.http.management.requests import written
 from arneb.http.shards import gathered, merging
 from arneb.http.shards.gathered import Gathered
-from arneb_core.api.json_text import parse_own_json
+from arneb_core.api.encoding.json_text import parse_own_json
 
 Said = tuple[int, Any]
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import trio
 
-from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.position import BEFORE_ALL, Position
-from arneb_core.api.settings import DelayedSettings, TrackerKind
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.position import BEFORE_ALL, Position
+from arneb_core.api.topics.settings import DelayedSettings, TrackerKind
 from arneb_core.engine.catalog import catalog
 from arneb_core.engine.engine import open_engine
 from arneb_core.engine.subscriptions.subscription import LogSubscription

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from arneb_core.api.position import LedgerId, Position, position
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.entries.position import LedgerId, Position, position
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.log.offsets import find_offset, offset_of
 from arneb_core.store.checking.check import check

@@ -19,9 +19,9 @@ import trio
 from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
-from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.position import Position
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.log import retention
 from arneb_core.store.checking.check import check

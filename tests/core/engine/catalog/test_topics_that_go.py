@@ -11,11 +11,11 @@ import trio
 import trio.testing
 
 from arneb_core.api.core import Unit
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import StoreFailed, SubscriptionBusy, TopicBusy, TopicFenced
-from arneb_core.api.position import Position
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscriptions import InitialPosition
-from arneb_core.api.topics import Topic
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.settings import TopicSettings
+from arneb_core.api.topics.topic import Topic
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import Outcome, attach, make_entry, occupy, publish, quiet

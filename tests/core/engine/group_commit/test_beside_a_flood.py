@@ -13,9 +13,9 @@ import pytest
 import trio
 
 from arneb_core.api.core import CountedRun, Unit
-from arneb_core.api.position import Position
-from arneb_core.api.subscriptions import InitialPosition
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.topic import Topic
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.group_commit import overtaking
 from arneb_core.engine.group_commit.overtaking import LITTLE_BYTES_MAX

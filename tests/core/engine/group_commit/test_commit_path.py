@@ -7,11 +7,11 @@ import pytest
 import trio
 
 from arneb_core.api.core import Unit
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import EngineBroken, StoreFailed
-from arneb_core.api.limits import Limits
-from arneb_core.api.position import Position
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.subscriptions.limits import Limits
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.group_commit.planned_commit import PlannedCommit
 from arneb_core.engine.scheduling.maintenance import READ_RETRY_S

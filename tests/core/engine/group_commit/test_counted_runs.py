@@ -6,10 +6,10 @@ import pytest
 import trio
 
 from arneb_core.api.core import CountedRun, Unit
+from arneb_core.api.entries.position import position
 from arneb_core.api.errors import StoreFailed, TopicFenced
-from arneb_core.api.position import position
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.log.planning import LEDGER_ENTRIES_MAX
 from arneb_core.log.stamps import stamp_of

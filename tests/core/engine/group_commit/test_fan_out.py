@@ -7,8 +7,8 @@ import pytest
 
 from arneb_core.api.core import Unit
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.log import planning
 from arneb_core.store.environment import Store

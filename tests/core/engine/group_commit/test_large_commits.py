@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.position import Position
 from arneb_core.engine.engine import open_engine
 from arneb_core.engine.group_commit.committer import COMMIT_CURSORS_MAX
 from arneb_core.engine.group_commit.gathering import COMMIT_APPENDS_MAX

@@ -11,7 +11,6 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core.api.consumers import Consumer, ConsumerSpec
 from arneb_core.api.core import Unit
 from arneb_core.api.errors import (
     CommitFailed,
@@ -19,8 +18,9 @@ from arneb_core.api.errors import (
     LeadershipLost,
     SubscriptionFenced,
 )
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.subscriptions.consumer import Consumer, ConsumerSpec
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store

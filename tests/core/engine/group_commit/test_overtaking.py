@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_core.api.core import CountedRun
-from arneb_core.api.position import LedgerId
+from arneb_core.api.entries.position import LedgerId
 from arneb_core.engine.group_commit.overtaking import (
     BESIDE_BYTES_MAX,
     CREDIT_S,

@@ -26,9 +26,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from arneb_core.api.entries.position import BEFORE_ALL, Position, ledger_of
 from arneb_core.api.errors import CommitFailed, LeadershipLost, StoreFailed, StoreFull
-from arneb_core.api.position import BEFORE_ALL, Position, ledger_of
-from arneb_core.api.settings import NOTHING_KEPT, TopicSettings
+from arneb_core.api.topics.settings import NOTHING_KEPT, TopicSettings
 from arneb_core.cursor.cursor import CursorChanges
 from arneb_core.engine.engine import Engine
 from arneb_core.engine.group_commit.committer import Committer

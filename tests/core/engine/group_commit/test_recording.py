@@ -10,16 +10,16 @@ import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core.api.codec import codecs
-from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.core import Unit
-from arneb_core.api.entry import Origin
+from arneb_core.api.entries.codec import codecs
+from arneb_core.api.entries.entry import Origin
+from arneb_core.api.entries.position import Position, position, render
 from arneb_core.api.errors import CommitFailed, SubscriptionNotFound
-from arneb_core.api.history import HISTORY_SETTINGS, history_topic
-from arneb_core.api.limits import Limits
-from arneb_core.api.position import Position, position, render
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import InitialPosition, Subscription
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.limits import Limits
+from arneb_core.api.subscriptions.subscription import InitialPosition, Subscription
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
+from arneb_core.api.topics.history import HISTORY_SETTINGS, history_topic
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.group_commit.gathering import COMMIT_ENTRIES_MAX
 from arneb_core.store.environment import Store

@@ -5,7 +5,7 @@ from typing import cast
 import pytest
 from tests.core.engine.group_commit.test_planned_commit import ENTRY_BYTES, PlanningMachine
 
-from arneb_core.api.position import position
+from arneb_core.api.entries.position import position
 from arneb_core.engine.group_commit.gathering import is_little
 from arneb_core.engine.group_commit.request import Request
 from arneb_core.engine.topics.topic import LogTopic

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 import trio
 
-from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.core import Unit
-from arneb_core.api.deliveries import Deliveries
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitFailed, StoreFailed, StoreFull
-from arneb_core.api.position import Position
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscriptions import InitialPosition
-from arneb_core.api.windows import Window
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.windows import Window
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.scheduling import maintenance
 from arneb_core.engine.scheduling import steps as engine_steps

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from tests.counting import calls_of
 
-from arneb_core.api.limits import Limits
-from arneb_core.api.position import position
+from arneb_core.api.entries.position import position
+from arneb_core.api.subscriptions.limits import Limits
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.group_commit.request import Request
 from arneb_core.engine.topics.topic import LogTopic

@@ -7,11 +7,11 @@ import trio
 from tests.core.engine.group_commit.test_counted_runs import run_of
 
 from arneb_core.api.core import Unit
-from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.position import Position, ledger_of
 from arneb_core.api.errors import StoreFailed, TopicFenced
-from arneb_core.api.position import Position, ledger_of
-from arneb_core.api.settings import DelayedSettings, TopicSettings, TrackerKind
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.settings import DelayedSettings, TopicSettings, TrackerKind
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.group_commit import write_ahead
 from arneb_core.engine.topics.topic import LogTopic

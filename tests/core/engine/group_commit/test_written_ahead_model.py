@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.core.engine.group_commit.test_written_ahead import SLICE, bodies, numbered, unit_of
 
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.settings import TopicSettings
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.group_commit import write_ahead
 from arneb_core.store.checking.check import check

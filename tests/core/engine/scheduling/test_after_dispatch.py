@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from arneb_core.api.callbacks import Appended
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.position import Position
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.process.callbacks import Appended
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.scheduling.steps import STEP_ENTRIES_MAX, TURN_ENTRIES
 from arneb_core.store.commit.inline import SMALL_COMMITS_MIN

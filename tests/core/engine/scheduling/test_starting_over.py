@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import trio
 
-from arneb_core.api.consumers import Consumer
 from arneb_core.api.core import Unit
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.limits import Departure, Limits
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.subscriptions.consumer import Consumer
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.limits import Departure, Limits
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.scheduling.maintenance import READ_RETRY_S
 from arneb_core.engine.subscriptions.subscription import LogSubscription

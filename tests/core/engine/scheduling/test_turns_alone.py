@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from arneb_core.api.settings import TopicSettings
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.scheduling.steps import ALONE_TURNS, TURN_END_ENTRIES_MAX, TURN_ENTRIES
 from arneb_core.engine.subscriptions.consumer import LogConsumer

@@ -6,10 +6,10 @@ what is right to deliver is looked up in all of them.
 
 from dataclasses import dataclass, field
 
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.key_sharing import KeySharing
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.key_sharing import KeySharing
 from arneb_core.dispatch import SELECTORS, Receiver
 from arneb_core.dispatch.groups import groups_of
 from arneb_core.dispatch.selector import Selector, key_hashes

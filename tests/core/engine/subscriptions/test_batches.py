@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import trio
 
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.position import Position
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import InitialPosition
-from arneb_core.api.windows import Window
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions.windows import Window
 from arneb_core.engine.engine import open_engine
 from arneb_core.subscription.entries.delivery import PARTS_PER_TURN
 from arneb_core.testing.engine_kit import Outcome, RecordingSink, append, make_entry, publish, quiet

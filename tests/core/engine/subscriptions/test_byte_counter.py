@@ -8,10 +8,10 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core.api.limits import Limits
-from arneb_core.api.position import Position
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscriptions import InitialPosition, Subscription
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.limits import Limits
+from arneb_core.api.subscriptions.subscription import InitialPosition, Subscription
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import open_engine
 from arneb_core.testing.engine_kit import append, attach, body_of, make_entry, quiet
 

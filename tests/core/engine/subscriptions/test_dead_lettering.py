@@ -12,15 +12,15 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core.api.consumers import Consumer
 from arneb_core.api.core import Unit
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.expiry import ChangedTtl
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.expiry import ChangedTtl
-from arneb_core.api.limits import Departure, Limits
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscriptions import InitialPosition, Subscription
+from arneb_core.api.subscriptions.consumer import Consumer
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.limits import Departure, Limits
+from arneb_core.api.subscriptions.subscription import InitialPosition, Subscription
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store

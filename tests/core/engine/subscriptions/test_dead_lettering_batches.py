@@ -13,15 +13,15 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core.api.consumers import Consumer, ConsumerSpec
 from arneb_core.api.core import Unit
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import EntryHeader, Origin, messages_in
+from arneb_core.api.entries.entry import EntryHeader, Origin, messages_in
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.limits import Departure, Limits
-from arneb_core.api.position import Position
-from arneb_core.api.subscriptions import InitialPosition, Subscription
-from arneb_core.api.windows import Window
+from arneb_core.api.subscriptions.consumer import Consumer, ConsumerSpec
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.limits import Departure, Limits
+from arneb_core.api.subscriptions.subscription import InitialPosition, Subscription
+from arneb_core.api.subscriptions.windows import Window
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.subscriptions.consumer import LogConsumer
 from arneb_core.store.checking.check import check

@@ -11,13 +11,13 @@ import trio
 import trio.testing
 
 from arneb_core.api.core import Unit
-from arneb_core.api.due_key import due_key
-from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.entries.due_key import due_key
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.position import Position, position
 from arneb_core.api.errors import CommitFailed
-from arneb_core.api.position import Position, position
-from arneb_core.api.settings import DelayedSettings, TopicSettings, TrackerKind
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import InitialPosition, Subscription
+from arneb_core.api.subscriptions.subscription import InitialPosition, Subscription
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
+from arneb_core.api.topics.settings import DelayedSettings, TopicSettings, TrackerKind
 from arneb_core.delayed.bucket import sealed
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.subscriptions.subscription import LogSubscription

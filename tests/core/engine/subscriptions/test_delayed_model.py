@@ -15,11 +15,11 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.position import Position
-from arneb_core.api.settings import DelayedSettings, TopicSettings, TrackerKind
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
+from arneb_core.api.topics.settings import DelayedSettings, TopicSettings, TrackerKind
 from arneb_core.delayed import index
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.log import planning

@@ -12,8 +12,8 @@ from tests.core.engine.subscriptions.test_delayed import (
     topic_with,
 )
 
-from arneb_core.api.position import entry_of
-from arneb_core.api.settings import DelayedSettings
+from arneb_core.api.entries.position import entry_of
+from arneb_core.api.topics.settings import DelayedSettings
 from arneb_core.engine.engine import Engine
 from arneb_core.engine.threads.reader import Reader
 from arneb_core.subscription.entries import held_back

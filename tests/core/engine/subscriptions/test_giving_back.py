@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.engine.engine import open_engine
 from arneb_core.engine.subscriptions.consumer import PLACES_PER_TURN
 from arneb_core.testing.engine_kit import RecordingSink, append, make_entry, quiet

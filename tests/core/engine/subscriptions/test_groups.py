@@ -10,13 +10,13 @@ import trio
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import EntryFlag, EntryHeader, Origin
-from arneb_core.api.limits import Limits
-from arneb_core.api.position import Position
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.entries.entry import EntryFlag, EntryHeader, Origin
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.limits import Limits
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.dispatch.groups import hints_of
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.subscriptions.subscription import LogSubscription

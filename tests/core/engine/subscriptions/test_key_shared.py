@@ -13,15 +13,15 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from tests.core.engine.subscriptions.key_shared_model import Model, ModelSink
 
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.entry import EntryFlag, EntryHeader, Origin
+from arneb_core.api.encoding.hashing import key_hash
+from arneb_core.api.entries.entry import EntryFlag, EntryHeader, Origin
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import KeyRangesRefused, NotAllowed, SubscriptionTypeMismatch
-from arneb_core.api.hashing import key_hash
-from arneb_core.api.key_sharing import KeySharing, KeySharingMode, LookAhead
-from arneb_core.api.limits import Limits
-from arneb_core.api.position import Position
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.key_sharing import KeySharing, KeySharingMode, LookAhead
+from arneb_core.api.subscriptions.limits import Limits
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.dispatch.auto_split import AutoSplitSelector
 from arneb_core.dispatch.key_shared import KeySharedDispatcher
 from arneb_core.dispatch.receiver import Receiver

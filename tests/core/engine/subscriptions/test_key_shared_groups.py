@@ -6,12 +6,12 @@ from unittest.mock import patch
 
 import pytest
 
-from arneb_core.api.entry import EntryFlag, EntryHeader, Origin
-from arneb_core.api.hashing import key_hash
-from arneb_core.api.key_sharing import KeySharing, KeySharingMode
-from arneb_core.api.position import Position
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.encoding.hashing import key_hash
+from arneb_core.api.entries.entry import EntryFlag, EntryHeader, Origin
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.key_sharing import KeySharing, KeySharingMode
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.dispatch.key_shared import KeySharedDispatcher
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.subscriptions.consumer import LogConsumer

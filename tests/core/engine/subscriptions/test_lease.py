@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from arneb_core.api.errors import SubscriptionFenced
-from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.testing.engine_kit import attach, publish, quiet
 from arneb_core.testing.leases import GivenLease

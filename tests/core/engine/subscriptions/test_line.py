@@ -8,10 +8,10 @@ import trio.testing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.windows import Window
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.windows import Window
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import open_engine
 from arneb_core.testing.engine_kit import RecordingSink, publish, quiet
 

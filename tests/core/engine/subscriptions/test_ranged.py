@@ -9,11 +9,11 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arneb_core.api.encoding.hashing import key_hash
 from arneb_core.api.errors import KeyRangesRefused
-from arneb_core.api.hashing import key_hash
-from arneb_core.api.key_sharing import KeySharing, KeySharingMode, SlotRange
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.subscriptions.key_sharing import KeySharing, KeySharingMode, SlotRange
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.engine.engine import open_engine
 from arneb_core.testing.engine_kit import append, attach, make_entry, quiet
 

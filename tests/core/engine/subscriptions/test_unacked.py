@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.consumers import ConsumerSpec
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import InitialPosition
-from arneb_core.api.windows import UnackedWindow, consumer_window, subscription_window
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions.windows import UnackedWindow, consumer_window, subscription_window
 from arneb_core.dispatch import Receiver, SharedDispatcher
 from arneb_core.engine.engine import open_engine
 from arneb_core.testing.engine_kit import append, attach, make_entry, publish, quiet

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arneb_core.api.core import Unit
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import AlreadyAcknowledged
-from arneb_core.api.position import Position
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import InitialPosition, Subscription
+from arneb_core.api.subscriptions.subscription import InitialPosition, Subscription
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.testing.engine_kit import append, attach, make_entry, quiet
 

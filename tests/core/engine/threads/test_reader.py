@@ -14,7 +14,7 @@ import pytest
 import trio
 import trio.testing
 
-from arneb_core.api.position import Position, position
+from arneb_core.api.entries.position import Position, position
 from arneb_core.engine.threads import reader as reader_module
 from arneb_core.engine.threads.loop_calls import LoopCalls
 from arneb_core.engine.threads.reader import Reader, runs_of

@@ -12,9 +12,9 @@ from tests.core.engine.subscriptions.test_delayed import (
     topic_with,
 )
 
+from arneb_core.api.entries.position import Position, position
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import Position, position
-from arneb_core.api.settings import DelayedSettings, TrackerKind
+from arneb_core.api.topics.settings import DelayedSettings, TrackerKind
 from arneb_core.engine.catalog import delayed_indexes
 from arneb_core.testing.engine_kit import attach, quiet
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import trio
 
-from arneb_core.api.consumers import ConsumerSpec
 from arneb_core.api.core import Unit
+from arneb_core.api.entries.position import BEFORE_ALL, Position, position
 from arneb_core.api.errors import StoreFailed, StoreUnusable
-from arneb_core.api.position import BEFORE_ALL, Position, position
-from arneb_core.api.subscription_types import SubscriptionType
-from arneb_core.api.subscriptions import InitialPosition
-from arneb_core.api.windows import Window
+from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions.windows import Window
 from arneb_core.engine.engine import open_engine
 from arneb_core.engine.scheduling import maintenance
 from arneb_core.store.environment import Store

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arneb_core.api.core import Unit
-from arneb_core.api.position import Position, position
-from arneb_core.api.settings import TopicSettings
+from arneb_core.api.entries.position import Position, position
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.topics import stored_reading
 from arneb_core.engine.topics.stored_reading import StoredReading

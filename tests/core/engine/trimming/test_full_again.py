@@ -10,8 +10,8 @@ import pytest
 import trio
 
 from arneb_core.api.errors import StoreFull
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import Outcome, attach, body_of, publish, quiet

@@ -8,11 +8,11 @@ from weakref import ref
 import pytest
 import trio
 
+from arneb_core.api.entries.position import BEFORE_ALL, Position, ledger_of, position
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import BEFORE_ALL, Position, ledger_of, position
-from arneb_core.api.resource_alarms import NOTHING_SHORT, Resource
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.process.resource_alarms import NOTHING_SHORT, Resource
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.trimming.trimming import PlannedTrim, Trimming
 from arneb_core.log.retention import ENDED_AGE_MS_MIN, LEDGER_AGE_MS_MAX

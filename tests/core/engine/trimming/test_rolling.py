@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import trio
 
+from arneb_core.api.entries.position import LedgerId, position
 from arneb_core.api.errors import NotAllowed, StoreFailed
-from arneb_core.api.position import LedgerId, position
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.environment import Store
 from arneb_core.testing.engine_kit import Outcome, make_entry, publish, quiet

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pyroaring import BitMap
 
-from arneb_core.api.entry import HEADER_BYTES
+from arneb_core.api.entries.entry import HEADER_BYTES
+from arneb_core.api.entries.position import LedgerId, Position, position
 from arneb_core.api.errors import FormatMismatch, StoreUnusable
-from arneb_core.api.position import LedgerId, Position, position
 from arneb_core.store.checking import findings
 from arneb_core.store.checking.check import check
 from arneb_core.store.checking.findings import Finding, FindingKind

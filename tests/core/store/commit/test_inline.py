@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_core.api.errors import CommitFailed, StoreFailed
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.store.commit import inline
 from arneb_core.store.commit.commit_log import (

@@ -11,8 +11,8 @@ from pathlib import Path
 import lmdb
 import pytest
 
+from arneb_core.api.entries.position import Position, position
 from arneb_core.api.errors import StoreFull
-from arneb_core.api.position import Position, position
 from arneb_core.store.checking.check import check
 from arneb_core.store.commit.journal import RUN_BYTES_MAX, RUNS_MAX
 from arneb_core.store.environment import Store

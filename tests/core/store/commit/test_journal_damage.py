@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arneb_core.api.entries.position import LedgerId, Position, before, position, render
 from arneb_core.api.errors import StoreFailed, StoreUnusable
-from arneb_core.api.position import LedgerId, Position, before, position, render
 from arneb_core.store.checking.check import check
 from arneb_core.store.checking.findings import FindingKind
 from arneb_core.store.environment import Store

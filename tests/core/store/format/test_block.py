@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.position import Position, position
+from arneb_core.api.entries.position import Position, position
 from arneb_core.store.format.block import (
     BLOCK_BYTES_MAX,
     HEADER_BYTES,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.position import Position, position
+from arneb_core.api.entries.position import Position, position
 from arneb_core.store.format.block import BLOCK_BYTES_MAX
 from arneb_core.store.format.bodies import SHARED_BYTES_MIN, encode_runs
 from arneb_core.store.format.changes import Changes

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.store.format.records import (
     CursorRecord,
     LedgerRecord,

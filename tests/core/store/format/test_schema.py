@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from arneb_core.api.position import LedgerId, Position, position
+from arneb_core.api.entries.position import LedgerId, Position, position
 from arneb_core.store.format.long_keys import is_long, shorten, unwrap, wrap
 from arneb_core.store.format.schema import (
     PLACE_SUFFIX,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.position import position
+from arneb_core.api.entries.position import position
 from arneb_core.store.commit.journal import RECORD_BYTES_MAX, Journal
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.commit_record import HEADER, STAMP_BYTES, CommitRecord

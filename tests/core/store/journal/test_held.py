@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from arneb_core.api.entries.position import position
 from arneb_core.api.errors import StoreFailed, StoreFull
-from arneb_core.api.position import position
 from arneb_core.store.commit import commits as commits_module
 from arneb_core.store.data_file import room as room_module
 from arneb_core.store.environment import Store

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.position import Position, before, position
+from arneb_core.api.entries.position import Position, before, position
 from arneb_core.store.checking.check import check
 from arneb_core.store.commit.journal import ROWS_MAX, RUN_BYTES_MAX
 from arneb_core.store.environment import Store

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from arneb_core.api.position import position
+from arneb_core.api.entries.position import position
 from arneb_core.store.commit import journal as journal_module
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.position import position
+from arneb_core.api.entries.position import position
 from arneb_core.store.format.block import BLOCK_BYTES_MAX
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.commit_record import MAGIC_WITH_STAMP, parse_record, stamp_in

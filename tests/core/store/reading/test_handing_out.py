@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.position import Position, position
+from arneb_core.api.entries.position import Position, position
 from arneb_core.store.environment import Store
 from arneb_core.store.format.block import decode_block
 from arneb_core.store.format.changes import Changes

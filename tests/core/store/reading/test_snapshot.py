@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from arneb_core.api.entries.position import AFTER_ALL, Position, ledger_of, position
 from arneb_core.api.errors import StoreFailed, StoreUnusable
-from arneb_core.api.position import AFTER_ALL, Position, ledger_of, position
 from arneb_core.store.checking.check import check
 from arneb_core.store.data_file.page_release import FORGET_BYTES
 from arneb_core.store.environment import Store

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyroaring import BitMap
 
-from arneb_core.api.position import BEFORE_ALL, Position, position
+from arneb_core.api.entries.position import BEFORE_ALL, Position, position
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.records import CursorRecord, LedgerRecord, pack_holes

@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
+from arneb_core.api.entries.position import BEFORE_ALL, Position
 from arneb_core.api.errors import StoreUnusable
-from arneb_core.api.position import BEFORE_ALL, Position
 from arneb_core.store.checking.check import check
 from arneb_core.store.checking.findings import FindingKind
 from arneb_core.store.environment import Store

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from arneb_core.api.position import position
+from arneb_core.api.entries.position import position
 from arneb_core.store.checking.check import check
 from arneb_core.store.checking.findings import FindingKind
 from arneb_core.store.data_file.meta_pages import TAIL, TAIL_AT

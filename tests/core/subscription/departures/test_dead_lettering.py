@@ -1,7 +1,7 @@
 """Dead-lettering, told as scripts: what departs, when, and what becomes of it."""
 
-from arneb_core.api.limits import Limits
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.limits import Limits
 from arneb_core.subscription.consumers.returns import Taken
 from arneb_core.subscription.inputs import (
     Limited,

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.subscription.departures import leaving
 from arneb_core.subscription.departures.leaving import SETS_MAX, Leaving
 from arneb_core.testing.playbook import Playbook, place, places

@@ -1,7 +1,7 @@
 """The limit enforcer, told as scripts: what expires and what is too much leaves from the front."""
 
-from arneb_core.api.limits import Limits
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
+from arneb_core.api.subscriptions.limits import Limits
 from arneb_core.subscription.dispatching.dispatch_loop import DISPATCH_ENTRIES_MAX
 from arneb_core.subscription.inputs import (
     Acknowledged,

@@ -2,9 +2,9 @@
 
 import pytest
 
+from arneb_core.api.encoding.hashing import key_hash
 from arneb_core.api.errors import ConsumerBusy, SubscriptionTypeMismatch
-from arneb_core.api.hashing import key_hash
-from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.subscription.inputs import (
     Acknowledged,
     Detached,

@@ -1,6 +1,6 @@
 """Delayed entries, told as scripts: each comes once, at its time, to who waits for it."""
 
-from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.subscription.inputs import Acknowledged, Purged, Released, Sought, Tick, Turn
 from arneb_core.subscription.state.effects import HasWork, WakeAt, WriteCursor
 from arneb_core.testing.playbook import NOW_MS, Playbook, place, places, to

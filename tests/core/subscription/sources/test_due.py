@@ -12,9 +12,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from arneb_core.api.due_key import DueKey, due_key
+from arneb_core.api.entries.due_key import DueKey, due_key
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import Position
 from arneb_core.delayed.due_cache import ENTRY_BYTES, DueCache
 from arneb_core.delayed.unsealed import UnsealedKeys
 from arneb_core.log.durable_log import Read, Runs

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.counting import calls_of
 
-from arneb_core.api.position import Position
+from arneb_core.api.entries.position import Position
 from arneb_core.subscription.state.redeliveries import CHUNK_BITS, RedeliveryCounts
 
 places = st.integers(0, 5).flatmap(

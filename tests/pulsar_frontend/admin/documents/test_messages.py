@@ -6,8 +6,8 @@ import pytest
 from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import body_of, connected
 
-from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.position import position
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.position import position
 from arneb_pulsar.admin.api import answer
 from arneb_pulsar.admin.documents.messages import message_of
 from arneb_pulsar.wire.checksum import join_body

@@ -8,7 +8,7 @@ from tests.pulsar_frontend.admin_client import Admin
 from tests.pulsar_frontend.conftest import OpenBroker, Running
 from tests.pulsar_frontend.raw_client import RawClient, connected
 
-from arneb_core.api.position import position
+from arneb_core.api.entries.position import position
 from arneb_pulsar.admin.subscriptions.expiry import ALMOST_CAUGHT_UP
 
 pytestmark = pytest.mark.real_time

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.hashing import key_hash
+from arneb_core.api.encoding.hashing import key_hash
 from arneb_pulsar.client.trackers.routing import (
     Hashing,
     RoundRobin,

@@ -6,7 +6,7 @@ import pytest
 from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import connected
 
-from arneb_core.api.settings import TopicSettings
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 pytestmark = pytest.mark.real_time

@@ -5,8 +5,8 @@ from tests.pulsar_frontend.admin_client import Admin
 from tests.pulsar_frontend.conftest import OpenBroker, Running
 from tests.pulsar_frontend.raw_client import RawClient, connected
 
-from arneb_core.api.clock import wall_clock_ms
-from arneb_core.api.topics import Topic
+from arneb_core.api.process.clock import wall_clock_ms
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandCloseProducer,

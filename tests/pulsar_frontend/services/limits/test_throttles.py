@@ -10,7 +10,7 @@ from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import body_of, connected
 from tests.pulsar_frontend.session.playbook import received
 
-from arneb_core.api.long_turns import FIRST_READ_BYTES, LONG_TURNS_MAX
+from arneb_core.api.process.long_turns import FIRST_READ_BYTES, LONG_TURNS_MAX
 from arneb_pulsar.server.publishing import RECEIVE_BYTES, THROTTLED_RECEIVE_BYTES, Publishing
 from arneb_pulsar.session.connection.connection import ConnectionSession
 from arneb_pulsar.session.interface.effects import Effect

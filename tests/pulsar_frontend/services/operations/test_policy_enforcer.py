@@ -8,9 +8,9 @@ from tests.pulsar_frontend.admin_client import Admin
 from tests.pulsar_frontend.conftest import OpenBroker, Running
 from tests.pulsar_frontend.raw_client import WITHIN_S, connected
 
-from arneb_core.api.clock import wall_clock_ms
-from arneb_core.api.settings import WITHOUT_END, Retention
-from arneb_core.api.topics import Topic
+from arneb_core.api.process.clock import wall_clock_ms
+from arneb_core.api.topics.settings import WITHOUT_END, Retention
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.namespaces.defaults import DefaultPolicies
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.services.limits.rates import expired_of

@@ -7,9 +7,9 @@ from tests.pulsar_frontend.admin_client import Admin
 from tests.pulsar_frontend.conftest import OpenBroker, Running
 from tests.pulsar_frontend.raw_client import connected
 
-from arneb_core.api.settings import EXCLUSIVE, TopicSettings
-from arneb_core.api.subscriptions import InitialPosition
-from arneb_core.api.topics import Topic
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.settings import EXCLUSIVE, TopicSettings
+from arneb_core.api.topics.topic import Topic
 from arneb_core.testing.engine_kit import RecordingSink, attach
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import (

@@ -8,7 +8,7 @@ from tests.pulsar_frontend.conftest import OpenBroker, Running
 from tests.pulsar_frontend.raw_client import connected
 
 from arneb_core.api.core import Unit
-from arneb_core.api.topics import Topic
+from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.schemas.schema import Schema, SchemaType
 from arneb_pulsar.services.operations.topic_lifecycle import drop

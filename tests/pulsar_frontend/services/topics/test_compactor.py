@@ -9,9 +9,9 @@ from tests.pulsar_frontend.conftest import OpenBroker, Running
 from tests.pulsar_frontend.raw_client import RawClient, body_of, connected
 from tests.pulsar_frontend.session.playbook import received
 
+from arneb_core.api.entries.position import position
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import position
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_pulsar.services.topics.compactor import COMPACTION, Status
 from arneb_pulsar.wire.batch import join_batch
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb

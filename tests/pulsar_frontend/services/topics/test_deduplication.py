@@ -9,8 +9,8 @@ from tests.pulsar_frontend.conftest import OpenBroker, Running
 from tests.pulsar_frontend.raw_client import RawClient, body_of, connected
 from tests.pulsar_frontend.server.transacting import begin, named
 
-from arneb_core.api.entry import HEADER_BYTES
-from arneb_core.api.position import Position
+from arneb_core.api.entries.entry import HEADER_BYTES
+from arneb_core.api.entries.position import Position
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.services.topics import deduplication

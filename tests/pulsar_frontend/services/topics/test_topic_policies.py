@@ -10,7 +10,7 @@ from tests.pulsar_frontend.admin_client import Admin
 from tests.pulsar_frontend.conftest import OpenBroker, Running
 from tests.pulsar_frontend.raw_client import connected
 
-from arneb_core.api.topics import Topic
+from arneb_core.api.topics.topic import Topic
 
 pytestmark = pytest.mark.real_time
 

@@ -3,13 +3,13 @@
 import pytest
 from tests.pulsar_frontend.session.playbook import Playbook, received, said
 
-from arneb_core.api.deliveries import Deliveries
-from arneb_core.api.entry import EntryHeader, Origin
-from arneb_core.api.key_sharing import KeySharing, KeySharingMode
-from arneb_core.api.position import AFTER_ALL, BEFORE_ALL, position
-from arneb_core.api.statistics import SubscriptionStatistics
-from arneb_core.api.subscription_types import SubscriptionType as Type
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, position
+from arneb_core.api.subscriptions.deliveries import Deliveries
+from arneb_core.api.subscriptions.key_sharing import KeySharing, KeySharingMode
+from arneb_core.api.subscriptions.statistics import SubscriptionStatistics
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType as Type
 from arneb_pulsar.codec import CODEC
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.packing.counts import ConsumerCounts

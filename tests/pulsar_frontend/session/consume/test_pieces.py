@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.pulsar_frontend.session.playbook import received
 
-from arneb_core.api.position import Position, position
+from arneb_core.api.entries.position import Position, position
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.packing.places import IDS_PER_TURN
 from arneb_pulsar.session.connection.connection import ConnectionSession

@@ -3,7 +3,7 @@
 import pytest
 from tests.pulsar_frontend.session.playbook import Playbook, received
 
-from arneb_core.api.subscription_types import SubscriptionType
+from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_pulsar.session.interface.effects import AttachConsumer, Close
 from arneb_pulsar.session.transitions import ConnectionState
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb

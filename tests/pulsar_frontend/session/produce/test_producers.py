@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.pulsar_frontend.session.playbook import CLOCK_MS, Playbook, Received, received, said
 
-from arneb_core.api.entry import HEADER_BYTES, read_header
+from arneb_core.api.entries.entry import HEADER_BYTES, read_header
+from arneb_core.api.entries.position import position
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import position
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.packing import entries
 from arneb_pulsar.producers.access import AccessMode

@@ -28,7 +28,7 @@ from arneb_amqp.topology.queues.declaration import Declaration
 from arneb_core.access.edits import Edit
 from arneb_core.access.passwords import NO_PASSWORD, HashingAlgorithm, PasswordHash
 from arneb_core.access.records import Policy
-from arneb_core.api.json_text import InvalidJson, parse_json
+from arneb_core.api.encoding.json_text import InvalidJson, parse_json
 
 BRACKETS_MAX: Final = 4_000_000
 """Brackets in a file of definitions: a million queues and bindings with arguments."""

@@ -31,9 +31,9 @@ from arneb_core.access.catalogue import Catalogue, hashed
 from arneb_core.access.edits import Edit
 from arneb_core.access.errors import AccessError
 from arneb_core.access.passwords import PasswordHash
+from arneb_core.api.encoding.json_text import InvalidJson, parse_json
 from arneb_core.api.errors import CoreError
-from arneb_core.api.json_text import InvalidJson, parse_json
-from arneb_core.api.waiting import TOGETHER_MAX
+from arneb_core.api.process.waiting import TOGETHER_MAX
 
 LOGGER: Final = logging.getLogger(__name__)
 

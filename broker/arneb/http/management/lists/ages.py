@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from heapq import heapify, heappop, heapreplace
 from typing import Any, Final, Protocol, TypeVar
 
-from arneb_core.api.entry import HEADER_BYTES, read_header
+from arneb_core.api.entries.entry import HEADER_BYTES, read_header
+from arneb_core.api.entries.position import Position, ledger_of
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import Position, ledger_of
-from arneb_core.api.subscriptions import Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_core.api.topics.topic import Topic
 
 KNOWN_MAX: Final = 60_000
 """Oldest messages remembered, 200 bytes each: one for each queue, up to the number that the page is

@@ -17,8 +17,8 @@ from arneb_amqp.topology.names import SCHEME, SUBSCRIPTION, decode
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.topology.topology import Topology
 from arneb_core.api.core import Core
-from arneb_core.api.subscriptions import Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_core.api.topics.topic import Topic
 
 TOPIC: Final = "topic"
 """The type of a topic that is no queue."""

@@ -24,7 +24,7 @@ from arneb.http.management.topology.messages import by_channel
 from arneb_amqp.server.operations.acting import Taking
 from arneb_amqp.wire.properties import Properties
 from arneb_amqp.wire.replies import make
-from arneb_core.api.resource_alarms import Resource
+from arneb_core.api.process.resource_alarms import Resource
 
 ALIVENESS: Final = "aliveness-test"
 """The queue through which the test message goes."""

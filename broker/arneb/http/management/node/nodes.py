@@ -20,7 +20,7 @@ from arneb.http.management.requests.rules import MONITORING
 from arneb.http.management.router import Route
 from arneb.http.management.site import RABBITMQ_VERSION, Site
 from arneb_amqp.routing.registry import EXCHANGE_TYPES
-from arneb_core.api.clock import wall_clock_ms
+from arneb_core.api.process.clock import wall_clock_ms
 
 CONTEXTS: Final = {
     "http": "Management API",

@@ -21,9 +21,9 @@ from arneb_amqp.topology.topology import Vhost
 from arneb_amqp.wire.json_fields import text_to_json
 from arneb_core.access.principals import Kind
 from arneb_core.access.rights import Right
-from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.topics import Topic
+from arneb_core.api.process.clock import wall_clock_ms
+from arneb_core.api.topics.topic import Topic
 
 SHOWN_MAX: Final = 100
 ROWS_PER_TURN: Final = 500

@@ -7,9 +7,9 @@ holes. A cursor without holes has no parts.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from arneb_core.api.admin import LedgerStatistics
-from arneb_core.api.position import Position, before, position
-from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.entries.position import Position, before, position
+from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_core.api.topics.admin import LedgerStatistics
 
 PARTS: Final = 120
 """Parts of a bar, each some pixels wide."""

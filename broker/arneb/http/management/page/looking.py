@@ -26,12 +26,12 @@ from arneb.http.management.requests.calls import Call, Document, Reply, bad_requ
 from arneb.http.management.requests.rules import ADMINISTRATOR, VHOST
 from arneb.http.management.router import Route
 from arneb.http.management.site import Site
-from arneb_core.api.clock import wall_clock_ms
-from arneb_core.api.codec import Message, codecs
-from arneb_core.api.entry import EntryHeader, Origin, read_header
-from arneb_core.api.position import BEFORE_ALL, Position, render
-from arneb_core.api.subscriptions import Subscription
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.codec import Message, codecs
+from arneb_core.api.entries.entry import EntryHeader, Origin, read_header
+from arneb_core.api.entries.position import BEFORE_ALL, Position, render
+from arneb_core.api.process.clock import wall_clock_ms
+from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_core.api.topics.topic import Topic
 
 FOUND_MAX: Final = 100
 """Messages in one answer, and of one batch, whose size is shown."""

@@ -27,7 +27,7 @@ from arneb_amqp.wire.content import properties_of, with_properties
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.tables import Field
 from arneb_core.api.core import Unit
-from arneb_core.api.entry import (
+from arneb_core.api.entries.entry import (
     FLAGS_OFFSET,
     HEADER_BYTES,
     TIMES,
@@ -36,9 +36,9 @@ from arneb_core.api.entry import (
     Origin,
     read_header,
 )
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import AlreadyAcknowledged
-from arneb_core.api.position import Position
-from arneb_core.api.topics import Topic
+from arneb_core.api.topics.topic import Topic
 
 MOVED_MAX: Final = 500
 """Entries in one call, which is one commit."""

@@ -16,8 +16,8 @@ from arneb_amqp.topology.names import SCHEME
 from arneb_amqp.topology.topology import Vhost
 from arneb_core.access.principals import Kind, Question
 from arneb_core.access.rights import Right
-from arneb_core.api.position import Position, position
-from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.entries.position import Position, position
+from arneb_core.api.subscriptions.subscription import Subscription
 
 NUMBER_DIGITS_MAX: Final = 10
 

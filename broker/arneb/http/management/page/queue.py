@@ -15,9 +15,9 @@ from arneb.http.management.requests.rules import ADMINISTRATOR, VHOST
 from arneb.http.management.router import Route
 from arneb.http.management.site import Site
 from arneb_amqp.wire.json_fields import table_to_json
-from arneb_core.api.consumers import Consumer
-from arneb_core.api.position import render
-from arneb_core.api.subscriptions import Subscription
+from arneb_core.api.entries.position import render
+from arneb_core.api.subscriptions.consumer import Consumer
+from arneb_core.api.subscriptions.subscription import Subscription
 
 HISTORY: Final = Range(300, 5)
 """Five minutes, as on the overview."""

@@ -18,8 +18,8 @@ from arneb.http.management.site import Site
 from arneb.http.management.topology.messages import by_channel
 from arneb_amqp.codec import encode_message
 from arneb_amqp.server.operations.acting import Fetched, fetched
-from arneb_core.api.codec import codecs
-from arneb_core.api.entry import Origin, read_header
+from arneb_core.api.entries.codec import codecs
+from arneb_core.api.entries.entry import Origin, read_header
 
 MESSAGES_MAX: Final = 5000
 """Messages in one call, whose 500 entries may be batches."""

@@ -14,7 +14,7 @@ from arneb.http.management.requests.calls import Document
 from arneb.http.management.site import Site
 from arneb.monitoring.diagnosis import Diagnosis, Figures, diagnose
 from arneb_amqp.wire.json_fields import text_to_json
-from arneb_core.api.limits import Departure
+from arneb_core.api.subscriptions.limits import Departure
 
 Counters = Mapping[str, int]
 

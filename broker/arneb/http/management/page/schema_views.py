@@ -11,8 +11,8 @@ import trio
 
 from arneb.http.management.requests.calls import Document
 from arneb.http.management.site import Site
-from arneb_core.api.codec import Message
-from arneb_core.api.topics import Topic
+from arneb_core.api.entries.codec import Message
+from arneb_core.api.topics.topic import Topic
 
 if TYPE_CHECKING:
     from arneb_pulsar.schemas.schema import Version

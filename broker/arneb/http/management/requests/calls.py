@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from arneb_core.access.errors import AccessError
 from arneb_core.access.principals import Principal
-from arneb_core.api.json_text import InvalidJson, parse_json
+from arneb_core.api.encoding.json_text import InvalidJson, parse_json
 
 Document = dict[str, Any]
 

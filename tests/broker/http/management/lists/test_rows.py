@@ -17,13 +17,13 @@ from arneb.http.management.lists import ages as ages_module
 from arneb.http.management.lists.ages import Ages
 from arneb.http.management.lists.queues_by_name import QueuesByName
 from arneb.http.management.lists.rows import AllRows, Row
-from arneb_core.api.clock import wall_clock_ms
 from arneb_core.api.core import Unit
-from arneb_core.api.entry import EntryHeader, Origin
+from arneb_core.api.entries.entry import EntryHeader, Origin
+from arneb_core.api.entries.position import Position, position
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.position import Position, position
-from arneb_core.api.settings import TopicSettings
-from arneb_core.api.subscriptions import InitialPosition
+from arneb_core.api.process.clock import wall_clock_ms
+from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.settings import TopicSettings
 
 ELSEWHERE = "persistent://elsewhere/place/log"
 NAMED = "page/topic/persistent%3A%2F%2Felsewhere%2Fplace%2Flog"

@@ -10,7 +10,7 @@ from tests.broker.http.management.kit import managed
 from tests.broker.http.management.page.test_messages_looked_at import publish
 
 from arneb.http.management.page.hole_parts import PARTS, hole_parts
-from arneb_core.api.position import Position, before, position
+from arneb_core.api.entries.position import Position, before, position
 
 
 class FakeSubscription:

@@ -1,0 +1,1 @@
+"""Several brokers: which of them serves a namespace, and until when it may."""

@@ -1,0 +1,1 @@
+"""A subscription and its consumers as a frontend sees them: requests, deliveries and limits."""

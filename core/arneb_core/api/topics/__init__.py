@@ -1,0 +1,1 @@
+"""A topic as a frontend sees it: its log, settings and statistics, and what administrators do."""
