@@ -175,8 +175,8 @@ PULSAR_MUTANTS: Final = (
     Mutant(
         "a failed message is taken for a duplicate",
         PULSAR + "services/topics/deduplication.py",
-        "        if error is None and not self.ended:\n            for name, reach in reaches:\n",
-        "        if not self.ended:\n            for name, reach in reaches:\n",
+        "        if error is None:\n            self._outlived -= batch.forgotten\n",
+        "        if True:\n            self._outlived -= batch.forgotten\n",
         DEDUPLICATION_TESTS,
     ),
     Mutant(
@@ -316,8 +316,29 @@ PULSAR_MUTANTS: Final = (
     Mutant(
         "messages sent when deduplication is turned off overtake waiting ones",
         PULSAR + "services/topics/deduplication.py",
-        "            if present.idle:\n",
-        "            if True:\n",
+        "        if present.is_over and self._by_topic.get(topic.id) is present:\n",
+        "        if present.ended and self._by_topic.get(topic.id) is present:\n",
+        DEDUPLICATION_TESTS,
+    ),
+    Mutant(
+        "old numbers survive deduplication being turned off if the disk fails at that moment",
+        PULSAR + "services/topics/deduplication.py",
+        "        return self.ended and not (self._flying or self._held or self._outlived)\n",
+        "        return self.ended and not (self._flying or self._held)\n",
+        DEDUPLICATION_TESTS,
+    ),
+    Mutant(
+        "a batch under way when deduplication is turned off leaves its numbers on disk",
+        PULSAR + "services/topics/deduplication.py",
+        "                    self._outlived.add(name)\n",
+        "                    pass\n",
+        DEDUPLICATION_TESTS,
+    ),
+    Mutant(
+        "numbers stored after deduplication is on again are removed with those from before",
+        PULSAR + "services/topics/deduplication.py",
+        "        batch.forgotten = frozenset(self._outlived - batch.reaches.keys())\n",
+        "        batch.forgotten = frozenset(self._outlived)\n",
         DEDUPLICATION_TESTS,
     ),
     Mutant(

@@ -84,6 +84,8 @@ class _Batch:
     """The highest number by producer."""
     runs: list[tuple[_Held, int]] = field(default_factory=list)
     """Each run, with the index of its first entry in the batch."""
+    forgotten: frozenset[str] = frozenset()
+    """Producers whose numbers it removes."""
 
     def __repr__(self) -> str:
         return f"<_Batch of {len(self.entries)} entries from {len(self.runs)} runs>"
@@ -102,6 +104,8 @@ class Deduplication:
         self._settled: list[Callable[[], None]] = []
         self.ended = False
         """It is turned off: held runs are stored in their turn, and nothing is remembered."""
+        self._outlived: set[str] = set()
+        """Producers whose numbers from before it was turned off are still on disk."""
 
     def __repr__(self) -> str:
         held = f"{len(self._held)} runs held, " if self._held else ""
@@ -123,16 +127,22 @@ class Deduplication:
         else:
             then(self._sequences.highest(name))
 
-    def end(self) -> list[str]:
-        """Turn it off; return the keys of everything that was kept."""
+    def end(self) -> None:
+        """Turn it off and forget everything. If the disk fails now, the next batch removes what it
+        kept: nothing may be stored while old numbers could come back."""
         self.ended = True
-        keys, self._sequences = _keys(self._topic, self._sequences), Sequences()
-        return keys
+        self._outlived |= self._sequences.reaches.keys()
+        self._sequences = Sequences()
+        if self._outlived and not self._flying:
+            self._flying = True
+            batch = _Batch(forgotten=frozenset(self._outlived))
+            rows = Unit(metadata=[(self._key(name), None) for name in batch.forgotten])
+            self._registry.core.commit(rows, partial(self._landed, batch, (), first=Position(0)))
 
     @property
-    def idle(self) -> bool:
-        """No batch is under way."""
-        return not self._flying
+    def is_over(self) -> bool:
+        """It is turned off, and nothing is left to do or to remove."""
+        return self.ended and not (self._flying or self._held or self._outlived)
 
     # Inside
 
@@ -161,9 +171,8 @@ class Deduplication:
         self._fly()
 
     def _next_batch(self) -> _Batch:
-        first = self._held[0]
+        first, size = self._held[0], 0
         batch = _Batch(first.run.transaction, first.owner.caller, first.expected)
-        size = 0
         while self._held and self._goes_with(batch, self._held[0]):
             if batch.sorted >= ENTRIES_PER_TURN:
                 break
@@ -184,6 +193,8 @@ class Deduplication:
         if not self.ended:
             metadata += [(self._key(name), reach.pack()) for name, reach in reaches]
             metadata += [(self._key(name), None) for name in self._forget()]
+        batch.forgotten = frozenset(self._outlived - batch.reaches.keys())
+        metadata += [(self._key(name), None) for name in batch.forgotten]
         registry, transaction = self._registry, batch.transaction
         if transaction is None:
             registry.core.append(self._topic, batch.entries, done, batch.messages, metadata)
@@ -238,9 +249,14 @@ class Deduplication:
         error: CommitFailed | None,
         first: Position,
     ) -> None:
-        if error is None and not self.ended:
+        if error is None:
+            self._outlived -= batch.forgotten
             for name, reach in reaches:
-                self._sequences.stored(name, reach, self._registry.clock.now())
+                if self.ended:  # it was turned off meanwhile
+                    self._outlived.add(name)
+                else:
+                    self._outlived.discard(name)
+                    self._sequences.stored(name, reach, self._registry.clock.now())
         self._tell(batch, error, first)
         self._fly()
 
@@ -256,23 +272,18 @@ class Deduplication:
         settled, self._settled = self._settled, []
         for then in settled:
             then()
-        if self.ended and not (self._held or self._flying):
-            self._registry.refresh(self._topic)
+        self._registry.settled(self._topic, self)
 
     def _forget(self) -> list[str]:
         """Forget producers that have been away for long; return their names."""
-        connected = {claim.name for claim in self._registry.producers.of(self._topic)}
-        outdated = list(self._sequences.outdated(connected, self._registry.clock.now()))
+        there = {claim.name for claim in self._registry.producers.of(self._topic)}
+        outdated = list(self._sequences.outdated(there, self._registry.clock.now()))
         for name in outdated:
             self._sequences.forget(name)
         return outdated
 
     def _key(self, name: str) -> str:
         return metadata_key(self._topic, SEQUENCE + name)
-
-
-def _keys(topic: Topic, sequences: Sequences) -> list[str]:
-    return [metadata_key(topic, SEQUENCE + name) for name in sequences.reaches]
 
 
 def _sort_out(sent: PendingSends, entries: list[bytes], highest: int, batch: _Batch) -> int:
@@ -289,8 +300,7 @@ def _sort_out(sent: PendingSends, entries: list[bytes], highest: int, batch: _Ba
 
 
 def _is_last_chunk(entry: bytes) -> bool:
-    """Return whether it is a message's last chunk; all of them have its number, and the message is
-    stored with the last."""
+    """Return whether it is the last of a message's chunks, which all have its number."""
     metadata = parse_metadata(split_body(entry, HEADER_BYTES)[0])
     return metadata.chunk_id == metadata.num_chunks_from_msg - 1
 
@@ -328,8 +338,8 @@ class Deduplications:
         wanted = topic.durable and self._wanted(topic.name)
         present = self._by_topic.get(topic.id)
         if wanted and present is None:
-            sequences = self._kept.pop(topic.id, None) or Sequences()
-            self._by_topic[topic.id] = Deduplication(self, topic, sequences)
+            kept = self._kept.pop(topic.id, None) or Sequences()
+            self._by_topic[topic.id] = Deduplication(self, topic, kept)
         elif present is not None and wanted:
             present.ended = False
         elif not wanted:
@@ -337,15 +347,18 @@ class Deduplications:
 
     def _turn_off(self, topic: Topic, present: Deduplication | None) -> None:
         """Forget what is known, which may date from before the start. ``present`` stays until
-        nothing waits in it: that goes before what is sent now."""
+        nothing waits in it, which goes before what is sent now, or is left on disk."""
         kept = self._kept.pop(topic.id, None)
-        keys = [] if kept is None else _keys(topic, kept)
+        if present is None and kept is not None:
+            present = self._by_topic[topic.id] = Deduplication(self, topic, kept)
         if present is not None:
-            keys += present.end()
-            if present.idle:
-                del self._by_topic[topic.id]
-        if keys:
-            self.core.commit(Unit(metadata=[(key, None) for key in keys]), lambda error: None)
+            present.end()
+            self.settled(topic, present)
+
+    def settled(self, topic: Topic, present: Deduplication) -> None:
+        """Let ``present`` go if it was turned off and nothing is left of it."""
+        if present.is_over and self._by_topic.get(topic.id) is present:
+            del self._by_topic[topic.id]
 
     def forget_except(self, topics: Container[int]) -> None:
         """Forget all topics but these ids: the others are gone."""
@@ -354,8 +367,7 @@ class Deduplications:
                 del known[topic]
 
     def refresh_all(self) -> None:
-        """As :meth:`refresh`, for every topic with producers; for others it is done when one
-        comes."""
+        """As :meth:`refresh`, for every topic with producers; others follow when one comes."""
         for topic in self.producers.topics():
             self.refresh(topic)
 

@@ -264,6 +264,59 @@ async def test_what_was_known_before_a_start_is_forgotten_too(open_broker: OpenB
         assert await receipts(client, 1) == [(1, True)]
 
 
+def switch(running: Running, policies: Policies) -> None:
+    """Turn it off or on without a commit: what is kept of namespaces is not looked at here."""
+    registry = running.context.namespaces
+    registry._namespaces["public/default"] = policies
+    registry._tell_changed()
+
+
+@pytest.mark.parametrize("sent_when", ["off", "on again"])
+async def test_a_disk_that_fails_when_it_is_turned_off_brings_no_numbers_back(
+    open_broker: OpenBroker, sent_when: str
+) -> None:
+    """Else, a producer that began to count again would lose messages after the next start."""
+    async with open_broker(deduplication=True) as running, connected(running.context) as (client,):
+        await client.producer(producer_name="p")
+        await client.producer(producer_id=2, producer_name="q")
+        await send(client, 100)
+        body = body_of(b"x", producer_name="q", sequence_id=100)
+        await client.send(pb.CommandSend(producer_id=2, sequence_id=100), body=body)
+        await receipts(client, 2)
+        running.store.fail_next(1)
+        switch(running, OFF)
+        await trio.testing.wait_all_tasks_blocked(0.02)
+        assert len(running.core.metadata("pulsar/topic/")) == 2, "the disk failed"
+        switch(running, OFF if sent_when == "off" else ON)
+        await send(client, 0)
+        assert await receipts(client, 1) == [(0, False)]
+        is_on = sent_when == "on again"
+        assert len(running.core.metadata("pulsar/topic/")) == is_on
+        await send(client, 0)
+        assert await receipts(client, 1) == [(0, is_on)]
+        assert (running.context.deduplications.of(running.core.topic(NAME)) is None) is not is_on
+    async with open_broker(deduplication=True) as running, connected(running.context) as (client,):
+        told = (await client.producer(producer_name="p")).last_sequence_id
+        assert told == (0 if is_on else -1)
+        assert (await client.producer(producer_id=2, producer_name="q")).last_sequence_id == -1
+
+
+async def test_what_is_under_way_when_it_is_turned_off_leaves_no_number(
+    open_broker: OpenBroker,
+) -> None:
+    async with open_broker(deduplication=True) as running, connected(running.context) as (client,):
+        await client.producer(producer_name="p")
+        running.store.hold()
+        await send(client, 100)
+        await trio.testing.wait_all_tasks_blocked(0.02)
+        switch(running, OFF)
+        running.store.release()
+        await receipts(client, 1)
+        await send(client, 0)
+        assert await receipts(client, 1) == [(0, False)]
+        assert not running.core.metadata("pulsar/topic/")
+
+
 @pytest.mark.parametrize("on_again", [False, True])
 async def test_what_waits_when_it_is_turned_off_stays_in_order(
     open_broker: OpenBroker, on_again: bool
@@ -278,15 +331,11 @@ async def test_what_waits_when_it_is_turned_off_stays_in_order(
         await send(client, 2)
         await send(client, 3)
         await trio.testing.wait_all_tasks_blocked(0.02)
-        # What is kept of namespaces is not what is looked at here.
-        registry = running.context.namespaces
-        registry._namespaces["public/default"] = OFF
-        registry._tell_changed()
+        switch(running, OFF)
         await send(client, 4)
         await trio.testing.wait_all_tasks_blocked(0.02)
         if on_again:
-            registry._namespaces["public/default"] = ON
-            registry._tell_changed()
+            switch(running, ON)
         await send(client, 5)
         await trio.testing.wait_all_tasks_blocked(0.02)
         running.store.release()
