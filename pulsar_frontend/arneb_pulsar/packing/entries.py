@@ -4,7 +4,6 @@ The rule: headers and payload are stored as they came; only the number of messag
 time of delivery are looked at.
 """
 
-import re
 from collections.abc import Sequence
 from operator import is_
 from typing import Final
@@ -21,6 +20,13 @@ from arneb_core.api.entries.entry import (
     messages_in,
 )
 from arneb_pulsar.packing.timed import timed_entries
+from arneb_pulsar.packing.usual import (
+    KEY_BYTES_GROUP,
+    KEY_GROUP,
+    TIME_GROUP,
+    UsualForm,
+    name_field_of,
+)
 from arneb_pulsar.wire.checksum import VIEW_BYTES_MIN, split_body, verify_body
 from arneb_pulsar.wire.errors import PayloadError
 from arneb_pulsar.wire.metadata import (
@@ -38,47 +44,19 @@ PULSAR: Final = int(Origin.PULSAR)
 GROUPS_MAX: Final = 0xFFFF
 """Two messages may share a group without harm: both go to one consumer."""
 
-FIELD_PRODUCER_NAME: Final = b"\x0a"
-
 DELIVER_AT: Final = slice(DELIVER_AT_OFFSET, DELIVER_AT_OFFSET + STAMP_BYTES)
 AT_ONCE: Final = bytes(STAMP_BYTES)
 """The deliver-at time in an entry's header that means at once."""
 
-_VARINT: Final = rb"[\x80-\xff]{0,%d}[\x00-\x7f]"
-
-_BEHIND: Final = rb"(?:\x48" + _VARINT % 4 + rb")?(?:\x98\x01([\x80-\xff]{5}[\x01-\x7f]))?"
-
-USUAL: Final = re.compile(
-    rb"\x10" + _VARINT % 9
-    + rb"\x18" + _VARINT % 9
-    + rb"(?:" + _BEHIND + rb"|\x32([\x00-\x7f])(.*?)" + _BEHIND + rb")",
-    re.DOTALL,
-)  # fmt: skip
-"""What follows the producer's name in usual metadata: sequence id, publish time, perhaps a short
-partition key, perhaps the uncompressed size, perhaps a time of delivery in this century, and
-nothing else: no batch. Matching it is cheaper than parsing. The groups are the time of a message
-without a key; for one with a key, the length that the key claims and the key, which are valid if
-they agree, and the time.
-
-The name is not part of it: with one form per producer, a thousand producers in turn would have one
-compiled for each message, at 270 us of CPU."""
-
-TIME_GROUP: Final = 1
-KEY_BYTES_GROUP: Final = 2
-KEY_GROUP: Final = 3
-"""Groups of :data:`USUAL`; a message with a key and a time has a fourth."""
-
-NOTHING: Final = re.compile(rb"(?!)")
-"""Matches nothing, while no name is known."""
+NOT_KNOWN: Final = UsualForm()
 
 
 def make_entries(
-    bodies: Sequence[bytes], publish_time_ms: int, name_field: bytes = b""
+    bodies: Sequence[bytes], publish_time_ms: int, usual: UsualForm = NOT_KNOWN
 ) -> tuple[list[bytes], int, bool]:
     """Return the entries of a run of SENDs, how many messages they hold, and whether some are to be
-    delivered later. ``name_field``: from an earlier message of the same producer, if there was one
-    (:func:`name_field_of`); without it the first message is parsed, and so every message if each is
-    a run of its own.
+    delivered later. ``usual``: learnt from earlier messages of the same producer, if there were
+    any; without it the first message is parsed, and so every message if each is a run of its own.
 
     Hot path: a producer's usual messages are recognised by the form of their metadata, without
     parsing it. Those without a key share one header except for the time of delivery, which is put
@@ -89,8 +67,8 @@ def make_entries(
     times: list[bytes] = []
     is_some_delayed = False
     unpack, magic, offset = ENVELOPE.unpack_from, MAGIC_NUMBER, ENVELOPE.size
-    named = offset + len(name_field)
-    form = USUAL.fullmatch if name_field else NOTHING.fullmatch
+    name_field, form, skipped = usual.name_field, usual.fullmatch, usual.skipped
+    named = offset + skipped
     entries: list[bytes] = []
     special: list[bytes] = []
     append = entries.append
@@ -102,21 +80,21 @@ def make_entries(
             if (
                 number == magic
                 and end <= size
-                and body.startswith(name_field, offset)
-                and (usual := form(body, named, end))
+                and (not skipped or body.startswith(name_field, offset))
+                and (found := form(body, named, end))
                 and crc32c(body[6:]) == checksum
             ):
-                last = usual.lastindex
+                last = found.lastindex
                 if last is None:
                     append(plain + body)
                     continue
                 if last == TIME_GROUP:
-                    times.append(usual[TIME_GROUP])
+                    times.append(found[TIME_GROUP])
                     append(body)  # its place; no entry is a body
                     continue
-                at_ms = 0 if last == KEY_GROUP else six_bytes_varint(usual[last])
-                key = usual[KEY_GROUP]
-                if usual[KEY_BYTES_GROUP][0] == len(key):
+                at_ms = 0 if last == KEY_GROUP else six_bytes_varint(found[last])
+                key = found[KEY_GROUP]
+                if found[KEY_BYTES_GROUP][0] == len(key):
                     append(_header(1, publish_time_ms, at_ms, key) + body)
                     is_some_delayed |= at_ms > 0
                     continue
@@ -124,9 +102,9 @@ def make_entries(
         append(entry)
         special.append(entry)
         if not name_field or not body.startswith(name_field, offset):
-            name_field = name_field_of(body)
-            named = offset + len(name_field)
-            form = USUAL.fullmatch if name_field else NOTHING.fullmatch
+            other = UsualForm(name_field_of(body))
+            name_field, form, skipped = other.name_field, other.fullmatch, other.skipped
+            named = offset + skipped
     if times:
         is_some_delayed = True
         # Mostly all but the first, which was parsed for the producer's name, have a time.
@@ -142,15 +120,6 @@ def make_entries(
         return entries, len(entries), is_some_delayed
     messages = len(entries) - len(special) + sum(map(messages_in, special))
     return entries, messages, is_some_delayed or any(map(is_delayed, special))
-
-
-def name_field_of(body: bytes) -> bytes:
-    """Return the field with the producer's name from the beginning of valid metadata; empty if it
-    is not there, or not short."""
-    metadata, _ = split_body(body)
-    if metadata[:1] != FIELD_PRODUCER_NAME or metadata[1] >= 0x80:
-        return b""
-    return metadata[: 2 + metadata[1]]
 
 
 def make_entry(body: bytes, publish_time_ms: int) -> bytes:

@@ -16,8 +16,9 @@ from arneb_core.api.entries.position import (
     position,
 )
 from arneb_pulsar.wire.ack_sets import done_mask
+from arneb_pulsar.wire.counting import equally_long, put_counting
 from arneb_pulsar.wire.proto.pulsar_pb2 import MessageIdData
-from arneb_pulsar.wire.varint import from_varint, from_varints, varint, varints
+from arneb_pulsar.wire.varint import from_varint, from_varints, varint
 
 LEDGERS: Final = 1 << 31
 ENTRIES: Final = 1 << ENTRY_BITS
@@ -115,18 +116,22 @@ def _neighbours(ids: Sequence[MessageIdData], raw: bytes) -> list[Position]:
         return []
     if ledger >= LEDGERS or entry + count > ENTRIES:
         return []
-    before = FIELD_LEDGER_ID + varint(ledger) + FIELD_ENTRY_ID
-    heads = [FIELD_MESSAGE_ID + bytes((len(before) + width,)) + before for width in range(6)]
-    numbers = varints(entry, count)
-    if len(numbers[0]) == len(numbers[-1]):
-        head = heads[len(numbers[0])]
-        expected = head + head.join(numbers)
-    else:
-        expected = b"".join([heads[len(number)] + number for number in numbers])
-    if expected not in raw:
+    if _consecutive_ids(ledger, entry, count) not in raw:
         return []
     start = position(ledger, entry)
     return list(range(start, start + count))  # type: ignore[arg-type]
+
+
+def _consecutive_ids(ledger: int, entry: int, count: int) -> bytes:
+    """Return the message ids of neighbours as an ACK has them that says nothing else of them."""
+    ids = bytearray()
+    while count:
+        one, some = _plain_id(ledger, entry), equally_long(entry, count)
+        alike = bytearray(one * some)
+        put_counting(alike, len(one) - len(varint(entry)), len(one), entry)
+        ids += alike
+        entry, count = entry + some, count - some
+    return bytes(ids)
 
 
 def _plain_ids(ids: Sequence[MessageIdData], raw: bytes) -> list[Position]:

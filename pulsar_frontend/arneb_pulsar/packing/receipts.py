@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from arneb_core.api.entries.position import ENTRY_BITS, ENTRY_MASK, Position
+from arneb_pulsar.wire.counting import COUNTING_MIN, equally_long, put_counting
 from arneb_pulsar.wire.frame import simple_frame
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     BaseCommand,
@@ -38,6 +39,8 @@ def pack_receipts(producer_id: int, sequences: Sequence[int], first: Position) -
         number, entry = varint(sequences[0]), varint(first & ENTRY_MASK)
         before, between = _shape(producer_id, ledger, len(number), len(entry))
         return before + number + between + entry
+    if count >= COUNTING_MIN and _is_counting(sequences):
+        return _counted(producer_id, sequences[0], ledger, first & ENTRY_MASK, count)
     numbers = _varints_of(sequences)
     entries = varints(first & ENTRY_MASK, count)
     widths, entry_bytes = set(map(len, numbers)), len(entries[0])
@@ -58,12 +61,32 @@ def pack_receipts(producer_id: int, sequences: Sequence[int], first: Position) -
     return b"".join(parts)
 
 
-def _varints_of(numbers: Sequence[int]) -> list[bytes]:
-    """Return the varints of ``numbers``, which are nearly always consecutive."""
+def _is_counting(numbers: Sequence[int]) -> bool:
+    """Return whether each is the successor of the one before, as nearly always."""
     first, count = numbers[0], len(numbers)
-    if numbers[-1] - first == count - 1 and list(numbers) == list(range(first, first + count)):
-        return varints(first, count)
-    return [varint(number) for number in numbers]
+    return numbers[-1] - first == count - 1 and list(numbers) == list(range(first, first + count))
+
+
+def _counted(producer_id: int, sequence: int, ledger: int, entry: int, count: int) -> bytes:
+    """Return receipts whose sequence ids and entry ids both count up from the ones given."""
+    parts = []
+    while count:
+        some = equally_long(entry, equally_long(sequence, count))
+        number = varint(sequence)
+        before, between = _shape(producer_id, ledger, len(number), len(varint(entry)))
+        one = before + number + between + varint(entry)
+        frames = bytearray(one * some)
+        put_counting(frames, len(before), len(one), sequence)
+        put_counting(frames, len(before) + len(number) + len(between), len(one), entry)
+        parts.append(frames)
+        sequence, entry, count = sequence + some, entry + some, count - some
+    return b"".join(parts)
+
+
+def _varints_of(numbers: Sequence[int]) -> list[bytes]:
+    if _is_counting(numbers):
+        return varints(numbers[0], len(numbers))
+    return list(map(varint, numbers))
 
 
 @lru_cache(maxsize=SHAPES_REMEMBERED)

@@ -10,14 +10,22 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
+from arneb_pulsar.wire.counting import put_counting
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandSend
-from arneb_pulsar.wire.varint import varint, varints
+from arneb_pulsar.wire.varint import VARINT_BITS, varint
 
 SEND_PREFIX: Final = b"\x08\x06\x32"
 """Type SEND and the tag of its field, as every client writes them."""
 
 SEND_OFFSET: Final = 4
 """Where the send itself begins: behind the prefix and one byte of length."""
+
+SEQUENCE_ID_BITS: Final = 64
+
+FIRST_LOOK: Final = 32
+LOOK_GROWTH: Final = 8
+"""How many commands are compared at first, and how much more each time. If all that a read brought
+were compared at once, producers that take turns would have it compared again for each turn."""
 
 FIELD_PRODUCER_ID: Final = 0x08
 FIELD_SEQUENCE_ID: Final = b"\x10"
@@ -44,23 +52,31 @@ def parse_send(data: bytes) -> CommandSend | None:
 def count_successors(commands: Sequence[bytes], at: int, send: CommandSend) -> int:
     """Count the commands behind ``commands[at]``, which holds ``send``, that differ from it only in
     having the next sequence ids."""
-    number = send.sequence_id
-    parts = _around(commands[at], number)
+    first = send.sequence_id + 1
+    parts = _around(commands[at], send.sequence_id)
     if parts is None or at + 1 >= len(commands):
         return 0
     before, behind = parts
-    width = len(varint(number))
-    if commands[at + 1] != before + varint(number + 1) + behind or number + 1 >= 1 << 64:
-        return 0
     # Only numbers of one width share the bytes before them, which hold the command's length.
-    bound = min(1 << 7 * width, 1 << 64)
-    left = min(len(commands) - at - 1, bound - number - 1)
-    expected = [before + each + behind for each in varints(number + 1, left)]
-    found = commands[at + 1 : at + 1 + left]
-    if found == expected:
-        return left
-    pairs = zip(found, expected, strict=True)
-    return next(index for index, (one, other) in enumerate(pairs) if one != other)
+    bound = 1 << min(VARINT_BITS * len(varint(first - 1)), SEQUENCE_ID_BITS)
+    left = min(len(commands) - at - 1, bound - first)
+    if left == 0 or commands[at + 1] != before + varint(first) + behind:
+        return 0
+    one, counted, looked_at = len(commands[at + 1]), 1, FIRST_LOOK
+    while counted < left:
+        found = commands[at + 1 + counted : at + 1 + min(left, counted + looked_at)]
+        expected = bytearray(commands[at + 1] * len(found))
+        put_counting(expected, len(before), one, first + counted)
+        if b"".join(found) != expected or set(map(len, found)) != {one}:
+            starts = range(0, len(expected), one)
+            return counted + next(
+                index
+                for index, (each, start) in enumerate(zip(found, starts, strict=True))
+                if each != expected[start : start + one]
+            )
+        counted += len(found)
+        looked_at *= LOOK_GROWTH
+    return counted
 
 
 def _around(command: bytes, number: int) -> tuple[bytes, bytes] | None:

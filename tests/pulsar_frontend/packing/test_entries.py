@@ -1,5 +1,7 @@
 """Entries made of SENDs: what the header says, what the checksum refuses."""
 
+import re
+
 import pytest
 from google.protobuf.message import DecodeError
 from hypothesis import given
@@ -9,7 +11,8 @@ from tests.pulsar_frontend.wire.strategies import IDS, bodies, metadata, mutated
 from arneb_core.api.encoding.hashing import key_hash, murmur3_32
 from arneb_core.api.entries.entry import HEADER_BYTES, Origin, messages_in, read_header
 from arneb_pulsar.packing import entries
-from arneb_pulsar.packing.entries import batch_size_of, make_entries, make_entry, name_field_of
+from arneb_pulsar.packing.entries import batch_size_of, make_entries, make_entry
+from arneb_pulsar.packing.usual import OWN_FORM_MESSAGES, UsualForm
 from arneb_pulsar.wire.checksum import SIZE, join_body, split_body, verify_body
 from arneb_pulsar.wire.errors import ChecksumMismatch, PayloadError
 from arneb_pulsar.wire.metadata import BATCH_MESSAGES_MAX, parse_metadata
@@ -18,8 +21,8 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import MessageMetadata
 NOW_MS = 1_700_000_000_000
 
 
-def plain(**fields: object) -> MessageMetadata:
-    return MessageMetadata(producer_name="p", sequence_id=3, publish_time=5, **fields)
+def plain(producer_name: str = "p", **fields: object) -> MessageMetadata:
+    return MessageMetadata(producer_name=producer_name, sequence_id=3, publish_time=5, **fields)
 
 
 @given(metadata(), st.binary(max_size=5000), st.integers(1, BATCH_MESSAGES_MAX))
@@ -46,12 +49,21 @@ def expected(entries: list[bytes]) -> tuple[list[bytes], int, bool]:
     return entries, sum(map(messages_in, entries)), delayed
 
 
+def known_after(sent: list[bytes]) -> UsualForm:
+    """The form of the producer that sent these."""
+    usual = UsualForm()
+    usual.learn(sent)
+    return usual
+
+
 @given(st.lists(bodies(), max_size=8))
 def test_a_run_of_entries_is_made_of_its_bodies(sent: list[bytes]) -> None:
     one_by_one = [make_entry(body, NOW_MS) for body in sent]
     assert make_entries(sent, NOW_MS) == expected(one_by_one)
     for body in sent:  # whoever sent one of them before
-        assert make_entries(sent, NOW_MS, name_field_of(body)) == expected(one_by_one)
+        for messages in (1, OWN_FORM_MESSAGES):
+            usual = known_after([body] * messages)
+            assert make_entries(sent, NOW_MS, usual) == expected(one_by_one)
 
 
 @st.composite
@@ -75,13 +87,16 @@ def usual_metadata(draw: st.DrawFn) -> bytes:
 @given(st.lists(usual_metadata(), max_size=8))
 def test_the_usual_form_is_read_as_protobuf_reads_it(heads: list[bytes]) -> None:
     sent = [join_body(head, b"payload") for head in heads]
+    own = known_after([join_body(plain("me").SerializeToString(), b"")] * OWN_FORM_MESSAGES)
     try:
         one_by_one = [make_entry(body, NOW_MS) for body in sent]
     except PayloadError:
-        with pytest.raises(PayloadError):
-            make_entries(sent, NOW_MS)
+        for usual in (UsualForm(), own):
+            with pytest.raises(PayloadError):
+                make_entries(sent, NOW_MS, usual)
     else:
-        assert make_entries(sent, NOW_MS) == expected(one_by_one)
+        for usual in (UsualForm(), own):
+            assert make_entries(sent, NOW_MS, usual) == expected(one_by_one)
 
 
 @pytest.mark.parametrize("delays", [[0, 1, 2], [0, 1, 0, 2, 3], [0, 0, 5], [4, 0, 6]])
@@ -201,8 +216,31 @@ def test_many_producers_in_turn_have_no_form_made_for_each(monkeypatch: pytest.M
         for each in range(2_000)
     ]
     monkeypatch.setattr("re.compile", None)
-    alone = [make_entry(body, NOW_MS) for body in sent]
-    assert [made for body in sent for made in make_entries([body], NOW_MS)[0]] == alone
+    known = [UsualForm() for _ in range(1_000)]
+    for each, body in enumerate(sent):
+        usual = known[each % 1_000]
+        assert make_entries([body], NOW_MS, usual)[0] == [make_entry(body, NOW_MS)]
+        usual.learn([body])
+
+
+def test_a_producer_of_many_messages_has_one_form_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    body = join_body(plain("a+b").SerializeToString(), b"payload")
+    other = join_body(plain("a-b").SerializeToString(), b"payload")
+    made, usual = [], UsualForm()
+    compiled = re.compile
+    monkeypatch.setattr("re.compile", lambda *form: made.append(form) or compiled(*form))
+    usual.learn([body] * (OWN_FORM_MESSAGES - 1))
+    assert made == []
+    for _ in range(3):
+        usual.learn([body] * OWN_FORM_MESSAGES)
+    assert len(made) == 1
+    assert repr(usual) == "<UsualForm of b'a+b', own form>"
+    sent = [body, other, body]
+    assert make_entries(sent, NOW_MS, usual)[0] == [make_entry(each, NOW_MS) for each in sent]
+    monkeypatch.setattr(entries, "parse_metadata", None)
+    assert make_entries([body], NOW_MS, usual)[1] == 1
 
 
 def test_a_message_of_a_producer_that_is_known_is_not_parsed(
@@ -214,6 +252,6 @@ def test_a_message_of_a_producer_that_is_known_is_not_parsed(
     ]
     first, second = (join_body(each.SerializeToString(), b"payload") for each in heads)
     expected_entry = make_entry(second, NOW_MS)
-    name = name_field_of(first)
+    usual = known_after([first])
     monkeypatch.setattr(entries, "parse_metadata", None)
-    assert make_entries([second], NOW_MS, name) == ([expected_entry], 1, False)
+    assert make_entries([second], NOW_MS, usual) == ([expected_entry], 1, False)

@@ -24,10 +24,10 @@ def commands_in(frames: bytes) -> list[BaseCommand]:
 
 @given(
     producer=IDS,
-    first=IDS,
+    first=IDS | st.integers(16_000, 17_000),
     count=st.integers(1, 300),
     ledger=LEDGERS,
-    entry=st.integers(0, (1 << 32) - 302),
+    entry=st.integers(0, (1 << 32) - 302) | st.integers(0, 17_000),
 )
 def test_a_run_of_receipts_is_protobufs(
     producer: int, first: int, count: int, ledger: int, entry: int

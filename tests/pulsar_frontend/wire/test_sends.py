@@ -1,12 +1,15 @@
 """Runs of SENDs are read as one by one."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.pulsar_frontend.wire.strategies import IDS, mutated, sends, simple_commands
 
+import arneb_pulsar.wire.sends
 from arneb_pulsar.wire.commands import parse_command
+from arneb_pulsar.wire.counting import put_counting
 from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand, CommandSend
-from arneb_pulsar.wire.sends import count_successors, parse_send
+from arneb_pulsar.wire.sends import FIRST_LOOK, count_successors, parse_send
 
 
 def encoded(send: CommandSend) -> bytes:
@@ -64,6 +67,44 @@ def test_successors_are_the_sends_that_count_up(commands: list[bytes]) -> None:
             expected.sequence_id += 1
             assert parse_send(command) == expected
         at += 1 + count
+
+
+def test_producers_that_take_turns_do_not_have_all_the_rest_compared_each_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent = [
+        encoded(CommandSend(producer_id=producer, sequence_id=number + more, num_messages=1))
+        for number in range(1_000, 3_000, 2)
+        for producer in (1, 2)
+        for more in (0, 1)
+    ]
+    compared = 0
+
+    def put(into: bytearray, at: int, step: int, first: int) -> None:
+        nonlocal compared
+        compared += len(into) // step
+        put_counting(into, at, step, first)
+
+    monkeypatch.setattr(arneb_pulsar.wire.sends, "put_counting", put)
+    at = 0
+    while at < len(sent):
+        send = parse_send(sent[at])
+        assert send is not None
+        assert count_successors(sent, at, send) == 1
+        at += 2
+    assert compared <= len(sent) // 2 * FIRST_LOOK
+
+
+def test_commands_cut_elsewhere_are_no_successors() -> None:
+    """Though, put together, they have the same bytes."""
+    one, two, three, four = (
+        encoded(CommandSend(producer_id=1, sequence_id=number, num_messages=1))
+        for number in range(200, 204)
+    )
+    commands = [one, two, three + four[:1], four[1:]]
+    send = parse_send(one)
+    assert send is not None
+    assert count_successors(commands, 0, send) == 1
 
 
 def test_a_whole_run_is_one_step() -> None:

@@ -10,7 +10,8 @@ from typing import Final
 
 from arneb_core.api.entries.position import Position
 from arneb_pulsar.names import NAME_BYTES_MAX, TopicName
-from arneb_pulsar.packing.entries import make_entries, name_field_of
+from arneb_pulsar.packing.entries import make_entries
+from arneb_pulsar.packing.usual import UsualForm
 from arneb_pulsar.producers.access import AccessMode
 from arneb_pulsar.session.errors import (
     Failure,
@@ -67,12 +68,12 @@ class Producer:
         "close_request",
         "key",
         "latest_run",
-        "name_field",
         "producer_id",
         "request_id",
         "sends",
         "state",
         "topic",
+        "usual",
     )
 
     def __init__(
@@ -87,8 +88,7 @@ class Producer:
         """Its sends not answered yet, in send order."""
         self.latest_run = 0
         """The number of the last run with messages of it."""
-        self.name_field = b""
-        """Its name, as encoded in its messages."""
+        self.usual = UsualForm()
         self.close_request = 0
 
     def __repr__(self) -> str:
@@ -233,13 +233,12 @@ class Producers:
         runs, self._gathered, self._runs = self._gathered, [], {}
         for run in runs:
             producer = self._by_id.get(run.sends[0].producer_id)
-            known = b"" if producer is None else producer.name_field
+            usual = UsualForm() if producer is None else producer.usual
             try:
                 run.entries, run.messages, run.delayed = make_entries(
-                    run.bodies, publish_time_ms, known
+                    run.bodies, publish_time_ms, usual
                 )
-                if producer is not None and not known:
-                    producer.name_field = name_field_of(run.bodies[0])
+                usual.learn(run.bodies)
             except PayloadError:
                 for sent, parts in sort_damaged(run, publish_time_ms):
                     self._replace(sent, parts)
