@@ -4,7 +4,7 @@ parameters."""
 import http.client
 import json
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, quote_plus, urlsplit
 
 import pytest
 from conformance.pulsar.admin import PERSISTENT, Admin, local
@@ -135,3 +135,17 @@ def test_what_no_cluster_has_is_not_there(call: Caller) -> None:
     for path in ("failureDomains/x", "namespaceIsolationPolicies"):
         status, _, said = call("GET", f"{cluster}/{path}")
         assert (status, "does not exist" in json.loads(said)["reason"]) == (404, True)
+
+
+def test_subscriptions_are_encoded_twice(call: Caller, admin: Admin, name: Named) -> None:
+    """As Pulsar's client in Java does: as in a form, and then as a part of a path."""
+    topic, subscription = name("topic"), f"{name('subscription')}+a b/c:%41"
+    path = f"{PERSISTENT}{topic}"
+    sent = quote(quote_plus(subscription), safe="")
+    assert call("PUT", path, {})[0] == 204
+    assert call("PUT", f"{path}/subscription/{sent}", "earliest")[0] == 204
+    assert admin.get(f"{path}/subscriptions") == [subscription]
+    assert call("POST", f"{path}/subscription/{sent}/skip_all")[0] == 204
+    assert call("DELETE", f"{path}/subscription/{sent}")[0] == 204
+    assert admin.get(f"{path}/subscriptions") == []
+    assert call("DELETE", path)[0] == 204

@@ -149,22 +149,22 @@ class Admin:
         self, topic: str, subscription: str, *, at: str = "latest"
     ) -> None:
         """Create a subscription at ``latest`` or ``earliest``."""
-        await self._call("PUT", f"{_path(topic)}/subscription/{quoted(subscription)}", at)
+        await self._call("PUT", f"{_path(topic)}/subscription/{_twice(subscription)}", at)
 
     async def delete_subscription(
         self, topic: str, subscription: str, *, force: bool = False
     ) -> None:
         """Remove a subscription."""
-        path = f"{_path(topic)}/subscription/{quoted(subscription)}"
+        path = f"{_path(topic)}/subscription/{_twice(subscription)}"
         await self._call("DELETE", path, force=force)
 
     async def skip_all(self, topic: str, subscription: str) -> None:
         """Acknowledge a subscription's whole backlog."""
-        await self._call("POST", f"{_path(topic)}/subscription/{quoted(subscription)}/skip_all")
+        await self._call("POST", f"{_path(topic)}/subscription/{_twice(subscription)}/skip_all")
 
     async def reset(self, topic: str, subscription: str, time_ms: int) -> None:
         """Reset a subscription to a time."""
-        path = f"{_path(topic)}/subscription/{quoted(subscription)}/resetcursor/{time_ms}"
+        path = f"{_path(topic)}/subscription/{_twice(subscription)}/resetcursor/{time_ms}"
         await self._call("POST", path)
 
     # Namespaces and policies
@@ -272,3 +272,8 @@ def _name(topic: str) -> TopicName:
 
 def _path(topic: str) -> str:
     return path_of(_name(topic))
+
+
+def _twice(subscription: str) -> str:
+    """Encode a subscription's name behind that of a topic: brokers decode it twice."""
+    return quoted(quoted(subscription))

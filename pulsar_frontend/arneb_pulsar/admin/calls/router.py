@@ -35,11 +35,30 @@ class Route(NamedTuple):
 
 VARIABLE: Final = "{}"
 
-FREE: Final = frozenset({"topic", "subscription"})
-"""Variables with any characters, below a topic's path: Pulsar's clients form-encode them, so a plus
-is a space there. Elsewhere it is a plus."""
-
 BROKEN: Final = re.compile("%(?![0-9A-Fa-f]{2})")
+
+
+Decode = Callable[[str], str]
+
+
+def twice(value: str) -> str:
+    """Decode what was encoded as in a form, and then once more as a part of a path."""
+    return unquote_plus(unquote(value))
+
+
+def decoding(parts: Sequence[str], index: int) -> Decode:
+    """Return how to decode the variable at ``index`` of a route's ``parts``.
+
+    Pulsar's client in Java encodes a topic as in a form, so that a plus is a space, and so a
+    subscription; that behind the fixed part ``subscription`` it then encodes a second time.
+    Everything else it encodes once, and a plus is a plus.
+    Source: ``@Encoded`` and ``Codec.decode`` in ``PersistentTopics``, ``Transactions``.
+    """
+    if parts[index] == "{subscription}" and parts[index - 1] == "subscription":
+        return twice if "{topic}" in parts else unquote
+    if parts[index] == "{subscription}" and parts[-1] == "dispatchRate":
+        return unquote_plus
+    return unquote_plus if parts[index] == "{topic}" else unquote
 
 
 @dataclass(slots=True)
@@ -47,8 +66,8 @@ class Node:
     """The parts that may follow the path so far."""
 
     below: dict[str, "Node"] = field(default_factory=dict)
-    routes: dict[str, tuple[Route, tuple[str, ...]]] = field(default_factory=dict)
-    """By method: the route, with the names of the path's variables."""
+    routes: dict[str, tuple[Route, tuple[tuple[str, Decode], ...]]] = field(default_factory=dict)
+    """By method: the route, with the names of the path's variables and how each is decoded."""
     is_argument: bool = False
     """The part of the path that leads here is the value of a variable."""
 
@@ -69,12 +88,13 @@ class Router:
         return f"<Router {sorted(self._root.below)}>"
 
     def _add(self, route: Route) -> None:
-        node, names = self._root, []
-        for part in route.path.strip("/").split("/"):
+        node, names = self._root, list[tuple[str, Decode]]()
+        parts = route.path.strip("/").split("/")
+        for index, part in enumerate(parts):
             is_argument = part.startswith("{")
             if is_argument:
                 name, _, value = part[1:-1].partition("=")
-                names.append(name)
+                names.append((name, decoding(parts, index)))
                 part = value or VARIABLE
             node = node.below.setdefault(part, Node(is_argument=is_argument))
             assert node.is_argument is is_argument, f"{part} is an argument of some routes only"
@@ -91,7 +111,8 @@ class Router:
         for node, values in found:
             if method in node.routes:
                 route, names = node.routes[method]
-                return route, _decoded(names, values)
+                pairs = zip(names, values, strict=True)
+                return route, {name: decode(value) for (name, decode), value in pairs}
         if not found:
             raise AdminError(404, f"Not found: {method} {raw_path}")
         raise NoSuchMethod(405, f"Method not allowed: {method} {raw_path}")
@@ -108,15 +129,6 @@ class Router:
 def _parts(raw_path: str) -> list[str]:
     before, *parts = raw_path.removesuffix("/").split("/")
     return [] if before else parts  # a path begins with a slash; nothing else is known
-
-
-def _decoded(names: Sequence[str], values: Sequence[str]) -> Mapping[str, str]:
-    """Return the variables of a path; ``values`` are still encoded."""
-    free = FREE if "topic" in names else ()
-    return {
-        name: unquote_plus(value) if name in free else unquote(value)
-        for name, value in zip(names, values, strict=True)
-    }
 
 
 def _matches(

@@ -2,6 +2,7 @@
 
 import json
 from itertools import pairwise
+from urllib.parse import quote, quote_plus
 
 import pytest
 from tests.pulsar_frontend.admin_client import NULL, Admin
@@ -62,6 +63,25 @@ async def test_names_may_be_encoded_as_forms_are(open_broker: OpenBroker) -> Non
         namespace = "/admin/v2/namespaces/public/default"
         assert await admin("POST", f"{namespace}/permissions/a+b", ["produce"]) == (204, b"")
         assert await admin("GET", f"{namespace}/permissions") == (200, {"a+b": ["produce"]})
+
+
+async def test_subscriptions_are_encoded_twice_by_pulsars_client_in_java(
+    open_broker: OpenBroker,
+) -> None:
+    """``TopicsImpl`` encodes the name, and ``WebTarget`` encodes that once more."""
+    name = "a+b c/d:%41"
+    sent = quote(quote_plus(name), safe="")
+    async with open_broker() as running:
+        admin = Admin(running)
+        await admin("PUT", "/t")
+        assert await admin("PUT", f"/t/subscription/{sent}", "earliest") == (204, b"")
+        assert await admin("GET", "/t/subscriptions") == (200, [name])
+        assert (await admin("POST", f"/t/subscription/{sent}/skip_all"))[0] == 204
+        rate = f"/t/{quote_plus(name)}/dispatchRate"
+        assert (await admin("POST", rate, {"dispatchThrottlingRateInMsg": 7}))[0] == 204
+        assert (await admin("GET", rate))[1]["dispatchThrottlingRateInMsg"] == 7
+        assert await admin("DELETE", f"/t/subscription/{sent}") == (204, b"")
+        assert await admin("GET", "/t/subscriptions") == (200, [])
 
 
 @pytest.mark.parametrize("name", ["%", "%4", "%ZZ", "a%g0"])

@@ -42,6 +42,29 @@ def test_names_are_decoded_part_by_part(one: str, two: str) -> None:
     assert names == {"x": one, "y": two}
 
 
+@pytest.mark.parametrize(
+    ("path", "sent", "meant"),
+    [
+        ("/persistent/{topic}", "a+b%252Bc", "a b%2Bc"),
+        ("/persistent/{topic}/subscription/{subscription}", "a%2Bb%252Bc", "a b+c"),
+        ("/persistent/{topic}/subscription/{subscription}/skip_all", "a%20b%2525c", "a b%c"),
+        ("/persistent/{topic}/{subscription}/dispatchRate", "a+b%252Bc", "a b%2Bc"),
+        ("/transactions/{topic}/{subscription}", "a+b%252Bc", "a+b%2Bc"),
+        ("/permissions/subscription/{subscription}", "a+b%252Bc", "a+b%2Bc"),
+        ("/permissions/{role}", "a+b%252Bc", "a+b%2Bc"),
+    ],
+)
+def test_names_are_decoded_as_pulsars_client_in_java_encodes_them(
+    path: str, sent: str, meant: str
+) -> None:
+    router = Router([route("GET", path, first)])
+    *before, last = (part for part in path.split("/") if part.startswith("{"))
+    raw = path.replace(last, sent)
+    for part in before:
+        raw = raw.replace(part, "t")
+    assert found_by(router, "GET", raw)[1][last[1:-1]] == meant
+
+
 def test_what_is_fixed_wins_but_shadows_nothing() -> None:
     router = Router(
         [
