@@ -121,11 +121,10 @@ async def drop(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 async def hash_positions(context: BrokerContext, request: AdminRequest) -> AdminReply:
     namespace, topics = namespace_of(context, request), topics_in(context, request)
-    wanted = request.query.get("topics", "")
     names = [each.name for each in topics]
-    if wanted:
-        chosen = set(wanted.split(","))
-        names = [each for each in names if each in chosen]
+    if wanted := request.query.get("topics", ""):
+        chosen = set(map(_full_name, wanted.split(",")))
+        names = [each for each in names if chosen & {each, _base(each)}]
     return document(
         {
             "namespace": namespace,
@@ -133,6 +132,18 @@ async def hash_positions(context: BrokerContext, request: AdminRequest) -> Admin
             "topicHashPositions": {each: bundles.hash_of(each) for each in names},
         }
     )
+
+
+def _full_name(name: str) -> str:
+    """Return a topic's full name, whichever form was given."""
+    known = topic_name_of(name)
+    return name if known is None else str(known)
+
+
+def _base(name: str) -> str:
+    """Return the name of the topic that ``name`` is a partition of, or else ``name``."""
+    known = topic_name_of(name)
+    return name if known is None else str(known.base)
 
 
 Work = Callable[[Topic, Subscription], Awaitable[None]]

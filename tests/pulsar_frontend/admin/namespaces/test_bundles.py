@@ -1,5 +1,7 @@
 """Bundles and backlogs over a real core: what is done to a piece of a namespace stays in it."""
 
+from itertools import pairwise
+
 import pytest
 from tests.pulsar_frontend.admin_client import Admin
 from tests.pulsar_frontend.conftest import OpenBroker
@@ -128,3 +130,27 @@ async def test_who_peeks_by_a_subscription_that_is_not_there_sees_the_beginning(
         assert (await admin("GET", path.format(3)))[0] == 404
         assert (await admin("GET", path.format(0)))[0] == 404
         assert await admin("GET", "/t/subscriptions") == (200, [])
+
+
+async def test_a_topic_stands_for_its_partitions_where_hashes_are_asked_for(
+    open_broker: OpenBroker,
+) -> None:
+    async with open_broker() as running:
+        admin = Admin(running)
+        await admin("PUT", "/t/partitions", 2)
+        for other in ("t-partition", "u", "t2"):
+            await admin("PUT", f"/{other}")
+        parts = [TOPIC.format(f"t-partition-{index}") for index in (0, 1)]
+
+        async def chosen(*topics: str) -> list[str]:
+            found: list[str] = []
+            for low, high in pairwise(evenly(4)):
+                path = f"{NAMESPACE}/{named(low, high)}/topicHashPositions"
+                positions = (await admin("GET", path, topics=",".join(topics)))[1]
+                found += positions["topicHashPositions"]
+            return sorted(found)
+
+        assert await chosen("t") == await chosen(TOPIC.format("t")) == parts
+        assert await chosen("t-partition-1", "u") == [parts[1], TOPIC.format("u")]
+        assert await chosen("t-partition") == [TOPIC.format("t-partition")]
+        assert await chosen("nothing") == []
