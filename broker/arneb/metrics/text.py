@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry
+from prometheus_client import CollectorRegistry
 from prometheus_client import generate_latest as _generate_latest
 from prometheus_client.registry import Collector
 
-CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 LINES_PER_PART: Final = 1000
 """The lines of one part: about a millisecond of the event loop."""

@@ -95,7 +95,7 @@ async def test_topics_are_listed_in_order(core: object) -> None:
 async def test_metrics_parse_and_contain_every_figure(core: object) -> None:
     [(status, kind, body)] = await answers(core, "/metrics/per-object")
     assert status == 200
-    assert kind.startswith("text/plain; version=")
+    assert kind == "text/plain; version=0.0.4; charset=utf-8"
     samples = {
         (sample.name, sample.labels.get("topic"), sample.labels.get("subscription")): sample.value
         for family in text_string_to_metric_families(body.decode())
