@@ -4,6 +4,7 @@ The rule: rates are those of the last whole interval, as in Pulsar; an unused to
 at its counters per interval.
 """
 
+import math
 from collections.abc import Container
 from dataclasses import dataclass, field
 from typing import Final, NoReturn
@@ -68,6 +69,10 @@ class SubscriptionRates:
             self.expired, self.expired_ms = expired, now_ms
 
 
+CLOCKS_APART_MS: Final = 20
+"""By more than this the wall clock must have been set, or drifted, since it was last read."""
+
+
 class Rates:
     """The rates of all topics of one broker, and of their producers and consumers."""
 
@@ -82,6 +87,7 @@ class Rates:
         """Messages and bytes that came, by the topic's id."""
         self._subscriptions: dict[int, dict[str, SubscriptionRates]] = {}
         self._sampled_at = clock.now()
+        self._last_apart_ms = -math.inf
 
     def __repr__(self) -> str:
         return f"<Rates of {len(self._topics)} topics>"
@@ -162,7 +168,15 @@ class Rates:
         """Return the time of day of an instant of the event loop; 0 = never."""
         if at == NEVER:
             return 0
-        return self._clock.wall_ms() - round((self._clock.now() - at) * 1000)
+        return round(self._apart_ms() + at * 1000)
+
+    def _apart_ms(self) -> float:
+        """Return how far the two clocks are apart. Two readings are never made at once, so a small
+        change is none: what happened once is said to have happened at one time."""
+        found = self._clock.wall_ms() - self._clock.now() * 1000
+        if abs(found - self._last_apart_ms) > CLOCKS_APART_MS:
+            self._last_apart_ms = found
+        return self._last_apart_ms
 
     def forget_except(self, topics: Container[int]) -> None:
         """Forget all topics but these ids: the others are gone."""

@@ -10,8 +10,9 @@ from tests.pulsar_frontend.admin_client import Admin
 from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import connected
 
-from arneb_pulsar.packing.counts import ConsumerCounts, Meter
+from arneb_pulsar.packing.counts import NEVER, ConsumerCounts, Meter
 from arneb_pulsar.services.clock import Clock
+from arneb_pulsar.services.limits.rates import Rates
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandCloseConsumer, CommandSuccess
 
 real_time = pytest.mark.real_time
@@ -119,3 +120,16 @@ async def test_what_was_sent_of_a_subscription_is_forgotten_with_it(
         assert not context.rates._subscriptions[topic.id]
         context.consumers.forget_except(())
         assert not context.consumers._departed_bytes
+
+
+@real_time
+async def test_what_happened_once_happened_at_one_time(open_broker: OpenBroker) -> None:
+    """The two clocks are read one after the other; only a clock that was set changes the answer."""
+    walls = [10_000, 10_001, 9_999, 10_019, 3_610_000, 3_610_001]
+    clock = Clock(now=lambda: 7.0, wall_ms=lambda: walls.pop(0))
+    async with open_broker() as running:
+        context = running.context
+        rates = Rates(running.core, context.producers, context.consumers, clock)
+        assert rates.wall_ms(NEVER) == 0
+        assert [rates.wall_ms(5.0) for _ in range(4)] == [8_000] * 4
+        assert [rates.wall_ms(5.0) for _ in range(2)] == [3_608_000] * 2
