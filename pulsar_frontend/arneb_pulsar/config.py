@@ -7,6 +7,7 @@ from typing import Final
 
 from arneb_core.api.subscriptions.key_sharing import LookAhead
 from arneb_pulsar.names import DEFAULT_NAMESPACE, parse_namespace
+from arneb_pulsar.namespaces.bundles import BUNDLES_DEFAULT, BUNDLES_MAX
 from arneb_pulsar.namespaces.defaults import NO_DEFAULTS, DefaultPolicies
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rules import PARTITIONS_MAX, AutoTopicCreation, InactiveTopics
@@ -21,6 +22,8 @@ NOT_NEGATIVE: Final = (
     "max_consumers_per_subscription",
     "max_subscriptions_per_topic",
     "max_topics_per_namespace",
+    "connections_max",
+    "address_connections_max",
     "inactive_topic_s",
     "key_shared_look_ahead_per_consumer",
     "key_shared_look_ahead_per_subscription",
@@ -179,6 +182,12 @@ class PulsarConfig:
     proxy_protocol: bool = field(default=False, metadata={"also": "haProxyProtocolEnabled"})
     """As of ``[amqp]``; Pulsar calls it ``haProxyProtocolEnabled``."""
 
+    connections_max: int = field(default=0, metadata={"also": "brokerMaxConnections"})
+    """The maximum number of Pulsar connections; 0 = no limit."""
+
+    address_connections_max: int = field(default=0, metadata={"also": "brokerMaxConnectionsPerIp"})
+    """The maximum number of them from one address; 0 = no limit."""
+
     handshake_timeout_s: float = 30.0
     """The maximum time from accepting a connection to the end of its handshake."""
 
@@ -230,12 +239,25 @@ class PulsarConfig:
     max_topics_per_namespace: int = field(default=0, metadata={"also": "maxTopicsPerNamespace"})
     """The maximum number of topics in a namespace, counting each partition; 0 = no limit."""
 
+    namespace_bundles: int = field(
+        default=BUNDLES_DEFAULT, metadata={"also": "defaultNumberOfNamespaceBundles"}
+    )
+    """The number of bundles of a new namespace that asks for none. Namespaces that are there keep
+    theirs. Pulsar's ``defaultNumberOfNamespaceBundles``."""
+
     key_shared_consistent_hashing: bool = field(
         default=True, metadata={"also": "subscriptionKeySharedUseConsistentHashing"}
     )
     """Key_Shared subscriptions distribute keys by consistent hashing; ``false``: by hash ranges,
     the largest of which is split when a consumer joins. Pulsar's
     ``subscriptionKeySharedUseConsistentHashing``."""
+
+    failover_consistent_hashing: bool = field(
+        default=False, metadata={"also": "activeConsumerFailoverConsistentHashing"}
+    )
+    """On Failover a hash chooses the consumer of each partition, as of topics without partitions;
+    `false`: the partition's number does, so that the partitions of one topic are shared out
+    evenly. Pulsar's ``activeConsumerFailoverConsistentHashing``."""
 
     key_shared_look_ahead_per_consumer: int = field(
         default=2_000, metadata={"also": "keySharedLookAheadMsgInReplayThresholdPerConsumer"}
@@ -277,6 +299,9 @@ class PulsarConfig:
         if not 0 <= self.auto_topic_partitions <= PARTITIONS_MAX:
             text = f"expected 0 to {PARTITIONS_MAX}, got {self.auto_topic_partitions}"
             raise ValueError(f"auto_topic_partitions: {text}")
+        if not 1 <= self.namespace_bundles <= BUNDLES_MAX:
+            text = f"expected 1 to {BUNDLES_MAX}, got {self.namespace_bundles}"
+            raise ValueError(f"namespace_bundles: {text}")
         if self.schema_compatibility not in {each.value for each in Strategy}:
             known = ", ".join(each.value for each in Strategy)
             got = self.schema_compatibility

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 HIGHEST: Final = 0xFFFFFFFF
-DEFAULT: Final = 4
-"""Bundles of a new namespace, as in Pulsar."""
+BUNDLES_DEFAULT: Final = 4
+"""Bundles of a namespace for which no others are stored; as many as Pulsar makes unless it is set
+otherwise."""
 BUNDLES_MAX: Final = 4096
 """Bundles of one namespace; Pulsar's own bound is 128, for automatic splits."""
 

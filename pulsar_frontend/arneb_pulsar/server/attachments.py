@@ -154,7 +154,7 @@ class Attachments:
             # (NonPersistentTopic.publishMessage), and the next one to the next consumer.
             entries_per_turn_max=PER_TURN_ENTRIES_MAX if effect.topic.is_persistent else 1,
             acks=effect.topic.is_persistent,
-            partition=effect.topic.partition if effect.topic.partition >= 0 else None,
+            partition=self._partition(effect.topic),
             unacked_max=of_each if is_limited else 0,
             subscription_unacked_max=of_all if is_limited else 0,
             sharing=self._sharing(effect.sharing),
@@ -188,6 +188,11 @@ class Attachments:
         caller = self._connection.caller
         if not self._context.rights.may_consume(caller, effect.topic, effect.subscription):
             raise RequestRefused(pb.AuthorizationError, TO_SUBSCRIBE)
+
+    def _partition(self, topic: TopicName) -> int | None:
+        """Return the number by which consumers on Failover take turns; None: a hash decides."""
+        by_hash = self._context.config.failover_consistent_hashing
+        return None if by_hash or topic.partition < 0 else topic.partition
 
     def _sharing(self, wanted: KeySharing) -> KeySharing:
         """Return ``wanted``, with the broker's choice where it has one."""

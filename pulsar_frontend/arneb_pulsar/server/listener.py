@@ -12,10 +12,12 @@ from arneb_core.api.nodes.placement import NotServed
 from arneb_core.api.process.supervision import supervise
 from arneb_pulsar.authentication.grants import Certificate
 from arneb_pulsar.server.arrivals import Arrival, Listeners, Secure, arrive
-from arneb_pulsar.server.connection import Connection
+from arneb_pulsar.server.connection import FAREWELL_S, Connection
 from arneb_pulsar.server.requests import Endpoint
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.operations.policy_enforcer import PolicyEnforcer
+from arneb_pulsar.wire.commands import NO_REQUEST, error
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
 logger = logging.getLogger(__name__)
 
@@ -145,6 +147,11 @@ async def serve_connection(
     endpoint = Endpoint(reached, address, shown, is_brought=bool(told_url), is_through=through)
     if isinstance(stream, trio.SocketStream):
         stream = PlainStream.of(stream)
+    bounds = config.connections_max, config.address_connections_max
+    if reason := context.connections.excess(address, *bounds):
+        logger.warning("x %s turned away: %s", address, reason)
+        await turn_away(stream, reason)
+        return
     connection = Connection(context, stream, endpoint)
     with context.connections.opened(connection, context.clock.wall_ms()):
         try:
@@ -152,3 +159,20 @@ async def serve_connection(
         except* Exception:
             # A defect of ours. It costs this client its connection, and others nothing.
             logger.exception("unexpected error in the connection of %s", address)
+
+
+async def turn_away(stream: trio.abc.Stream, reason: str) -> None:
+    """Tell a client why it is not served, and close its stream.
+
+    What it sent is read, or the system would close the connection so that the client may not see
+    the reason.
+    """
+    refusal = error(NO_REQUEST, pb.NotAllowedError, reason)
+    try:
+        with trio.move_on_after(FAREWELL_S):
+            await stream.send_all(refusal)
+            while await stream.receive_some():
+                pass
+    except (trio.BrokenResourceError, trio.ClosedResourceError):
+        pass  # the client is gone, as it may be
+    await trio.aclose_forcefully(stream)

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from arneb_pulsar.admin.calls.elsewhere import FILTERS, GEO_REPLICATION, OFFLOADING
 from arneb_pulsar.admin.calls.requests import AdminError, AdminRequest
 from arneb_pulsar.admin.namespaces.policy_kinds import INVALID, MALFORMED, OF_NAMESPACES
-from arneb_pulsar.namespaces.bundles import Boundaries, evenly, read_asked
+from arneb_pulsar.namespaces.bundles import BUNDLES_DEFAULT, Boundaries, evenly, read_asked
 from arneb_pulsar.namespaces.coercion import WrongKind, is_nothing
 from arneb_pulsar.namespaces.fields import (
     read_actions,
@@ -98,7 +98,7 @@ def policies_of(context: BrokerContext, request: AdminRequest) -> Policies:
 
 def _fields(context: BrokerContext, table: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the fields of :class:`Policies` that a document sets."""
-    yield "bundles", _or_malformed(_bundles, table.get("bundles"))
+    yield "bundles", _or_malformed(_bundles, table.get("bundles")) or _bundles_by_default(context)
     for name, field in TABLES.items():
         if (value := table.get(name)) is not None:
             yield field, _read(field, value)
@@ -153,8 +153,15 @@ def _or_malformed(read: Callable[[Any], Kept], value: Any) -> Kept:
         raise AdminError(MALFORMED, str(error)) from error
 
 
+def _bundles_by_default(context: BrokerContext) -> Boundaries | None:
+    """Return the bundles of a namespace that asks for none. They are stored, so that it keeps them
+    when the setting changes, unless they are those of a namespace for which none are stored."""
+    count = context.config.namespace_bundles
+    return None if count == BUNDLES_DEFAULT else evenly(count)
+
+
 def _bundles(document: Any) -> Boundaries | None:
-    """Return where the namespace's bundles begin; None: the default number of bundles."""
+    """Return where the bundles begin that a document asks for; None: it asks for none."""
     if document is None:
         return None
     table = read_table(document)

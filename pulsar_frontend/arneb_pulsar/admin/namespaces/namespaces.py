@@ -17,7 +17,7 @@ from arneb_pulsar.names import (
     parse_topic,
 )
 from arneb_pulsar.namespaces.bundles import (
-    DEFAULT,
+    BUNDLES_DEFAULT,
     Boundaries,
     evenly,
     written,
@@ -112,7 +112,7 @@ async def list_topics(context: BrokerContext, request: AdminRequest) -> AdminRep
 def boundaries_of(context: BrokerContext, namespace: str) -> Boundaries:
     """Return where the bundles of a namespace begin."""
     own = context.namespaces.namespace_policies(namespace).bundles
-    return evenly(DEFAULT) if own is None else own
+    return evenly(BUNDLES_DEFAULT) if own is None else own
 
 
 def bundles_document(context: BrokerContext, namespace: str) -> dict[str, Any]:

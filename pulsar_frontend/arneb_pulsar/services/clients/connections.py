@@ -4,6 +4,7 @@ The rule: everything here that holds connections does so by this protocol; the c
 :class:`arneb_pulsar.server.connection.Connection`.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -84,6 +85,8 @@ class Connections:
     def __init__(self) -> None:
         self._open: dict[int, OpenConnection] = {}
         self._numbers: dict[ClientConnection, int] = {}
+        self._from: Counter[str] = Counter()
+        """How many come from each host."""
         self.opened_total = 0
         self.closed_total = 0
 
@@ -104,6 +107,15 @@ class Connections:
         """Return the number of an open connection."""
         return self._numbers.get(connection)
 
+    def excess(self, address: str, most: int, most_of_host: int) -> str:
+        """Return the reason to turn away one more from ``address``; empty: there is room. A bound
+        of 0 does not apply."""
+        if 0 < most <= len(self._open):
+            return "Reached the maximum number of connections"
+        if 0 < most_of_host <= self._from[host_of(address)]:
+            return f"Reached the maximum number of connections on address/{address}"
+        return ""
+
     @contextmanager
     def opened(self, connection: ClientConnection, now_ms: int) -> Iterator[None]:
         """Count ``connection`` as open while the block runs."""
@@ -111,11 +123,21 @@ class Connections:
         number = self.opened_total
         self._open[number] = OpenConnection(number, connection, now_ms)
         self._numbers[connection] = number
+        host = host_of(connection.address)
+        self._from[host] += 1
         try:
             yield
         finally:
             del self._open[number], self._numbers[connection]
+            self._from[host] -= 1
+            if not self._from[host]:
+                del self._from[host]
             self.closed_total += 1
+
+
+def host_of(address: str) -> str:
+    """Return an address without its port."""
+    return address.rpartition(":")[0]
 
 
 async def close_dead(connections: Iterable[ClientConnection], asking: ClientConnection) -> bool:

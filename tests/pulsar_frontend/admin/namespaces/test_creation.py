@@ -1,5 +1,6 @@
 """Documents that namespaces, tenants and clusters are made with: all of it is kept, or refused."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -210,3 +211,31 @@ async def test_a_tenant_may_be_in_other_clusters_and_its_namespaces_here_only_if
         here = {"allowedClusters": ["standalone"]}
         assert (await admin("POST", "/admin/v2/tenants/there", here))[0] == 204
         assert (await admin("PUT", "/admin/v2/namespaces/there/ns", {}))[0] == 204
+
+
+async def test_a_namespace_keeps_the_bundles_that_the_settings_gave_it(
+    open_broker: OpenBroker,
+) -> None:
+    async with open_broker(namespace_bundles=2) as running:
+        admin = Admin(running)
+        path = "/admin/v2/namespaces/public"
+        await admin("PUT", f"{path}/two")
+        await admin("PUT", f"{path}/none", {"bundles": {"numBundles": 0}})
+        await admin("PUT", f"{path}/three", {"bundles": {"numBundles": 3}})
+
+        async def counts() -> list[int]:
+            names = ("two", "none", "three", "default")
+            return [
+                (await admin("GET", f"{path}/{name}/bundles"))[1]["numBundles"] for name in names
+            ]
+
+        assert await counts() == [2, 2, 3, 4]
+        context = running.context
+        changed = replace(context, config=replace(context.config, namespace_bundles=1))
+        admin = Admin(replace(running, context=changed))
+        assert await counts() == [2, 2, 3, 4]
+        await admin("PUT", f"{path}/one")
+        assert (await admin("GET", f"{path}/one/bundles"))[1]["boundaries"] == [
+            "0x00000000",
+            "0xffffffff",
+        ]
