@@ -59,7 +59,7 @@ ROOM_S: Final = 5
 ROOM_FACTOR: Final = 3
 """How many times longer than expected the publishing may take before the first message is due."""
 
-LOOK_S: Final = 0.1
+CHECK_INTERVAL_S: Final = 0.1
 WITHIN_S: Final = 120.0
 MIB: Final = 1024 * 1024
 PREFIX: Final = "persistent://public/default/"
@@ -148,7 +148,7 @@ class Watched:
         future: Future[float] = self._pool.submit(job, *arguments)
         while not future.done():
             self.look()
-            time.sleep(LOOK_S)
+            time.sleep(CHECK_INTERVAL_S)
         self.look()
         return future.result()
 

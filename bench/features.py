@@ -26,7 +26,7 @@ STRATEGY_MESSAGES: Final = 50_000
 BATCH: Final = 100
 
 DEAD_WITHIN_S: Final = 300.0
-LOOK_S: Final = 0.01
+CHECK_INTERVAL_S: Final = 0.01
 
 FLOOD_WINDOW: Final = 10_000
 STEADY_RATE: Final = 500
@@ -117,7 +117,7 @@ def _dead_letters(messages: int) -> Measure:
             while made.count(dead) < count:
                 if time.monotonic() - began > DEAD_WITHIN_S:
                     raise LoadFailed(f"expected {count} dead letters, got {made.count(dead)}")
-                made.wait(LOOK_S)
+                made.wait(CHECK_INTERVAL_S)
             return {"": count / (time.monotonic() - began)}
 
     return measure

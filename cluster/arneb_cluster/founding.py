@@ -18,7 +18,7 @@ from arneb_core.store.format.changes import Changes
 CHECKSUM_BITS: Final = 32
 
 
-def standing_in(path: Path) -> Applied:
+def applied_in(path: Path) -> Applied:
     """Return what a directory has that no broker has open. Raises :class:`StoreUnusable`."""
     replica = _opened(path)
     try:

@@ -33,7 +33,7 @@ RETRY_S: Final = 1.0
 CLOSE_S: Final = 1.0
 """How long a stopping node waits for a broker's answer."""
 
-LOOK_S: Final = 0.5
+CHECK_INTERVAL_S: Final = 0.5
 """The interval of a leader's checks: long enough to cost nothing."""
 
 logger = logging.getLogger(__name__)
@@ -129,13 +129,13 @@ class Membership:
         later one."""
         while True:
             self._node.all_read(self.members.version)
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_INTERVAL_S)
 
     # As a leader
 
     async def _lead(self) -> None:
         while True:
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_INTERVAL_S)
             if self._node.state is not State.LEADING:
                 continue
             settings, epoch = self._settings, self._node.reader.epoch
@@ -147,7 +147,7 @@ class Membership:
                     nursery.start_soon(self._hear, trimming)
                     while self._leads(epoch):
                         await self._look(trimming)
-                        await trio.sleep(LOOK_S)
+                        await trio.sleep(CHECK_INTERVAL_S)
                     nursery.cancel_scope.cancel()
             finally:
                 self._trimming = None

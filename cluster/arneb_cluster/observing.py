@@ -89,7 +89,7 @@ def statistics_of(
 ) -> ShardStatistics:
     """Return a node's statistics at this instant. ``unapplied``: bytes of commits that were read
     and are not in the directory."""
-    standing, window = node.reader.standing, node.window
+    leader, window = node.reader.leader, node.window
     is_following = window is None and applied.link.number > 0
     lag_ms = max(0, clock_ms - applied.stamp_ms) if is_following else 0
     return ShardStatistics(
@@ -98,7 +98,7 @@ def statistics_of(
         state=node.state.name.lower(),
         leads=node.state is State.LEADING,
         serves=node.serves(now),
-        leader="" if standing is None else standing.take.node,
+        leader="" if leader is None else leader.take.node,
         epoch=node.reader.epoch,
         number=applied.link.number,
         under_way=0 if window is None else window.under_way,
@@ -126,11 +126,11 @@ def who_leads(node: Node, name: str, now: float, *, lets_in: bool) -> Placement:
         if not lets_in or node.state is not State.LEADING:
             return NOBODY
         return HERE if node.serves(now) else UNHEARD
-    standing = node.reader.standing
-    if standing is None or node.leadership.silence.is_over(now):
+    leader = node.reader.leader
+    if leader is None or node.leadership.silence.is_over(now):
         return NOBODY
-    take = standing.take
+    take = leader.take
     if take.node == name:
         return NOBODY  # it was this node, in an earlier run
-    told = {each: at for each, at in standing.addresses if each in NODE_ADDRESSES}
+    told = {each: at for each, at in leader.addresses if each in NODE_ADDRESSES}
     return Elsewhere(NodeAddresses(take.node, **told), take.epoch)

@@ -16,7 +16,7 @@ from arneb_core.engine.catalog.open_counts import OpenCounts
 
 LOGGER: Final = logging.getLogger(__name__)
 
-LOOK_S: Final = 1.0
+CHECK_INTERVAL_S: Final = 1.0
 """The interval between counts: what one leaves is counted in milliseconds."""
 
 REST_FACTOR: Final = 10
@@ -53,7 +53,7 @@ class Warming:
                     took_s = await trio.to_thread.run_sync(self._count)
                     counted_number = number
                 self._is_warm.set()
-                await trio.sleep(max(LOOK_S, REST_FACTOR * took_s))
+                await trio.sleep(max(CHECK_INTERVAL_S, REST_FACTOR * took_s))
 
     async def _end_with_run(self) -> None:
         """Stop counting: the thread is waited for, so the store is not closed under it."""

@@ -17,7 +17,7 @@ from conformance.management.conftest import Managed
 
 V = "%2F"
 SETTLED_WITHIN_S = 10.0
-LOOK_S = 0.05
+CHECK_INTERVAL_S = 0.05
 """How often to look, in seconds."""
 
 
@@ -74,7 +74,7 @@ class Place:
         is what it returned last."""
         end = time.monotonic() + SETTLED_WITHIN_S
         while (got := seen()) != wanted and time.monotonic() < end:
-            time.sleep(LOOK_S)
+            time.sleep(CHECK_INTERVAL_S)
         return got
 
     def drained(self, queue: str) -> list[str]:
@@ -291,7 +291,7 @@ def a_delivery_limit_is_for_quorum_queues(at: Place) -> Any:
             break
         tries += 1
         at.channel.basic_nack(method.delivery_tag)
-        time.sleep(LOOK_S * 4)
+        time.sleep(CHECK_INTERVAL_S * 4)
     return tries, at.depth(queue)
 
 

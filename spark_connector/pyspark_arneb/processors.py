@@ -22,7 +22,7 @@ from typing import Final, Protocol
 
 from pyspark_arneb.processes import PROC, jvm_above, threads_of
 
-LOOK_S: Final = 0.5
+CHECK_INTERVAL_S: Final = 0.5
 """For how long others are watched before a guest reacts: long enough for the kernel's clock of 100
 ticks a second to be meaningful."""
 
@@ -108,7 +108,7 @@ class Processors:
 
     def look(self) -> None:
         """Keep to what others leave, once they were watched for long enough."""
-        if self._seen_s + self._now_s() - self._since_s < LOOK_S:
+        if self._seen_s + self._now_s() - self._since_s < CHECK_INTERVAL_S:
             return
         before = self._left
         self._see()
@@ -127,7 +127,7 @@ class Processors:
         self._seen_s += passed_s
         self._others_s += passed_s * used_by_others(self._since, now, mine)
         self._since_s, self._since = now_s, now
-        if self._seen_s >= LOOK_S and now:
+        if self._seen_s >= CHECK_INTERVAL_S and now:
             self._left = left_to_others(self._others_s / self._seen_s, len(mine))
             self._seen_s = self._others_s = 0.0
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from tests.attack.running import AttackedBroker
 
-from arneb.runtime.garbage import GIVE_BACKS, LOOK_S
+from arneb.runtime.garbage import CHECK_INTERVAL_S, GIVE_BACKS
 
 CONNECTIONS: Final = 50
 CHANNELS_EACH: Final = 2_000
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tempfile.TemporaryDirectory(prefix="arneb-channels-") as place,
             AttackedBroker(Path(place) / "data") as broker,
         ):
-            time.sleep(2 * LOOK_S)
+            time.sleep(2 * CHECK_INTERVAL_S)
             idle_mib = broker.memory_mib()
             with opened(broker, CONNECTIONS, CHANNELS_EACH, used=used) as clients:
                 most_mib = broker.memory_mib()
@@ -120,7 +120,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             f" at the most {most_mib:.0f}, {QUIET_S:.0f} s later {left_mib[-1]:.0f} above idle",
             flush=True,
         )
-    assert GIVE_BACKS * LOOK_S <= QUIET_S, "what is free is given back before it is measured"
+    assert GIVE_BACKS * CHECK_INTERVAL_S <= QUIET_S, (
+        "what is free is given back before it is measured"
+    )
     return int(max(left_mib) > LEFT_MIB)
 
 

@@ -24,7 +24,7 @@ from arneb_cluster.protocol.copying import (
     frame,
     need_frame,
     parse_made,
-    parse_standing,
+    parse_source_state,
 )
 from arneb_cluster.protocol.members import Members, Report
 from arneb_cluster.protocol.values import Place
@@ -97,7 +97,7 @@ class Taker:
             kind, body = await self.hear()
             if kind is Kind.MADE:
                 return parse_made(body, FILES)
-            parse_standing(body)
+            parse_source_state(body)
 
     async def take(self, made: Made) -> None:
         taking = Taking(made)
@@ -157,7 +157,7 @@ async def test_it_is_given_as_soon_as_that_is_known(tmp_path: Path) -> None:
     async with giving(tmp_path) as given:
         taker = given.call()
         kind, body = await taker.hear()
-        assert (kind, parse_standing(body).number) == (Kind.STANDING, 1)
+        assert (kind, parse_source_state(body).number) == (Kind.SOURCE_STATE, 1)
         given.list_as_waited_for()
         made = await taker.made()
         assert made.number == 2  # the copied list names the taker
@@ -170,7 +170,7 @@ async def test_a_taker_that_was_cut_off_continues_with_the_same_copy(tmp_path: P
         made = await first.made()  # whose end nobody has noticed
         again = given.call(replace(WANTED, copy=made.copy))
         kind, body = await again.hear()  # so that it keeps reporting that it is waited for
-        assert (kind, parse_standing(body).number) == (Kind.STANDING, 2)
+        assert (kind, parse_source_state(body).number) == (Kind.SOURCE_STATE, 2)
         assert await again.made() == made
         with pytest.raises(EOFError):
             await first.hear()

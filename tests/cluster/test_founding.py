@@ -21,7 +21,7 @@ from arneb.control.place import ControlPlace
 from arneb.control.serving import serve_control
 from arneb_cluster import applying as applying_module
 from arneb_cluster.copies import taker as taker_module
-from arneb_cluster.founding import founded_on, re_found, standing_in
+from arneb_cluster.founding import applied_in, founded_on, re_found
 from arneb_cluster.protocol.members import Copies, Members
 from arneb_cluster.protocol.values import NOWHERE, Applied, Link, Place
 from arneb_cluster.replica import UNFOUNDED, Replica
@@ -97,17 +97,17 @@ async def test_a_shard_continues_from_the_best_directory_when_its_topic_is_lost(
         await best.stop()
         lose_topics(cluster)
         await refused(best, "see `arneb ctl cluster re-found`")
-        numbers = [standing_in(data_of(each)).link.number for each in (best, other)]
+        numbers = [applied_in(data_of(each)).link.number for each in (best, other)]
         assert numbers[0] > numbers[1]
 
         said = ctl("cluster", "re-found", "--data-dir", str(data_of(best)))
         assert f"record {numbers[0]} of " in said
         assert said.endswith("Nothing was changed.\n")
-        before = standing_in(data_of(best))
+        before = applied_in(data_of(best))
         with Store.open(data_of(best)) as store:
             assert Replica(store).members.by_node.keys() == {best.name, other.name}
         said = ctl("cluster", "re-found", "--data-dir", str(data_of(best)), "--yes")
-        founded = standing_in(data_of(best))
+        founded = applied_in(data_of(best))
         assert founded.history not in ("", before.history)
         assert founded.link == before.link
         with Store.open(data_of(best)) as store:
@@ -139,7 +139,7 @@ async def test_a_shard_of_which_only_a_backup_is_left_continues_from_that(
         await blocking(publish, follower, b"c")
         await on_disk(cluster, leader)
         await blocking(make_backup, follower, backup)
-        assert standing_in(backup).link.number > 0
+        assert applied_in(backup).link.number > 0
         for each in cluster.nodes:
             await each.stop()
             shutil.rmtree(data_of(each))
@@ -216,7 +216,7 @@ async def test_the_directory_of_a_broker_without_a_cluster_begins_a_shard(
             await core.create_topic("alone", subscriptions=["audit"])
             assert await append(core, "alone", [b"a"]) == [b"a"]
         ctl("cluster", "re-found", "--data-dir", str(data_of(first)), "--yes")
-        assert standing_in(data_of(first)).link.number == 1
+        assert applied_in(data_of(first)).link.number == 1
         cluster.nursery.start_soon(first.run)
         await cluster.leader()
         await blocking(publish, first, b"b")

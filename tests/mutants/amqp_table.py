@@ -107,9 +107,9 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "what came before a pause is published again after it",
         "amqp_frontend/arneb_amqp/session/publish/publisher.py",
-        "        except (StillSearching, Unsettled):\n"
+        "        except (StillSearching, RightUndecided):\n"
         "            del run.routes[:done], run.bodies[:done]\n",
-        "        except (StillSearching, Unsettled):\n",
+        "        except (StillSearching, RightUndecided):\n",
         PIECES_TESTS,
     ),
     Mutant(

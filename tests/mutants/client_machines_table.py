@@ -20,7 +20,7 @@ FAKE_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_fake_broker.py",
 CONSUMER_TESTS: Final = ("tests/pulsar_frontend/client/consumer/test_machine.py",)
 CHUNKS_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_chunked_messages.py",)
 TRANSACTION_TESTS: Final = ("tests/pulsar_frontend/client/test_transactions.py",)
-MAKING_TESTS: Final = ("tests/pulsar_frontend/client/test_making.py",)
+MAKING_TESTS: Final = ("tests/pulsar_frontend/client/test_assembly.py",)
 BOUNDS_TESTS: Final = ("tests/pulsar_frontend/client/test_bounds.py",)
 SEEKING_TESTS: Final = ("tests/pulsar_frontend/client/testing/test_seeking.py",)
 

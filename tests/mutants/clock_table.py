@@ -19,7 +19,7 @@ CLOCK_MUTANTS: Final = (
     ),
     Mutant(
         "delivered messages are delivered again when the clock was set back",
-        CORE + "subscription/entries/held_back.py",
+        CORE + "subscription/entries/delayed_entries.py",
         "        self._out_through = max(self._out_through, self._place)\n",
         "",
         MODEL_TESTS,

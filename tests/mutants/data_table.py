@@ -35,10 +35,10 @@ DATA_MUTANTS: Final = (
     ),
     Mutant(
         "an entry gets the start of one whose value is as long, whatever its properties",
-        "amqp_frontend/arneb_amqp/topology/making.py",
+        "amqp_frontend/arneb_amqp/topology/row_entries.py",
         "        asked = exchange, key, kind, len(value)\n",
         "        asked = exchange, key, None, len(value)\n",
-        ("tests/amqp_frontend/topology/test_making.py",),
+        ("tests/amqp_frontend/topology/test_row_entries.py",),
     ),
     Mutant(
         "only the first of many entries may be a batch",

@@ -21,23 +21,23 @@ UNIT_TESTS: Final = (
     "tests/core/engine/group_commit/test_units.py",
     "tests/core/engine/test_engine_model.py",
 )
-HELD_BACK_TESTS: Final = ("tests/core/subscription/entries/test_held_back.py",)
+DELAYED_ENTRIES_TESTS: Final = ("tests/core/subscription/entries/test_delayed_entries.py",)
 FORM_TESTS: Final = ("tests/amqp_frontend/session/publish/test_delay_forms.py",)
 
 DELAYED_MUTANTS: Final = (
     Mutant(
         "what was purged before its time is counted until then",
-        CORE + "subscription/entries/held_back.py",
+        CORE + "subscription/entries/delayed_entries.py",
         "            self._held, self._counted_from = 0, place\n",
         "            pass\n",
-        HELD_BACK_TESTS,
+        DELAYED_ENTRIES_TESTS,
     ),
     Mutant(
         "what was purged before its time is subtracted twice",
-        CORE + "subscription/entries/held_back.py",
+        CORE + "subscription/entries/delayed_entries.py",
         "            self._held, self._counted_from = 0, place\n",
         "            self._held = 0\n",
-        HELD_BACK_TESTS,
+        DELAYED_ENTRIES_TESTS,
     ),
     Mutant(
         "of what is collected by time, what was there first goes out at once",
@@ -48,14 +48,14 @@ DELAYED_MUTANTS: Final = (
     ),
     Mutant(
         "nothing is collected by time over several turns",
-        CORE + "subscription/entries/held_back.py",
+        CORE + "subscription/entries/delayed_entries.py",
         "                if self._by_time and len(self._due) < COLLECT_MAX:\n",
         "                if False:\n",
         BY_TIME_TESTS,
     ),
     Mutant(
         "what is collected by time goes out when the first part of it is there",
-        CORE + "subscription/entries/held_back.py",
+        CORE + "subscription/entries/delayed_entries.py",
         "                    self._collects = True\n                return\n",
         "                return\n",
         BY_TIME_TESTS,
@@ -258,7 +258,7 @@ DELAYED_MUTANTS: Final = (
     ),
     Mutant(
         "what is due in order of its times is delivered in that of the log",
-        CORE + "subscription/entries/held_back.py",
+        CORE + "subscription/entries/delayed_entries.py",
         "ticks_in(part, tick_ms) if self._by_time else filter",
         "filter",
         DELAYED_TESTS,
@@ -279,14 +279,14 @@ DELAYED_MUTANTS: Final = (
     ),
     Mutant(
         "a delayed entry is delivered a tick early",
-        CORE + "subscription/entries/held_back.py",
+        CORE + "subscription/entries/delayed_entries.py",
         "self._index.read(self._place, now_ms, limit",
         "self._index.read(self._place, now_ms + 1, limit",
         DELAYED_TESTS,
     ),
     Mutant(
         "nobody wakes up when an entry comes due",
-        CORE + "subscription/entries/held_back.py",
+        CORE + "subscription/entries/delayed_entries.py",
         "            self._state.outbox.put(WakeAt(self._next_ms))\n",
         "            pass\n",
         DELAYED_TESTS,
@@ -294,8 +294,8 @@ DELAYED_MUTANTS: Final = (
     Mutant(
         "due entries wait behind new ones",
         CORE + "subscription/entries/ready.py",
-        "            due = held_back.source()\n",
-        "            due = held_back.source() if self._reader.peek() is None else None\n",
+        "            due = delayed.source()\n",
+        "            due = delayed.source() if self._reader.peek() is None else None\n",
         DELAYED_TESTS,
     ),
     Mutant(
@@ -314,7 +314,7 @@ DELAYED_MUTANTS: Final = (
     ),
     Mutant(
         "a returned delayed entry waits forever",
-        CORE + "subscription/entries/held_back.py",
+        CORE + "subscription/entries/delayed_entries.py",
         "self._due if place in skip else place <= after",
         "self._due if False else place <= after",
         DELAYED_TESTS,

@@ -77,7 +77,7 @@ EDGE_MUTANTS: Final = (
     Mutant(
         "the deliveries of a transaction are written before its answer",
         AMQP + "server/operations/publishes.py",
-        "                        self._context.events.answer_follows()\n",
+        "                        self._context.core_events.answer_follows()\n",
         "                        pass\n",
         OWN_DELIVERIES,
     ),
@@ -153,11 +153,11 @@ EDGE_MUTANTS: Final = (
     ),
     Mutant(
         "an IPv4 address inside IPv6 is a different one",
-        "core/arneb_core/api/connections/ends.py",
+        "core/arneb_core/api/connections/endpoints.py",
         "    return mapped or address\n",
         "    return address\n",
         (
-            "tests/core/api/connections/test_ends.py",
+            "tests/core/api/connections/test_endpoints.py",
             "tests/core/api/connections/test_proxy_protocol.py",
             "tests/pulsar_frontend/server/test_proxied.py",
         ),

@@ -84,15 +84,15 @@ MANAGEMENT_MUTANTS: Final = (
     Mutant(
         "everything is sorted each second",
         HTTP + "figures/freshness.py",
-        "    return max(REST * took_s, min(SPARING_REST * took_s, sparing_s))\n",
-        "    return REST * took_s\n",
+        "    return max(REUSE_FACTOR * took_s, min(SPARING_FACTOR * took_s, sparing_s))\n",
+        "    return REUSE_FACTOR * took_s\n",
         ORDERING_TESTS,
     ),
     Mutant(
         "an order that took seconds is cached for a quarter of an hour",
         HTTP + "figures/freshness.py",
-        "    return max(REST * took_s, min(SPARING_REST * took_s, sparing_s))\n",
-        "    return SPARING_REST * took_s\n",
+        "    return max(REUSE_FACTOR * took_s, min(SPARING_FACTOR * took_s, sparing_s))\n",
+        "    return SPARING_FACTOR * took_s\n",
         ORDERING_TESTS,
     ),
     Mutant(

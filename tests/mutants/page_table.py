@@ -10,7 +10,7 @@ from tests.mutants.table import Mutant
 MANAGEMENT: Final = "broker/arneb/http/management/"
 SESSION_TESTS: Final = ("tests/broker/http/management/test_sessions.py",)
 STREAM_TESTS: Final = ("tests/broker/http/management/test_streaming.py",)
-MESSAGE_TESTS: Final = ("tests/broker/http/management/page/test_messages_looked_at.py",)
+MESSAGE_TESTS: Final = ("tests/broker/http/management/page/test_browsing.py",)
 ROW_TESTS: Final = ("tests/broker/http/management/lists/test_rows.py",)
 HOLE_TESTS: Final = ("tests/broker/http/management/page/test_hole_parts.py",)
 LISTED_TESTS: Final = ("tests/broker/http/management/clients/test_clients_listed.py",)
@@ -108,7 +108,7 @@ PAGE_MUTANTS: Final = (
     ),
     Mutant(
         "a search continues for as long as there is something to read",
-        MANAGEMENT + "page/looking.py",
+        MANAGEMENT + "page/browsing.py",
         "size >= SEARCHED_BYTES_MAX or clock() >= until_s",
         "False",
         MESSAGE_TESTS,
@@ -200,8 +200,8 @@ PAGE_MUTANTS: Final = (
     Mutant(
         "looking at due messages delivers earlier ones at once",
         "core/arneb_core/delayed/buckets.py",
-        "        return self._read(place, NEVER_MS - 1, limit, told)\n",
-        "        return self.read(place, NEVER_MS - 1, limit, told)\n",
+        "        return self._read(place, NEVER_MS - 1, limit, on_read)\n",
+        "        return self.read(place, NEVER_MS - 1, limit, on_read)\n",
         ("tests/core/engine/topics/test_due_next.py",),
     ),
     Mutant(

@@ -10,7 +10,7 @@ from tests.mutants.table import Mutant
 TOPOLOGY: Final = "amqp_frontend/arneb_amqp/topology/"
 TOPOLOGY_TESTS: Final = "tests/amqp_frontend/topology/"
 MODEL_TESTS: Final = (TOPOLOGY_TESTS + "policies/test_policies.py",)
-GOVERNING_TESTS: Final = (TOPOLOGY_TESTS + "test_governing.py",)
+POLICY_UPDATES_TESTS: Final = (TOPOLOGY_TESTS + "test_policy_updates.py",)
 TTL_TESTS: Final = (TOPOLOGY_TESTS + "queues/test_time_to_live.py",)
 DYING_TESTS: Final = ("tests/core/engine/subscriptions/test_dead_lettering.py",)
 
@@ -220,17 +220,17 @@ POLICY_MUTANTS: Final = (
     ),
     Mutant(
         "a policy applies only to what is declared later",
-        TOPOLOGY + "governing.py",
+        TOPOLOGY + "policy_updates.py",
         "if policies.for_queue(queue.name, queue.type) != queue.applied:",
         "if policies.for_queue(queue.name, queue.type) == queue.applied:",
-        GOVERNING_TESTS,
+        POLICY_UPDATES_TESTS,
     ),
     Mutant(
         "a queue declared during a change of policies gets the old ones",
         TOPOLOGY + "queues/queues.py",
         "if self.policies is not policies:",
         "if False:",
-        GOVERNING_TESTS,
+        POLICY_UPDATES_TESTS,
     ),
     Mutant(
         "a new time to live applies to existing messages",
@@ -244,49 +244,49 @@ POLICY_MUTANTS: Final = (
         TOPOLOGY + "queues/queues.py",
         "        queue.ttl = as_held(record.ttl, queue.options.message_ttl_ms)\n",
         "",
-        GOVERNING_TESTS,
+        POLICY_UPDATES_TESTS,
     ),
     Mutant(
         "a change of the time to live is not stored",
         TOPOLOGY + "queues/queues.py",
         "            if unit.metadata:\n                await self._core.committed(unit)\n",
         "",
-        GOVERNING_TESTS,
+        POLICY_UPDATES_TESTS,
     ),
     Mutant(
         "a queue keeps refusing when the policy is removed",
         TOPOLOGY + "queues/enforcing.py",
         "            self.refusing.pop(queue.name, None)\n",
         "",
-        GOVERNING_TESTS,
+        POLICY_UPDATES_TESTS,
     ),
     Mutant(
         "remembered routes outlive a policy",
-        TOPOLOGY + "governing.py",
+        TOPOLOGY + "policy_updates.py",
         "                self._router.queues_changed()\n",
         "",
-        GOVERNING_TESTS,
+        POLICY_UPDATES_TESTS,
     ),
     Mutant(
         "dead letters go where they went first",
         TOPOLOGY + "queues/enforcing.py",
         "        queue.dead_lettering.target = target\n",
         "",
-        GOVERNING_TESTS,
+        POLICY_UPDATES_TESTS,
     ),
     Mutant(
         "a queue has expired before its policy was set",
         TOPOLOGY + "queues/queue.py",
         "            self.used_at_ms = monotonic_ms()  # the time begins now\n",
         "            pass\n",
-        GOVERNING_TESTS,
+        POLICY_UPDATES_TESTS,
     ),
     Mutant(
         "an alternate exchange of a policy takes precedence",
         "amqp_frontend/arneb_amqp/routing/router.py",
         "        return self._alternates.get(exchange.name) if named is None else named\n",
         "        return self._alternates.get(exchange.name, named)\n",
-        GOVERNING_TESTS,
+        POLICY_UPDATES_TESTS,
     ),
     Mutant(
         "dead letters that died before the exchange was removed stay forever",
@@ -307,7 +307,7 @@ POLICY_MUTANTS: Final = (
         "core/arneb_core/access/catalogue.py",
         "                await follower(changed)\n",
         "                pass\n",
-        GOVERNING_TESTS,
+        POLICY_UPDATES_TESTS,
     ),
     Mutant(
         "an exclusive queue becomes a quorum queue by default",

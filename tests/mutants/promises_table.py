@@ -95,7 +95,7 @@ PROMISES_MUTANTS: Final = (
     Mutant(
         "credentials that were to expire do not, because the clock was set",
         "pulsar_frontend/arneb_pulsar/session/connection/authentication.py",
-        "            self.deadline = self._output.now + min(left_s, LOOK_S)\n",
+        "            self.deadline = self._output.now + min(left_s, CHECK_INTERVAL_S)\n",
         "            self.deadline = self._output.now + left_s\n",
         ("tests/pulsar_frontend/session/connection/test_authentication.py",),
     ),
@@ -200,9 +200,9 @@ PROMISES_MUTANTS: Final = (
     ),
     Mutant(
         "two processes that create the same directory interfere",
-        CORE + "store/directory/placing.py",
+        CORE + "store/directory/atomic_directory.py",
         "            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
         "",
-        ("tests/core/store/directory/test_placing.py",),
+        ("tests/core/store/directory/test_atomic_directory.py",),
     ),
 )

@@ -161,8 +161,8 @@ SEMANTICS_MUTANTS: Final = (
         "unacknowledged messages are lost with their channel",
         AMQP + "session/consume/deliverer.py",
         "        return Leave(tuple(sorted({*ids, *unacked.owners()})))\n",
-        "        for settled in unacked.pop_all():\n"
-        "            self._context.effects.acknowledge(settled)\n"
+        "        for answered in unacked.pop_all():\n"
+        "            self._context.effects.acknowledge(answered)\n"
         "        return Leave(ids)\n",
         ("tests/amqp_frontend/session/channel/test_channel_machine.py",),
     ),

@@ -334,7 +334,7 @@ SHARDS_MUTANTS: Final = (
     Mutant(
         "settings that divide differently are not noticed",
         CLUSTERED + "figures.py",
-        "    return dict(standing.addresses).get(DIVISION) != own.addresses.get(DIVISION)\n",
+        "    return dict(leader.addresses).get(DIVISION) != own.addresses.get(DIVISION)\n",
         "    return False\n",
         SHARDS_TESTS,
     ),

@@ -235,7 +235,7 @@ MUTANTS: Final = (
     Mutant(
         "a consumer without acks takes from a channel whose prefetch is used up",
         CORE + "dispatch/receiver.py",
-        "            if 0 < gate.limit <= gate.in_flight:\n",
+        "            if 0 < window.limit <= window.in_flight:\n",
         "            if False:\n",
         DISPATCH_TESTS,
     ),

@@ -416,7 +416,7 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "an ended AMQP connection stays until everything is collected",
         "amqp_frontend/arneb_amqp/server/operations/effects.py",
-        "        self._context.events = self._connection = NOBODY\n",
+        "        self._context.core_events = self._connection = NOBODY\n",
         "        self._connection = NOBODY\n",
         ("tests/amqp_frontend/server/test_given_up.py",),
     ),
@@ -536,8 +536,8 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "rejections reach the core one by one",
         SESSION + "effect_queue.py",
-        "before is None or before.consumer != settled.consumer",
-        "before is None or before.consumer == settled.consumer",
+        "before is None or before.consumer != answered.consumer",
+        "before is None or before.consumer == answered.consumer",
         ("tests/amqp_frontend/session/consume/test_deliverer.py",),
     ),
     Mutant(

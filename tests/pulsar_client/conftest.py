@@ -45,7 +45,7 @@ TAKEN_OVER_WITHIN_S: Final = 90.0
 """The topics of a broker that was killed, by another: its session ends after 10 s, and a busy
 machine takes its time."""
 
-LOOK_S: Final = 0.05
+CHECK_INTERVAL_S: Final = 0.05
 
 
 class Broker(Protocol):
@@ -267,10 +267,10 @@ def mortals_of(broker: "OwnArneb | PulsarStandalone | PulsarCluster") -> Sequenc
 
 async def until(holds: Callable[[], bool]) -> None:
     """Wait for what no event tells."""
-    for _ in range(int(WITHIN_S / LOOK_S)):
+    for _ in range(int(WITHIN_S / CHECK_INTERVAL_S)):
         if holds():
             return
-        await anyio.sleep(LOOK_S)
+        await anyio.sleep(CHECK_INTERVAL_S)
     raise AssertionError("expected it to hold by now")
 
 

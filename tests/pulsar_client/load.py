@@ -50,7 +50,7 @@ PUT_OFF_S: Final = 1.0
 PARTITIONS: Final = 3
 PACE_S: Final = 0.01
 SETTLE_S: Final = 120.0
-LOOK_S: Final = 0.05
+CHECK_INTERVAL_S: Final = 0.05
 
 
 class Place(Enum):
@@ -256,10 +256,10 @@ class Load:
 
     async def until(self, holds: Callable[[], bool], what: str) -> None:
         """Wait for what no event tells. Raises :class:`PromiseBroken`."""
-        for _ in range(int(SETTLE_S / LOOK_S)):
+        for _ in range(int(SETTLE_S / CHECK_INTERVAL_S)):
             if holds():
                 return
-            await anyio.sleep(LOOK_S)
+            await anyio.sleep(CHECK_INTERVAL_S)
         raise PromiseBroken(f"expected {what} within {SETTLE_S} s; {self._standing()}")
 
     async def judge(self, client: Client) -> str:

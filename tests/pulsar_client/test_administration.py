@@ -2,7 +2,7 @@
 
 import anyio
 import pytest
-from tests.pulsar_client.conftest import LOOK_S, Broker
+from tests.pulsar_client.conftest import CHECK_INTERVAL_S, Broker
 
 from arneb_pulsar.client import ConsumerOptions, InitialPosition, SubscriptionType, connect
 from arneb_pulsar.client.admin import CompactionState, administer
@@ -96,7 +96,7 @@ async def test_a_namespace_has_policies_topics_subscriptions_and_schemas_that_go
         for _ in range(200):
             if await admin.compaction(name) is not CompactionState.RUNNING:
                 break
-            await anyio.sleep(LOOK_S)
+            await anyio.sleep(CHECK_INTERVAL_S)
         assert await admin.compaction(name) is CompactionState.SUCCESS
         await admin.delete_subscription(name, "s")
         assert "s" not in await admin.subscriptions(name)

@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.pulsar_client.chunks import held
-from tests.pulsar_client.conftest import LOOK_S, WITHIN_S, Broker
+from tests.pulsar_client.conftest import CHECK_INTERVAL_S, WITHIN_S, Broker
 
 from arneb_pulsar.client import (
     ClientOptions,
@@ -37,7 +37,7 @@ async def backlog_is(admin: Admin, topic: str, count: int) -> None:
     with anyio.move_on_after(WITHIN_S / 2):
         while found != count:
             found = (await admin.statistics(topic)).subscriptions["s"].messages_backlog
-            await anyio.sleep(LOOK_S)
+            await anyio.sleep(CHECK_INTERVAL_S)
     assert found == count
 
 

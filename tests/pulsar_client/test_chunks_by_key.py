@@ -6,7 +6,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.pulsar_client.chunks import CHUNK_BYTES, Held, held
-from tests.pulsar_client.conftest import LOOK_S, Broker
+from tests.pulsar_client.conftest import CHECK_INTERVAL_S, Broker
 
 from arneb_pulsar.client import (
     Client,
@@ -62,7 +62,7 @@ async def out_are(admin: Admin, topic: str, count: int) -> None:
     with anyio.fail_after(20):
         while found != count:
             found = (await admin.statistics(topic)).subscriptions["s"].messages_unacked
-            await anyio.sleep(LOOK_S)
+            await anyio.sleep(CHECK_INTERVAL_S)
 
 
 @pytest.mark.parametrize("in_order", [True, False], ids=["in order", "out of order"])

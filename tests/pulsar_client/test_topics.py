@@ -5,7 +5,7 @@ from itertools import count
 import anyio
 import httpx
 import pytest
-from tests.pulsar_client.conftest import LOOK_S, Broker, until
+from tests.pulsar_client.conftest import CHECK_INTERVAL_S, Broker, until
 
 from arneb_pulsar.client import (
     Batching,
@@ -47,10 +47,10 @@ async def make_partitions(broker: Broker, topic: str, count: int, *, more: bool 
                     url, content=str(count), headers={"Content-Type": "application/json"}
                 )
             except httpx.TransportError:
-                await anyio.sleep(LOOK_S)  # its broker was killed
+                await anyio.sleep(CHECK_INTERVAL_S)  # its broker was killed
                 continue
             if answer.is_server_error:
-                await anyio.sleep(LOOK_S)  # the other was, which has some of them
+                await anyio.sleep(CHECK_INTERVAL_S)  # the other was, which has some of them
                 continue
             if answer.status_code != httpx.codes.CONFLICT:  # of an answer that was lost
                 answer.raise_for_status()

@@ -99,7 +99,7 @@ async def test_every_repr_of_a_running_broker_is_one_line(open_broker: OpenBroke
             assert line.isprintable()
             assert len(line) <= LINE_CHARACTERS_MAX, line
         (attached,) = running.context.consumers.of(running.core.topic(NAME))[:1]
-        assert repr(attached).startswith(f"<AttachedConsumer {NAME}/s/")
+        assert repr(attached).startswith(f"<ClientConsumer {NAME}/s/")
         assert "0 in flight" in found["Producer"]
 
 

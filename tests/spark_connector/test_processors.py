@@ -15,7 +15,7 @@ from tests.spark_connector.test_guest import reader
 from pyspark_arneb import batch, guest
 from pyspark_arneb.options import read_options
 from pyspark_arneb.processors import (
-    LOOK_S,
+    CHECK_INTERVAL_S,
     WORK,
     Processors,
     left_to_others,
@@ -99,11 +99,11 @@ def test_a_guest_has_all_processors_as_long_as_only_guests_are_at_work(machine: 
     mine = machine.processors()
     mine.begin()
     assert machine.kept_to() == {HALF}, "it knows nothing yet"
-    machine.passes(LOOK_S, guests=1.0)
+    machine.passes(CHECK_INTERVAL_S, guests=1.0)
     mine.look()
     done = machine.affinity.calls
     for _ in range(5):
-        machine.passes(LOOK_S, guests=1.0)
+        machine.passes(CHECK_INTERVAL_S, guests=1.0)
         mine.look()
     assert machine.kept_to() == {ALL}
     assert machine.affinity.calls == done, "nothing is to be done where nobody else is"
@@ -131,7 +131,7 @@ def test_when_a_read_ends_nobody_is_left_where_room_was_made(machine: Machine) -
     mine.look()
     mine.end()
     assert machine.kept_to() == {ALL}
-    machine.passes(LOOK_S / 2)
+    machine.passes(CHECK_INTERVAL_S / 2)
     mine.begin()
     assert machine.kept_to() == {HALF}, "the next one knows what others did"
 
@@ -152,12 +152,12 @@ def test_a_read_that_goes_on_takes_its_jvm_back_after_another_has_ended(machine:
 def test_what_happens_between_reads_is_not_others_work(machine: Machine) -> None:
     mine = machine.processors()
     mine.begin()
-    machine.passes(LOOK_S, guests=1.0)
+    machine.passes(CHECK_INTERVAL_S, guests=1.0)
     mine.end()
     machine.passes(10.0, others=1.0)
     mine.begin()
     assert machine.kept_to() == {ALL}, "who is alone while it reads has all at once"
-    machine.passes(LOOK_S, guests=1.0)
+    machine.passes(CHECK_INTERVAL_S, guests=1.0)
     mine.look()
     assert machine.kept_to() == {ALL}
 
@@ -168,14 +168,14 @@ def test_reads_that_are_shorter_than_a_look_see_it_together(machine: Machine) ->
     for _ in range(5):
         mine.begin()
         kept.append(machine.kept_to())
-        machine.passes(LOOK_S / 2, guests=1.0)
+        machine.passes(CHECK_INTERVAL_S / 2, guests=1.0)
         mine.look()
         mine.end()
         machine.passes(1.0, others=1.0)
     assert kept == [{HALF}, {HALF}, {ALL}, {ALL}, {ALL}]
     for _ in range(2):
         mine.begin()
-        machine.passes(LOOK_S / 2, others=0.5)
+        machine.passes(CHECK_INTERVAL_S / 2, others=0.5)
         mine.end()
     mine.begin()
     assert machine.kept_to() == {HALF}
@@ -184,10 +184,10 @@ def test_reads_that_are_shorter_than_a_look_see_it_together(machine: Machine) ->
 def test_nobody_looks_more_often_than_the_kernel_can_tell(machine: Machine) -> None:
     mine = machine.processors()
     mine.begin()
-    machine.passes(LOOK_S / 2, guests=1.0)
+    machine.passes(CHECK_INTERVAL_S / 2, guests=1.0)
     mine.look()
     assert machine.kept_to() == {HALF}
-    machine.passes(LOOK_S / 2, guests=1.0)
+    machine.passes(CHECK_INTERVAL_S / 2, guests=1.0)
     mine.look()
     assert machine.kept_to() == {ALL}
 
@@ -198,7 +198,7 @@ def test_where_one_that_made_room_was_killed_the_next_has_all_again(machine: Mac
     mine = machine.processors()
     assert mine.all() == ALL
     mine.begin()
-    machine.passes(LOOK_S, guests=1.0)
+    machine.passes(CHECK_INTERVAL_S, guests=1.0)
     mine.look()
     assert machine.kept_to() == {ALL}
 

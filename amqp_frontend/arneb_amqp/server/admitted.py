@@ -45,7 +45,7 @@ class AdmittedConnection(Connection):
             self._unread = b""
         await runner.run_all(runner.run_orders())
         self.flush()
-        self.told.state_is(session, self._state)
+        self.connection_events.state_is(session, self._state)
         self._state = session.state
         self._server.timers.add(self)
         if session.blocked:

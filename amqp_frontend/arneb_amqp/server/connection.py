@@ -61,7 +61,7 @@ class Connection:
         self._max = config.outbox_bytes_max
         context = ConnectionContext(server.core, server.topology, server.entrance, id_, peer, self)
         self.consumers = Consumers(context)
-        self.told = context.told
+        self.connection_events = context.connection_events
         self.session = ConnectionSession(context.broker(config), trio.current_time())
         self._state = self.session.state
         rest = self._low, self._drained, server.core.lease
@@ -325,7 +325,7 @@ class Connection:
                 self.flush()
                 flusher.flush_few(others)  # deliveries made at the end of this turn
             if session.state is not self._state or session.timer_nearer:
-                self.told.state_is(session, self._state)
+                self.connection_events.state_is(session, self._state)
                 self._state, session.timer_nearer = session.state, False
                 self._server.timers.add(self)
             if not is_leased:

@@ -29,7 +29,7 @@ from arneb_amqp.session.effects import (
     Vouch,
 )
 from arneb_amqp.session.rights import Rights
-from arneb_amqp.topology.onlookers import Tapped
+from arneb_amqp.topology.message_observers import Tapped
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.topology import Topology, Vhost, new_name
 from arneb_core.access.principals import Principal
@@ -135,16 +135,18 @@ class ConnectionContext:
         entrance: Entrance,
         owner: ConnectionId,
         peer: Remote,
-        events: CoreEvents,
+        core_events: CoreEvents,
     ) -> None:
         self.core = core
         self.topology = topology
         self._entrance = entrance
         self.owner = owner
         self._peer = peer
-        self.events: CoreEvents = events
+        self.core_events: CoreEvents = core_events
         """:data:`NOBODY` once the connection is over."""
-        self.told: Final = ConnectionEvents(topology.events, entrance.occupancy, owner, peer)
+        self.connection_events: Final = ConnectionEvents(
+            topology.broker_events, entrance.occupancy, owner, peer
+        )
         """Reports events about the connection."""
         self._vhost: Vhost | None = None
         self._rights: Rights | None = None
@@ -155,15 +157,15 @@ class ConnectionContext:
     def broker(self, config: AmqpConfig) -> BrokerContext:
         """Return the broker as the connection's session sees it."""
         mechanisms = mechanisms_for(self._peer, config.external_login)
-        return BrokerContext(config, new_name, self.told, mechanisms)
+        return BrokerContext(config, new_name, self.connection_events, mechanisms)
 
     async def log_in(self, login: LogIn) -> Principal:
         """Authenticate the client. Raises 403."""
-        return await self._entrance.log_in(login, self._peer, self.told)
+        return await self._entrance.log_in(login, self._peer, self.connection_events)
 
     async def vouch(self, order: Vouch) -> Principal:
         """Look up a client that another node has authenticated. Raises 403."""
-        return await self._entrance.vouch(order, self._peer, self.told)
+        return await self._entrance.vouch(order, self._peer, self.connection_events)
 
     async def renew(self, order: Renew) -> None:
         """Take a new secret. Raises 530."""

@@ -92,7 +92,7 @@ class Server:
             await connection.run()
         finally:
             self._roster.leave(id_)
-            connection.told.closed(connection.session)
+            connection.connection_events.closed(connection.session)
             if not len(self._roster):
                 self._gone.set()
 
@@ -174,7 +174,7 @@ async def serve_amqp(
             goodbye_s,
         )
         catalogue.watch(server.access_changed)
-        short.listen(topology.events.alarms_changed)
+        short.listen(topology.broker_events.alarms_changed)
         if admitting is not None:
             admitting.open(server.admit)
         try:

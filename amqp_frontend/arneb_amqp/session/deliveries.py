@@ -32,7 +32,7 @@ def attached_again(id_: ConsumerId) -> ConsumerId:
 
 
 @dataclass(slots=True)
-class Settled:
+class AnsweredDeliveries:
     """Deliveries of one consumer that the client has answered."""
 
     consumer: ConsumerId
@@ -51,7 +51,7 @@ class Settled:
         """The number of entries, which is what answering them costs."""
         return len(self.positions) + len(self.masks)
 
-    def join(self, later: "Settled") -> None:
+    def join(self, later: "AnsweredDeliveries") -> None:
         """Add deliveries answered after these."""
         self.positions += later.positions
         for position, mask in later.masks.items():

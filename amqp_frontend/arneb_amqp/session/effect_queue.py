@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from arneb_amqp.errors import AmqpError
-from arneb_amqp.session.deliveries import ConsumerId, Settled
+from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId
 from arneb_amqp.session.effects import Acknowledge, Append, Effect, Refused, Reject, Token
 from arneb_core.api.entries.position import Position
 
@@ -94,27 +94,27 @@ class EffectQueue:
             self._collecting.end_run()
         self._collecting = publisher
 
-    def acknowledge(self, settled: Settled) -> None:
+    def acknowledge(self, answered: AnsweredDeliveries) -> None:
         """Order an acknowledgement; whole entries are merged by consumer."""
-        if settled.masks:
-            self.emit(Acknowledge(settled))
+        if answered.masks:
+            self.emit(Acknowledge(answered))
             return
-        held = self._acknowledged.get(settled.consumer)
+        held = self._acknowledged.get(answered.consumer)
         if held is None:
-            self._acknowledged[settled.consumer] = settled.positions
+            self._acknowledged[answered.consumer] = answered.positions
         else:
-            held += settled.positions
+            held += answered.positions
 
-    def reject(self, settled: Settled) -> None:
+    def reject(self, answered: AnsweredDeliveries) -> None:
         """Order a rejection; whole entries are merged with the consumer's preceding rejection,
         because clients reject one by one."""
         self._close()
         last = self._effects[-1] if self._effects else None
-        before = last.settled if isinstance(last, Reject) else None
-        if before is None or before.consumer != settled.consumer or before.masks or settled.masks:
-            self._effects.append(Reject(settled))
+        before = last.answered if isinstance(last, Reject) else None
+        if before is None or before.consumer != answered.consumer or before.masks or answered.masks:
+            self._effects.append(Reject(answered))
         else:
-            before.positions += settled.positions
+            before.positions += answered.positions
 
     def emit(self, effect: Effect) -> None:
         """Order an effect, after everything ordered so far."""
@@ -135,5 +135,5 @@ class EffectQueue:
             publisher.end_run()
         if self._acknowledged:
             for consumer, positions in self._acknowledged.items():
-                self._effects.append(Acknowledge(Settled(consumer, positions)))
+                self._effects.append(Acknowledge(AnsweredDeliveries(consumer, positions)))
             self._acknowledged.clear()

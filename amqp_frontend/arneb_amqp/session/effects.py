@@ -13,7 +13,7 @@ from pamqp.base import Frame as Command
 
 from arneb_amqp.consumption import Consumption
 from arneb_amqp.routing.search import Search
-from arneb_amqp.session.deliveries import ConsumerId, Settled
+from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId
 from arneb_core.access.principals import Principal, Question
 
 Token = NewType("Token", int)
@@ -48,7 +48,7 @@ class Append:
 class DeliveryAnswer:
     """The client's answer to deliveries of one consumer. Never modified, like :class:`Append`."""
 
-    settled: Settled
+    answered: AnsweredDeliveries
 
 
 @dataclass(slots=True)
@@ -184,7 +184,7 @@ class Commit(Awaited):
     appends: Sequence[tuple[tuple[str, ...], list[bytes]]] = ()
     delayed: Sequence[tuple[tuple[str, ...], list[bytes]]] = ()
     """Messages that exchanges delay."""
-    acknowledged: Sequence[Settled] = ()
+    acknowledged: Sequence[AnsweredDeliveries] = ()
     published_ms: int = 0
     """When the messages enter their queues, which is when their times to live begin."""
 

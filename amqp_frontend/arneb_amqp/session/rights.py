@@ -33,7 +33,7 @@ REMEMBERED_MAX: Final = 1_000
 message."""
 
 
-class Unsettled(Exception):
+class RightUndecided(Exception):
     """The verdict must be fetched first; nothing is done yet."""
 
     def __init__(self, question: Question) -> None:
@@ -85,7 +85,7 @@ class Rights:
         self._allowed.clear()
 
     def require(self, questions: Iterable[Question]) -> None:
-        """Raises 403 for the first right that is refused, or :class:`Unsettled`."""
+        """Raises 403 for the first right that is refused, or :class:`RightUndecided`."""
         for question in questions:
             if question not in self._allowed:
                 self._require(named(question))
@@ -115,7 +115,7 @@ class Rights:
     def _require(self, question: Question) -> None:
         verdict = self.principal.verdicts.may(self.vhost, question)
         if verdict is None:
-            raise Unsettled(question)
+            raise RightUndecided(question)
         if not verdict:
             raise refusal(question, self.vhost, self.principal.name)
 

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Final
 
 from arneb_amqp.errors import resource_error
-from arneb_amqp.session.deliveries import ConsumerId, Pending, Settled
+from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId, Pending
 from arneb_amqp.session.effects import Commit
 
 ITEM_BYTES: Final = 512
@@ -78,7 +78,9 @@ class Transaction:
         self._delayed: list[tuple[tuple[str, ...], list[bytes]]] = []
         self.mandatory: deque[tuple[tuple[str, ...], bytes]] = deque()
         """Mandatory messages with their queues; without queues, as the encoded ``basic.return``."""
-        self.answers: dict[Answer, dict[ConsumerId, Settled]] = {each: {} for each in Answer}
+        self.answers: dict[Answer, dict[ConsumerId, AnsweredDeliveries]] = {
+            each: {} for each in Answer
+        }
         """By consumer: few objects, however many methods brought the answers."""
         self.pending: deque[Pending] = deque()
         """The deliveries that a rollback restores to the channel."""
@@ -117,10 +119,12 @@ class Transaction:
         """Reserve room for answers to ``answers`` deliveries."""
         self._hold(0, answers)
 
-    def settle(self, settled: Sequence[Settled], pending: list[Pending], answer: Answer) -> None:
+    def add_answers(
+        self, answered: Sequence[AnsweredDeliveries], pending: list[Pending], answer: Answer
+    ) -> None:
         """Add answers for which :meth:`expect` reserved room."""
         answers = self.answers[answer]
-        for each in settled:
+        for each in answered:
             before = answers.setdefault(each.consumer, each)
             if before is not each:
                 before.join(each)

@@ -271,7 +271,7 @@ class Shovel:
         if state is not ShovelState.RUNNING:
             self._running = self._destination = None
         self._state, self._since = state, datetime.now(UTC)
-        events = self._topology.events
+        events = self._topology.broker_events
         if events.wanted:
             shown = {"vhost": self.vhost, "name": self.name, "status": state.value}
             events.emit("shovel.worker.status", {**shown, **self._told})

@@ -141,6 +141,6 @@ class Shovels:
             self._removed(key)
 
     def _removed(self, key: Key) -> None:
-        events = self._topology.events
+        events = self._topology.broker_events
         if events.wanted:
             events.emit("shovel.worker.removed", {"vhost": key[0], "name": key[1]})

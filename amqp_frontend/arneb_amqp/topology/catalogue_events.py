@@ -23,7 +23,7 @@ from arneb_core.access.records import (
 )
 from arneb_core.access.tables import Changed
 
-Told = tuple[str, Shown]
+CatalogueEvent = tuple[str, Shown]
 """An event's key and headers."""
 
 LIMITS: Final = "limits"
@@ -32,23 +32,23 @@ LIMITS: Final = "limits"
 _SECRET: Final = re.compile(r"(?<=://)[^/@]*:[^/@]*@")
 
 
-def events_of(changed: Iterable[Changed], user: str, node: str) -> list[Told]:
+def events_of(changed: Iterable[Changed], user: str, node: str) -> list[CatalogueEvent]:
     """Return the events of these changes made by ``user``."""
     changes = list(changed)
     gone = {
         each.before.name for each in changes if isinstance(each.before, User) and not each.after
     }
     by = {"user_who_performed_action": user}
-    told: list[Told] = []
+    events: list[CatalogueEvent] = []
     for before, after in changes:
         record = after or before
         if isinstance(record, Permission | TopicPermission) and record.user in gone:
             continue  # as in RabbitMQ, which only reports that the user is gone
-        told += ((key, {**shown, **by}) for key, shown in _of(before, after, node))
-    return told
+        events += ((key, {**shown, **by}) for key, shown in _of(before, after, node))
+    return events
 
 
-def _of(before: Record | None, after: Record | None, node: str) -> Iterator[Told]:
+def _of(before: Record | None, after: Record | None, node: str) -> Iterator[CatalogueEvent]:
     record = after or before
     match record:
         case Vhost():
@@ -80,7 +80,7 @@ def _of(before: Record | None, after: Record | None, node: str) -> Iterator[Told
             yield from _of_parameter(shown, value, is_gone=after is None)
 
 
-def _of_vhost(before: Record | None, after: Record | None, node: str) -> Iterator[Told]:
+def _of_vhost(before: Record | None, after: Record | None, node: str) -> Iterator[CatalogueEvent]:
     match before, after:
         case None, Vhost():
             yield "vhost.created", _vhost(after, node)
@@ -110,7 +110,7 @@ def _described(vhost: Vhost) -> tuple[object, ...]:
     return vhost.description, vhost.tags, vhost.default_queue_type, vhost.metadata
 
 
-def _of_user(before: Record | None, after: Record | None) -> Iterator[Told]:
+def _of_user(before: Record | None, after: Record | None) -> Iterator[CatalogueEvent]:
     if not isinstance(after, User):
         assert isinstance(before, User), "a user came, went, or became another"
         yield "user.deleted", {"name": before.name}
@@ -131,11 +131,11 @@ def _of_user(before: Record | None, after: Record | None) -> Iterator[Told]:
         yield _limits("user", {"name": LIMITS, "username": after.name}, after.limits)
 
 
-def _limits(of: str, shown: Shown, limits: Mapping[str, int]) -> Told:
+def _limits(of: str, shown: Shown, limits: Mapping[str, int]) -> CatalogueEvent:
     return f"{of}.limits.{'set' if limits else 'cleared'}", {**shown, **limits}
 
 
-def _of_policy(policy: Policy, *, is_gone: bool) -> Iterator[Told]:
+def _of_policy(policy: Policy, *, is_gone: bool) -> Iterator[CatalogueEvent]:
     named = {"name": policy.name, "vhost": policy.vhost}
     value = {
         "pattern": policy.pattern,
@@ -152,7 +152,7 @@ def _of_policy(policy: Policy, *, is_gone: bool) -> Iterator[Told]:
     yield ("policy.cleared", named) if is_gone else ("policy.set", {**named, **value})
 
 
-def _of_parameter(shown: Shown, value: Any, *, is_gone: bool) -> Iterator[Told]:
+def _of_parameter(shown: Shown, value: Any, *, is_gone: bool) -> Iterator[CatalogueEvent]:
     if is_gone:
         yield "parameter.cleared", shown
     else:

@@ -25,11 +25,11 @@ from arneb_amqp.topology.catalogue_events import events_of
 from arneb_amqp.topology.exchanges.delayed import DelayedExchanges
 from arneb_amqp.topology.exchanges.exchanges import Exchanges
 from arneb_amqp.topology.footprint import Footprint, of_removal
-from arneb_amqp.topology.governing import Governing
+from arneb_amqp.topology.message_observers import MessageObserver, Several
 from arneb_amqp.topology.names import queue_of
 from arneb_amqp.topology.notices import Notices
-from arneb_amqp.topology.onlookers import Onlooker, Several
 from arneb_amqp.topology.policies.policies import Policies
+from arneb_amqp.topology.policy_updates import PolicyUpdates
 from arneb_amqp.topology.queues.attachments import Attachments
 from arneb_amqp.topology.queues.maintenance import delete_expired, retry_dead_letters
 from arneb_amqp.topology.queues.queue import Queue
@@ -112,14 +112,14 @@ class Vhost:
         self.exchanges = Exchanges(
             name, core, self.router, self.queues, self.delayed_exchanges, events
         )
-        self.governing = Governing(self.router, self.queues, self.exchanges)
+        self.policy_updates = PolicyUpdates(self.router, self.queues, self.exchanges)
         self.attachments = Attachments(self.queues)
         self.routes = Routes(self.router)
-        self.tracing: Onlooker | None = None
+        self.tracing: MessageObserver | None = None
         """Sees everything published and delivered here, if set."""
         self.firehose: Tracing | None = None
         """Copies it, while tracing is on."""
-        self._observer: Onlooker | None = None
+        self._observer: MessageObserver | None = None
         self.notices = Notices(core, self.router, self.queues)
 
     def __repr__(self) -> str:
@@ -130,7 +130,7 @@ class Vhost:
         self.firehose = None if node is None else Tracing(self.name, self.notices, node)
         self._look()
 
-    def observe(self, observer: Onlooker) -> None:
+    def observe(self, observer: MessageObserver) -> None:
         """Let ``observer`` see everything published and delivered here from now on."""
         self._observer = observer
         self._look()
@@ -193,9 +193,9 @@ class Topology:
     ) -> None:
         self._core = core
         self.catalogue = catalogue
-        self.events: Final = BrokerEvents()
+        self.broker_events: Final = BrokerEvents()
         """Publishes events of all vhosts."""
-        self._observer_of: Callable[[Vhost], Onlooker] | None = None
+        self._observer_of: Callable[[Vhost], MessageObserver] | None = None
         self._event_vhost = config.event_exchange_vhost
         self._queues_max = config.queues_max
         self._queue_type = config.default_queue_type
@@ -241,8 +241,8 @@ class Topology:
         """Return the vhost of that name, unless it is being removed."""
         return None if self.catalogue.vhost(name) is None else self._vhosts.get(name)
 
-    def observe(self, observer_of: Callable[[Vhost], Onlooker]) -> None:
-        """Let each vhost, present and future, be seen by an onlooker made for it."""
+    def observe(self, observer_of: Callable[[Vhost], MessageObserver]) -> None:
+        """Let each vhost, present and future, be seen by an observer made for it."""
         self._observer_of = observer_of
         for vhost in self._vhosts.values():
             vhost.observe(observer_of(vhost))
@@ -250,15 +250,15 @@ class Topology:
     def _add(self, record: VhostRecord) -> None:
         vhost = Vhost(
             record.name, record.namespace, self._core, self._name_maker, self._check_queue_count,
-            self.events,
+            self.broker_events,
         )  # fmt: skip
-        vhost.governing.replace(Policies.of(self.catalogue.tables, record.name))
+        vhost.policy_updates.replace(Policies.of(self.catalogue.tables, record.name))
         self._vhosts[record.name] = vhost
         if self._observer_of is not None:
             vhost.observe(self._observer_of(vhost))
         if record.name == self._event_vhost:
             vhost.router.declare(EVENT_EXCHANGE)
-            self.events.go_by(vhost.notices)
+            self.broker_events.go_by(vhost.notices)
 
     def _check_queue_count(self, vhost: str, queue: str) -> None:
         """Raises 406 at the queue limit."""
@@ -282,20 +282,20 @@ class Topology:
             if before is None and isinstance(after, VhostRecord):
                 self._add(after)
                 exchanges = self._vhosts[after.name].router.exchanges.values()
-                self.events.predeclared(after.name, exchanges)
+                self.broker_events.predeclared(after.name, exchanges)
             elif after is None and isinstance(before, VhostRecord):
                 gone = self._vhosts.pop(before.name, None)
                 self._gone.add(VhostTraffic() if gone is None else gone.router.traffic)
-        if self.events.wanted:
-            self.events.emit_all(events_of(changed, acting_user(), self.events.node))
-        for vhost in self._governed_by(changed):
-            vhost.governing.replace(Policies.of(self.catalogue.tables, vhost.name))
+        if self.broker_events.wanted:
+            self.broker_events.emit_all(events_of(changed, acting_user(), self.broker_events.node))
+        for vhost in self._affected_by(changed):
+            vhost.policy_updates.replace(Policies.of(self.catalogue.tables, vhost.name))
 
     async def _followed(self, changed: Sequence[Changed]) -> None:
-        for vhost in self._governed_by(changed):
-            await vhost.governing.carry_out(self.changing)
+        for vhost in self._affected_by(changed):
+            await vhost.policy_updates.carry_out(self.changing)
 
-    def _governed_by(self, changed: Sequence[Changed]) -> list[Vhost]:
+    def _affected_by(self, changed: Sequence[Changed]) -> list[Vhost]:
         """Return the vhosts whose policies have changed."""
         policies = [each for pair in changed for each in pair if isinstance(each, Policy)]
         vhosts = map(self.vhost, dict.fromkeys(each.vhost for each in policies))
@@ -389,6 +389,6 @@ class Topology:
             except AmqpError as error:
                 LOGGER.warning("ignoring stored %s: %s", binding, error)
         for vhost in self._vhosts.values():
-            vhost.governing.begin()
+            vhost.policy_updates.begin()
             await vhost.queues.begin()
             await vhost.delayed_exchanges.begin()

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, Final
 
+from arneb_amqp.topology.message_observers import Tapped
 from arneb_amqp.topology.notices import Notices
-from arneb_amqp.topology.onlookers import Tapped
 from arneb_amqp.topology.overflow import Admission
 from arneb_amqp.wire.constants import FRAME_START
 from arneb_amqp.wire.content import payload_of, properties_of

@@ -99,10 +99,10 @@ def _about_shard(shard: Shard) -> dict[str, Any]:
 
 def _differs(shard: Shard) -> bool:
     """Whether the leader's settings divide the cluster into other shards than this node's do."""
-    standing, own = shard.node.reader.standing, shard.settings
-    if standing is None or standing.take.node == own.node:
+    leader, own = shard.node.reader.leader, shard.settings
+    if leader is None or leader.take.node == own.node:
         return False
-    return dict(standing.addresses).get(DIVISION) != own.addresses.get(DIVISION)
+    return dict(leader.addresses).get(DIVISION) != own.addresses.get(DIVISION)
 
 
 def _led_by(placement: Placement, node: str) -> str:

@@ -38,7 +38,7 @@ def re_found_command(directory: Path, yes: bool) -> None:
 
     Exit status 2: DIR is in use, or is not a data directory.
     """
-    from arneb_cluster.founding import re_found, standing_in
+    from arneb_cluster.founding import applied_in, re_found
     from arneb_cluster.protocol.values import Applied
     from arneb_core.api.errors import CommitFailed, StoreUnusable
 
@@ -50,7 +50,7 @@ def re_found_command(directory: Path, yes: bool) -> None:
         return f"record {applied.link.number}{of}, history {applied.history}"
 
     try:
-        before = standing_in(directory)
+        before = applied_in(directory)
         click.echo(visible(f"{directory}: {shown(before)}"))
         if not yes:
             click.echo()

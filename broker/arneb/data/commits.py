@@ -29,7 +29,7 @@ from arneb_core.api.entries.entry import HEADER_BYTES
 from arneb_core.api.errors import CoreError
 from arneb_core.api.process.name_locks import NameLocks
 
-LOOK_S: Final = 60.0
+CHECK_INTERVAL_S: Final = 60.0
 """The time between two searches for expired stages and marks."""
 
 PREPARED_AT_ONCE: Final = 4
@@ -178,7 +178,7 @@ class Commits:
         """Remove expired stages and marks, for ever."""
         while True:
             await self.sweep()
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_INTERVAL_S)
 
     async def sweep(self) -> None:
         """Remove the stages and marks that have expired."""

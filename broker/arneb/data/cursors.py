@@ -23,7 +23,7 @@ from arneb_core.api.process.name_locks import NameLocks
 from arneb_core.api.subscriptions.subscription import InitialPosition, Subscription
 from arneb_core.api.topics.topic import Topic
 
-LOOK_S: Final = 1.0
+CHECK_INTERVAL_S: Final = 1.0
 """The time between two checks; a lease is removed at most this long after its end."""
 
 LEASES_MAX: Final = 20_000
@@ -147,7 +147,7 @@ class Cursors:
         """Remove cursors whose lease has ended, for ever."""
         while True:
             await self.sweep()
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_INTERVAL_S)
 
     async def sweep(self) -> None:
         """Remove the cursors whose lease has ended, and the leases of deleted topics."""

@@ -11,7 +11,7 @@ from typing import Final
 from arneb.data.errors import bad_request
 from arneb.data.prepared import Destination, Prepared
 from arneb.data.rows import Rows
-from arneb_amqp.topology.making import EntryMaker, Kind, RowRefused
+from arneb_amqp.topology.row_entries import EntryMaker, Kind, RowRefused
 from arneb_core.api.entries.codec import Message
 from arneb_pulsar.rows import PRODUCER, make_entries, make_entry, partition_of
 

@@ -15,8 +15,8 @@ from arneb.data.errors import DataError
 from arneb.data.prepared import Destination, Prepared, messages_of
 from arneb.data.rights import Rights
 from arneb.data.targets import Resolved, Targets
+from arneb_amqp.topology.destinations import RoutedTopics
 from arneb_amqp.topology.overflow import Admission, Overflow
-from arneb_amqp.topology.placing import Place
 from arneb_core.api.core import Core, CountedRun, Unit
 from arneb_core.api.topics.topic import Topic
 
@@ -67,7 +67,7 @@ class Publishing:
         for _ in range(ATTEMPTS):
             resolved = await self._targets.resolve(destinations, rights)
             found = await trio.to_thread.run_sync(
-                _sorted, pieces, tables, destinations, resolved.places
+                _sorted, pieces, tables, destinations, resolved.routed
             )
             if self._still_so(resolved, found):
                 break
@@ -118,7 +118,7 @@ def _sorted(
     pieces: Sequence[Prepared],
     tables: Sequence[Sequence[int]],
     destinations: Sequence[Destination],
-    places: Sequence[Place],
+    routed: Sequence[RoutedTopics],
 ) -> Sorted:
     """Sort the entries by topic. Runs in a thread."""
     by_topic: dict[Topic, list[bytes]] = {}
@@ -126,10 +126,10 @@ def _sorted(
     found = Sorted()
     lists = [
         [
-            *(by_topic.setdefault(topic, []) for topic in place.topics),
-            *(refusing.setdefault(each, []) for each in place.refusing),
+            *(by_topic.setdefault(topic, []) for topic in each.topics),
+            *(refusing.setdefault(each, []) for each in each.refusing),
         ]
-        for place in places
+        for each in routed
     ]
     for piece, table in zip(pieces, tables, strict=True):
         if len(table) == 1 and lists[table[0]]:

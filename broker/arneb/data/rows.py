@@ -12,7 +12,7 @@ from struct import unpack_from
 from typing import Any, Final
 
 from arneb.data.errors import DataError, bad_request
-from arneb_amqp.topology.making import Scalar
+from arneb_amqp.topology.row_entries import Scalar
 
 MAGIC: Final = b"ARW1"
 HEAD_AT: Final = 8

@@ -22,8 +22,13 @@ from arneb.data.rights import Rights, expect_produce, forbidden
 from arneb.data.rows import Target
 from arneb.data.topics import declared_queue
 from arneb_amqp.errors import AmqpError
-from arneb_amqp.topology.making import Way
-from arneb_amqp.topology.placing import Place, Placing, expect_exchange, expect_queue
+from arneb_amqp.topology.destinations import (
+    Destinations,
+    RoutedTopics,
+    expect_exchange,
+    expect_queue,
+)
+from arneb_amqp.topology.row_entries import Addressing
 from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_core.api.core import Core
 from arneb_core.api.topics.topic import Topic
@@ -31,20 +36,20 @@ from arneb_pulsar.names import InvalidTopicName, TopicName, parse_topic
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.operations.topic_access import check_common, open_topic
 
-NOWHERE: Final = Place(())
+NOWHERE: Final = RoutedTopics(())
 
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
     """The topics of destinations, correct while :attr:`is_valid`."""
 
-    places: Sequence[Place]
-    placings: Sequence[Placing]
+    routed: Sequence[RoutedTopics]
+    destinations: Sequence[Destinations]
 
     @property
     def is_valid(self) -> bool:
         """Whether nothing has changed since."""
-        return all(each.is_valid for each in self.placings)
+        return all(each.is_valid for each in self.destinations)
 
 
 class Targets:
@@ -90,29 +95,29 @@ class Targets:
 
     async def resolve(self, destinations: Sequence[Destination], rights: Rights) -> Resolved:
         """Return the topics of ``destinations``. Raises :class:`.DataError`."""
-        placings: dict[str, Placing] = {}
-        places: list[Place] = []
+        by_vhost: dict[str, Destinations] = {}
+        routed: list[RoutedTopics] = []
         for each in destinations:
             if each.topic is not None:
                 expect_produce(rights, each.topic)
-                places.append(Place((await self._open(each.topic),)))
+                routed.append(RoutedTopics((await self._open(each.topic),)))
                 continue
             if not rights.may_publish(each.vhost, each.exchange, each.routing_key):
                 what = f"exchange {each.exchange!r} of vhost {each.vhost} by {each.routing_key!r}"
                 raise forbidden("publish to", what)
-            placing = placings.get(each.vhost)
-            if placing is None:
-                placing = placings[each.vhost] = Placing(self._vhost(each.vhost))
+            found = by_vhost.get(each.vhost)
+            if found is None:
+                found = by_vhost[each.vhost] = Destinations(self._vhost(each.vhost))
             headers = bytes.fromhex(each.headers)
-            way = Way(each.exchange, each.routing_key, each.copies, headers)
+            addressing = Addressing(each.exchange, each.routing_key, each.copies, headers)
             try:
-                places.append(await placing.place(way))
+                routed.append(await found.find(addressing))
             except AmqpError as error:
                 status, code = (404, "exchange_not_found") if error.reply_code == 404 else (
                     409, "not_allowed",
                 )  # fmt: skip
                 raise DataError(status, code, error.reply_text) from error
-        return Resolved(places, list(placings.values()))
+        return Resolved(routed, list(by_vhost.values()))
 
     async def _topic_aim(self, name: str, rights: Rights) -> Aim:
         wanted = self._parsed(name)

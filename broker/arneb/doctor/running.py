@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from arneb.ctl.session import Session
-from arneb.doctor import looks
+from arneb.doctor import broker_checks
 from arneb.doctor.findings import Finding, error, warning
 
 GROWS_S: Final = 1.0
@@ -23,7 +23,7 @@ def running_findings(
     """What is wrong with the broker that ``session`` asks."""
     if session.is_trusted:
         about = session.steer("GET", "about")
-        yield from looks.cluster(about["cluster"] or {})
+        yield from broker_checks.cluster(about["cluster"] or {})
         if about["state"] != "running":
             yield error(
                 "stopped", f"the broker is {about['state']}, its process runs",
@@ -31,28 +31,32 @@ def running_findings(
             )  # fmt: skip
             return
         yield from _readers(about["long_readers"])
-        yield from looks.clock(time.time_ns() // 1_000_000, about["now_ms"])
+        yield from broker_checks.clock(time.time_ns() // 1_000_000, about["now_ms"])
     before = {(each["vhost"], each["name"]): each["messages"] for each in session.get("queues")}
     _longest(session)  # from now on they are sampled
     wait(GROWS_S)
     [node] = session.get("nodes")
     yield from chain(
-        looks.alarms(node),
-        looks.descriptors(node),
-        looks.queues(session.get("queues"), before),
-        looks.growth(_longest(session)),
-        looks.channels(session.get("channels")),
-        looks.connections(session.get("connections")),
-        looks.certificates(_expiring(session, 0), _expiring(session, looks.EXPIRES_SOON_DAYS)),
+        broker_checks.alarms(node),
+        broker_checks.descriptors(node),
+        broker_checks.queues(session.get("queues"), before),
+        broker_checks.growth(_longest(session)),
+        broker_checks.channels(session.get("channels")),
+        broker_checks.connections(session.get("connections")),
+        broker_checks.certificates(
+            _expiring(session, 0), _expiring(session, broker_checks.EXPIRES_SOON_DAYS)
+        ),
     )
     if session.is_trusted:
         users = session.get("users")
-        yield from looks.settings(session.steer("GET", "environment"), users, _guest(session))
+        yield from broker_checks.settings(
+            session.steer("GET", "environment"), users, _guest(session)
+        )
 
 
 def _longest(session: Session) -> list[Mapping[str, Any]]:
     """The longest queues and topics, as the page lists them."""
-    query = {"page": "1", "page_size": str(looks.LONGEST), "sort": "messages"}
+    query = {"page": "1", "page_size": str(broker_checks.LONGEST), "sort": "messages"}
     found = session.get("page", "topics", **query, sort_reverse="true")
     return [each for each in found["items"] if each["messages"]]
 

@@ -20,7 +20,7 @@ from arneb.settings.tls import NO_FILE, TlsConfig, expires_at, read_tls
 
 LOGGER: Final = logging.getLogger(__name__)
 
-LOOK_S: Final = 2.0
+CHECK_INTERVAL_S: Final = 2.0
 """The time between two checks of the files; a renewed certificate is used within twice that."""
 
 WARNED_BEFORE: Final = timedelta(days=30)
@@ -93,7 +93,7 @@ class Certificates:
         """Check the files until cancelled."""
         while True:
             self.warn()
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_INTERVAL_S)
             await self.look()
 
     async def look(self) -> None:

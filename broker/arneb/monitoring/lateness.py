@@ -12,7 +12,7 @@ import trio
 from arneb_core.api.statistics import Histogram
 from arneb_core.engine.measurements import NS_PER_S, Distribution
 
-LOOK_S: Final = 0.25
+SAMPLE_INTERVAL_S: Final = 0.25
 
 BOUNDS_NS: Final = tuple(
     int(each * 1_000_000) for each in (0.5, 1, 2, 5, 10, 20, 50, 100, 250, 500, 1000, 5000)
@@ -36,6 +36,6 @@ class Lateness:
     async def watch(self) -> NoReturn:
         """Measure for ever."""
         while True:
-            due_ns = monotonic_ns() + int(LOOK_S * NS_PER_S)
-            await trio.sleep(LOOK_S)
+            due_ns = monotonic_ns() + int(SAMPLE_INTERVAL_S * NS_PER_S)
+            await trio.sleep(SAMPLE_INTERVAL_S)
             self._distribution.add(max(0, monotonic_ns() - due_ns))

@@ -12,7 +12,7 @@ from arneb_core.api.entries.codec import codecs
 from arneb_core.api.entries.entry import HEADER_BYTES, Origin, read_header
 from arneb_core.api.entries.position import ENTRY_BITS, ENTRY_MASK, Position
 from arneb_core.api.subscriptions.deliveries import Deliveries
-from arneb_pulsar.services.clients.onlooking import SeenClient
+from arneb_pulsar.services.clients.message_observer import SeenClient
 from arneb_pulsar.wire.batch import split_batch
 from arneb_pulsar.wire.checksum import split_body
 from arneb_pulsar.wire.metadata import parse_metadata, properties_of
@@ -26,7 +26,7 @@ Seen = tuple[int, Mapping[str, str], int]
 
 
 class PulsarTraces:
-    """Makes spans of messages (:class:`arneb_pulsar.services.clients.onlooking.Onlooker`)."""
+    """Makes spans of messages, as their :class:`.MessageObserver`."""
 
     def __init__(self, spans: Spans) -> None:
         self._spans = spans

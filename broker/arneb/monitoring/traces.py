@@ -26,7 +26,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from arneb import __version__
 from arneb.settings.process import TracesTable
 from arneb_amqp.session.rights import DEFAULT_EXCHANGE_NAME
-from arneb_amqp.topology.onlookers import Tapped
+from arneb_amqp.topology.message_observers import Tapped
 from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_amqp.wire.content import payload_of, properties_of
 from arneb_amqp.wire.properties import Properties, decode_properties
@@ -75,7 +75,7 @@ class Spans:
 
 
 class Traces:
-    """Makes spans of what goes through one vhost (:class:`.Onlooker`)."""
+    """Makes spans of what goes through one vhost (:class:`.MessageObserver`)."""
 
     def __init__(self, spans: Spans, vhost: str) -> None:
         self._spans = spans
@@ -156,10 +156,10 @@ class Tracing:
     def see(self, topology: Topology) -> None:
         """Trace all messages of the vhosts, future vhosts included."""
 
-        def onlooker(vhost: Vhost) -> Traces:
+        def observer(vhost: Vhost) -> Traces:
             return Traces(self.spans, vhost.name)
 
-        topology.observe(onlooker)
+        topology.observe(observer)
 
 
 @asynccontextmanager

@@ -30,7 +30,7 @@ in the mean. A surviving object is visited twice. With the interpreter's thresho
 was visited three times, 30,000 objects at once for 37 ms; when 500 clients connected at the same
 moment, others now wait for a fifth less long."""
 
-LOOK_S: Final = 5.0
+CHECK_INTERVAL_S: Final = 5.0
 """The time between two checks whether a thaw is worthwhile."""
 
 IDLE_SHARE: Final = 0.02
@@ -134,7 +134,7 @@ class GarbageSchedule:
         gc.callbacks.append(self._collected)
         try:
             while True:
-                await trio.sleep(LOOK_S)
+                await trio.sleep(CHECK_INTERVAL_S)
                 self.look()
                 await self.give_back()
         finally:

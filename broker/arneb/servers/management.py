@@ -95,7 +95,7 @@ def make_site(broker: ManagedBroker, topology: Topology) -> Site:
         broker.alarms,
         Rates(now_ms=wall_clock_ms),
         Totals(),
-        topology.events.node,
+        topology.broker_events.node,
         __version__,
         str(config.data_dir.absolute()),
         lambda: ports,

@@ -121,7 +121,7 @@ async def _trace(shared: Shared, stack: AsyncExitStack) -> None:
         from arneb.monitoring.pulsar_traces import PulsarTraces
 
         traces = PulsarTraces(shared.tracing.spans)
-        shared.pulsar.context.onlooking.onlooker = traces
+        shared.pulsar.context.message_observer.observer = traces
 
 
 async def _know_transactions(shared: Shared) -> None:
@@ -151,7 +151,7 @@ async def _serve_amqp(shared: Shared, *, task_status: trio.TaskStatus[Any]) -> N
         listeners += [SecuredListener(each, handshakes.records) for each in secured]
     config = shared.config.amqp
     shared.topology = await Topology.open(shared.core, shared.catalogue, config)
-    shared.topology.events.node = node_name()
+    shared.topology.broker_events.node = node_name()
     await _load_definitions(shared)
     shared.start_shovels()
     if shared.tracing is not None:

@@ -23,14 +23,14 @@ from arneb_cluster.protocol.copying import (
     Frames,
     Kind,
     Made,
-    Standing,
+    SourceState,
     Wanted,
     chunk_frame,
     made_frame,
     parse_need,
     parse_wanted,
     refused_frame,
-    standing_frame,
+    source_state_frame,
 )
 from arneb_cluster.replica import UNFOUNDED, Replica
 from arneb_cluster.routing.internal_port import Serve
@@ -69,7 +69,7 @@ class _Given:
     """The present copy."""
 
     made: Made
-    standing: Standing
+    state: SourceState
     """The place at which its taker is waited for."""
     path: Path
     wanted: Wanted
@@ -185,17 +185,17 @@ class CopySource:
         :class:`trio.BrokenResourceError`."""
         given = self._given
         if given is not None and given.made.copy == wanted.copy and given.wanted.run == wanted.run:
-            await stream.send_all(standing_frame(given.standing))
+            await stream.send_all(source_state_frame(given.state))
             return given
         flushed = self._replica.flushed
-        standing = Standing(flushed.history, flushed.link.number, flushed.place)
+        state = SourceState(flushed.history, flushed.link.number, flushed.place)
 
         ends: list[_Given | CopyRefused | trio.BrokenResourceError] = []
 
         async def say_what_there_is() -> None:
             try:
                 while True:
-                    await stream.send_all(standing_frame(standing))
+                    await stream.send_all(source_state_frame(state))
                     await trio.sleep(ALIVE_S)
             except trio.BrokenResourceError as error:
                 ends.append(error)
@@ -207,7 +207,7 @@ class CopySource:
                 while not self._is_waited_for(wanted):  # noqa: ASYNC110 - a thread changes that
                     await trio.sleep(POLL_S)
             try:
-                ends.append(await self._make(wanted, standing))
+                ends.append(await self._make(wanted, state))
             except CopyRefused as error:
                 ends.append(error)
             nursery.cancel_scope.cancel()
@@ -219,7 +219,7 @@ class CopySource:
         known = self._replica.members.by_node.get(wanted.node)
         return known is not None and known.report.is_copying and known.report.run == wanted.run
 
-    async def _make(self, wanted: Wanted, standing: Standing) -> _Given:
+    async def _make(self, wanted: Wanted, state: SourceState) -> _Given:
         if not self._is_waited_for(wanted):
             raise CopyRefused("no leader has written down within a minute that it is waited for")
         store = self._replica.store
@@ -242,7 +242,7 @@ class CopySource:
         except (OSError, StoreFailed) as error:
             raise CopyRefused(f"it cannot make one: {error}") from error
         made = Made(name, number, files)
-        self._given = _Given(made, standing, path, wanted, trio.current_time())
+        self._given = _Given(made, state, path, wanted, trio.current_time())
         return self._given
 
     async def _chunk(self, given: _Given, file: str, index: int) -> bytes:

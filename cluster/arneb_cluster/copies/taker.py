@@ -25,13 +25,13 @@ from arneb_cluster.protocol.copying import (
     Frames,
     Kind,
     Made,
-    Standing,
+    SourceState,
     Taking,
     Wanted,
     frame,
     need_frame,
     parse_made,
-    parse_standing,
+    parse_source_state,
 )
 from arneb_cluster.protocol.members import Report
 from arneb_cluster.protocol.values import Applied
@@ -120,7 +120,7 @@ class Taker:
         self._path = path
         self._applied = applied
         self._findings_of = findings_of
-        self._pinned: Standing | None = None
+        self._pinned: SourceState | None = None
         self._is_told = trio.Event()
         self._run = str(uuid4())
         self.statistics = CopyStatistics()
@@ -220,12 +220,12 @@ class Taker:
             kind, body = await conversation.hear()
             if kind is Kind.MADE:
                 return parse_made(body, FILES)
-            if kind is not Kind.STANDING:
-                raise CopyBroken(f"expected STANDING or MADE, got {kind.name}")
-            standing = parse_standing(body)
-            if self._applied != UNFOUNDED and standing.history != self._applied.history:
+            if kind is not Kind.SOURCE_STATE:
+                raise CopyBroken(f"expected SOURCE_STATE or MADE, got {kind.name}")
+            state = parse_source_state(body)
+            if self._applied != UNFOUNDED and state.history != self._applied.history:
                 raise CopyRefused("it is of another history")
-            self._pinned = standing
+            self._pinned = state
             self._is_told.set()
 
     async def _copy(

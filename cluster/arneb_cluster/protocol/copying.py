@@ -7,7 +7,7 @@ copy or not at all. Nothing is copied before the taker is known to be waited for
 ======== ======== =============================================================================
 who      says     what
 ======== ======== =============================================================================
-gives    STANDING history, number and place of what it has: for the taker's report
+gives    SOURCE_STATE history, number and place of what it has: for the taker's report
 gives    MADE     a copy is made: its name, and the files with their sizes
 takes    NEED     a file and the number of a chunk of it
 gives    CHUNK    the checksum of the chunk, and the chunk
@@ -47,7 +47,7 @@ FILES_MAX: Final = 4
 class Kind(IntEnum):
     """The kinds of frames."""
 
-    STANDING = 1
+    SOURCE_STATE = 1
     MADE = 2
     NEED = 3
     CHUNK = 4
@@ -79,7 +79,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SourceState:
     """What the giver has on disk."""
 
     history: str
@@ -113,9 +113,9 @@ def frame(kind: Kind, body: bytes = b"") -> bytes:
     return HEAD.pack(len(body), kind) + body
 
 
-def standing_frame(standing: Standing) -> bytes:
+def source_state_frame(state: SourceState) -> bytes:
     """Return the frame with what the giver has."""
-    return frame(Kind.STANDING, json.dumps(asdict(standing)).encode())
+    return frame(Kind.SOURCE_STATE, json.dumps(asdict(state)).encode())
 
 
 def made_frame(made: Made) -> bytes:
@@ -139,7 +139,7 @@ def refused_frame(why: str) -> bytes:
     return frame(Kind.REFUSED, why.encode()[:TEXT_BYTES_MAX])
 
 
-def parse_standing(body: bytes) -> Standing:
+def parse_source_state(body: bytes) -> SourceState:
     """Raises :class:`CopyBroken`."""
     found = _document(body)
     history, number, place = found.get("history"), found.get("number"), found.get("place")
@@ -147,7 +147,7 @@ def parse_standing(body: bytes) -> Standing:
         raise CopyBroken(f"expected what a node has, got {body[:200]!r}")
     if len(place) != 2 or not all(map(_is_number, place)):
         raise CopyBroken(f"expected a place, got {place!r:.100}")
-    return Standing(history, number, Place(*place))
+    return SourceState(history, number, Place(*place))
 
 
 def parse_made(body: bytes, names: frozenset[str]) -> Made:

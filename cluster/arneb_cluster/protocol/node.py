@@ -302,11 +302,11 @@ class Node:
 
     def _begin(self, now: float) -> None:
         """Begin the window: its TAKE counts, and everything from here on is its own."""
-        standing = self.reader.standing
-        assert standing is not None, "a TAKE was read just now"
+        leader = self.reader.leader
+        assert leader is not None, "a TAKE was read just now"
         self.stamps = Stamps(self.reader.stamp_ms)
         self.window = Window(
-            standing, self.reader.link, TAKE_SEQUENCE + 1, self._entry_bytes_max, self._version
+            leader, self.reader.link, TAKE_SEQUENCE + 1, self._entry_bytes_max, self._version
         )
         if self._attached:
             self.window.attached(now)
@@ -314,13 +314,13 @@ class Node:
 
     def _stored(self, body: bytes, stamp_ms: int, ended: Ended | None) -> Stored:
         assert self.window is not None, "it makes records"
-        standing = self.window.standing
+        leader = self.window.leader
 
         def stored(item: Item, base_place: Place, base: Link, now: float) -> None:
-            take, at = standing.take, standing.place
+            take, at = leader.take, leader.place
             applied = Applied(
                 take.history, item.link, base_place, base, take.epoch, at, stamp_ms, take.node,
-                standing.addresses,
+                leader.addresses,
             )  # fmt: skip
             apply = Apply(Commit(body, applied), ended)
             self._unread.append(_Unread(item.place, item.sent_at, now, apply))
@@ -335,9 +335,9 @@ class Node:
         if is_record(data):
             self.reader.pass_by(place)
         elif self.reader.read(place, data)[0] is Verdict.TAKEN:
-            standing = self.reader.standing
-            assert standing is not None, "a TAKE was read just now"
-            window.ended(f"node {standing.take.node} has taken epoch {standing.take.epoch}")
+            leader = self.reader.leader
+            assert leader is not None, "a TAKE was read just now"
+            window.ended(f"node {leader.take.node} has taken epoch {leader.take.epoch}")
             return
         self._tell_read()
 

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Final
 
 from arneb_cluster.protocol.entries import EntryCorrupt, Kind, Record, parse_entry
-from arneb_cluster.protocol.values import Applied, Place, Standing, Take
+from arneb_cluster.protocol.values import Applied, Leader, Place, Take
 
 PARTS_BYTES_MAX: Final = 1 << 30
 """Bytes of the parts of an incomplete commit. The leader that made them had them in memory, too,
@@ -57,7 +57,7 @@ class LogReader:
         """The place of the last entry read, whether it counted or not."""
         self.entry: Take | Record | None = None
         """The last entry read; None: not of this protocol."""
-        self.standing = _standing_of(shard, applied)
+        self.leader = _leader_of(shard, applied)
         """The last TAKE that counts; None if there was none yet, or the directory does not name its
         author."""
         self.epoch = applied.epoch
@@ -106,7 +106,7 @@ class LogReader:
         if take.epoch <= self.epoch:
             return Verdict.STALE_TAKE
         self.epoch, self.take_place = take.epoch, place
-        self.standing = Standing(take, place)
+        self.leader = Leader(take, place)
         self.resigned = False
         self._parts, self._parts_bytes = [], 0  # what was not whole never will be
         return Verdict.TAKEN
@@ -146,7 +146,7 @@ class LogReader:
             body = b""
         if self.link.number <= self._applied:
             return None
-        standing = self.standing
+        leader = self.leader
         applied = Applied(
             self.history,
             self.link,
@@ -155,16 +155,16 @@ class LogReader:
             self.epoch,
             self.take_place,
             self.stamp_ms,
-            standing.take.node if standing is not None else "",
-            standing.addresses if standing is not None else (),
+            leader.take.node if leader is not None else "",
+            leader.addresses if leader is not None else (),
         )
         return Commit(body, applied)
 
 
-def _standing_of(shard: str, applied: Applied) -> Standing | None:
+def _leader_of(shard: str, applied: Applied) -> Leader | None:
     if not applied.leader:
         return None
     take = Take(
         shard, applied.history, applied.epoch, applied.leader, "", dict(applied.addresses)
     )  # its nonce mattered only to its author
-    return Standing(take, applied.take_place)
+    return Leader(take, applied.take_place)

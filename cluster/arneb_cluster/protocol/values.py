@@ -50,7 +50,7 @@ class Take:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Leader:
     """A TAKE that counts, and its place."""
 
     take: Take

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Final
 
 from arneb_cluster.protocol.entries import OVERHEAD_BYTES, VERSION, Kind, encode_record
-from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Link, Place, Standing
+from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Leader, Link, Place
 
 IN_FLIGHT_BYTES_MAX: Final = 16 << 20
 """Bytes sent without a receipt: four full commits. One record alone may be larger."""
@@ -116,7 +116,7 @@ Effect = Send | ReadBack | Reattach | Lost
 class Window:
     """The records of one epoch. Effects gather in :attr:`effects`, for the shell to carry out."""
 
-    standing: Standing
+    leader: Leader
     """The TAKE of this epoch."""
     link: Link
     """The last numbered record; at the start the last that counted before the TAKE."""
@@ -144,13 +144,13 @@ class Window:
     """The doubted records for which the topic is being read."""
 
     def __post_init__(self) -> None:
-        self.last_place = self.standing.place
-        self._base = self.standing.place, self.link
+        self.last_place = self.leader.place
+        self._base = self.leader.place, self.link
         self.stored = self.link.number
 
     def __repr__(self) -> str:
         state = self.lost.why if self.lost else f"{len(self._items)} under way"
-        return f"<Window of epoch {self.standing.take.epoch} at {self.link.number}, {state}>"
+        return f"<Window of epoch {self.leader.take.epoch} at {self.link.number}, {state}>"
 
     @property
     def under_way(self) -> int:
@@ -180,7 +180,7 @@ class Window:
 
     def heartbeat(self, stamp_ms: int, stored: Stored, now: float) -> None:
         """Write a record that shows that the leader is alive, and names its history."""
-        self._add(Kind.HEARTBEAT, stamp_ms, self.standing.take.history.encode(), stored)
+        self._add(Kind.HEARTBEAT, stamp_ms, self.leader.take.history.encode(), stored)
         self._send_held(now)
 
     def resign(self, stamp_ms: int, stored: Stored, now: float, successor: str = "") -> None:
@@ -283,14 +283,14 @@ class Window:
         return self.next_sequence - len(self._items)
 
     def _add(self, kind: Kind, stamp_ms: int, body: bytes, stored: Stored | None) -> None:
-        take = self.standing.take
+        take = self.leader.take
         data, self.link = encode_record(
             kind,
             take.epoch,
             self.link,
             self.stored,
             stamp_ms,
-            self.standing.place,
+            self.leader.place,
             body,
             self.version,
         )

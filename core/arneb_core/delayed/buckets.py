@@ -29,7 +29,7 @@ from arneb_core.delayed.bucket import (
 from arneb_core.delayed.merging import Merging
 from arneb_core.delayed.sealing import Sealing
 from arneb_core.delayed.segment_store import SegmentName, Segments, SegmentStore
-from arneb_core.delayed.tracker import NEVER_MS, Reading, Told
+from arneb_core.delayed.tracker import NEVER_MS, OnRead, Reading
 from arneb_core.delayed.unsealed import UnsealedKeys
 from arneb_core.store.format.delayed_rows import Span, pack_through
 from arneb_core.store.format.schema import Table, TopicId, through_key
@@ -68,10 +68,10 @@ class BucketDelayedDeliveryTracker:
         self.members: BitMap64 = all_members(self._buckets)
         self.members.update([key & PLACE_MASK for key in unsealed])
         self._segments: OrderedDict[SegmentName, bytes] = OrderedDict()
-        self._waiting: dict[SegmentName, list[Told]] = {}
+        self._waiting: dict[SegmentName, list[OnRead]] = {}
         self._watermark_ms = -1
         self._merging: Merging | None = None
-        self._until_merged: dict[Told, None] = {}
+        self._until_merged: dict[OnRead, None] = {}
         """To be told when the merge under way ends."""
 
     def __repr__(self) -> str:
@@ -153,16 +153,16 @@ class BucketDelayedDeliveryTracker:
 
     # Answering
 
-    def read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
+    def read(self, place: DueKey, until_ms: int, limit: int, on_read: OnRead) -> Reading | None:
         """Return what comes due behind ``place``."""
         self._watermark_ms = max(self._watermark_ms, until_ms)
-        return self._read(place, until_ms, limit, told)
+        return self._read(place, until_ms, limit, on_read)
 
-    def look(self, place: DueKey, limit: int, told: Told) -> Reading | None:
+    def look(self, place: DueKey, limit: int, on_read: OnRead) -> Reading | None:
         """As :meth:`read`, whatever the time; nothing counts as handed out."""
-        return self._read(place, NEVER_MS - 1, limit, told)
+        return self._read(place, NEVER_MS - 1, limit, on_read)
 
-    def _read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
+    def _read(self, place: DueKey, until_ms: int, limit: int, on_read: OnRead) -> Reading | None:
         end, next_ms = end_of(until_ms), NEVER_MS
         segments: list[bytes] = []
         missing: list[SegmentName] = []
@@ -184,7 +184,7 @@ class BucketDelayedDeliveryTracker:
                 # Behind this the bucket goes on in a segment not looked at here.
                 complete = min(complete, DueKey(span.last + 1))
         if missing:
-            self.fetch(missing, told)
+            self.fetch(missing, on_read)
             return None
         found: list[DueKey] = []
         parts = [keys_between(records, place, complete, limit) for records in segments]
@@ -239,18 +239,18 @@ class BucketDelayedDeliveryTracker:
             self._segments.move_to_end(name)
         return records
 
-    def fetch(self, names: Sequence[SegmentName], told: Told) -> None:
-        """Have segments read; ``told`` is called when some of them have come, or could not."""
+    def fetch(self, names: Sequence[SegmentName], on_read: OnRead) -> None:
+        """Have segments read; ``on_read`` is called when some of them have come, or could not."""
         wanted = [name for name in names if name not in self._waiting]
         for name in names:
             tellers = self._waiting.setdefault(name, [])
-            if told not in tellers:
-                tellers.append(told)
+            if on_read not in tellers:
+                tellers.append(on_read)
         if wanted:
             self._store.get(wanted, lambda found: self._fetched(wanted, found))
 
     def _fetched(self, wanted: Sequence[SegmentName], found: Segments | StoreFailed) -> None:
-        told: dict[Told, None] = {}
+        told: dict[OnRead, None] = {}
         for name in wanted:
             told.update(dict.fromkeys(self._waiting.pop(name, ())))
         if isinstance(found, StoreFailed):
@@ -270,11 +270,11 @@ class BucketDelayedDeliveryTracker:
         else:
             self._tell(told, None)
 
-    def _tell(self, told: Iterable[Told], error: StoreFailed | None) -> None:
+    def _tell(self, told: Iterable[OnRead], error: StoreFailed | None) -> None:
         for each in told:
             each(error)
 
-    def _repair(self, buckets: Sequence[Bucket], told: Iterable[Told]) -> None:
+    def _repair(self, buckets: Sequence[Bucket], told: Iterable[OnRead]) -> None:
         """Rebuild buckets with lost or damaged segments: what they said is in the log too."""
         logger.error("damaged buckets of the delayed index are rebuilt from the log: %r", buckets)
         members = all_members(buckets) & self.members

@@ -25,7 +25,7 @@ from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, FIRST_LEDGER,
 from arneb_core.api.topics.settings import DelayedSettings
 from arneb_core.delayed.due_batch import BATCH_STEP, DueBatch, Gathering
 from arneb_core.delayed.due_cache import DueCache
-from arneb_core.delayed.tracker import NEVER_MS, DelayedDeliveryTracker, Reading, Told
+from arneb_core.delayed.tracker import NEVER_MS, DelayedDeliveryTracker, OnRead, Reading
 from arneb_core.log.memory_log import Log
 from arneb_core.log.planning import PlannedRun
 from arneb_core.log.tail_cache import CacheBudget
@@ -171,13 +171,13 @@ class DelayedIndex:
                 each.set_back()
         self._clock_ms = now_ms
 
-    def read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
+    def read(self, place: DueKey, until_ms: int, limit: int, on_read: OnRead) -> Reading | None:
         """As :meth:`.DelayedDeliveryTracker.read`, once for all that want the same."""
         if self._last is not None and place >= self._passed:
             known = self._last.behind(place, until_ms, limit)
             if known is not None:
                 return known
-        reading = self.tracker.read(place, until_ms, limit, told)
+        reading = self.tracker.read(place, until_ms, limit, on_read)
         if reading is not None and reading.keys:
             self._last = _Read(place, until_ms, reading)
         return reading
@@ -193,7 +193,7 @@ class DelayedIndex:
             self._sorted = reading, places_in(reading.keys)
         return self._sorted[1]
 
-    def batch(self, place: DueKey, until_ms: int, told: Told) -> DueBatch | Gathering | None:
+    def batch(self, place: DueKey, until_ms: int, on_read: OnRead) -> DueBatch | Gathering | None:
         """Return what comes due behind ``place``, in log order, made once for all that want it. A
         gathering: ask again after others had their turn. None: as of :meth:`read`."""
         # A subscription behind that, after a seek, finds less than others found there.
@@ -204,7 +204,7 @@ class DelayedIndex:
         if gathering is None:
             entries = self._entries_behind(place, until_ms) if is_shared else 1
             gathering = Gathering(place, entries, end_of(self.opened_ms))
-        reading = self.tracker.read(gathering.last, until_ms, BATCH_STEP, told)
+        reading = self.tracker.read(gathering.last, until_ms, BATCH_STEP, on_read)
         if reading is not None:
             gathering.add(reading, until_ms)
         if reading is None or not gathering.is_done:

@@ -17,7 +17,7 @@ from arneb_core.api.entries.due_key import (
     time_of,
 )
 from arneb_core.api.entries.position import Position
-from arneb_core.delayed.tracker import NEVER_MS, Reading, Told
+from arneb_core.delayed.tracker import NEVER_MS, OnRead, Reading
 from arneb_core.delayed.unsealed import UnsealedKeys
 
 
@@ -54,12 +54,12 @@ class InMemoryDelayedDeliveryTracker:
         self.members.add_range(run.first, run.last + 1)
         return low_ms
 
-    def read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
+    def read(self, place: DueKey, until_ms: int, limit: int, on_read: OnRead) -> Reading | None:
         """Return what comes due behind ``place``; never None."""
         self._watermark_ms = max(self._watermark_ms, until_ms)
         return self._read(place, end_of(until_ms), limit)
 
-    def look(self, place: DueKey, limit: int, told: Told) -> Reading | None:
+    def look(self, place: DueKey, limit: int, on_read: OnRead) -> Reading | None:
         """As :meth:`read`, whatever the time; nothing counts as handed out."""
         return self._read(place, AFTER_ALL_TIME, limit)
 

@@ -17,7 +17,7 @@ from arneb_core.api.errors import StoreFailed
 
 NEVER_MS: Final = 1 << 63
 
-Told = Callable[[StoreFailed | None], None]
+OnRead = Callable[[StoreFailed | None], None]
 """Called when it is worth asking again, or with the reason why it failed."""
 
 
@@ -55,12 +55,12 @@ class DelayedDeliveryTracker(Protocol):
         """Add a run of which every entry is delayed; the log is covered up to its end."""
         ...
 
-    def read(self, place: DueKey, until_ms: int, limit: int, told: Told) -> Reading | None:
+    def read(self, place: DueKey, until_ms: int, limit: int, on_read: OnRead) -> Reading | None:
         """Return at most ``limit`` keys behind ``place`` that come due up to ``until_ms``; None
-        while they are being read, and then ``told`` is called when it is worth asking again."""
+        while they are being read, and then ``on_read`` is called when it is worth asking again."""
         ...
 
-    def look(self, place: DueKey, limit: int, told: Told) -> Reading | None:
+    def look(self, place: DueKey, limit: int, on_read: OnRead) -> Reading | None:
         """As :meth:`read`, whatever the time, for a caller that only looks: keys that come due
         before what it saw are still added."""
         ...

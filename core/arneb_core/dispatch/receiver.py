@@ -21,13 +21,13 @@ class Receiver:
     """
 
     __slots__ = (
-        "gates",
         "line",
         "message_level",
         "name",
         "permits",
         "priority",
         "ranges",
+        "shared_windows",
         "turn",
         "unacked",
         "unlimited",
@@ -41,7 +41,7 @@ class Receiver:
         self.unlimited = spec.unlimited
         self.windows: tuple[Window, ...] = (*spec.windows, *unacked) if spec.acks else ()
         self.unacked = unacked
-        self.gates: tuple[Window, ...] = () if spec.acks else spec.windows
+        self.shared_windows: tuple[Window, ...] = () if spec.acks else spec.windows
         """Windows of a receiver without acknowledgements: it waits while others fill one."""
         self.line = Window() if spec.line is None else spec.line
         """Receivers with the same line get their entries in log order across all of them."""
@@ -64,8 +64,8 @@ class Receiver:
         for window in self.windows:
             if window.limit and window.limit - window.in_flight < room:
                 room = window.limit - window.in_flight
-        for gate in self.gates:
-            if 0 < gate.limit <= gate.in_flight:
+        for window in self.shared_windows:
+            if 0 < window.limit <= window.in_flight:
                 return 0
         return room
 

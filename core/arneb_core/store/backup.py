@@ -15,7 +15,7 @@ from arneb_core.api.errors import StoreFailed, StoreUnusable
 from arneb_core.store.checking.check_apart import check_apart
 from arneb_core.store.checking.findings import Finding
 from arneb_core.store.data_file.opening import DATA_NAME, LMDB_LOCK_NAME, sync_directory
-from arneb_core.store.directory.placing import placed_when_whole
+from arneb_core.store.directory.atomic_directory import atomic_directory
 from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 
 MAKING_SUFFIX: Final = ".copying"
@@ -48,7 +48,7 @@ def back_up(directory: Path, target: Path, *, compact: bool = False, check: bool
     has the check's findings.
     """
     try:
-        with placed_when_whole(target, MAKING_SUFFIX) as making:
+        with atomic_directory(target, MAKING_SUFFIX) as making:
             _copy(directory, making, compact=compact)
             if check:
                 _check(making)

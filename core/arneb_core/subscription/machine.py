@@ -29,9 +29,9 @@ from arneb_core.subscription.dispatching.dispatch_loop import DispatchLoop
 from arneb_core.subscription.dispatching.pulls import Pulls, Unanswered
 from arneb_core.subscription.entries.acknowledgements import Acknowledgements
 from arneb_core.subscription.entries.counters import Counters
+from arneb_core.subscription.entries.delayed_entries import DelayedEntries
 from arneb_core.subscription.entries.delivery import Delivery
-from arneb_core.subscription.entries.held_back import HeldBack
-from arneb_core.subscription.entries.nothing_held import NOTHING_HELD
+from arneb_core.subscription.entries.no_delayed_entries import NO_DELAYED_ENTRIES
 from arneb_core.subscription.entries.ready import Ready
 from arneb_core.subscription.state.byte_counter import ByteCounter
 from arneb_core.subscription.state.effects import Depart, Found, NoConsumers
@@ -131,7 +131,7 @@ class SubscriptionMachine:
     def _begin(self, spec: ConsumerSpec) -> None:
         """Prepare for the first consumer, which sets the type."""
         self.state.type = self.state.last_type = spec.type
-        self.ready.held_back.begin(spec)
+        self.ready.delayed.begin(spec)
         most = spec.subscription_unacked_max
         self._unacked = subscription_window(most) if most else None
         dispatcher = dispatcher_for(spec, self.state.topic)
@@ -217,7 +217,7 @@ class SubscriptionMachine:
 
     def go_on(self) -> None:
         """Go on looking through the index: others had their turn."""
-        self.ready.held_back.go_on()
+        self.ready.delayed.go_on()
 
     def retry(self) -> None:
         """Try again what could not be read, or failed."""
@@ -285,10 +285,10 @@ class SubscriptionMachine:
 
     def hold_back(self, index: DelayedIndex) -> None:
         """Hold back from now on the entries that ``index`` says are not due."""
-        if self.ready.held_back is NOTHING_HELD:
+        if self.ready.delayed is NO_DELAYED_ENTRIES:
             by_time = any(each.spec.by_time for each in self.state.consumers.values())
-            held_back = HeldBack(self.state, self.delivery.past, index, by_time=by_time)
-            self.ready.held_back = held_back
+            delayed = DelayedEntries(self.state, self.delivery.past, index, by_time=by_time)
+            self.ready.delayed = delayed
 
     # Moving
 

@@ -26,7 +26,7 @@ from arneb_core.log.ledgers import LedgerIndex
 from arneb_core.log.tail_cache import CacheBudget
 from arneb_core.store.format.schema import TopicId
 from arneb_core.subscription.consumers.consumer import AttachedConsumer
-from arneb_core.subscription.entries.held_back import HeldBack
+from arneb_core.subscription.entries.delayed_entries import DelayedEntries
 from arneb_core.subscription.inputs import Appended, Attached, Input, Inputs, ReadDone
 from arneb_core.subscription.machine import SubscriptionMachine
 from arneb_core.subscription.sources.backlog import AheadBudget
@@ -202,8 +202,8 @@ class Playbook:
 
     def _index(self) -> DelayedIndex:
         def readers() -> list[IndexReader]:
-            held_back = self.machine.ready.held_back
-            return [held_back] if isinstance(held_back, HeldBack) else []
+            delayed = self.machine.ready.delayed
+            return [delayed] if isinstance(delayed, DelayedEntries) else []
 
         return DelayedIndex(
             "t",

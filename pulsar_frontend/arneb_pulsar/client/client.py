@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar, overload
 
 import anyio
 
+from arneb_pulsar.client.assembly import ConsumerParts, ProducerParts, make_consumer, make_producer
 from arneb_pulsar.client.attachment import patiently
 from arneb_pulsar.client.codec.compression import Compression
 from arneb_pulsar.client.codec.encryption import KeyReader
@@ -30,7 +31,6 @@ from arneb_pulsar.client.errors import (
 )
 from arneb_pulsar.client.ids import EARLIEST, LATEST, MessageId
 from arneb_pulsar.client.interceptors import ConsumerInterceptor, ProducerInterceptor
-from arneb_pulsar.client.making import ConsumerParts, ProducerParts, make_consumer, make_producer
 from arneb_pulsar.client.producer.building import Builder
 from arneb_pulsar.client.producer.options import ProducerOptions
 from arneb_pulsar.client.producer.partitioned import PartitionedProducer

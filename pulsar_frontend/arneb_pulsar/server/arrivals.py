@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import trio
 
-from arneb_core.api.connections.ends import Ends, ends_of
-from arneb_core.api.connections.proxy_protocol import ends_behind
+from arneb_core.api.connections.endpoints import Endpoints, endpoints_of
+from arneb_core.api.connections.proxy_protocol import endpoints_behind
 from arneb_pulsar.authentication.grants import Certificate
 from arneb_pulsar.config import PulsarConfig
 
@@ -46,11 +46,11 @@ async def arrive(
     """Have ``handle`` serve the client of a socket, after a TLS handshake by ``secure`` if that is
     given."""
     try:
-        ends: Ends | None = ends_of(stream.socket)
+        ends: Endpoints | None = endpoints_of(stream.socket)
     except OSError:
         ends = None  # it is gone again
     if ends is not None and config.proxy_protocol:
-        ends = await ends_behind(ends, stream.socket, config.handshake_timeout_s)
+        ends = await endpoints_behind(ends, stream.socket, config.handshake_timeout_s)
     if ends is None:
         await trio.aclose_forcefully(stream)
         return

@@ -30,7 +30,7 @@ from arneb_pulsar.server.consumers import ConnectionConsumers, ConnectionSink
 from arneb_pulsar.server.numbering import NumberedSink, Start
 from arneb_pulsar.server.watched import WatchedSink
 from arneb_pulsar.services.clients.connections import ClientConnection, close_dead
-from arneb_pulsar.services.clients.consumers import AttachedConsumer
+from arneb_pulsar.services.clients.consumers import ClientConsumer
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.limits.topic_limits import unacked_limits
 from arneb_pulsar.services.operations.topic_access import open_topic, skip_superseded, subscribe
@@ -96,7 +96,7 @@ class Attachments:
         else:
             await schemas.check_consumer(name, schema)
 
-    async def _attached(self, topic: Topic, effect: effects.AttachConsumer) -> AttachedConsumer:
+    async def _attached(self, topic: Topic, effect: effects.AttachConsumer) -> ClientConsumer:
         """Attach the consumer. Shielded: a non-durable subscription goes only with its consumer, so
         it must get one or be removed."""
         context = self._context
@@ -124,7 +124,7 @@ class Attachments:
                     with suppress(SubscriptionBusy, SubscriptionNotFound):
                         await topic.unsubscribe(effect.subscription)
                 raise
-        return AttachedConsumer(
+        return ClientConsumer(
             connection=self._connection,
             owner=self._consumers,
             key=effect.key,
@@ -161,9 +161,9 @@ class Attachments:
             properties=effect.properties,
         )
         sink: Sink = ConnectionSink(self._connection, self._consumers, effect.key)
-        if (onlooker := self._context.onlooking.onlooker) is not None:
+        if (observer := self._context.message_observer.observer) is not None:
             names = topic.name, subscription.name
-            sink = WatchedSink(sink, onlooker, self._connection, *names)
+            sink = WatchedSink(sink, observer, self._connection, *names)
         if config.expose_broker_entry_metadata and effect.reads_broker_metadata:
             sink = NumberedSink(sink, topic, self._start)
         self._check(effect, topic, subscription)

@@ -12,7 +12,7 @@ from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS
 from arneb_pulsar.server.numbering import NumberedSink
 from arneb_pulsar.services.clients.connections import ClientConnection
-from arneb_pulsar.services.clients.consumers import AttachedConsumer
+from arneb_pulsar.services.clients.consumers import ClientConsumer
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.operations.topic_lifecycle import tell_if_ended
 from arneb_pulsar.session.errors import Failure, failure_of
@@ -44,7 +44,7 @@ class ConnectionConsumers:
     def __init__(self, context: BrokerContext, connection: ClientConnection) -> None:
         self._context = context
         self._connection = connection
-        self._by_key: dict[ConsumerKey, AttachedConsumer] = {}
+        self._by_key: dict[ConsumerKey, ClientConsumer] = {}
         self._throttled = context.dispatch_throttles.by_topic
         self._numbered: dict[ConsumerKey, NumberedSink] = {}
         """The sinks of consumers whose clients are told message numbers."""
@@ -54,7 +54,7 @@ class ConnectionConsumers:
 
     # Coming and going
 
-    def add(self, attached: AttachedConsumer) -> None:
+    def add(self, attached: ClientConsumer) -> None:
         """Add an attached consumer."""
         self._by_key[attached.key] = attached
         self._context.consumers.add(attached)
@@ -63,7 +63,7 @@ class ConnectionConsumers:
         """Note that the consumer gets its deliveries through ``sink``."""
         self._numbered[key] = sink
 
-    def find(self, key: ConsumerKey) -> AttachedConsumer | None:
+    def find(self, key: ConsumerKey) -> ClientConsumer | None:
         """Return the consumer of that key, if it is still there."""
         return self._by_key.get(key)
 
@@ -245,7 +245,7 @@ class _Countdown:
 
 
 def _acknowledge_until(
-    attached: AttachedConsumer, effect: AcknowledgeUntil, receipt: Receipt | None
+    attached: ClientConsumer, effect: AcknowledgeUntil, receipt: Receipt | None
 ) -> None:
     """Acknowledge cumulatively. Raises :class:`CoreError` where the core refuses it."""
     if effect.place >= attached.topic.next_append:

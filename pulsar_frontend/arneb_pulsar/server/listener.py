@@ -5,7 +5,7 @@ from functools import partial
 
 import trio
 
-from arneb_core.api.connections.ends import place_of
+from arneb_core.api.connections.endpoints import endpoint_of
 from arneb_core.api.connections.listening import serve_listeners
 from arneb_core.api.connections.plain_stream import PlainStream
 from arneb_core.api.nodes.placement import NotServed
@@ -45,7 +45,7 @@ class PulsarServer:
         """
         urls = self.context.urls
         if listeners and not urls.plain and isinstance(listeners[0], trio.SocketListener):
-            urls.plain = f"pulsar://{place_of(listeners[0].socket.getsockname())}"
+            urls.plain = f"pulsar://{endpoint_of(listeners[0].socket.getsockname())}"
 
         await self._serve(listeners, None, task_status)
 
@@ -59,7 +59,7 @@ class PulsarServer:
         """As :meth:`serve`, for clients that use TLS; ``secure`` does the handshake."""
         urls = self.context.urls
         if not urls.tls and isinstance(listeners[0], trio.SocketListener):
-            urls.tls = f"pulsar+ssl://{place_of(listeners[0].socket.getsockname())}"
+            urls.tls = f"pulsar+ssl://{endpoint_of(listeners[0].socket.getsockname())}"
 
         await self._serve(listeners, secure, task_status)
 

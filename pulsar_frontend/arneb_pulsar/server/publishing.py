@@ -146,8 +146,8 @@ class Publishing:
         if topic.id in context.namespaces.ended:
             self._end(run, topic)
             return
-        if (onlooker := context.onlooking.onlooker) is not None:
-            onlooker.sent(client_of(self._connection), topic.name, run.entries)
+        if (observer := context.message_observer.observer) is not None:
+            observer.sent(client_of(self._connection), topic.name, run.entries)
         size = sum(map(len, run.entries))
         throttle = context.throttles.of(topic)
         self.receive_bytes = RECEIVE_BYTES if throttle is None else THROTTLED_RECEIVE_BYTES

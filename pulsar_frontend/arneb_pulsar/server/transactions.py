@@ -14,7 +14,7 @@ from arneb_core.api.subscriptions.subscription import Subscription
 from arneb_pulsar.names import InvalidTopicName, parse_topic
 from arneb_pulsar.server.request_tasks import RequestTasks
 from arneb_pulsar.services.clients.connections import ClientConnection
-from arneb_pulsar.services.clients.consumers import AttachedConsumer
+from arneb_pulsar.services.clients.consumers import ClientConsumer
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.operations.topic_lifecycle import tell_if_ended
 from arneb_pulsar.services.transactions.open_transaction import ACKS_MAX, OpenTransaction
@@ -152,7 +152,7 @@ class ConnectionTransactions:
     # Acknowledgements
 
     def acknowledge(
-        self, effect: AcknowledgeInTransaction, attached: AttachedConsumer, spawn: Spawn
+        self, effect: AcknowledgeInTransaction, attached: ClientConsumer, spawn: Spawn
     ) -> None:
         """Acknowledge as part of a transaction."""
         try:
@@ -180,7 +180,7 @@ class ConnectionTransactions:
         self,
         found: OpenTransaction,
         effect: AcknowledgeInTransaction,
-        attached: AttachedConsumer,
+        attached: ClientConsumer,
     ) -> None:
         topic, subscription = attached.topic, attached.subscription
         last = topic.last

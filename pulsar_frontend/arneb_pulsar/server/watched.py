@@ -1,30 +1,30 @@
-"""Watched sinks: show the onlooker what a consumer gets.
+"""Watched sinks: show the observer what a consumer gets.
 
-The rule: a consumer has such a sink if there was an onlooker when it was attached; deliveries
+The rule: a consumer has such a sink if there was an observer when it was attached; deliveries
 through it are not changed.
 """
 
 from arneb_core.api.subscriptions.consumer import Sink
 from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_pulsar.services.clients.connections import ClientConnection
-from arneb_pulsar.services.clients.onlooking import Onlooker, SeenClient
+from arneb_pulsar.services.clients.message_observer import MessageObserver, SeenClient
 
 
 class WatchedSink:
     """Passes a consumer's deliveries on (:class:`arneb_core.api.subscriptions.consumer.Sink`)."""
 
-    __slots__ = ("_connection", "_onlooker", "_sink", "_subscription", "_topic")
+    __slots__ = ("_connection", "_observer", "_sink", "_subscription", "_topic")
 
     def __init__(
         self,
         sink: Sink,
-        onlooker: Onlooker,
+        observer: MessageObserver,
         connection: ClientConnection,
         topic: str,
         subscription: str,
     ) -> None:
         self._sink = sink
-        self._onlooker = onlooker
+        self._observer = observer
         self._connection = connection
         self._topic = topic
         self._subscription = subscription
@@ -33,8 +33,8 @@ class WatchedSink:
         return f"<WatchedSink {self._sink!r}>"
 
     def deliver(self, run: Deliveries) -> None:
-        """Show the run to the onlooker, and pass it on."""
-        self._onlooker.delivered(client_of(self._connection), self._topic, self._subscription, run)
+        """Show the run to the observer, and pass it on."""
+        self._observer.delivered(client_of(self._connection), self._topic, self._subscription, run)
         self._sink.deliver(run)
 
     def active_changed(self, active: bool) -> None:
@@ -47,5 +47,5 @@ class WatchedSink:
 
 
 def client_of(connection: ClientConnection) -> SeenClient:
-    """Return the client that an onlooker is told of."""
+    """Return the client that an observer is told of."""
     return SeenClient(connection.address, connection.caller.role or "")

@@ -22,7 +22,7 @@ from arneb_pulsar.schemas.compatibility import Strategy
 from arneb_pulsar.services.clients.authenticator import Authenticator
 from arneb_pulsar.services.clients.connections import Connections
 from arneb_pulsar.services.clients.consumers import ConsumerRegistry
-from arneb_pulsar.services.clients.onlooking import Onlooking
+from arneb_pulsar.services.clients.message_observer import MessageObserverSlot
 from arneb_pulsar.services.clients.producers import ProducerRegistry
 from arneb_pulsar.services.clients.rights import Rights
 from arneb_pulsar.services.clients.watchers import Watchers
@@ -90,7 +90,7 @@ class BrokerContext:
     ownership: Ownership
     connections: Connections = field(default_factory=Connections)
     long_turns: LongTurns = field(default_factory=LongTurns)
-    onlooking: Onlooking = field(default_factory=Onlooking)
+    message_observer: MessageObserverSlot = field(default_factory=MessageObserverSlot)
     message_shown: trio.Lock = field(default_factory=trio.Lock)
     """Held while a message is shown to an administrator, so that only one is in memory."""
 

@@ -24,7 +24,7 @@ from rich.progress import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOOK_S: Final = 0.2
+CHECK_INTERVAL_S: Final = 0.2
 
 Count = Callable[[int, int], None]
 """Called with how much is done and how much there is; both may grow."""
@@ -143,5 +143,5 @@ def _bar(
 
 
 def _watch(tracker: Any, stages: Stages, over: Event) -> None:
-    while not over.wait(LOOK_S):
+    while not over.wait(CHECK_INTERVAL_S):
         stages.look(tracker)

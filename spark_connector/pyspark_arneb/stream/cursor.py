@@ -23,7 +23,7 @@ Places = Mapping[str, tuple[int, Position]]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CursorState:
     """The state of a cursor in one topic."""
 
     next: Position
@@ -44,12 +44,12 @@ class CursorService(Protocol):
     """What a broker offers to the owner of cursors. Every call concerns many topics at once, and
     changes nothing if it fails."""
 
-    def open(self, name: str, places: Places, lease_s: int) -> dict[str, Standing]:
+    def open(self, name: str, places: Places, lease_s: int) -> dict[str, CursorState]:
         """Create the cursor where it does not exist; where it does, take it over with this
         lease."""
         ...
 
-    def acknowledge(self, name: str, places: Places) -> dict[str, Standing]:
+    def acknowledge(self, name: str, places: Places) -> dict[str, CursorState]:
         """Acknowledge everything before each place, and renew the lease. Raises
         :class:`CursorGone`."""
         ...
@@ -68,12 +68,14 @@ class QueryCursor:
         self._lease_s_given: dict[str, int] = {}
         """The lease of each cursor that this run has opened, by name."""
 
-    def keep(self, name: str, done: Places, fresh: Places, *, known: bool) -> dict[str, Standing]:
+    def keep(
+        self, name: str, done: Places, fresh: Places, *, known: bool
+    ) -> dict[str, CursorState]:
         """Acknowledge what is ``done``, and create the cursor at the places of ``fresh`` where it
         does not exist. ``known``: a checkpoint has the name, or will have it before the batch
         runs."""
         lease_s = self._lease_s if known else min(self._lease_s, LEASE_S_UNKNOWN)
-        found: dict[str, Standing] = {}
+        found: dict[str, CursorState] = {}
         if self._lease_s_given.get(name) != lease_s:
             found = self._service.open(name, {**done, **fresh}, lease_s)
             self._lease_s_given[name] = lease_s
@@ -84,8 +86,8 @@ class QueryCursor:
         return found
 
     def _acknowledge(
-        self, name: str, done: Places, lease_s: int, opened: Mapping[str, Standing]
-    ) -> dict[str, Standing]:
+        self, name: str, done: Places, lease_s: int, opened: Mapping[str, CursorState]
+    ) -> dict[str, CursorState]:
         if all(topic in opened and opened[topic].next == done[topic][1] for topic in done):
             return {}
         try:

@@ -28,7 +28,7 @@ from pyspark_arneb.stream.continuity import (
     continue_from,
     left_behind,
 )
-from pyspark_arneb.stream.cursor import QueryCursor, Standing
+from pyspark_arneb.stream.cursor import CursorState, QueryCursor
 from pyspark_arneb.stream.offset import StreamOffset, TopicOffset, begins
 from pyspark_arneb.stream.options import StreamOptions
 
@@ -94,13 +94,11 @@ class StreamPlanner:
             name = self._name(None)
             if self._cursor is not None and name is not None:
                 where = {each.topic: (int(each.topic_id), places[each.topic]) for each in extents}
-                standings = self._cursor.keep(name, {}, where, known=False)
+                states = self._cursor.keep(name, {}, where, known=False)
                 if not self._options.start_is_given:
                     # An existing subscription already has its position.
                     places |= {
-                        topic: standing.next
-                        for topic, standing in standings.items()
-                        if not standing.created
+                        topic: state.next for topic, state in states.items() if not state.created
                     }
             topics = {
                 each.topic: TopicOffset(
@@ -127,7 +125,7 @@ class StreamPlanner:
         if end is not start:
             end = replace(end, cursor=name)
             self._batch_s = self._now_s()
-        standings: dict[str, Standing] = {}
+        states: dict[str, CursorState] = {}
         if self._cursor is not None and name is not None:
             done = acknowledged_by(start, self._extents)
             fresh = {
@@ -136,11 +134,11 @@ class StreamPlanner:
                 if each.extent.topic not in done
             }
             known = end is not start or (start.cursor == name and not start.initial)
-            standings = self._cursor.keep(name, done, fresh, known=known)
+            states = self._cursor.keep(name, done, fresh, known=known)
             self._acknowledged = done
-            for topic, standing in standings.items():
-                self._check_kept(topic, standing, {**done, **fresh}[topic][1])
-        self.report = self._look_back(going_on, standings)
+            for topic, state in states.items():
+                self._check_kept(topic, state, {**done, **fresh}[topic][1])
+        self.report = self._look_back(going_on, states)
         return end
 
     def spans(self, start: StreamOffset, end: StreamOffset) -> list[Span]:
@@ -246,12 +244,12 @@ class StreamPlanner:
             return False
         return self._now_s() - self._batch_s < self._options.trigger_delay_s
 
-    def _check_kept(self, topic: str, standing: Standing, place: Position) -> None:
+    def _check_kept(self, topic: str, state: CursorState, place: Position) -> None:
         """Report a loss if the cursor was created after entries of the query were removed."""
-        if standing.created and standing.next > place:
+        if state.created and state.next > place:
             self._options.read.lose(
                 f"topic {short_name(topic)} from {render(place)} to before "
-                f"{render(standing.next)}, removed when the cursor's lease had ended"
+                f"{render(state.next)}, removed when the cursor's lease had ended"
             )
 
     def _forget_initial_cursor(self, end: StreamOffset) -> None:
@@ -267,15 +265,15 @@ class StreamPlanner:
         return extent is not None and extent.topic_id == said.topic_id and extent.end >= said.next
 
     def _look_back(
-        self, going_on: Sequence[Continuation], standings: Mapping[str, Standing]
+        self, going_on: Sequence[Continuation], states: Mapping[str, CursorState]
     ) -> Report:
         ends = {each.extent.topic: each.extent.end for each in going_on}
-        if standings:
+        if states:
             return Report(
                 ends,
-                sum(each.messages for each in standings.values()),
-                sum(each.bytes_total for each in standings.values()),
-                max(each.age_s for each in standings.values()),
+                sum(each.messages for each in states.values()),
+                sum(each.bytes_total for each in states.values()),
+                max(each.age_s for each in states.values()),
             )
         messages, bytes_total = total([each.backlog() for each in going_on])
         times = [

@@ -6,7 +6,7 @@ from typing import Any
 from arneb_core.api.entries.position import position
 from pyspark_arneb.service.connection import Address, ask
 from pyspark_arneb.service.errors import ServiceError
-from pyspark_arneb.stream.cursor import CursorGone, Places, Standing
+from pyspark_arneb.stream.cursor import CursorGone, CursorState, Places
 from pyspark_arneb.stream.offset import render_place
 
 
@@ -20,14 +20,14 @@ class RemoteCursors:
     def __repr__(self) -> str:
         return f"<RemoteCursors {self._address}>"
 
-    def open(self, name: str, places: Places, lease_s: int) -> dict[str, Standing]:
+    def open(self, name: str, places: Places, lease_s: int) -> dict[str, CursorState]:
         topics = {
             topic: {"id": topic_id, "initial": render_place(place)}
             for topic, (topic_id, place) in places.items()
         }
         return self._ask("open", name, {"lease_s": lease_s, "topics": topics})
 
-    def acknowledge(self, name: str, places: Places) -> dict[str, Standing]:
+    def acknowledge(self, name: str, places: Places) -> dict[str, CursorState]:
         topics = {
             topic: {"id": topic_id, "next": render_place(place)}
             for topic, (topic_id, place) in places.items()
@@ -38,7 +38,7 @@ class RemoteCursors:
         said = {"subscription": name, "owner": name, "topics": list(topics)}
         ask(self._address, "POST", "/cursors/release", body=said)
 
-    def _ask(self, what: str, name: str, said: dict[str, Any]) -> dict[str, Standing]:
+    def _ask(self, what: str, name: str, said: dict[str, Any]) -> dict[str, CursorState]:
         said = {"subscription": name, "owner": name, **said}
         try:
             found = ask(self._address, "POST", f"/cursors/{what}", body=said)
@@ -46,13 +46,13 @@ class RemoteCursors:
             if error.code == "cursor_gone":
                 raise CursorGone(name) from error
             raise
-        return {topic: _standing(each) for topic, each in found["cursors"].items()}
+        return {topic: _cursor_state(each) for topic, each in found["cursors"].items()}
 
 
-def _standing(said: dict[str, Any]) -> Standing:
+def _cursor_state(said: dict[str, Any]) -> CursorState:
     ledger, _, entry = said["next"].partition(":")
     backlog = said["backlog"]
-    return Standing(
+    return CursorState(
         position(int(ledger), int(entry)),
         backlog["messages"],
         backlog["bytes"],

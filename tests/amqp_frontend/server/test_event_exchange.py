@@ -264,7 +264,7 @@ def test_a_broker_without_the_setting_has_no_such_exchange(tmp_path: Any) -> Non
         vhost = broker.topology.vhost("/")
         assert vhost is not None
         assert EVENT not in vhost.router.exchanges
-        assert not broker.topology.events.wanted
+        assert not broker.topology.broker_events.wanted
 
 
 def test_values_that_no_table_can_hold_are_published_as_text() -> None:

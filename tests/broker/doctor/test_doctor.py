@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from arneb.cli import arneb
 from arneb.demo.process import BrokerProcess
-from arneb.doctor import looks
+from arneb.doctor import broker_checks
 from arneb.doctor.directory import directory_findings, file_system, place
 from arneb.doctor.findings import Finding, Severity
 
@@ -39,7 +39,7 @@ def checks(found: Any) -> list[str]:
 )
 def test_a_node(change: dict[str, Any], expected: list[str]) -> None:
     node = HEALTHY | change
-    assert checks([*looks.alarms(node), *looks.descriptors(node)]) == expected
+    assert checks([*broker_checks.alarms(node), *broker_checks.descriptors(node)]) == expected
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_a_member_of_a_cluster(change: dict[str, Any], expected: list[str]) -> N
         "node": "n1", "state": "following", "why": "", "trim_alarm": "", "skew_alarm": False,
         "skew_ms": 200,
     }  # fmt: skip
-    assert checks(looks.cluster(well | change)) == expected
-    assert checks(looks.cluster({})) == []
+    assert checks(broker_checks.cluster(well | change)) == expected
+    assert checks(broker_checks.cluster({})) == []
 
 
 def a_queue(name: str, messages: int, consumers: int = 0) -> dict[str, Any]:
@@ -70,30 +70,32 @@ def test_queues_that_grow_without_a_consumer_are_named() -> None:
         a_queue("grows", 6), a_queue("drained", 9, consumers=1), a_queue("stays", 7),
         a_queue("large", 20_000), a_queue("new", 3), a_queue("empty", 0),
     ]  # fmt: skip
-    seen = list(looks.queues(found, before))
+    seen = list(broker_checks.queues(found, before))
     assert [(each.check, each.subject) for each in seen] == [
         ("queue-growing", "grows in /"), ("queue-without-consumer", "large in /"),
     ]  # fmt: skip
     many = [a_queue(f"q{number}", 20_000) for number in range(25)]
-    assert len(list(looks.queues(many, {}))) == looks.NAMED_MAX + 1
+    assert len(list(broker_checks.queues(many, {}))) == broker_checks.NAMED_MAX + 1
 
 
 def test_queues_that_grow_although_they_are_consumed_are_reported_with_the_reason() -> None:
     row = {"vhost": "/", "name": "slow", "attention": True, "cause": "at prefetch", "why": "Full."}
     calm, lonely = row | {"attention": False}, row | {"cause": "no consumers"}
-    [found] = looks.growth([row, calm, lonely])
+    [found] = broker_checks.growth([row, calm, lonely])
     assert (found.check, found.subject, found.what) == ("slow", "slow in /", "Full.")
 
 
 def test_channels_and_connections_that_delay_others() -> None:
     channel = {"name": "c (1)", "messages_unacknowledged": 20_000, "prefetch_count": 0}
-    assert checks(looks.channels([channel, channel | {"messages_unacknowledged": 3}])) == [
+    assert checks(broker_checks.channels([channel, channel | {"messages_unacknowledged": 3}])) == [
         "unacknowledged"
     ]
-    assert checks(looks.connections([{"state": "blocked"}, {"state": "running"}])) == ["blocked"]
-    assert checks(looks.certificates(["a"], ["a", "b"])) == ["certificate", "certificate"]
-    assert not checks(looks.clock(1_000, 5_000))
-    assert checks(looks.clock(1_000, 60_000)) == ["clock"]
+    assert checks(broker_checks.connections([{"state": "blocked"}, {"state": "running"}])) == [
+        "blocked"
+    ]
+    assert checks(broker_checks.certificates(["a"], ["a", "b"])) == ["certificate", "certificate"]
+    assert not checks(broker_checks.clock(1_000, 5_000))
+    assert checks(broker_checks.clock(1_000, 60_000)) == ["clock"]
 
 
 def environment(**listens: str | None) -> dict[str, Any]:
@@ -108,16 +110,16 @@ def environment(**listens: str | None) -> dict[str, Any]:
 
 def test_ports_that_are_open_to_others() -> None:
     guest = [{"name": "guest"}]
-    assert not checks(looks.settings(environment(), guest, True))
+    assert not checks(broker_checks.settings(environment(), guest, True))
     outside = environment(amqp="*:5672")
-    assert checks(looks.settings(outside, guest, True)) == ["plain-text"]
+    assert checks(broker_checks.settings(outside, guest, True)) == ["plain-text"]
     outside["amqp"]["users"][0]["loopback_only"] = False
-    assert checks(looks.settings(outside, guest, True)) == ["guest", "plain-text"]
-    assert checks(looks.settings(outside, guest, False)) == ["plain-text"]
+    assert checks(broker_checks.settings(outside, guest, True)) == ["guest", "plain-text"]
+    assert checks(broker_checks.settings(outside, guest, False)) == ["plain-text"]
     every = environment(pulsar="0.0.0.0:1", http_pulsar="[::]:1", http="*:1")
-    assert checks(looks.settings(every, guest, True)) == ["open-port"] * 2
+    assert checks(broker_checks.settings(every, guest, True)) == ["open-port"] * 2
     every["pulsar"]["authentication"]["methods"] = ["token"]
-    assert not checks(looks.settings(every, guest, True))
+    assert not checks(broker_checks.settings(every, guest, True))
 
 
 MOUNTS = """\
@@ -169,7 +171,7 @@ def test_the_command_examines_a_running_broker(tmp_path: Path) -> None:
         with pika.BlockingConnection(parameters) as connection:
             channel = connection.channel()
             channel.queue_declare("large", durable=True)
-            for _ in range(looks.BACKLOG_MIN):
+            for _ in range(broker_checks.BACKLOG_MIN):
                 channel.basic_publish("", "large", b"")
         status, found = said(data)
         assert (status, "queue-without-consumer" in found) == (1, True)

@@ -22,7 +22,7 @@ from arneb_core.api.entries.position import Position, position
 from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_core.engine.engine import open_engine
 from arneb_pulsar.config import PulsarConfig
-from arneb_pulsar.services.clients.onlooking import SeenClient
+from arneb_pulsar.services.clients.message_observer import SeenClient
 from arneb_pulsar.services.context import make_context
 from arneb_pulsar.wire.batch import join_batch
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
@@ -41,7 +41,7 @@ class Traced:
         self._exporter = InMemorySpanExporter()
         provider = TracerProvider(sampler=ParentBased(root=ALWAYS_OFF), shutdown_on_exit=False)
         provider.add_span_processor(SimpleSpanProcessor(self._exporter))
-        self.onlooker = PulsarTraces(Spans(provider))
+        self.observer = PulsarTraces(Spans(provider))
 
     @property
     def spans(self) -> Sequence[ReadableSpan]:
@@ -74,7 +74,7 @@ async def test_a_message_is_traced_when_it_arrives_and_when_it_leaves(tmp_path: 
     traced = Traced()
     async with open_engine(tmp_path / "data") as core:
         context = make_context(core, PulsarConfig())
-        context.onlooking.onlooker = traced.onlooker
+        context.message_observer.observer = traced.observer
         async with connected(context) as (client,):
             await client.producer()
             await client.subscribe()
@@ -106,10 +106,10 @@ async def publish(client: RawClient, sequence_id: int, payload: bytes, **propert
 def test_each_message_of_a_batch_has_its_own_trace_and_its_own_delivery() -> None:
     traced = Traced()
     entry = batch_of(SAMPLED, None, SAMPLED)
-    traced.onlooker.sent(CLIENT, TOPIC, [entry])
+    traced.observer.sent(CLIENT, TOPIC, [entry])
     assert traced.names == [f"publish {TOPIC}"] * 2
     run = Deliveries([position(3, 7)], [entry], masks={position(3, 7): 0b100})
-    traced.onlooker.delivered(CLIENT, TOPIC, "s", run)
+    traced.observer.delivered(CLIENT, TOPIC, "s", run)
     [delivered] = traced.spans[2:]
     assert delivered.attributes is not None
     assert delivered.attributes["messaging.message.id"] == "3:7:2"
@@ -134,8 +134,8 @@ def test_each_message_of_a_batch_has_its_own_trace_and_its_own_delivery() -> Non
 )  # fmt: skip
 def test_unreadable_or_unsampled_messages_have_no_span(entry: bytes) -> None:
     traced = Traced()
-    traced.onlooker.sent(CLIENT, TOPIC, [entry])
-    traced.onlooker.delivered(CLIENT, TOPIC, "s", Deliveries([Position(1)], [entry]))
+    traced.observer.sent(CLIENT, TOPIC, [entry])
+    traced.observer.delivered(CLIENT, TOPIC, "s", Deliveries([Position(1)], [entry]))
     assert not traced.names
 
 
@@ -143,7 +143,7 @@ def test_messages_published_over_amqp_are_traced_when_pulsar_delivers_them() -> 
     traced = Traced()
     message = Message(b"x", properties={"traceparent": SAMPLED}, publish_time_ms=5)
     entry = encode_message(message, "q")
-    traced.onlooker.delivered(CLIENT, TOPIC, "s", Deliveries([Position(1)], [entry]))
+    traced.observer.delivered(CLIENT, TOPIC, "s", Deliveries([Position(1)], [entry]))
     assert traced.names == [f"deliver {TOPIC}"]
 
 
@@ -153,4 +153,4 @@ def test_damage_causes_no_error(noise: bytes, at: int, change: bytes) -> None:
     cut = HEADER_BYTES + at % (len(entry) - HEADER_BYTES)
     for damaged in (entry[:cut] + change + entry[cut + len(change) :], entry[:cut] + noise):
         traced = Traced()
-        traced.onlooker.sent(CLIENT, TOPIC, [damaged])
+        traced.observer.sent(CLIENT, TOPIC, [damaged])

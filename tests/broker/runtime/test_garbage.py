@@ -10,10 +10,10 @@ import trio
 
 from arneb.runtime.garbage import (
     BUSY_AFTER_S,
+    CHECK_INTERVAL_S,
     GIVE_BACKS,
     GROWN_BYTES,
     IDLE_AFTER_S,
-    LOOK_S,
     LOST_MAX,
     OBJECTS_EACH,
     OBJECTS_PER_TASK,
@@ -54,7 +54,7 @@ class Broker:
             lambda: self.living, lambda: self.now, lambda: self.busy_s, lambda: self.bytes
         )
 
-    def look_again(self, seconds: float = LOOK_S, share: float = BUSY) -> int:
+    def look_again(self, seconds: float = CHECK_INTERVAL_S, share: float = BUSY) -> int:
         """Advance the time, with the loop using that share of a processor; return the thaws so
         far."""
         self.now += seconds

@@ -169,7 +169,7 @@ async def test_every_await_of_every_background_task_may_fail(
     monkeypatch.setattr(supervision, "attempt", awaits.attempt)
     monkeypatch.setattr(supervision, "BackOff", lambda *seconds: BackOff(0.001, 0.02))
     for module, name in (
-        (maintenance, "STALE_LOOK_S"),
+        (maintenance, "STALE_CHECK_INTERVAL_S"),
         (maintenance, "SHORT_OF_ROOM_S"),
         (maintenance, "READ_RETRY_S"),
         (maintenance, "ALARM_WAIT_S_MAX"),

@@ -1,7 +1,7 @@
 """A leader's epoch, built by hand, for tests that list the topic's content entry by entry."""
 
 from arneb_cluster.protocol.entries import Kind, encode_record, encode_take
-from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Applied, Link, Place, Standing, Take
+from arneb_cluster.protocol.values import FOUNDATION, NOWHERE, Applied, Leader, Link, Place, Take
 from arneb_cluster.protocol.window import Send, Window
 
 SHARD, HISTORY = "s", "h"
@@ -36,11 +36,11 @@ class Epoch:
         return data
 
 
-class Leader:
+class LeadingWindow:
     """A window whose effects are examined one kind at a time."""
 
     def __init__(self) -> None:
-        self.window = Window(Standing(take(1), at(0)), FOUNDATION, 1, BYTES_MAX)
+        self.window = Window(Leader(take(1), at(0)), FOUNDATION, 1, BYTES_MAX)
         self.stored: list[tuple[str, Place, Link, float]] = []
         self.window.attached(0.0)
 

@@ -17,7 +17,7 @@ from arneb_cluster.protocol.copying import (
     Frames,
     Kind,
     Made,
-    Standing,
+    SourceState,
     Taking,
     Wanted,
     chunk_frame,
@@ -26,10 +26,10 @@ from arneb_cluster.protocol.copying import (
     need_frame,
     parse_made,
     parse_need,
-    parse_standing,
+    parse_source_state,
     parse_wanted,
     refused_frame,
-    standing_frame,
+    source_state_frame,
 )
 from arneb_cluster.protocol.values import Place
 
@@ -90,8 +90,8 @@ def test_a_chunk_of_another_size_is_refused() -> None:
 
 
 def test_every_message_is_decoded_as_it_was() -> None:
-    standing = Standing("h", 5, Place(3, 4))
-    assert parse_standing(standing_frame(standing)[HEAD.size :]) == standing
+    state = SourceState("h", 5, Place(3, 4))
+    assert parse_source_state(source_state_frame(state)[HEAD.size :]) == state
     made = Made("c", 5, {"data.mdb": 12})
     assert parse_made(made_frame(made)[HEAD.size :], NAMES) == made
     assert parse_wanted(Wanted("n1", "r", "c").pack()) == Wanted("n1", "r", "c")
@@ -134,7 +134,7 @@ def test_a_copy_of_unknown_files_is_refused(document: dict[str, object]) -> None
 
 @given(st.binary(max_size=60))
 def test_meaningless_bytes_are_refused(data: bytes) -> None:
-    for parse in (parse_standing, parse_wanted, lambda each: parse_made(each, NAMES)):
+    for parse in (parse_source_state, parse_wanted, lambda each: parse_made(each, NAMES)):
         with pytest.raises(CopyBroken):
             parse(data)
     with pytest.raises(CopyBroken):

@@ -219,7 +219,7 @@ def test_the_leader_is_known_from_the_directory() -> None:
     _, commit = first.read(at(1), one.record(b"a"))
     assert commit is not None
     again = LogReader(SHARD, unpack_applied(pack_applied(commit.applied)))
-    assert again.standing is not None
-    assert again.standing.take.node == "n2"
-    assert again.standing.addresses == (("internal", "n2:7650"),)
-    assert again.standing.place == at(0)
+    assert again.leader is not None
+    assert again.leader.take.node == "n2"
+    assert again.leader.addresses == (("internal", "n2:7650"),)
+    assert again.leader.place == at(0)

@@ -1,7 +1,7 @@
 """A leader's records until each has its receipt."""
 
 import pytest
-from tests.cluster.protocol.kit import Leader, at
+from tests.cluster.protocol.kit import LeadingWindow, at
 
 from arneb_cluster.protocol import window as window_module
 from arneb_cluster.protocol.values import NOWHERE
@@ -16,7 +16,7 @@ from arneb_cluster.protocol.window import (
 
 
 def test_commits_are_reported_in_order_whatever_order_the_receipts_have() -> None:
-    leader = Leader()
+    leader = LeadingWindow()
     for name in "abc":
         leader.commit(name)
     assert leader.sent() == [1, 2, 3]
@@ -31,7 +31,7 @@ def test_commits_are_reported_in_order_whatever_order_the_receipts_have() -> Non
 
 
 def test_records_without_a_receipt_are_resent_verbatim_and_in_order_before_new_ones() -> None:
-    leader = Leader()
+    leader = LeadingWindow()
     for name in "abc":
         leader.commit(name)
     first = leader.data()
@@ -46,7 +46,7 @@ def test_records_without_a_receipt_are_resent_verbatim_and_in_order_before_new_o
 
 
 def test_a_duplicate_of_a_record_that_was_sent_once_ends_the_epoch() -> None:
-    leader = Leader()
+    leader = LeadingWindow()
     leader.commit("a")
     leader.window.receipt(1, NOWHERE, 1.0)
     assert "somebody else has used the producer's name" in leader.why
@@ -54,7 +54,7 @@ def test_a_duplicate_of_a_record_that_was_sent_once_ends_the_epoch() -> None:
 
 
 def test_a_duplicate_of_a_resent_record_is_read_back_before_it_is_reported() -> None:
-    leader = Leader()
+    leader = LeadingWindow()
     leader.commit("a")
     (data,) = leader.data().values()
     leader.window.detached()
@@ -71,7 +71,7 @@ def test_a_duplicate_of_a_resent_record_is_read_back_before_it_is_reported() -> 
 
 
 def test_contradictory_answers_of_pulsar_end_the_epoch() -> None:
-    leader = Leader()
+    leader = LeadingWindow()
     leader.commit("a")
     leader.window.detached()
     leader.window.attached(1.0)
@@ -82,7 +82,7 @@ def test_contradictory_answers_of_pulsar_end_the_epoch() -> None:
 
 
 def test_what_is_doubted_during_a_reading_is_read_for_once_more() -> None:
-    leader = Leader()
+    leader = LeadingWindow()
     leader.commit("a")
     leader.commit("b")
     made = leader.data()
@@ -101,7 +101,7 @@ def test_what_is_doubted_during_a_reading_is_read_for_once_more() -> None:
 
 
 def test_a_place_before_that_of_the_previous_record_ends_the_epoch() -> None:
-    leader = Leader()
+    leader = LeadingWindow()
     leader.commit("a")
     leader.commit("b")
     leader.window.receipt(1, at(5), 1.0)
@@ -111,7 +111,7 @@ def test_a_place_before_that_of_the_previous_record_ends_the_epoch() -> None:
 
 
 def test_any_refusal_ends_the_epoch_and_nothing_more_is_reported() -> None:
-    leader = Leader()
+    leader = LeadingWindow()
     leader.commit("a")
     leader.commit("b")
     leader.window.refused(1, SendError.OTHER, "no bookies", 1.0)
@@ -124,7 +124,7 @@ def test_any_refusal_ends_the_epoch_and_nothing_more_is_reported() -> None:
 
 
 def test_an_undecided_duplicate_is_waited_for_and_sent_again() -> None:
-    leader = Leader()
+    leader = LeadingWindow()
     leader.commit("a")
     leader.sent()
     leader.window.refused(1, SendError.UNKNOWN_DUPLICATE, "", 1.0)
@@ -138,7 +138,7 @@ def test_an_undecided_duplicate_is_waited_for_and_sent_again() -> None:
 
 
 def test_a_fenced_producer_reconnects_once_and_a_refusal_is_final() -> None:
-    leader = Leader()
+    leader = LeadingWindow()
     leader.commit("a")
     leader.sent()
     leader.window.refused(1, SendError.FENCED, "", 1.0)
@@ -151,13 +151,13 @@ def test_a_fenced_producer_reconnects_once_and_a_refusal_is_final() -> None:
 
 
 def test_a_receipt_for_something_unsent_ends_the_epoch() -> None:
-    leader = Leader()
+    leader = LeadingWindow()
     leader.window.receipt(1, at(1), 1.0)
     assert "expected a receipt of what was sent" in leader.why
 
 
 def test_a_late_receipt_for_a_reported_commit_changes_nothing() -> None:
-    leader = Leader()
+    leader = LeadingWindow()
     leader.commit("a")
     leader.window.receipt(1, at(1), 1.0)
     leader.window.receipt(1, at(9), 1.0)
@@ -166,7 +166,7 @@ def test_a_late_receipt_for_a_reported_commit_changes_nothing() -> None:
 
 
 def test_a_large_commit_is_sent_in_parts_that_a_broker_accepts() -> None:
-    leader = Leader()
+    leader = LeadingWindow()
     leader.commit("a", size=200)
     made = leader.data()
     assert len(made) > 2
@@ -181,7 +181,7 @@ def test_bytes_in_flight_are_bounded_but_one_record_is_always_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(window_module, "IN_FLIGHT_BYTES_MAX", 150)
-    leader = Leader()
+    leader = LeadingWindow()
     for name in "abc":
         leader.commit(name)
     assert leader.sent() == [1, 2]
@@ -195,7 +195,7 @@ def test_bytes_in_flight_are_bounded_but_one_record_is_always_sent(
 
 
 def test_a_receipt_renews_the_lease_from_when_the_record_was_first_sent() -> None:
-    leader = Leader()
+    leader = LeadingWindow()
     leader.commit("a", now=3.0)
     leader.window.detached()
     leader.window.attached(8.0)
@@ -206,7 +206,7 @@ def test_a_receipt_renews_the_lease_from_when_the_record_was_first_sent() -> Non
 
 def test_the_place_to_continue_reading_is_the_last_record_that_was_sent_once() -> None:
     """For a record that was sent twice, nobody knows which copy counts for readers."""
-    leader = Leader()
+    leader = LeadingWindow()
     leader.commit("a")
     leader.window.receipt(1, at(1), 1.0)
     leader.commit("b")
@@ -220,7 +220,7 @@ def test_the_place_to_continue_reading_is_the_last_record_that_was_sent_once() -
 
 
 def test_a_part_is_not_a_place_to_continue_reading() -> None:
-    leader = Leader()
+    leader = LeadingWindow()
     leader.commit("a")
     leader.commit("b", size=100)
     made = list(leader.data())

@@ -100,7 +100,7 @@ async def test_a_reader_without_a_consumer_goes_after_a_while(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was put out by a seek and never came again, or broke off before it attached."""
-    monkeypatch.setattr(maintenance, "STALE_LOOK_S", 0.002)
+    monkeypatch.setattr(maintenance, "STALE_CHECK_INTERVAL_S", 0.002)
     async with open_engine(data_dir) as engine:
         await make_queue(engine)
         topic = engine.topic("q")
@@ -482,7 +482,7 @@ async def test_retention_keeps_what_is_acknowledged_by_time_and_by_size(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("arneb_core.log.planning.LEDGER_ENTRIES_MAX", 1)
-    monkeypatch.setattr(maintenance, "STALE_LOOK_S", 0.002)
+    monkeypatch.setattr(maintenance, "STALE_CHECK_INTERVAL_S", 0.002)
     now = 1_000
     async with open_engine(data_dir, now_ms=lambda: now) as engine:
         by_time = await engine.create_topic("time", TopicSettings(True, 1_000, -1))

@@ -6,7 +6,7 @@ from typing import Any
 import trio
 
 from arneb_pulsar.authorization.callers import NOBODY, Caller
-from arneb_pulsar.services.clients.consumers import AttachedConsumer
+from arneb_pulsar.services.clients.consumers import ClientConsumer
 from arneb_pulsar.session.interface.assigned import NOWHERE, Assigned
 from arneb_pulsar.session.interface.effects import ConsumerKey
 from arneb_pulsar.session.interface.events import Event
@@ -66,7 +66,7 @@ class FakeConsumer:
 
 def attached(
     connection: FakeConnection, topic: FakeTopic, subscription: FakeConsumer, key: int = 1
-) -> AttachedConsumer:
+) -> ClientConsumer:
     core: Any = FakeConsumer(f"consumer {key}")
     named: tuple[Any, Any] = topic, subscription
-    return AttachedConsumer(connection, connection, ConsumerKey(key), *named, core)
+    return ClientConsumer(connection, connection, ConsumerKey(key), *named, core)

@@ -15,7 +15,7 @@ from arneb_core.store.format.schema import TopicId
 from arneb_core.store.reading.extents import Extent, LedgerExtent
 from arneb_core.store.reading.stored_blocks import StoredBlock
 from pyspark_arneb.log.topics import full_name
-from pyspark_arneb.stream.cursor import CursorGone, Places, Standing
+from pyspark_arneb.stream.cursor import CursorGone, CursorState, Places
 
 BLOCK_ENTRIES = 3
 
@@ -154,7 +154,7 @@ class FakeBroker:
 
     # The service of cursors.
 
-    def open(self, name: str, places: Places, lease_s: int) -> dict[str, Standing]:
+    def open(self, name: str, places: Places, lease_s: int) -> dict[str, CursorState]:
         self.calls.append("open")
         created = {topic for topic in places if (name, topic) not in self.cursors}
         for topic, (topic_id, place) in places.items():
@@ -163,9 +163,9 @@ class FakeBroker:
             low = self._extent(topic).first
             where = max(place, low) if known is None else known.next
             self.cursors[name, topic] = Cursor(where, lease_s, self.now_s + lease_s)
-        return {topic: self._standing(name, topic, topic in created) for topic in places}
+        return {topic: self._cursor_state(name, topic, topic in created) for topic in places}
 
-    def acknowledge(self, name: str, places: Places) -> dict[str, Standing]:
+    def acknowledge(self, name: str, places: Places) -> dict[str, CursorState]:
         self.calls.append("acknowledge")
         if any((name, topic) not in self.cursors for topic in places):
             raise CursorGone(name)
@@ -176,7 +176,7 @@ class FakeBroker:
             cursor.next = max(cursor.next, place)
             cursor.until_s = self.now_s + cursor.lease_s
         self.trim()
-        return {topic: self._standing(name, topic, created=False) for topic in places}
+        return {topic: self._cursor_state(name, topic, created=False) for topic in places}
 
     def remove(self, name: str, topics: Iterable[str]) -> None:
         self.calls.append("remove")
@@ -187,15 +187,15 @@ class FakeBroker:
     def backlog(self, name: str) -> int:
         """Messages that the cursor has not acknowledged, in all topics."""
         return sum(
-            self._standing(name, topic, created=False).messages
+            self._cursor_state(name, topic, created=False).messages
             for of, topic in self.cursors
             if of == name
         )
 
-    def _standing(self, name: str, topic: str, created: bool) -> Standing:
+    def _cursor_state(self, name: str, topic: str, created: bool) -> CursorState:
         place = self.cursors[name, topic].next
         left = [entry for _, entry in self.logs[topic].from_(place)]
-        return Standing(place, sum(map(messages_in, left)), sum(map(len, left)), 0, created)
+        return CursorState(place, sum(map(messages_in, left)), sum(map(len, left)), 0, created)
 
     def _extent(self, name: str) -> Extent:
         topic = self.logs[name]

@@ -24,7 +24,7 @@ def mechanisms_for(peer: Remote, external: bool) -> tuple[str, ...]:
     return BY_PASSWORD
 
 
-class Told(Protocol):
+class LoginEvents(Protocol):
     """Receives the outcome of logins."""
 
     def logged_in(self, user: str, mechanism: str) -> None:
@@ -46,7 +46,7 @@ class Logins:
     def __repr__(self) -> str:
         return f"<Logins by {self._authority!r}>"
 
-    async def log_in(self, login: LogIn, peer: Remote, told: Told) -> Principal:
+    async def log_in(self, login: LogIn, peer: Remote, events: LoginEvents) -> Principal:
         """Authenticate the client. Raises 403."""
         name = login.name
         try:
@@ -56,9 +56,9 @@ class Logins:
                 Credentials(name, login.password, peer.address, peer.loopback, login.mechanism)
             )
         except LoginRefused as error:
-            told.login_refused(name, login.mechanism, str(error))
+            events.login_refused(name, login.mechanism, str(error))
             raise login_refused(login.mechanism) from None
-        told.logged_in(principal.name, login.mechanism)
+        events.logged_in(principal.name, login.mechanism)
         return principal
 
     def _certified(self, peer: Remote) -> str:
@@ -82,7 +82,7 @@ class Logins:
             self._authority.refused("update-secret", order.principal.name, str(error))
             raise not_allowed("New secret was refused by one of the backends") from None
 
-    async def vouch(self, order: Vouch, peer: Remote, told: Told) -> Principal:
+    async def vouch(self, order: Vouch, peer: Remote, events: LoginEvents) -> Principal:
         """Look up a client that another node has authenticated. Raises 403."""
         credentials = Credentials(
             order.name, order.secret, peer.address, peer.loopback, order.mechanism
@@ -92,7 +92,7 @@ class Logins:
             if principal.name != order.name:
                 raise LoginRefused(f"user '{order.name}' is '{principal.name}' here")
         except LoginRefused as error:
-            told.login_refused(order.name, order.mechanism, str(error))
+            events.login_refused(order.name, order.mechanism, str(error))
             raise login_refused(order.mechanism) from None
-        told.logged_in(principal.name, order.mechanism)
+        events.logged_in(principal.name, order.mechanism)
         return principal

@@ -24,7 +24,7 @@ from arneb_amqp.server.operations.methods import Methods
 from arneb_amqp.session.consume.unbatching import unbatched
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Authorize
-from arneb_amqp.session.rights import Rights, Unsettled
+from arneb_amqp.session.rights import Rights, RightUndecided
 from arneb_amqp.session.rules import Asked, questions
 from arneb_amqp.topology.footprint import of_queue
 from arneb_amqp.topology.overflow import Admission
@@ -217,8 +217,8 @@ class Actor:
         while True:
             try:
                 self.rights.require(questions(type(method), asked))
-            except Unsettled as unsettled:
-                await self.authorize(Authorize(unsettled.question))
+            except RightUndecided as undecided:
+                await self.authorize(Authorize(undecided.question))
             else:
                 return
 

@@ -15,7 +15,12 @@ from arneb_amqp.consumption import Consumption
 from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.server.context import ConnectionContext, CoreEvents
 from arneb_amqp.session.consume.unbatching import unbatched
-from arneb_amqp.session.deliveries import ConsumerId, Settled, attached_again, consumer_of
+from arneb_amqp.session.deliveries import (
+    AnsweredDeliveries,
+    ConsumerId,
+    attached_again,
+    consumer_of,
+)
 from arneb_amqp.session.effects import Cancel, Consume, Get
 from arneb_amqp.session.events import Pulled
 from arneb_amqp.topology.footprint import of_queue
@@ -84,44 +89,46 @@ class Consumers:
 
     # Answers.
 
-    def acknowledge(self, settled: Settled) -> None:
+    def acknowledge(self, answered: AnsweredDeliveries) -> None:
         """Pass acknowledgements to the core."""
-        attachment = self.attached.get(settled.consumer)
+        attachment = self.attached.get(answered.consumer)
         if attachment is None:
             return
-        traffic, count = attachment.queue.traffic, len(settled.positions)
+        traffic, count = attachment.queue.traffic, len(answered.positions)
         traffic.acknowledged += count
         traffic.whole.acknowledged += count
         if count:
-            attachment.consumer.acknowledge(settled.positions)
-        for position, mask in settled.masks.items():
+            attachment.consumer.acknowledge(answered.positions)
+        for position, mask in answered.masks.items():
             traffic.acknowledged += mask.bit_count()
             traffic.whole.acknowledged += mask.bit_count()
             attachment.consumer.acknowledge_messages(position, mask)
-        if settled.consumer in self._leaving:
-            self._end_if_answered(settled.consumer, attachment)
+        if answered.consumer in self._leaving:
+            self._end_if_answered(answered.consumer, attachment)
 
-    def reject(self, settled: Settled) -> None:
+    def reject(self, answered: AnsweredDeliveries) -> None:
         """Pass rejected messages to the core."""
-        attachment = self.attached.get(settled.consumer)
+        attachment = self.attached.get(answered.consumer)
         if attachment is None:
             return
-        attachment.consumer.reject(settled.positions, settled.masks or None)
-        if settled.consumer in self._leaving:
-            self._end_if_answered(settled.consumer, attachment)
+        attachment.consumer.reject(answered.positions, answered.masks or None)
+        if answered.consumer in self._leaving:
+            self._end_if_answered(answered.consumer, attachment)
 
-    def release(self, settled: Settled) -> None:
+    def release(self, answered: AnsweredDeliveries) -> None:
         """Requeue messages."""
-        attachment = self.attached.get(settled.consumer)
+        attachment = self.attached.get(answered.consumer)
         if attachment is None:
             return
         attachment.consumer.release(
-            [*settled.positions, *settled.masks], count=True, masks=settled.masks or None
+            [*answered.positions, *answered.masks], count=True, masks=answered.masks or None
         )
-        if settled.consumer in self._leaving:
-            self._end_if_answered(settled.consumer, attachment)
+        if answered.consumer in self._leaving:
+            self._end_if_answered(answered.consumer, attachment)
 
-    def present(self, answers: Iterable[Settled]) -> list[tuple[Consumer, Settled]]:
+    def present(
+        self, answers: Iterable[AnsweredDeliveries]
+    ) -> list[tuple[Consumer, AnsweredDeliveries]]:
         """Return those ``answers`` whose consumers are still attached, with the core's
         consumers."""
         return [
@@ -130,7 +137,7 @@ class Consumers:
             if each.consumer in self.attached
         ]
 
-    def answered(self, answers: Iterable[tuple[Consumer, Settled]]) -> None:
+    def answered(self, answers: Iterable[tuple[Consumer, AnsweredDeliveries]]) -> None:
         """Account for answers found by :meth:`present` once their transaction is committed."""
         for _, each in answers:
             if (attachment := self.attached.get(each.consumer)) is not None:
@@ -180,7 +187,7 @@ class Consumers:
         errors."""
         filter_ = await self._attach(request)
         self._consumes[request.consumer] = request
-        self._context.told.consuming(request.wanted, self._context.user)
+        self._context.connection_events.consuming(request.wanted, self._context.user)
         return filter_
 
     async def reattach(self, id_: ConsumerId) -> None:
@@ -265,13 +272,13 @@ class Consumers:
     def _forget(self, id_: ConsumerId, user: str = BY_ITSELF) -> None:
         request = self._consumes.pop(id_, None)
         if request is not None:
-            self._context.told.consumed(request.wanted, user)
+            self._context.connection_events.consumed(request.wanted, user)
 
     async def _attach(self, request: Consume) -> StreamFilter | None:
         wanted = request.wanted
         id_, context = self._next_id(request.consumer), self._context
         vhost = context.vhost
-        sink = ConsumerSink(context.events, id_, Tap(context, wanted.queue, wanted.channel))
+        sink = ConsumerSink(context.core_events, id_, Tap(context, wanted.queue, wanted.channel))
         async with context.topology.changing(lambda: of_queue(vhost.name, wanted.queue)):
             if wanted.answers:
                 await vhost.queues.make_reply_queue(wanted.queue)
@@ -283,7 +290,7 @@ class Consumers:
 
     async def _attach_getter(self, request: Get) -> tuple[Attachment, ConsumerId]:
         id_, context = self._next_id(request.consumer), self._context
-        sink, vhost = ConsumerSink(context.events, id_), context.vhost
+        sink, vhost = ConsumerSink(context.core_events, id_), context.vhost
         async with context.topology.changing(lambda: of_queue(vhost.name, request.queue)):
             attachment = await vhost.attachments.attach_getter(
                 request.queue, context.owner, sink, no_ack=request.no_ack

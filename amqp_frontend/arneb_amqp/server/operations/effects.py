@@ -21,7 +21,7 @@ from arneb_amqp.server.operations.core_errors import in_amqp
 from arneb_amqp.server.operations.methods import Methods
 from arneb_amqp.server.operations.publishes import Publishes
 from arneb_amqp.session.connection.session import ConnectionSession
-from arneb_amqp.session.deliveries import Settled
+from arneb_amqp.session.deliveries import AnsweredDeliveries
 from arneb_amqp.session.effects import (
     Acknowledge,
     Append,
@@ -71,13 +71,21 @@ POSITIONS_PER_TURN: Final = 8_192
 
 def in_pieces(effect: Acknowledge | Reject | Release) -> Iterator[Acknowledge | Reject | Release]:
     """Split answers, in order, into pieces small enough for a turn."""
-    settled = effect.settled
+    answered = effect.answered
     kind = type(effect)
-    for first in range(0, len(settled.positions), POSITIONS_PER_TURN):
-        yield kind(Settled(settled.consumer, settled.positions[first : first + POSITIONS_PER_TURN]))
-    masks = list(settled.masks.items())
+    for first in range(0, len(answered.positions), POSITIONS_PER_TURN):
+        yield kind(
+            AnsweredDeliveries(
+                answered.consumer, answered.positions[first : first + POSITIONS_PER_TURN]
+            )
+        )
+    masks = list(answered.masks.items())
     for first in range(0, len(masks), POSITIONS_PER_TURN):
-        yield kind(Settled(settled.consumer, [], dict(masks[first : first + POSITIONS_PER_TURN])))
+        yield kind(
+            AnsweredDeliveries(
+                answered.consumer, [], dict(masks[first : first + POSITIONS_PER_TURN])
+            )
+        )
 
 
 class RunnerConnection(CoreEvents, Protocol):
@@ -171,7 +179,7 @@ class EffectRunner:
                     self._publishes.append(effect)
                 elif isinstance(effect, Awaited) or (
                     isinstance(effect, DeliveryAnswer)
-                    and (answered := answered + effect.settled.entries) > POSITIONS_PER_TURN
+                    and (answered := answered + effect.answered.entries) > POSITIONS_PER_TURN
                 ):
                     return effects[index:]
                 else:
@@ -205,9 +213,9 @@ class EffectRunner:
                             await self._shed()
                     elif isinstance(effect, Acknowledge | Reject | Release):
                         for piece in in_pieces(effect):
-                            if (answered := answered + piece.settled.entries) > POSITIONS_PER_TURN:
+                            if (answered := answered + piece.answered.entries) > POSITIONS_PER_TURN:
                                 await self._long_turns.next()
-                                answered = piece.settled.entries
+                                answered = piece.answered.entries
                             self._begin(piece)
                     else:
                         self._begin(effect)
@@ -222,7 +230,7 @@ class EffectRunner:
         """Break the connection's reference cycles, so that it is freed with its last user and not
         only by a full garbage collection."""
         self._session.end()
-        self._context.events = self._connection = NOBODY
+        self._context.core_events = self._connection = NOBODY
         await self._shed()
 
     async def finished(self) -> None:
@@ -256,12 +264,12 @@ class EffectRunner:
         match effect:
             case Append():
                 self._publishes.append(effect)
-            case Acknowledge(settled):
-                self._consumers.acknowledge(settled)
-            case Reject(settled):
-                self._consumers.reject(settled)
-            case Release(settled):
-                self._consumers.release(settled)
+            case Acknowledge(answered):
+                self._consumers.acknowledge(answered)
+            case Reject(answered):
+                self._consumers.reject(answered)
+            case Release(answered):
+                self._consumers.release(answered)
             case Wake(consumers):
                 self._consumers.wake(consumers)
             case Disconnect():

@@ -15,7 +15,7 @@ from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
 from arneb_amqp.routing.reply_to import REPLY_TO, is_reply_queue
 from arneb_amqp.session.effects import Authorize
 from arneb_amqp.session.events import QueueDeclared
-from arneb_amqp.session.rights import Rights, Unsettled
+from arneb_amqp.session.rights import Rights, RightUndecided
 from arneb_amqp.session.rules import Asked, questions
 from arneb_amqp.topology.footprint import (
     Footprint,
@@ -76,12 +76,12 @@ class Methods:
                     self._require(vhost, method)
                     with acting_as(self._context.rights.principal.name):
                         return await _METHODS[type(method)](self, vhost, method)
-            except Unsettled as unsettled:
+            except RightUndecided as undecided:
                 # Fetched while no lock is held: the answer may take long.
-                await self._context.authorize(Authorize(unsettled.question))
+                await self._context.authorize(Authorize(undecided.question))
 
     def _require(self, vhost: Vhost, method: Command) -> None:
-        """Check the rights that the method needs now. Raises 403, or :class:`.Unsettled`."""
+        """Check the rights that the method needs now. Raises 403, or :class:`.RightUndecided`."""
         rights = self._context.rights
         asked = Asked(method, vhost, self._wanted.name, rights.limits_keys)
         rights.require(questions(type(method), asked))

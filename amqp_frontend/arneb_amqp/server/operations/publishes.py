@@ -13,7 +13,7 @@ import trio
 from arneb_amqp.server.context import ConnectionContext
 from arneb_amqp.server.operations.core_errors import in_amqp
 from arneb_amqp.server.operations.stamping import PIECE_ENTRIES, TRACED_PIECE_ENTRIES, pieces, stamp
-from arneb_amqp.session.deliveries import Settled
+from arneb_amqp.session.deliveries import AnsweredDeliveries
 from arneb_amqp.session.effects import Append, Commit, Refused, Token
 from arneb_amqp.topology.overflow import Admission
 from arneb_amqp.topology.queues.queues import Queues
@@ -58,9 +58,9 @@ class Publishes:
         if effect.expiring:
             queues.expect_expiry(effect.queues)
         if len(present) < len(topics) and any(map(queues.lost, effect.queues)):
-            self._context.events.committed(token, None, refused=True)
+            self._context.core_events.committed(token, None, refused=True)
         elif not present:
-            self._context.events.committed(token, None)
+            self._context.core_events.committed(token, None)
         elif len(present) == 1:
             self._append(present[0], effect)
         else:
@@ -79,7 +79,9 @@ class Publishes:
             passes_over_gone=True,
         )
 
-    async def commit(self, request: Commit, acks: Sequence[tuple[Consumer, Settled]]) -> bool:
+    async def commit(
+        self, request: Commit, acks: Sequence[tuple[Consumer, AnsweredDeliveries]]
+    ) -> bool:
         """Commit a transaction including ``acks``; return whether every queue took its messages,
         for a refusing queue may have been full."""
         vhost = self._context.vhost
@@ -91,14 +93,14 @@ class Publishes:
             for _ in admission.closing():
                 await trio.lowlevel.checkpoint()
             unit = Unit(list(admission.appends.items()), passes_over_gone=True, has_batches=False)
-            for consumer, settled in acks:
-                unit.acks.append((consumer, settled.positions))
-                unit.parts.append((consumer, settled.masks))
+            for consumer, answered in acks:
+                unit.acks.append((consumer, answered.positions))
+                unit.parts.append((consumer, answered.masks))
 
             def begin(done: Done) -> None:
                 def ended(error: CommitFailed | None) -> None:
                     if error is None:
-                        self._context.events.answer_follows()
+                        self._context.core_events.answer_follows()
                     done(error)
 
                 if self._core.commit(unit, ended):
@@ -164,13 +166,13 @@ class Publishes:
         def done(error: CommitFailed | None) -> None:
             admission.over()
             failure = None if error is None else in_amqp(error)
-            self._context.events.committed(token, failure, refused=refused)
+            self._context.core_events.committed(token, failure, refused=refused)
 
         if self._core.commit(unit, done):
             admission.over()
 
     def _done(self, token: Token, error: CommitFailed | None) -> None:
-        self._context.events.committed(token, None if error is None else in_amqp(error))
+        self._context.core_events.committed(token, None if error is None else in_amqp(error))
 
 
 def _admit(

@@ -10,8 +10,8 @@ from typing import Final
 
 import trio
 
-from arneb_core.api.connections.ends import Ends, ends_of
-from arneb_core.api.connections.proxy_protocol import ends_behind
+from arneb_core.api.connections.endpoints import Endpoints, endpoints_of
+from arneb_core.api.connections.proxy_protocol import endpoints_behind
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ GONE: Final = Remote("gone", loopback=False)
 """A client that left before its address was read."""
 
 
-def remote_at(ends: Ends) -> Remote:
+def remote_at(ends: Endpoints) -> Remote:
     """Return the client at one end of a connection."""
     source, reached = ends.source, ends.destination
     return Remote(
@@ -59,10 +59,10 @@ async def remote_of(sock: trio.socket.SocketType, proxy_within_s: float | None) 
     if sock.family not in (socket.AF_INET, socket.AF_INET6):
         return Remote()
     try:
-        ends = ends_of(sock)
+        ends = endpoints_of(sock)
     except OSError:
         return GONE if proxy_within_s is None else None
     if proxy_within_s is None:
         return remote_at(ends)
-    found = await ends_behind(ends, sock, proxy_within_s)
+    found = await endpoints_behind(ends, sock, proxy_within_s)
     return None if found is None else remote_at(found)

@@ -331,7 +331,7 @@ class Channel:
 
         def committed(_: object) -> None:
             self._begin_transaction()
-            self.deliverer.settle(transaction)
+            self.deliverer.committed(transaction)
             self._send(Tx.CommitOk)
 
         self.publisher.returns.send(transaction)

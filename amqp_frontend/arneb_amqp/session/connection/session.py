@@ -45,7 +45,7 @@ from arneb_amqp.session.events import (
     RequestFailed,
     Shutdown,
 )
-from arneb_amqp.session.rights import Unsettled
+from arneb_amqp.session.rights import RightUndecided
 from arneb_amqp.session.transaction import TransactionBytes
 from arneb_amqp.session.transitions import ChannelState, ConnectionState
 from arneb_amqp.wire.constants import BASIC_ACK, BASIC_PUBLISH, CHANNEL_ZERO, ChannelId
@@ -288,9 +288,9 @@ class ConnectionSession(Lifecycle):
                 self._pause(pause.rest or item, pause.search)
             except StillSearching as still:
                 self._pause(item, still.search)
-            except Unsettled as unsettled:
+            except RightUndecided as undecided:
                 self._items.appendleft(item)
-                self.ask(Authorize(unsettled.question), lambda _: None)
+                self.ask(Authorize(undecided.question), lambda _: None)
             except AmqpError as error:
                 channel, method = self.current
                 self.failed(channel, error.caused_by(method))

@@ -17,7 +17,7 @@ from arneb_amqp.session.consume.stream_reader import of_stream
 from arneb_amqp.session.consume.unacked import Unacked, unknown_tag
 from arneb_amqp.session.consume.unbatching import unbatched
 from arneb_amqp.session.context import ChannelContext, Pause, VhostContext
-from arneb_amqp.session.deliveries import ConsumerId, Settled, consumer_of
+from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId, consumer_of
 from arneb_amqp.session.effects import Consume, Leave, Reject, Release, Wake
 from arneb_amqp.session.events import Pulled
 from arneb_amqp.session.transaction import Answer, Transaction
@@ -159,7 +159,7 @@ class Deliverer:
             self._orphans[owner] = None
             self.window.in_flight += count
 
-    def _answered(self, groups: Sequence[Settled]) -> None:
+    def _answered(self, groups: Sequence[AnsweredDeliveries]) -> None:
         """Free the room of answered orphans in the shared window: nobody else counts them."""
         freed = sum(each.messages for each in groups if each.consumer in self._orphans)
         if freed:
@@ -213,14 +213,14 @@ class Deliverer:
         """Acknowledge these deliveries. Raises 406 for an unknown tag; those before it count."""
         if transaction is not None:
             count = TRANSACTION_ANSWERS_PER_TURN
-            self._settle(tags[:count], transaction, Answer.ACKNOWLEDGE)
+            self._add_answers(tags[:count], transaction, Answer.ACKNOWLEDGE)
             if rest := tags[count:]:
                 self._context.work_left = 0
                 raise Pause(AckRun(self.channel, list(rest)))
             return
         groups, unknown = self.unacked.pop(tags)
-        for settled in groups:
-            self._context.effects.acknowledge(settled)
+        for answered in groups:
+            self._context.effects.acknowledge(answered)
         if self._orphans:
             self._answered(groups)
         if unknown is not None:
@@ -235,8 +235,8 @@ class Deliverer:
         groups, unknown = self.unacked.pop_through(tag if part is None else part)
         if unknown is not None:
             raise unknown_tag(unknown)
-        for settled in groups:
-            self._context.effects.acknowledge(settled)
+        for answered in groups:
+            self._context.effects.acknowledge(answered)
         if self._orphans:
             self._answered(groups)
         if part is not None:
@@ -251,7 +251,7 @@ class Deliverer:
             if multiple:
                 self._settle_through(tag, transaction, answer)
             else:
-                self._settle([tag], transaction, answer)
+                self._add_answers([tag], transaction, answer)
             return
         part = self._part_through(tag) if multiple else None
         if multiple:
@@ -261,12 +261,12 @@ class Deliverer:
         if unknown is not None:
             raise unknown_tag(unknown)
         self._check_no_stream(groups)
-        for settled in groups:
-            self._given_back += settled.messages
+        for answered in groups:
+            self._given_back += answered.messages
             if requeue:
-                self._context.effects.emit(Release(settled))
+                self._context.effects.emit(Release(answered))
             else:
-                self._context.effects.reject(settled)
+                self._context.effects.reject(answered)
         self._answered(groups)
         if part is not None:
             raise Pause
@@ -303,9 +303,9 @@ class Deliverer:
         """Requeue everything unanswered."""
         groups = self.unacked.pop_all()
         self._check_no_stream(groups)
-        for settled in groups:
-            self._given_back += settled.messages
-            self._context.effects.emit(Release(settled))
+        for answered in groups:
+            self._given_back += answered.messages
+            self._context.effects.emit(Release(answered))
         self._answered(groups)
 
     def getter(self, queue: str, *, no_ack: bool) -> ConsumerId:
@@ -352,12 +352,12 @@ class Deliverer:
         if tag and tag not in self.unacked:
             raise unknown_tag(tag)
         tags = self.unacked.tags_through(tag, TRANSACTION_ANSWERS_PER_TURN)
-        self._settle(tags, transaction, answer)
+        self._add_answers(tags, transaction, answer)
         if tags and tags[-1] < tag:
             self._context.work_left = 0
             raise Pause
 
-    def _settle(self, tags: Sequence[int], transaction: Transaction, answer: Answer) -> None:
+    def _add_answers(self, tags: Sequence[int], transaction: Transaction, answer: Answer) -> None:
         transaction.expect(len(tags))
         self._context.work_left -= len(tags)
         pending = self.unacked.snapshot(tags)
@@ -366,12 +366,12 @@ class Deliverer:
             raise unknown_tag(unknown)
         if answer is not Answer.ACKNOWLEDGE:
             self._check_no_stream(groups)
-        transaction.settle(groups, pending, answer)
+        transaction.add_answers(groups, pending, answer)
 
-    def _check_no_stream(self, groups: Sequence[Settled]) -> None:
+    def _check_no_stream(self, groups: Sequence[AnsweredDeliveries]) -> None:
         """Raises 540 for deliveries of a stream, which can only be acknowledged."""
-        for settled in groups if self._streams else ():
-            queue = self._streams.get(consumer_of(settled.consumer))
+        for answered in groups if self._streams else ():
+            queue = self._streams.get(consumer_of(answered.consumer))
             if queue is not None:
                 raise not_implemented(
                     f"basic.nack and basic.reject not supported by stream queues {queue}"
@@ -388,7 +388,7 @@ class Deliverer:
             self.unacked.restore([pending.popleft() for _ in range(count)])
             self._context.work_left -= count
 
-    def settle(self, transaction: Transaction) -> None:
+    def committed(self, transaction: Transaction) -> None:
         """Requeue and reject what the committed transaction answered so."""
         for answer, effect in ((Answer.RELEASE, Release), (Answer.REJECT, Reject)):
             for each in transaction.answers[answer].values():

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final, TypeAlias
 
 from arneb_amqp.routing.stream_filter import StreamFilter
-from arneb_amqp.session.deliveries import ConsumerId, Settled
+from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId
 from arneb_amqp.wire.content import properties_of
 from arneb_amqp.wire.properties import decode_properties
 from arneb_amqp.wire.route import content_start
@@ -67,7 +67,7 @@ class StreamReader:
 
 def of_stream(
     stream: StreamReader, owner: ConsumerId, run: Deliveries, messages: Messages
-) -> tuple[list[Position], list[bytes], dict[int, int], Settled | None]:
+) -> tuple[list[Position], list[bytes], dict[int, int], AnsweredDeliveries | None]:
     """Return those ``messages`` of a run that the consumer wants, with their offsets, and the
     answer to the others."""
     positions, entries, parts = messages
@@ -79,7 +79,7 @@ def of_stream(
     chosen = stream.chosen(entries, offsets)
     if chosen is None:
         return positions, stream.stamp(entries, offsets), parts, None
-    passed = Settled(owner, [])
+    passed = AnsweredDeliveries(owner, [])
     for index in set(range(len(positions))).difference(chosen):
         position = positions[index]
         if index in parts:

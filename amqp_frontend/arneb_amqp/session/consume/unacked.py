@@ -15,9 +15,9 @@ from typing import Final
 from arneb_amqp.errors import precondition_failed
 from arneb_amqp.session.deliveries import (
     NOBODY,
+    AnsweredDeliveries,
     ConsumerId,
     Pending,
-    Settled,
     consumer_of,
 )
 from arneb_core.api.entries.position import Position
@@ -118,7 +118,7 @@ class Unacked:
         self._parts.update({first + index: part for index, part in parts.items()})
         return first
 
-    def pop(self, tags: Sequence[int]) -> tuple[list[Settled], int | None]:
+    def pop(self, tags: Sequence[int]) -> tuple[list[AnsweredDeliveries], int | None]:
         """Remove deliveries answered one by one, in order, up to the first unknown tag, which is
         returned as well. Those after it are lost here: the channel is about to be closed, which
         requeues everything."""
@@ -132,7 +132,7 @@ class Unacked:
             return [], unknown
         return self._grouped(tags, positions), unknown
 
-    def pop_through(self, tag: int) -> tuple[list[Settled], int | None]:
+    def pop_through(self, tag: int) -> tuple[list[AnsweredDeliveries], int | None]:
         """Remove everything up to ``tag``, which must be there; 0 means all."""
         if not tag:
             return self.pop_all(), None
@@ -146,7 +146,7 @@ class Unacked:
         positions = list(filter(None, map(self._positions.pop, tags, repeat(_NO_POSITION))))
         return self._grouped(tags, positions), None
 
-    def pop_all(self) -> list[Settled]:
+    def pop_all(self) -> list[AnsweredDeliveries]:
         """Remove everything."""
         tags, positions = list(self._positions), list(self._positions.values())
         self._positions.clear()
@@ -228,16 +228,16 @@ class Unacked:
             self._owners = dict.fromkeys(self._positions, self._owner)
         self._owners.update(dict.fromkeys(range(first, after), owner))
 
-    def _grouped(self, tags: Sequence[int], positions: list[Position]) -> list[Settled]:
+    def _grouped(self, tags: Sequence[int], positions: list[Position]) -> list[AnsweredDeliveries]:
         if self._owners is None and not self._parts:
-            return [Settled(self._owner, positions)]
-        groups: dict[ConsumerId, Settled] = {}
+            return [AnsweredDeliveries(self._owner, positions)]
+        groups: dict[ConsumerId, AnsweredDeliveries] = {}
         parts: dict[tuple[ConsumerId, Position], list[int]] = {}
         for tag, position in zip(tags, positions, strict=True):
             owner = self._owners.pop(tag) if self._owners is not None else self._owner
             group = groups.get(owner)
             if group is None:
-                group = groups[owner] = Settled(owner, [])
+                group = groups[owner] = AnsweredDeliveries(owner, [])
             part = self._parts.pop(tag, WHOLE)
             if part == WHOLE:
                 group.positions.append(position)

@@ -31,7 +31,7 @@ from arneb_amqp.session.publish.work import (
     ROUTE_WORK,
     copy_work,
 )
-from arneb_amqp.session.rights import Unsettled
+from arneb_amqp.session.rights import RightUndecided
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.traffic import ExchangeTraffic
 from arneb_amqp.wire.constants import BASIC_PUBLISH, ChannelId, DeliveryTag
@@ -256,7 +256,7 @@ class Publisher:
         except Pause as pause:
             del run.routes[:done], run.bodies[:done]
             raise Pause(run, pause.search) from None
-        except (StillSearching, Unsettled):
+        except (StillSearching, RightUndecided):
             del run.routes[:done], run.bodies[:done]
             raise
 

@@ -75,7 +75,7 @@ class Exchanges:
         words = exchange_in_words(wanted.name, self.vhost)
         check_exchange_name_argument(wanted.arguments, ALTERNATE_EXCHANGE, words)
         self._router.declare(wanted)
-        self.govern([wanted])
+        self.apply_policies([wanted])
         unit = None
         if wanted.durable:
             key = exchange_key(self.vhost, wanted.name)
@@ -91,7 +91,7 @@ class Exchanges:
             raise
         self._events.exchange_created(self.vhost, wanted)
 
-    def govern(self, exchanges: Iterable[Exchange]) -> None:
+    def apply_policies(self, exchanges: Iterable[Exchange]) -> None:
         """Apply the current policies to these exchanges."""
         for each in exchanges:
             applied = self._queues.policies.for_exchange(each.name)

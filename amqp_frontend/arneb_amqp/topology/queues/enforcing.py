@@ -11,7 +11,7 @@ from arneb_amqp.topology.dead_letters import DeadLettering, DeadLetterTarget, De
 from arneb_amqp.topology.letter_turns import Turns
 from arneb_amqp.topology.overflow import Bounds, Overflow
 from arneb_amqp.topology.queue_types import OverflowPolicy, QueueType
-from arneb_amqp.topology.queues.queue import NOTHING_TOLD, Queue
+from arneb_amqp.topology.queues.queue import NO_LIMITS_APPLIED, Queue
 from arneb_core.api.core import Core
 from arneb_core.api.process.clock import wall_clock_ms
 
@@ -46,12 +46,12 @@ class Enforcing:
         if options.type is QueueType.STREAM:
             return
         if anew:
-            queue.told = NOTHING_TOLD
+            queue.applied_limits = NO_LIMITS_APPLIED
         queue.subscription.prioritise(options.priority_max)
         limits = replace(options.limits, message_ttl_ms=queue.ttl)
-        if queue.told != (limits, target is not None):
+        if queue.applied_limits != (limits, target is not None):
             queue.subscription.limit(limits, target)
-            queue.told = limits, target is not None
+            queue.applied_limits = limits, target is not None
         self._refuse(queue, target)
 
     def forget(self, queue: Queue) -> None:

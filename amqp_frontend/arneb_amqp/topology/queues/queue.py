@@ -31,7 +31,7 @@ from arneb_core.api.subscriptions.limits import Departure, Limits
 from arneb_core.api.subscriptions.subscription import Subscription
 from arneb_core.api.topics.topic import Topic
 
-NOTHING_TOLD: Final = (Limits(), False)
+NO_LIMITS_APPLIED: Final = (Limits(), False)
 """The state of a subscription without limits, whose dead letters go nowhere."""
 
 
@@ -59,7 +59,7 @@ class Queue:
     """Its arguments and its policy combined."""
     ttl: Ttl = field(init=False)
     """The time to live of its messages; see :mod:`.time_to_live`."""
-    told: tuple[Limits, bool] = NOTHING_TOLD
+    applied_limits: tuple[Limits, bool] = NO_LIMITS_APPLIED
     """The limits last passed to the core."""
     dead_lettering: DeadLettering | None = None
     overflow: Overflow | None = None

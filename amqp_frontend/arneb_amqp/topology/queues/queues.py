@@ -175,7 +175,7 @@ class Queues:
                 await self._core.committed(Unit(metadata=[(record.key, record.encode())]))
             queue.redeclare(wanted)
             queue.traffic.whole = self._router.traffic.of_type(queue.type.value)
-            await self.govern([queue])
+            await self.apply_policies([queue])
         await self._keep_history(queue)
         return queue
 
@@ -308,7 +308,7 @@ class Queues:
             async with self._removal(name) as unit:
                 unit.metadata.append((QueueRecord(self.vhost, name).key, None))
                 await self._core.committed(unit)
-        await self.govern(self)
+        await self.apply_policies(self)
         for queue in self:
             queue.used()
             try:
@@ -357,7 +357,7 @@ class Queues:
         self._router.traffic.queues_created += 1
         queue.announce(self._events)
         if self.policies is not policies:  # replaced meanwhile
-            await self.govern([queue])
+            await self.apply_policies([queue])
         await self._keep_history(queue)
         return queue
 
@@ -375,7 +375,7 @@ class Queues:
             self._enforcing.enforce(queue, anew=True)
         self._router.add_queue(queue.name)
 
-    async def govern(self, queues: Iterable[Queue]) -> None:
+    async def apply_policies(self, queues: Iterable[Queue]) -> None:
         """Apply the current policies to these queues."""
         at_ms, unit, streams = wall_clock_ms() + 1, Unit(), []
         for queue in queues:

@@ -17,7 +17,7 @@ from arneb.http.server.connection import CERTIFICATE, NO_CERTIFICATE
 from arneb_amqp.config import GUEST
 from arneb_core.access.authority import Authority
 from arneb_core.access.principals import Credentials, LoginRefused
-from arneb_core.api.connections.ends import address_of
+from arneb_core.api.connections.endpoints import address_of
 from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.services.clients.authenticator import Authenticator
 

@@ -11,9 +11,9 @@ from arneb.http.management.clients import channels, connections
 from arneb.http.management.definitions import definitions
 from arneb.http.management.node import health, nodes, overview
 from arneb.http.management.page import (
+    browsing,
     clients,
     delayed,
-    looking,
     moving,
     node,
     pulsar_client,
@@ -55,7 +55,7 @@ ROUTER: Final = Router(
         *topics.ROUTES,
         *queue.ROUTES,
         *delayed.ROUTES,
-        *looking.ROUTES,
+        *browsing.ROUTES,
         *moving.ROUTES,
         *routing.ROUTES,
         *clients.ROUTES,

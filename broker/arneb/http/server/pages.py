@@ -24,11 +24,11 @@ PAGES_MAX: Final = 3
 """Pages of a kind in memory: the newest, and some that slow clients still read. With 10,000 queues
 a page of metrics takes 10 MiB."""
 
-REST: Final = 3
+PAUSE_FACTOR: Final = 3
 """After a page that took a second to make, this many seconds pass before the next, so that no
 number of clients takes more than a quarter of the broker's time."""
 
-REST_S_MAX: Final = 1.0
+PAUSE_S_MAX: Final = 1.0
 
 
 class _Reader:
@@ -123,7 +123,7 @@ class Pages:
         self._newest = ref(page)
         self.alive.add(page)
         now = trio.current_time()
-        self._next_at = now + min(REST_S_MAX, REST * (now - began))
+        self._next_at = now + min(PAUSE_S_MAX, PAUSE_FACTOR * (now - began))
         return page
 
 

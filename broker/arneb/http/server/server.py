@@ -25,7 +25,7 @@ from arneb.http.server.connection import (
 from arneb.http.server.pace import Lane, Pace
 from arneb.http.server.room import Room
 from arneb.settings.http_limits import DEFAULT_LIMITS, HttpLimits
-from arneb_core.api.connections.ends import Ends, ends_of
+from arneb_core.api.connections.endpoints import Endpoints, endpoints_of
 from arneb_core.api.connections.listening import close_at_once, serve_listeners
 from arneb_core.api.connections.plain_stream import PlainStream
 
@@ -113,7 +113,7 @@ class HttpServer:
     async def accepted(self, stream: trio.SocketStream) -> None:
         """Serve the client of a socket."""
         try:
-            ends = ends_of(stream.socket)
+            ends = endpoints_of(stream.socket)
         except OSError:
             await trio.aclose_forcefully(stream)  # the client is gone
         else:
@@ -147,7 +147,7 @@ class HttpServer:
                 await trio.aclose_forcefully(stream)
                 return
             try:
-                ends = ends_of(stream.socket)
+                ends = endpoints_of(stream.socket)
             except OSError:
                 await trio.aclose_forcefully(stream)
             else:
@@ -235,7 +235,7 @@ class HttpServer:
             self._waiting[connection] = None
 
 
-def _addresses(ends: Ends) -> Addresses:
+def _addresses(ends: Endpoints) -> Addresses:
     source, reached = ends.source, ends.destination
     return (str(source.address), source.port), (str(reached.address), reached.port)
 

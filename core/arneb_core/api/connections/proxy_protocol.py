@@ -16,7 +16,7 @@ from typing import Final
 
 import trio
 
-from arneb_core.api.connections.ends import Address, Ends, Place, plain
+from arneb_core.api.connections.endpoints import Address, Endpoint, Endpoints, plain
 from arneb_core.api.errors import describe
 
 LOGGER: Final = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class BadProxyHeader(ValueError):
     """What came is no header of the PROXY protocol; the text says what is wrong."""
 
 
-def parse_text(header: bytes) -> Ends | None:
+def parse_text(header: bytes) -> Endpoints | None:
     """Parse a version 1 header without its line end; None if it leaves the address open. Raises
     :class:`BadProxyHeader`."""
     words = header.split(b" ")
@@ -62,10 +62,10 @@ def parse_text(header: bytes) -> Ends | None:
         raise BadProxyHeader(f"expected a family, two addresses and two ports, got {header!r}")
     ends = [_text_address(each, _TEXT_FAMILIES[words[1]]) for each in words[2:4]]
     ports = [_text_port(each) for each in words[4:]]
-    return Ends(Place(ends[0], ports[0]), Place(ends[1], ports[1]))
+    return Endpoints(Endpoint(ends[0], ports[0]), Endpoint(ends[1], ports[1]))
 
 
-def parse_binary(head: bytes, rest: bytes) -> Ends | None:
+def parse_binary(head: bytes, rest: bytes) -> Endpoints | None:
     """Parse a version 2 header without its signature: the four bytes of ``head``, and the rest they
     announce; None if it leaves the address open. Raises :class:`BadProxyHeader`."""
     command, family = head[0], head[1]
@@ -82,12 +82,12 @@ def parse_binary(head: bytes, rest: bytes) -> Ends | None:
         raise BadProxyHeader(f"expected {2 * size + 4} bytes of addresses, got {len(rest)}")
     ends = [plain(ip_address(rest[at : at + size])) for at in (0, size)]
     ports = [int.from_bytes(rest[at : at + 2]) for at in (2 * size, 2 * size + 2)]
-    return Ends(Place(ends[0], ports[0]), Place(ends[1], ports[1]))
+    return Endpoints(Endpoint(ends[0], ports[0]), Endpoint(ends[1], ports[1]))
 
 
-async def ends_behind(
-    proxy: Ends | None, sock: trio.socket.SocketType, within_s: float
-) -> Ends | None:
+async def endpoints_behind(
+    proxy: Endpoints | None, sock: trio.socket.SocketType, within_s: float
+) -> Endpoints | None:
     """Return the client behind a proxy, or the proxy itself if the header leaves that open. None:
     no header came within that time, and the connection is to be closed."""
     try:
@@ -99,7 +99,7 @@ async def ends_behind(
         return None
 
 
-async def read_proxy_header(sock: trio.socket.SocketType) -> Ends | None:
+async def read_proxy_header(sock: trio.socket.SocketType) -> Endpoints | None:
     """Read the header that a connection begins with; None if it leaves the address open. Raises
     :class:`BadProxyHeader` and :class:`OSError`; the caller limits the time."""
     beginning = await _exactly(sock, BEGINNING_BYTES)

@@ -330,5 +330,5 @@ def _succeed(request: Request, firsts: list[Position]) -> None:
             request.appended(None, firsts[0] if firsts else NOWHERE)
         except Exception as error:
             has_failed(request.appended, error)
-    elif request.told is not None:
-        call(request.told, None, firsts)
+    elif request.finish is not None:
+        call(request.finish, None, firsts)

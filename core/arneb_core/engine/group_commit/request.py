@@ -37,10 +37,10 @@ class Request:
     """Changes that go into one commit together. One is made for every run of publishes, so fields
     that it does not use cost nothing."""
 
-    told: Finish | None = None
+    finish: Finish | None = None
     appends: Sequence[Append] = ()
     appended: Appended | None = None
-    """Called instead of ``told`` if the request is a single run."""
+    """Called instead of ``finish`` if the request is a single run."""
     acks: Sequence[tuple[LogConsumer, Sequence[Position], Mapping[Position, int]]] = ()
     puts: Sequence[tuple[Table, bytes, bytes | None]] = ()
     rows_of: LogTopic | None = None
@@ -138,8 +138,8 @@ class Request:
         self.let_others_come()
         if self.appended is not None:
             call(self.appended, error, NOWHERE)
-        elif self.told is not None:
-            call(self.told, error, [])
+        elif self.finish is not None:
+            call(self.finish, error, [])
 
     def let_others_come(self) -> None:
         """Let appends go past this request: they need not wait for it any more."""

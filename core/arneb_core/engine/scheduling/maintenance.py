@@ -30,7 +30,7 @@ SETTLE_S: Final = 0.05
 """How long commits stay only in the journal. Reading them there is twice as much work, but a
 takeover costs as much as three tiny commits, so it is worth waiting for several."""
 
-STALE_LOOK_S: Final = 30.0
+STALE_CHECK_INTERVAL_S: Final = 30.0
 """Between looks for stale readers (killed Spark jobs), for retention by time, and for subscriptions
 whose last consumer has left, or never came."""
 
@@ -161,7 +161,7 @@ class Maintenance:
         """Log which readers keep the store's pages from being reused."""
         try:
             while True:
-                await trio.sleep(min(STALE_LOOK_S, max(0.1, readers.limit_s / 4)))
+                await trio.sleep(min(STALE_CHECK_INTERVAL_S, max(0.1, readers.limit_s / 4)))
                 try:
                     late = await trio.to_thread.run_sync(readers.look)
                 except Exception as error:
@@ -200,7 +200,7 @@ class Maintenance:
     ) -> NoReturn:
         """Clear dead readers, unused subscriptions and expired ledgers from time to time."""
         while True:
-            await trio.sleep(STALE_LOOK_S)
+            await trio.sleep(STALE_CHECK_INTERVAL_S)
             try:
                 await trio.to_thread.run_sync(store.reader_check)
             except Exception:

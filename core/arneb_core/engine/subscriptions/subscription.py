@@ -33,7 +33,7 @@ from arneb_core.engine.subscriptions.listening import Listening
 from arneb_core.engine.trimming.trimming import Trimming
 from arneb_core.store.format.schema import SubscriptionId
 from arneb_core.subscription.dispatching.pulls import Unanswered
-from arneb_core.subscription.entries.held_back import HeldBack
+from arneb_core.subscription.entries.delayed_entries import DelayedEntries
 from arneb_core.subscription.machine import SubscriptionMachine
 from arneb_core.subscription.sources.backlog import AheadBudget
 from arneb_core.subscription.state.effects import (
@@ -220,10 +220,10 @@ class LogSubscription(SubscriptionAdmin):
             self.machine.hold_back(self.topic.delayed)
 
     @property
-    def index_reader(self) -> HeldBack | None:
+    def index_reader(self) -> DelayedEntries | None:
         """The part that reads the topic's delayed index."""
-        held_back = self.machine.ready.held_back
-        return held_back if isinstance(held_back, HeldBack) else None
+        delayed = self.machine.ready.delayed
+        return delayed if isinstance(delayed, DelayedEntries) else None
 
     # What waits
 

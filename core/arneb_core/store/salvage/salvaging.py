@@ -27,7 +27,7 @@ from arneb_core.store.data_file.opening import (
     sync_directory,
 )
 from arneb_core.store.data_file.pages import PageFile
-from arneb_core.store.directory.placing import placed_when_whole
+from arneb_core.store.directory.atomic_directory import atomic_directory
 from arneb_core.store.format.bodies import Body, Encoded
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.salvage.salvage import Salvage
@@ -60,7 +60,7 @@ def salvage(directory: Path, target: Path) -> SalvageReport:
         with (
             _not_in_use(directory),
             PageFile(directory / DATA_NAME) as file,
-            placed_when_whole(target, MAKING_SUFFIX) as making,
+            atomic_directory(target, MAKING_SUFFIX) as making,
         ):
             found = Salvage(scan(file), directory)
             if not (found.topics or found.has_rows):

@@ -31,7 +31,7 @@ class Counters:
     @property
     def delayed_entries(self) -> int:
         """Entries that are not due yet: they are not ready, and no length limit counts them."""
-        return self._ready.held_back.entries
+        return self._ready.delayed.entries
 
     @property
     def in_flight_messages(self) -> int:

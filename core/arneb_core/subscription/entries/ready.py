@@ -8,8 +8,8 @@ reader is past.
 from collections.abc import Sequence
 
 from arneb_core.api.entries.position import Position, before
-from arneb_core.subscription.entries.held_back import HeldBack
-from arneb_core.subscription.entries.nothing_held import NOTHING_HELD, NothingHeld
+from arneb_core.subscription.entries.delayed_entries import DelayedEntries
+from arneb_core.subscription.entries.no_delayed_entries import NO_DELAYED_ENTRIES, NoDelayedEntries
 from arneb_core.subscription.sources.backlog import BacklogReader
 from arneb_core.subscription.sources.due import DueSource
 from arneb_core.subscription.sources.priorities import PrioritySource
@@ -25,16 +25,16 @@ class Ready:
     __slots__ = (
         "_reader",
         "_state",
-        "held_back",
+        "delayed",
     )
 
     def __init__(self, state: SubscriptionState) -> None:
         self._state = state
         self._reader = state.reader
-        self.held_back: HeldBack | NothingHeld = NOTHING_HELD
+        self.delayed: DelayedEntries | NoDelayedEntries = NO_DELAYED_ENTRIES
 
     def __repr__(self) -> str:
-        return f"<Ready {self._state.replay!r}, {self.held_back!r}, {self._reader!r}>"
+        return f"<Ready {self._state.replay!r}, {self.delayed!r}, {self._reader!r}>"
 
     @property
     def is_prioritised(self) -> bool:
@@ -51,23 +51,23 @@ class Ready:
     @property
     def unreadable(self) -> Position | None:
         """Where the log could not be read on when that was last tried."""
-        found = self._state.replay.fetch.failed_at or self.held_back.unreadable
+        found = self._state.replay.fetch.failed_at or self.delayed.unreadable
         return found or self._reader.fetch.failed_at
 
     # Which goes next
 
     def first(self) -> Source:
         """Return what goes next: replays, then entries that came due, then new ones."""
-        replay, held_back = self._state.replay, self.held_back
-        if not replay or held_back.goes_first:
-            due = held_back.source()
+        replay, delayed = self._state.replay, self.delayed
+        if not replay or delayed.goes_first:
+            due = delayed.source()
             if due is not None:
                 return due
         return replay or self._reader
 
     def behind_replays(self) -> Source:
         """Return what goes next when the replays cannot go."""
-        due = self.held_back.source()
+        due = self.delayed.source()
         return self._reader if due is None else due
 
     # What became of entries
@@ -75,50 +75,50 @@ class Ready:
     def answered(self, positions: Sequence[Position]) -> None:
         """Deliver these no more."""
         self._state.replay.discard(positions)
-        self.held_back.discard(positions)
+        self.delayed.discard(positions)
         self._reader.reread(positions)
 
     def answered_through(self, place: Position) -> None:
         """As :meth:`answered`, for everything up to ``place``."""
         self._state.replay.discard_through(place)
-        self.held_back.discard_through(place)
+        self.delayed.discard_through(place)
         if place > self._reader.after:
             self._reader.rewind(place)
 
     def returned(self, positions: Sequence[Position]) -> None:
         """Make these ready again, in their places."""
         # An entry that the reader is not past is a batch handed out in part; it still has that.
-        self._state.replay.add(self.held_back.returning(positions, self._reader.after))
+        self._state.replay.add(self.delayed.returning(positions, self._reader.after))
 
     def clear(self, after: Position) -> None:
         """Nothing up to ``after`` is ready."""
         self._state.replay.clear()
-        self.held_back.clear(after)
+        self.delayed.clear(after)
         self._reader.rewind(after)
 
     def reset(self) -> None:
         """A seek: begin again at what is acknowledged."""
         self._state.replay.clear()
         self._reader.rewind(self._state.acks.mark_delete)
-        self.held_back.reset()
+        self.delayed.reset()
 
     def start_over(self) -> None:
         """A turn failed half-way: trust nothing in memory."""
         self._state.replay.clear()
-        self.held_back.start_over()
+        self.delayed.start_over()
         self._reader.rewind(self._reader.after)
 
     def let_go(self) -> None:
         """Drop the entries held: nobody is attached."""
         self._reader.rewind(self._reader.after)
         self._state.replay.let_go()
-        self.held_back.let_go()
+        self.delayed.let_go()
 
     def retry(self) -> None:
         """Try again to read what could not be read."""
         self._state.replay.fetch.retry()
         self._reader.fetch.retry()
-        self.held_back.retry()
+        self.delayed.retry()
 
     def prioritise(self, highest: int) -> None:
         """Let higher priorities go first from now on."""

@@ -11,7 +11,7 @@ from arneb_core.api.subscriptions.key_sharing import KeyShare, KeySharingMode
 from arneb_core.api.subscriptions.subscription import Subscription
 from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.api.topics.topic import Topic
-from arneb_pulsar.services.clients.consumers import AttachedConsumer
+from arneb_pulsar.services.clients.consumers import ClientConsumer
 from arneb_pulsar.services.clock import iso_of
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.limits.rates import expired_of
@@ -90,7 +90,7 @@ def subscription_document(
             f"drainingHashes{each}": sum(one[f"drainingHashes{each}"] for one in shown)
             for each in DRAINING
         },
-        **context.dispatch_throttles.held_back(topic, subscription.name),
+        **context.dispatch_throttles.throttled_events(topic, subscription.name),
         **NO_FILTERS,
         "subscriptionProperties": dict(subscription.properties),
         # Pulsar has both names for each.
@@ -126,7 +126,7 @@ def backlog_bytes(topic: Topic, subscription: Subscription) -> int:
 def _consumer(
     context: BrokerContext,
     consumer: Consumer,
-    attached: AttachedConsumer | None,
+    attached: ClientConsumer | None,
     keys: KeyShare | None,
     *,
     shares: bool,

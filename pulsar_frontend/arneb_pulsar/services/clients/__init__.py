@@ -4,6 +4,6 @@ The rule: connections are known by protocols only, and whoever loses a place her
 another takes it.
 
 Read in this order: ``connections``, ``producers``, ``consumers`` and ``watchers`` (who is here),
-``authenticator`` (who they are), ``rights`` (what they may still do), ``onlooking`` (who sees their
-messages).
+``authenticator`` (who they are), ``rights`` (what they may still do), ``message_observer`` (who
+sees their messages).
 """

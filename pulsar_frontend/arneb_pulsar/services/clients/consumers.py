@@ -29,7 +29,7 @@ class ConsumerOwner(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AttachedConsumer:
+class ClientConsumer:
     """A consumer of the core with its connection, and its key there."""
 
     connection: ClientConnection
@@ -51,7 +51,7 @@ class AttachedConsumer:
 
     def __repr__(self) -> str:
         where = f"{self.topic.name}/{self.subscription.name}"
-        return f"<AttachedConsumer {where}/{self.consumer.name} by {self.connection.address}>"
+        return f"<ClientConsumer {where}/{self.consumer.name} by {self.connection.address}>"
 
     def disconnect(self, assigned: Assigned = NOWHERE) -> None:
         """Detach it, and have its client subscribe again, here or at the ``assigned`` broker."""
@@ -63,7 +63,7 @@ class ConsumerRegistry:
     """The consumers of all topics."""
 
     def __init__(self) -> None:
-        self._by_topic: dict[str, dict[str, dict[AttachedConsumer, None]]] = {}
+        self._by_topic: dict[str, dict[str, dict[ClientConsumer, None]]] = {}
         """By the names of topic and subscription; no dictionary is empty."""
         self._left: dict[int, dict[str, ConsumerCounts]] = {}
         """What consumers that have left were sent, by the topic's id and the subscription."""
@@ -73,12 +73,12 @@ class ConsumerRegistry:
     def __repr__(self) -> str:
         return f"<ConsumerRegistry {len(self.all())} on {len(self._by_topic)} topics>"
 
-    def add(self, attached: AttachedConsumer) -> None:
+    def add(self, attached: ClientConsumer) -> None:
         """Add an attached consumer."""
         subscriptions = self._by_topic.setdefault(attached.topic.name, {})
         subscriptions.setdefault(attached.subscription.name, {})[attached] = None
 
-    def remove(self, attached: AttachedConsumer) -> None:
+    def remove(self, attached: ClientConsumer) -> None:
         """Remove a consumer that is no longer attached."""
         topic, subscription = attached.topic.name, attached.subscription.name
         subscriptions = self._by_topic[topic]
@@ -90,12 +90,12 @@ class ConsumerRegistry:
             if not subscriptions:
                 del self._by_topic[topic]
 
-    def has(self, attached: AttachedConsumer) -> bool:
+    def has(self, attached: ClientConsumer) -> bool:
         """Return whether it is still attached."""
         subscriptions = self._by_topic.get(attached.topic.name, {})
         return attached in subscriptions.get(attached.subscription.name, {})
 
-    def of(self, topic: Topic) -> list[AttachedConsumer]:
+    def of(self, topic: Topic) -> list[ClientConsumer]:
         """Return the consumers of a topic."""
         subscriptions = self._by_topic.get(topic.name, {})
         return [each for found in subscriptions.values() for each in found if each.topic is topic]
@@ -141,7 +141,7 @@ class ConsumerRegistry:
             if each.subscription is subscription:
                 each.connection.tell(EndReached(each.key))
 
-    def all(self) -> list[AttachedConsumer]:
+    def all(self) -> list[ClientConsumer]:
         """Return all consumers."""
         subscriptions = self._by_topic.values()
         return [each for by_name in subscriptions for found in by_name.values() for each in found]

@@ -15,12 +15,12 @@ from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.names import topic_name_of
 from arneb_pulsar.namespaces.policies import Policies
 from arneb_pulsar.namespaces.rates import Budget, DispatchRate
-from arneb_pulsar.services.clients.consumers import AttachedConsumer, ConsumerRegistry
+from arneb_pulsar.services.clients.consumers import ClientConsumer, ConsumerRegistry
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.services.limits.rates import Rates
 from arneb_pulsar.services.namespaces.registry import NamespaceRegistry
 
-LOOK_S: Final = 0.05
+CHECK_INTERVAL_S: Final = 0.05
 """Time between looks at what went out: at a rate of 20 a second, one message each."""
 
 MESSAGE_BYTES: Final = 1024
@@ -28,7 +28,7 @@ MESSAGE_BYTES: Final = 1024
 
 
 @dataclass(slots=True)
-class HeldBack:
+class ThrottledEvents:
     """How often messages were held back for a rate, of messages and of bytes."""
 
     messages: int = 0
@@ -40,7 +40,7 @@ class HeldBack:
         self.bytes += budget.is_out_of_bytes
 
     def __repr__(self) -> str:
-        return f"<HeldBack {self.messages} times for messages, {self.bytes} for bytes>"
+        return f"<ThrottledEvents {self.messages} times for messages, {self.bytes} for bytes>"
 
 
 @dataclass(slots=True)
@@ -64,10 +64,10 @@ class TopicThrottle:
     """For all its subscriptions together."""
     budgets: dict[str, Budget] = field(default_factory=dict)
     """For single subscriptions, by name."""
-    shares: dict[AttachedConsumer, Share] = field(default_factory=dict)
-    held_back: HeldBack = field(default_factory=HeldBack)
+    shares: dict[ClientConsumer, Share] = field(default_factory=dict)
+    throttled: ThrottledEvents = field(default_factory=ThrottledEvents)
     """Events by the rate for all subscriptions."""
-    held_back_by_own: dict[str, HeldBack] = field(default_factory=dict)
+    throttled_by_own: dict[str, ThrottledEvents] = field(default_factory=dict)
     """Events by the rates for single subscriptions."""
     turn: int = 0
     """Whose turn it is to be given permits first."""
@@ -93,26 +93,26 @@ class DispatchThrottles:
     def __repr__(self) -> str:
         return f"<DispatchThrottles of {len(self.by_topic)} topics>"
 
-    def grant(self, attached: AttachedConsumer, permits: int) -> None:
+    def grant(self, attached: ClientConsumer, permits: int) -> None:
         """Take permits that a client of a throttled topic grants."""
         throttle = self.by_topic[attached.topic.id]
         self._share(throttle, attached).held += permits
         self._hand_on(throttle)
 
-    def held(self, attached: AttachedConsumer) -> int:
+    def held(self, attached: ClientConsumer) -> int:
         """Return how many permits of a consumer are kept here."""
         throttle = self.by_topic.get(attached.topic.id)
         share = None if throttle is None else throttle.shares.get(attached)
         return 0 if share is None else share.held
 
-    def held_back(self, topic: Topic, subscription: str) -> dict[str, int]:
+    def throttled_events(self, topic: Topic, subscription: str) -> dict[str, int]:
         """Return how often a subscription's messages were held back, as in Pulsar's statistics.
         There is no rate for the whole broker."""
         throttle = self.by_topic.get(topic.id)
-        own = of_all = NEVER_HELD_BACK
+        own = of_all = NEVER_THROTTLED
         if throttle is not None:
-            of_all = throttle.held_back
-            own = throttle.held_back_by_own.get(subscription, NEVER_HELD_BACK)
+            of_all = throttle.throttled
+            own = throttle.throttled_by_own.get(subscription, NEVER_THROTTLED)
         return {
             "dispatchThrottledMsgEventsBySubscriptionLimit": own.messages,
             "dispatchThrottledBytesEventsBySubscriptionLimit": own.bytes,
@@ -150,9 +150,9 @@ class DispatchThrottles:
             if (budget := _budget(present.budgets.get(each), rate, now)) is not None
         }
         # Forget subscriptions that are gone: each reader comes with a new name.
-        present.held_back_by_own = {
+        present.throttled_by_own = {
             each: found
-            for each, found in present.held_back_by_own.items()
+            for each, found in present.throttled_by_own.items()
             if each in topic.subscriptions
         }
         for each in attached:
@@ -179,7 +179,7 @@ class DispatchThrottles:
             if not self.by_topic:
                 self._more = trio.Event()
                 await self._more.wait()
-            await trio.sleep(LOOK_S)
+            await trio.sleep(CHECK_INTERVAL_S)
             for throttle in list(self.by_topic.values()):
                 self.look(throttle)
                 await trio.lowlevel.checkpoint()
@@ -193,7 +193,7 @@ class DispatchThrottles:
         throttle.shares = {each: self._share(throttle, each) for each in present}
         self._hand_on(throttle)
 
-    def _share(self, throttle: TopicThrottle, attached: AttachedConsumer) -> Share:
+    def _share(self, throttle: TopicThrottle, attached: ClientConsumer) -> Share:
         share = throttle.shares.get(attached)
         if share is None:
             consumer, counts = attached.consumer, attached.counts
@@ -213,7 +213,7 @@ class DispatchThrottles:
             if consumer.attached and consumer.permits > 0:
                 share.held += consumer.permits
                 consumer.flow(-consumer.permits)
-        waiting: dict[str, list[AttachedConsumer]] = {}
+        waiting: dict[str, list[ClientConsumer]] = {}
         for attached, share in throttle.shares.items():
             if share.held > 0 and attached.consumer.attached:
                 waiting.setdefault(attached.subscription.name, []).append(attached)
@@ -226,10 +226,10 @@ class DispatchThrottles:
             if (budget := throttle.budgets.get(name)) is not None:
                 room = min(room, budget.messages(size))
                 if has_backlog:
-                    throttle.held_back_by_own.setdefault(name, HeldBack()).count(budget)
+                    throttle.throttled_by_own.setdefault(name, ThrottledEvents()).count(budget)
             if throttle.budget is not None:
                 if has_backlog:
-                    throttle.held_back.count(throttle.budget)
+                    throttle.throttled.count(throttle.budget)
                 left = throttle.budget.messages(size)
                 # A subscription whose share is less than a message gets one in its turn.
                 extra = (index + throttle.turn) % len(waiting) < left % len(waiting)
@@ -237,7 +237,7 @@ class DispatchThrottles:
             self._share_out(throttle, consumers, room)
 
     def _share_out(
-        self, throttle: TopicThrottle, consumers: list[AttachedConsumer], room: int
+        self, throttle: TopicThrottle, consumers: list[ClientConsumer], room: int
     ) -> None:
         """Hand on permits for ``room`` messages, to all consumers as evenly as possible."""
         start = throttle.turn % len(consumers)
@@ -264,7 +264,7 @@ class DispatchThrottles:
                     budget.spend(*spent)
 
 
-NEVER_HELD_BACK: Final = HeldBack()
+NEVER_THROTTLED: Final = ThrottledEvents()
 
 
 def rate_of(policies: Policies, subscription: str) -> DispatchRate | None:

@@ -39,7 +39,7 @@ from arneb_pulsar.transactions.records import Acked, pack, pack_sent
 from arneb_pulsar.transactions.states import COORDINATOR, HOW_ENDED, TransactionId, TransactionState
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 
-LOOK_S: Final = 0.25
+CHECK_INTERVAL_S: Final = 0.25
 """Time between checks for transactions that have timed out, while some are open."""
 
 GATHER_MIN: Final = 1_000
@@ -102,7 +102,7 @@ class TransactionCoordinator:
         gathered_s = self._clock.now()
         while True:
             if self._open:
-                await trio.sleep(LOOK_S)
+                await trio.sleep(CHECK_INTERVAL_S)
             else:
                 with trio.move_on_after(GATHER_S):
                     await self._opened.wait()

@@ -24,7 +24,7 @@ NO_PROXY: Final = "Must not set proxyVersion without connecting as a ProxyRole."
 ANSWER_WITHIN_S: Final = 60.0
 """How long a client may take to send another proof; Pulsar's brokers look once a minute."""
 
-LOOK_S: Final = 60.0
+CHECK_INTERVAL_S: Final = 60.0
 """Time between looks at the clock: how much too late a proof may end after the clock was set
 forward."""
 
@@ -85,7 +85,7 @@ class Authentication:
             return ""
         left_s = (self._expires_ms - clock_ms) / 1000
         if left_s > 0 and not self._asked:
-            self.deadline = self._output.now + min(left_s, LOOK_S)
+            self.deadline = self._output.now + min(left_s, CHECK_INTERVAL_S)
             return ""
         if self._asked or not self._refreshes:
             return "the proof of the client's identity has ended"

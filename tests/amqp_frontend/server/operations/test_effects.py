@@ -11,7 +11,7 @@ from pamqp.commands import Queue
 from arneb_amqp.consumption import Consumption
 from arneb_amqp.errors import AmqpError, not_found
 from arneb_amqp.server.operations.effects import EffectRunner
-from arneb_amqp.session.deliveries import ConsumerId, Settled
+from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId
 from arneb_amqp.session.effects import (
     Acknowledge,
     Append,
@@ -41,7 +41,7 @@ from arneb_core.access.principals import Kind, Principal, Question
 from arneb_core.access.rights import Right
 from arneb_core.api.errors import StoreFull
 
-SETTLED = Settled(ConsumerId(1), [])
+ANSWERED = AnsweredDeliveries(ConsumerId(1), [])
 ONE = ConsumerId(1)
 NOTHING: Any = None
 SOMEBODY = Principal("guest", NOTHING)
@@ -56,9 +56,9 @@ class FoundAtOnce:
 
 EXAMPLES: dict[type[Effect], tuple[Effect, list[str]]] = {
     Append: (Append(("q",), [b"x"], Token(1)), ["append"]),
-    Acknowledge: (Acknowledge(SETTLED), ["acknowledge"]),
-    Reject: (Reject(SETTLED), ["reject"]),
-    Release: (Release(SETTLED), ["release"]),
+    Acknowledge: (Acknowledge(ANSWERED), ["acknowledge"]),
+    Reject: (Reject(ANSWERED), ["reject"]),
+    Release: (Release(ANSWERED), ["release"]),
     Wake: (Wake((ONE,)), ["wake"]),
     Disconnect: (Disconnect(), ["disconnect"]),
     LogIn: (LogIn("PLAIN", "guest", "guest"), ["log_in"]),

@@ -124,9 +124,9 @@ class ChannelMachine(RuleBasedStateMachine):
         got = []
         while play.effects:
             effect = play.effect(kind)
-            for place in effect.settled.positions:
-                got.append((effect.settled.consumer, place))
-                for window in self.windows[effect.settled.consumer]:
+            for place in effect.answered.positions:
+                got.append((effect.answered.consumer, place))
+                for window in self.windows[effect.answered.consumer]:
                     window.in_flight -= 1
         assert sorted(got) == sorted(settled)
         if kind is Release:

@@ -19,7 +19,7 @@ from tests.amqp_frontend.session.playbook import (
 from arneb_amqp.errors import access_refused, not_found
 from arneb_amqp.routing.reply_to import REPLY_TO
 from arneb_amqp.session.consume.unbatching import UNREADABLE
-from arneb_amqp.session.deliveries import ConsumerId, Settled
+from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId
 from arneb_amqp.session.effects import (
     Acknowledge,
     Cancel,
@@ -57,15 +57,15 @@ def consuming(play: Playbook | None = None, tag: str = "c", **fields: object) ->
 
 
 def acknowledged(consumer: int, *entries: int) -> Acknowledge:
-    return Acknowledge(Settled(ConsumerId(consumer), places(*entries)))
+    return Acknowledge(AnsweredDeliveries(ConsumerId(consumer), places(*entries)))
 
 
 def rejected(consumer: int, *entries: int) -> Reject:
-    return Reject(Settled(ConsumerId(consumer), places(*entries)))
+    return Reject(AnsweredDeliveries(ConsumerId(consumer), places(*entries)))
 
 
 def released(consumer: int, *entries: int) -> Release:
-    return Release(Settled(ConsumerId(consumer), places(*entries)))
+    return Release(AnsweredDeliveries(ConsumerId(consumer), places(*entries)))
 
 
 def delivered(play: Playbook, count: int, consumer: int = 1, first: int = 0) -> Playbook:
@@ -443,9 +443,9 @@ def test_a_batch_is_delivered_and_acknowledged_message_by_message() -> None:
             play << sent(Basic.Deliver, delivery_tag=tag)
         assert [each for each in play.contents if len(each) == 1] == [b"a", b"b", b"c", b"d"]
         play >> client(Basic.Ack, delivery_tag=2)
-        play << Acknowledge(Settled(FIRST, [], {places(0)[0]: 0b010}))
+        play << Acknowledge(AnsweredDeliveries(FIRST, [], {places(0)[0]: 0b010}))
         play >> client(Basic.Ack, delivery_tag=0, multiple=True)
-        play << Acknowledge(Settled(FIRST, places(1), {places(0)[0]: 0b101}))
+        play << Acknowledge(AnsweredDeliveries(FIRST, places(1), {places(0)[0]: 0b101}))
 
 
 @pytest.mark.usefixtures("lines")
@@ -456,7 +456,7 @@ def test_only_the_messages_of_the_mask_are_delivered() -> None:
         play >> Delivered(1, run) << sent(Basic.Deliver) << sent(Basic.Deliver)
         assert [each for each in play.contents if len(each) == 1] == [b"b", b"c"]
         play >> client(Basic.Nack, delivery_tag=0, multiple=True, requeue=True)
-        play << Release(Settled(FIRST, [], {place: 0b110}))
+        play << Release(AnsweredDeliveries(FIRST, [], {place: 0b110}))
 
 
 @pytest.mark.usefixtures("lines")
@@ -487,4 +487,4 @@ def test_get_takes_one_message_of_a_batch() -> None:
         play >> RequestDone(Pulled(run, 0, FIRST)) << sent(Basic.GetOk)
         assert play.contents[-1] == b"b"
         play >> client(Basic.Ack, delivery_tag=1)
-        play << Acknowledge(Settled(FIRST, [], {place: 0b10}))
+        play << Acknowledge(AnsweredDeliveries(FIRST, [], {place: 0b10}))

@@ -16,7 +16,7 @@ from tests.counting import calls_of
 from arneb_amqp.server.operations.effects import POSITIONS_PER_TURN, in_pieces
 from arneb_amqp.session.connection.session import TURN_WORK
 from arneb_amqp.session.consume.deliverer import ANSWERS_PER_TURN, TRANSACTION_ANSWERS_PER_TURN
-from arneb_amqp.session.deliveries import ConsumerId, Settled
+from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId
 from arneb_amqp.session.discarded import SHED_PER_TURN
 from arneb_amqp.session.effects import Acknowledge, Commit, Leave, Reject, Release
 from arneb_amqp.session.events import RequestDone
@@ -63,7 +63,7 @@ def test_many_are_acknowledged_in_turns_and_in_order(method: object, kind: type[
     answered: list[Position] = []
     for effect in play.effects:
         assert isinstance(effect, kind)
-        answered += effect.settled.positions
+        answered += effect.answered.positions
     play.effects.clear()
     assert answered[: MANY - 1] == places(0, MANY - 1)
     # No part looks at the tags of the parts before it.
@@ -83,7 +83,7 @@ def test_few_are_acknowledged_at_once() -> None:
     play = with_unanswered(ANSWERS_PER_TURN)
     play >> client(Basic.Ack, delivery_tag=0, multiple=True)
     assert play.pauses == 0
-    assert play.effect(Acknowledge).settled.positions == places(0, ANSWERS_PER_TURN)
+    assert play.effect(Acknowledge).answered.positions == places(0, ANSWERS_PER_TURN)
 
 
 def test_a_channel_that_ends_visits_none_of_them() -> None:
@@ -104,7 +104,7 @@ def test_all_does_not_include_later_deliveries(requeue: bool | None) -> None:
     session.deliver(ConsumerId(1), run_of(MANY, 10))
     while session.has_more:
         session.go_on(play.now, play.later_ms)
-    answered = sum(len(each.settled.positions) for each in session.take_effects())  # type: ignore[union-attr]
+    answered = sum(len(each.answered.positions) for each in session.take_effects())  # type: ignore[union-attr]
     assert answered == MANY
 
 
@@ -112,12 +112,12 @@ def test_all_does_not_include_later_deliveries(requeue: bool | None) -> None:
 def test_the_core_receives_them_in_pieces(kind: type[Release]) -> None:
     count = 2 * POSITIONS_PER_TURN + 5
     masks = {position(2, 1): 3}
-    found = list(in_pieces(kind(Settled(ConsumerId(7), places(0, count), masks))))
+    found = list(in_pieces(kind(AnsweredDeliveries(ConsumerId(7), places(0, count), masks))))
     assert all(isinstance(each, kind) for each in found)
-    assert {each.settled.consumer for each in found} == {7}
-    assert max(len(each.settled.positions) for each in found) == POSITIONS_PER_TURN
-    assert [place for each in found for place in each.settled.positions] == places(0, count)
-    assert found[-1].settled.masks == masks
+    assert {each.answered.consumer for each in found} == {7}
+    assert max(len(each.answered.positions) for each in found) == POSITIONS_PER_TURN
+    assert [place for each in found for place in each.answered.positions] == places(0, count)
+    assert found[-1].answered.masks == masks
 
 
 @pytest.mark.parametrize("several", [False, True], ids=["one consumer", "several"])
@@ -179,9 +179,9 @@ def test_a_transaction_takes_many_acknowledgements_in_turns(
     play >> client(Tx.Commit)
     acknowledged = play.effect(Commit).acknowledged
     play >> RequestDone(None) << sent(Tx.CommitOk)
-    effects = [each.settled for each in play.effects if isinstance(each, Reject | Release)]
-    (settled,) = acknowledged or effects
-    assert settled.positions == places(0, FEW_TURNS)
+    effects = [each.answered for each in play.effects if isinstance(each, Reject | Release)]
+    (answered,) = acknowledged or effects
+    assert answered.positions == places(0, FEW_TURNS)
     play.effects.clear()
 
 
@@ -192,8 +192,8 @@ def test_a_transaction_takes_many_single_acknowledgements_in_turns() -> None:
     assert play.pauses == FEW_TURNS // TRANSACTION_ANSWERS_PER_TURN - 1
     assert play.session.work_left <= TURN_WORK - TRANSACTION_ANSWERS_PER_TURN
     play >> client(Tx.Commit)
-    (settled,) = play.effect(Commit).acknowledged
-    assert settled.positions == places(0, FEW_TURNS)
+    (answered,) = play.effect(Commit).acknowledged
+    assert answered.positions == places(0, FEW_TURNS)
     play >> RequestDone(None) << sent(Tx.CommitOk)
 
 
@@ -214,8 +214,8 @@ def test_single_acknowledgements_are_one_at_the_commit(requeue: bool) -> None:
     play >> client(Tx.Commit)
     play.effect(Commit)
     play >> RequestDone(None) << sent(Tx.CommitOk)
-    settled = play.effect(Release if requeue else Reject).settled
-    assert settled.positions == places(0, 100)
+    answered = play.effect(Release if requeue else Reject).answered
+    assert answered.positions == places(0, 100)
 
 
 def test_many_acknowledgements_are_undone_in_turns() -> None:
@@ -232,8 +232,8 @@ def test_many_acknowledgements_are_undone_in_turns() -> None:
 
 def test_messages_of_divided_batches_are_joined_by_their_masks() -> None:
     one, other = position(2, 1), position(2, 2)
-    settled = Settled(ConsumerId(7), places(0, 2), {one: 1})
-    settled.join(Settled(ConsumerId(7), places(2, 3), {one: 4, other: 2}))
-    assert settled.positions == places(0, 3)
-    assert settled.masks == {one: 5, other: 2}
-    assert settled.entries == 5
+    answered = AnsweredDeliveries(ConsumerId(7), places(0, 2), {one: 1})
+    answered.join(AnsweredDeliveries(ConsumerId(7), places(2, 3), {one: 4, other: 2}))
+    assert answered.positions == places(0, 3)
+    assert answered.masks == {one: 5, other: 2}
+    assert answered.entries == 5

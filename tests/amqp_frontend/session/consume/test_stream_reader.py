@@ -8,7 +8,7 @@ from tests.amqp_frontend.session.playbook import Delivered, Playbook, client, op
 
 from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.session.consume.stream_reader import FILTER_VALUE, StreamReader
-from arneb_amqp.session.deliveries import ConsumerId, Settled
+from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId
 from arneb_amqp.session.effects import Acknowledge, Consume
 from arneb_amqp.session.events import RequestDone
 from arneb_amqp.wire.constants import ChannelId
@@ -79,18 +79,18 @@ def test_what_it_did_not_ask_for_is_acknowledged_at_once() -> None:
         reading(play, StreamFilter(WORDS, values=frozenset("a")))
         play >> Delivered(1, run(0, "b", "a", None, "a"))
         play << sent(Basic.Deliver, delivery_tag=1) << sent(Basic.Deliver, delivery_tag=2)
-        answered = play.effect(Acknowledge).settled
+        answered = play.effect(Acknowledge).answered
         assert sorted(answered.positions) == [position(1, 0), position(1, 2)]
         play >> client(Basic.Ack, delivery_tag=2, multiple=True)
-        settled = Settled(ConsumerId(1), [position(1, 1), position(1, 3)])
-        play << Acknowledge(settled)
+        answered = AnsweredDeliveries(ConsumerId(1), [position(1, 1), position(1, 3)])
+        play << Acknowledge(answered)
 
 
 def test_a_run_of_which_nothing_was_asked_for_sends_nothing() -> None:
     with opened() as play:
         reading(play, StreamFilter(WORDS, offset_min=7))
         play >> Delivered(1, run(0, "b", "a", offset=5))
-        assert len(play.effect(Acknowledge).settled.positions) == 2
+        assert len(play.effect(Acknowledge).answered.positions) == 2
         play >> Delivered(1, run(2, "a", offset=7))
         play << sent(Basic.Deliver, delivery_tag=1)
 

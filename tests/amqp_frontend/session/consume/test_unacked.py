@@ -4,13 +4,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from arneb_amqp.session.consume.unacked import Unacked
-from arneb_amqp.session.deliveries import ConsumerId, Settled
+from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId
 from arneb_core.api.entries.position import Position, position
 
 consumers = st.integers(1, 3).map(ConsumerId)
 
 
-def flat(groups: list[Settled]) -> set[tuple[int, int, int]]:
+def flat(groups: list[AnsweredDeliveries]) -> set[tuple[int, int, int]]:
     """Consumer, position and mask (0 means the whole entry) of everything in it."""
     whole = {(group.consumer, place, 0) for group in groups for place in group.positions}
     parts = {

@@ -354,7 +354,7 @@ def test_a_rollback_drops_publishes_and_undoes_acknowledgements() -> None:
         play >> client(Tx.Commit)
         commit = play.effect(Commit)
         assert list(commit.appends) == []
-        assert [len(settled.positions) for settled in commit.acknowledged] == [2]
+        assert [len(answered.positions) for answered in commit.acknowledged] == [2]
 
 
 def test_rejected_messages_are_requeued_when_the_transaction_is_committed() -> None:

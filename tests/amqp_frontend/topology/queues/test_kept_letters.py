@@ -261,7 +261,7 @@ async def test_letters_are_dropped_when_they_need_not_be_kept_any_more(
         for definition in (by_policy, {}):
             found = [Policy("/", "all", "^q$", definition)] if definition else ()
             place.vhost.queues.policies = Policies(found)
-            await place.vhost.queues.govern(place.vhost.queues)
+            await place.vhost.queues.apply_policies(place.vhost.queues)
             await quiet(place.engine)
             if definition:
                 attachment = await rejected(place, queue, b"a")

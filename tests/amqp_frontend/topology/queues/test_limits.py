@@ -309,7 +309,7 @@ async def test_only_queues_that_need_it_are_checked(broker: Opener) -> None:
             place.vhost.queues.policies = Policies(
                 [Policy("/", "all", "^plain$", policy)] if policy else ()
             )
-            await place.vhost.queues.govern(place.vhost.queues)
+            await place.vhost.queues.apply_policies(place.vhost.queues)
             assert attended(place) == sorted(["brief", "dying", "expiring", *found])
         async with place.topology.changing():
             await place.vhost.queues.delete_by_name("dying", ME, if_unused=False, if_empty=False)

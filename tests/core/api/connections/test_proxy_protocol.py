@@ -11,7 +11,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.connections.ends import Ends, Place, plain
+from arneb_core.api.connections.endpoints import Endpoint, Endpoints, plain
 from arneb_core.api.connections.proxy_protocol import (
     BINARY_BYTES_MAX,
     SIGNATURE,
@@ -28,22 +28,22 @@ BEHIND = b"AMQP\0\0\t\1 and more"
 PORTS = st.integers(0, 0xFFFF)
 
 
-def places(version: int) -> st.SearchStrategy[Ends]:
+def places(version: int) -> st.SearchStrategy[Endpoints]:
     addresses = st.ip_addresses(v=version).filter(lambda each: plain(each) == each)
-    ends = st.builds(Place, addresses, PORTS)
-    return st.builds(Ends, ends, ends)
+    ends = st.builds(Endpoint, addresses, PORTS)
+    return st.builds(Endpoints, ends, ends)
 
 
 PROXIED = places(4) | places(6)
 
 
-def in_text(proxied: Ends) -> bytes:
+def in_text(proxied: Endpoints) -> bytes:
     source, reached = proxied.source, proxied.destination
     line = f"PROXY TCP{source.address.version} {source.address} {reached.address} "
     return f"{line}{source.port} {reached.port}\r\n".encode()
 
 
-def in_binary(proxied: Ends, remarks: bytes = b"", *, command: int = 0x21) -> bytes:
+def in_binary(proxied: Endpoints, remarks: bytes = b"", *, command: int = 0x21) -> bytes:
     source, reached = proxied.source, proxied.destination
     family = 0x11 if source.address.version == 4 else 0x21
     ends = source.address.packed + reached.address.packed
@@ -51,10 +51,10 @@ def in_binary(proxied: Ends, remarks: bytes = b"", *, command: int = 0x21) -> by
     return SIGNATURE + bytes((command, family)) + len(rest).to_bytes(2) + rest
 
 
-def read(pieces: list[bytes], read_behind: int = 0) -> tuple[Ends | None, bytes]:
+def read(pieces: list[bytes], read_behind: int = 0) -> tuple[Endpoints | None, bytes]:
     """What comes of a connection that says this, and how it goes on."""
 
-    async def main() -> tuple[Ends | None, bytes]:
+    async def main() -> tuple[Endpoints | None, bytes]:
         ours, theirs = socket.socketpair()
         with ours, theirs:
             ours.setblocking(False)
@@ -91,25 +91,29 @@ def split(data: bytes, cuts: list[int]) -> list[bytes]:
 
 @given(PROXIED, st.booleans(), st.binary(max_size=40), st.lists(st.integers(0, 300), max_size=4))
 def test_who_comes_is_read_however_it_is_cut(
-    proxied: Ends, binary: bool, remarks: bytes, cuts: list[int]
+    proxied: Endpoints, binary: bool, remarks: bytes, cuts: list[int]
 ) -> None:
     header = in_binary(proxied, remarks) if binary else in_text(proxied)
     assert read(split(header + BEHIND, cuts)) == (proxied, BEHIND)
 
 
-MAPPED = Ends(Place(IPv6Address("::ffff:192.0.2.1"), 1), Place(IPv6Address("::ffff:192.0.2.2"), 2))
+MAPPED = Endpoints(
+    Endpoint(IPv6Address("::ffff:192.0.2.1"), 1), Endpoint(IPv6Address("::ffff:192.0.2.2"), 2)
+)
 
 
 @pytest.mark.parametrize("header", [in_text(MAPPED), in_binary(MAPPED)])
 def test_an_address_of_ipv4_inside_ipv6_is_that_of_ipv4(header: bytes) -> None:
-    expected = Ends(Place(IPv4Address("192.0.2.1"), 1), Place(IPv4Address("192.0.2.2"), 2))
+    expected = Endpoints(
+        Endpoint(IPv4Address("192.0.2.1"), 1), Endpoint(IPv4Address("192.0.2.2"), 2)
+    )
     assert read([header]) == (expected, b"")
 
 
 @pytest.mark.parametrize("binary", [False, True])
 def test_who_comes_is_read_byte_by_byte(binary: bool) -> None:
-    proxied = Ends(
-        Place(IPv6Address("2001:db8::1"), 40_000), Place(IPv6Address("2001:db8::2"), 5672)
+    proxied = Endpoints(
+        Endpoint(IPv6Address("2001:db8::1"), 40_000), Endpoint(IPv6Address("2001:db8::2"), 5672)
     )
     header = in_binary(proxied) if binary else in_text(proxied)
     assert read([bytes((each,)) for each in header + BEHIND]) == (proxied, BEHIND)
@@ -170,7 +174,7 @@ def test_what_is_no_header_is_refused(said: bytes) -> None:
 
 @given(PROXIED, st.booleans(), st.integers(0, 200), st.integers(1, 255))
 def test_a_byte_that_is_another_is_read_as_something_or_refused(
-    proxied: Ends, binary: bool, at: int, by: int
+    proxied: Endpoints, binary: bool, at: int, by: int
 ) -> None:
     header = bytearray(in_binary(proxied) if binary else in_text(proxied))
     header[at % len(header)] ^= by
@@ -185,4 +189,6 @@ def test_a_byte_that_is_another_is_read_as_something_or_refused(
 
 def test_an_address_is_read_as_it_is_meant() -> None:
     found, _ = read([GOOD])
-    assert found == Ends(Place(ip_address("192.0.2.1"), 1), Place(ip_address("192.0.2.2"), 2))
+    assert found == Endpoints(
+        Endpoint(ip_address("192.0.2.1"), 1), Endpoint(ip_address("192.0.2.2"), 2)
+    )

@@ -271,7 +271,7 @@ class PlanningMachine(RuleBasedStateMachine):
         request = Request(told, appends)
         if is_run:
             ((number, _),) = sizes.items()
-            request.told = None
+            request.finish = None
             request.appended = lambda error, first: told(error, [] if error else [first])
         elif row is None:
             request.puts = [(Table.META, b"row%d" % len(self.asked), b"")]

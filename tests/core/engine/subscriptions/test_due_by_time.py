@@ -16,7 +16,7 @@ from arneb_core.api.entries.position import entry_of
 from arneb_core.api.topics.settings import DelayedSettings
 from arneb_core.engine.engine import Engine
 from arneb_core.engine.threads.reader import Reader
-from arneb_core.subscription.entries import held_back
+from arneb_core.subscription.entries import delayed_entries
 from arneb_core.testing.engine_kit import RecordingSink, attach, quiet
 
 TIMES = [1_000 + 37 * number % 400 for number in range(120)]
@@ -50,8 +50,8 @@ async def all_published(engine: Engine) -> None:
 async def test_ticks_go_out_in_their_order_however_they_are_collected(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch, release: int, collect: int
 ) -> None:
-    monkeypatch.setattr(held_back, "RELEASE_MAX", release)
-    monkeypatch.setattr(held_back, "COLLECT_MAX", collect)
+    monkeypatch.setattr(delayed_entries, "RELEASE_MAX", release)
+    monkeypatch.setattr(delayed_entries, "COLLECT_MAX", collect)
     clock = Clock()
     async with running(data_dir, clock, DELAYS) as engine:
         (held,) = await topic_with(engine, "s")
@@ -76,7 +76,7 @@ async def test_what_many_ticks_want_is_read_once_for_all_that_is_collected(
         read_places(self, topic_id, places, bytes_max, then)
 
     monkeypatch.setattr(Reader, "read_places", counted)
-    monkeypatch.setattr(held_back, "RELEASE_MAX", 8)
+    monkeypatch.setattr(delayed_entries, "RELEASE_MAX", 8)
     clock = Clock()
     async with running(data_dir, clock, DELAYS) as engine:
         await topic_with(engine, "s")
@@ -92,7 +92,7 @@ async def test_what_many_ticks_want_is_read_once_for_all_that_is_collected(
 async def test_what_was_collected_and_not_handed_out_comes_after_a_restart_in_its_turn(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held_back, "RELEASE_MAX", 8)
+    monkeypatch.setattr(delayed_entries, "RELEASE_MAX", 8)
     clock = Clock()
     async with running(data_dir, clock, DELAYS) as engine:
         (held,) = await topic_with(engine, "s")

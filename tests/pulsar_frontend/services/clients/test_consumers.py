@@ -11,7 +11,7 @@ from tests.pulsar_frontend.services.fakes import (
     attached,
 )
 
-from arneb_pulsar.services.clients.consumers import AttachedConsumer, ConsumerRegistry
+from arneb_pulsar.services.clients.consumers import ClientConsumer, ConsumerRegistry
 from arneb_pulsar.session.interface.events import EndReached
 
 TOPICS: list[Any] = [FakeTopic("a"), FakeTopic("a", 2), FakeTopic("b", 3)]
@@ -31,7 +31,7 @@ STEP = st.tuples(
 def test_the_registry_holds_who_came_and_has_not_left(
     steps: list[tuple[bool, FakeConnection, Any, Any]],
 ) -> None:
-    registry, present = ConsumerRegistry(), list[AttachedConsumer]()
+    registry, present = ConsumerRegistry(), list[ClientConsumer]()
     for key, (comes, connection, topic, subscription) in enumerate(steps):
         if comes or not present:
             present.append(attached(connection, topic, subscription, key))

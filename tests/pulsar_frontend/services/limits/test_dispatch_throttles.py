@@ -93,14 +93,14 @@ async def test_subscriptions_that_are_gone_are_forgotten(open_broker: OpenBroker
             await reader.flow(1000)
             await client.publish(*[b"x"] * 20, first=20 * each)
             with trio.fail_after(WITHIN_S):  # FLOW has no answer that could be waited for
-                while f"r{each}" not in throttle.held_back_by_own:
+                while f"r{each}" not in throttle.throttled_by_own:
                     throttles.look(throttle)
                     await trio.testing.wait_all_tasks_blocked()
             await reader.send(CommandUnsubscribe(consumer_id=1, request_id=99))
             while not isinstance((await reader.reply())[0], CommandSuccess):
                 pass
         await reader.subscribe("t", subscription="last")
-        assert throttle.held_back_by_own.keys() <= {"r4", "last", "stays"}
+        assert throttle.throttled_by_own.keys() <= {"r4", "last", "stays"}
 
 
 async def test_a_topic_without_consumers_is_forgotten(open_broker: OpenBroker) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.pulsar_frontend.session.playbook import Playbook, received, said
 
 from arneb_pulsar.config import AuthenticationConfig, PulsarConfig
-from arneb_pulsar.session.connection.authentication import ANSWER_WITHIN_S, LOOK_S
+from arneb_pulsar.session.connection.authentication import ANSWER_WITHIN_S, CHECK_INTERVAL_S
 from arneb_pulsar.session.interface.effects import Authenticate, Close
 from arneb_pulsar.session.interface.events import Authenticated, NotAuthenticated
 from arneb_pulsar.session.transitions import ConnectionState
@@ -114,9 +114,9 @@ def test_a_proof_ends_by_the_clock_as_it_is_then() -> None:
     """It said 1970 when the client came, and was set right; or was set back, and the proof holds
     on."""
     play = connected(50 * 365 * 86_400)
-    play.pass_time(LOOK_S).over()
+    play.pass_time(CHECK_INTERVAL_S).over()
     play.clock_ms += 50 * 365 * 86_400_000
-    play.pass_time(LOOK_S)
+    play.pass_time(CHECK_INTERVAL_S)
     assert isinstance(play.heard().command, pb.CommandAuthChallenge)
     play = connected(100)
     play.clock_ms -= 3_600_000

@@ -91,7 +91,7 @@ def connection_document(
     document: Document = {
         "name": connection.name,
         "node": site.node,
-        "pid": site.topology.events.pid(connection.id),
+        "pid": site.topology.broker_events.pid(connection.id),
         "type": "network",
         "state": connection.state,
         "protocol": "AMQP 0-9-1",

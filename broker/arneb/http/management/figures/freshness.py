@@ -14,23 +14,23 @@ Pause = Callable[[], Awaitable[None]]
 SHORT_S: Final = 0.002
 """A result that takes no longer is computed each time."""
 
-REST: Final = 50
+REUSE_FACTOR: Final = 50
 """A result that took a second is reused for fifty: computing takes a fiftieth of the time."""
 
-SPARING_REST: Final = 200
+SPARING_FACTOR: Final = 200
 """Preferred, if the result does not get too old: a two-hundredth of the time."""
 
 SPARING_S: Final = 5.0
-""":data:`SPARING_REST` makes no result older than this: users check whether their change took
+""":data:`SPARING_FACTOR` makes no result older than this: users check whether their change took
 effect."""
 
 
 def fresh_for_s(took_s: float, sparing_s: float = SPARING_S) -> float:
-    """Return for how many seconds a result is reused; :data:`SPARING_REST` counts up to
+    """Return for how many seconds a result is reused; :data:`SPARING_FACTOR` counts up to
     ``sparing_s``."""
     if took_s <= SHORT_S:
         return 0.0
-    return max(REST * took_s, min(SPARING_REST * took_s, sparing_s))
+    return max(REUSE_FACTOR * took_s, min(SPARING_FACTOR * took_s, sparing_s))
 
 
 class Work:

@@ -36,7 +36,7 @@ UNSEEN_S: Final = 60.0
 
 OBJECTS_PER_TURN: Final = 100
 
-REST: Final = 20
+PAUSE_FACTOR: Final = 20
 """A round of samples that took a second is followed by a pause of twenty: sampling very many
 objects each second would take most of the broker's time."""
 
@@ -211,7 +211,7 @@ class Rates:
         """Take samples for ever."""
         took_s = 0.0
         while True:
-            await trio.sleep(max(FINE_S, REST * took_s))
+            await trio.sleep(max(FINE_S, PAUSE_FACTOR * took_s))
             began = self._clock()
             await self.sample()
             took_s = self._clock() - began

@@ -6,7 +6,7 @@ The rule: the numbers come from the subscriptions; only messages that are shown 
 from collections.abc import Iterator
 from typing import Final
 
-from arneb.http.management.page.looking import Found, found_at, message_document
+from arneb.http.management.page.browsing import Found, found_at, message_document
 from arneb.http.management.page.places import (
     expect_readable,
     expect_right,

@@ -21,7 +21,7 @@ from arneb.http.management.site import Site
 
 if TYPE_CHECKING:
     from arneb_pulsar.services.clients.connections import OpenConnection
-    from arneb_pulsar.services.clients.consumers import AttachedConsumer
+    from arneb_pulsar.services.clients.consumers import ClientConsumer
     from arneb_pulsar.services.clients.producers import ProducerClaim
     from arneb_pulsar.services.context import BrokerContext
 
@@ -114,7 +114,7 @@ def _producer(of: "ProducerClaim") -> Document:
     }
 
 
-def _consumer(of: "AttachedConsumer") -> Document:
+def _consumer(of: "ClientConsumer") -> Document:
     """Return one consumer's document; ``permits`` is how many more messages it would take now."""
     return {
         "key": of.key,

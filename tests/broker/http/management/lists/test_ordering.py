@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb.http.management.figures.freshness import (
-    REST,
+    REUSE_FACTOR,
     SHORT_S,
-    SPARING_REST,
+    SPARING_FACTOR,
     SPARING_S,
     Pause,
     Work,
@@ -160,10 +160,10 @@ async def test_how_long_an_order_is_cached_depends_on_the_work_it_took() -> None
 @given(st.floats(0, 0.03) | st.floats(0, 1000))
 def test_repeated_sorting_takes_a_fiftieth_of_the_time_at_most(took_s: float) -> None:
     fresh_s = fresh_for_s(took_s)
-    assert took_s <= SHORT_S if not fresh_s else fresh_s >= REST * took_s
-    assert fresh_s <= max(SPARING_S, REST * took_s), "and is no older than that needs"
-    if SHORT_S < took_s <= SPARING_S / SPARING_REST:
-        assert fresh_s >= SPARING_REST * took_s * 0.999
+    assert took_s <= SHORT_S if not fresh_s else fresh_s >= REUSE_FACTOR * took_s
+    assert fresh_s <= max(SPARING_S, REUSE_FACTOR * took_s), "and is no older than that needs"
+    if SHORT_S < took_s <= SPARING_S / SPARING_FACTOR:
+        assert fresh_s >= SPARING_FACTOR * took_s * 0.999
 
 
 @given(st.data(), st.integers(1, 5), st.integers(0, 4), st.booleans())

@@ -11,7 +11,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.broker.http.management.kit import Caller, managed
-from tests.broker.http.management.page.test_messages_looked_at import publish
+from tests.broker.http.management.page.test_browsing import publish
 
 from arneb.http.management.lists import ages as ages_module
 from arneb.http.management.lists.ages import Ages

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.broker.http.management.kit import managed
-from tests.broker.http.management.page.test_messages_looked_at import publish
+from tests.broker.http.management.page.test_browsing import publish
 
 from arneb.http.management.page.hole_parts import PARTS, hole_parts
 from arneb_core.api.entries.position import Position, before, position

@@ -3,7 +3,7 @@
 const KEPT = "arneb-theme";
 const system = matchMedia("(prefers-color-scheme: dark)");
 /** @type {Set<() => void>} */
-const onlookers = new Set();
+const listeners = new Set();
 
 /** @returns {"light" | "dark"} */
 export function theme() {
@@ -21,13 +21,13 @@ export function turn() {
 /** Show it, now and when the system changes its mind. */
 export function apply() {
   document.documentElement.dataset.theme = theme();
-  for (const each of onlookers) each();
+  for (const each of listeners) each();
 }
 
 /** Have `back` called when colours change; returns what ends that. @param {() => void} back */
 export function onTheme(back) {
-  onlookers.add(back);
-  return () => onlookers.delete(back);
+  listeners.add(back);
+  return () => listeners.delete(back);
 }
 
 /** A colour of the page by its name. @param {string} name */

@@ -4,7 +4,7 @@ import { useEffect, useState } from "./html.js";
 const KEPT = "arneb-zone";
 const UTC = "utc";
 /** @type {Set<() => void>} */
-const onlookers = new Set();
+const listeners = new Set();
 
 export const isUtc = () => localStorage.getItem(KEPT) === UTC;
 
@@ -12,7 +12,7 @@ export const isUtc = () => localStorage.getItem(KEPT) === UTC;
 export function turnZone() {
   if (isUtc()) localStorage.removeItem(KEPT);
   else localStorage.setItem(KEPT, UTC);
-  for (const each of onlookers) each();
+  for (const each of listeners) each();
 }
 
 /** What is given to a formatter of times. */
@@ -20,8 +20,8 @@ export const zoned = () => (isUtc() ? { timeZone: "UTC" } : {});
 
 /** Have `back` called when the zone changes; returns what ends that. @param {() => void} back */
 export function onZone(back) {
-  onlookers.add(back);
-  return () => onlookers.delete(back);
+  listeners.add(back);
+  return () => listeners.delete(back);
 }
 
 /** Whether it is UTC, kept current. */

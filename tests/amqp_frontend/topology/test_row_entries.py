@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_amqp.codec import AmqpCodec
-from arneb_amqp.topology.making import EntryMaker
+from arneb_amqp.topology.row_entries import EntryMaker
 
 ROWS = st.lists(
     st.tuples(

@@ -1,6 +1,6 @@
-"""Onlooking: an observer of each message that Pulsar's clients send and get, if there is one.
+"""The observer of each message that Pulsar's clients send and get, if there is one.
 
-The rule: an onlooker changes nothing, raises nothing and keeps nobody waiting. Without one, a run
+The rule: the observer changes nothing, raises nothing and keeps nobody waiting. Without one, a run
 that is sent costs one check, and a delivery nothing.
 """
 
@@ -19,7 +19,7 @@ class SeenClient:
     role: str
 
 
-class Onlooker(Protocol):
+class MessageObserver(Protocol):
     """Sees messages."""
 
     def sent(self, client: SeenClient, topic: str, entries: Sequence[bytes]) -> None:
@@ -32,10 +32,10 @@ class Onlooker(Protocol):
 
 
 @dataclass(slots=True)
-class Onlooking:
-    """Holds the onlooker; set once, before clients come."""
+class MessageObserverSlot:
+    """Holds the observer; set once, before clients come."""
 
-    onlooker: Onlooker | None = None
+    observer: MessageObserver | None = None
 
     def __repr__(self) -> str:
-        return f"<Onlooking {self.onlooker!r}>"
+        return f"<MessageObserverSlot {self.observer!r}>"

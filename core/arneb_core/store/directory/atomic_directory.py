@@ -1,4 +1,4 @@
-"""Placing: a directory that is made beside its place and gets its name when it is whole.
+"""An atomic directory that is made beside its place and gets its name when it is whole.
 
 The rule: under its name there is nothing, or all of it, on disk. It is made beside its place under
 a longer name, by one process at a time; the next maker removes what a killed one left.
@@ -16,7 +16,7 @@ from arneb_core.store.directory.directory import sync_names
 
 
 @contextmanager
-def placed_when_whole(target: Path, suffix: str) -> Iterator[Path]:
+def atomic_directory(target: Path, suffix: str) -> Iterator[Path]:
     """Yield an empty directory beside ``target``, put in its place if the block ends without an
     error, and removed otherwise. The block itself flushes what it writes there.
 

@@ -1,4 +1,4 @@
-"""What one subscription holds back: its place in the topic's delayed index.
+"""The delayed entries of one subscription: its place in the topic's delayed index.
 
 The rule: on a subscription that holds back, delayed entries come from the index and never from the
 reader, which passes over them. So each comes once, at its time, whether the index or the reader is
@@ -45,7 +45,7 @@ RELEASES_MAX: Final = 4
 logger = logging.getLogger(__name__)
 
 
-class HeldBack:
+class DelayedEntries:
     """The delayed entries of one subscription.
 
     Invariant while it holds back: an unacknowledged entry of the index behind ``_place`` is nowhere
@@ -93,7 +93,7 @@ class HeldBack:
 
     def __repr__(self) -> str:
         state = f"{self.entries} entries" if self.is_holding else "nothing"
-        return f"<HeldBack {state}, {len(self._due)} due>"
+        return f"<DelayedEntries {state}, {len(self._due)} due>"
 
     @property
     def goes_first(self) -> bool:

@@ -1,4 +1,4 @@
-"""Making: assembles one producer, or one consumer, from its parts.
+"""Assembly: makes one producer, or one consumer, from its parts.
 
 The rule: the same code serves topics without partitions and single partitions.
 """

@@ -9,8 +9,8 @@ from tests.amqp_frontend.topology.queues.test_limits import entry, put
 
 from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.topology.exchanges.exchanges import Exchanges
-from arneb_amqp.topology.governing import QUEUES_AT_ONCE
 from arneb_amqp.topology.policies.policies import Policies
+from arneb_amqp.topology.policy_updates import QUEUES_AT_ONCE
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.wire.tables import long, longstr
 from arneb_core.access.records import OperatorPolicy, Policy
@@ -33,8 +33,8 @@ async def drop(place: RunningVhost, name: str = "p", kind: type[Policy] = Policy
     await quiet(place.engine)
 
 
-def ttl_told(queue: Queue) -> Any:
-    return queue.told[0].message_ttl_ms
+def applied_ttl(queue: Queue) -> Any:
+    return queue.applied_limits[0].message_ttl_ms
 
 
 async def test_a_length_limit_applies_at_once_and_only_while_it_is_set(broker: Opener) -> None:
@@ -74,12 +74,12 @@ async def test_a_policy_applies_to_a_queue_declared_later(broker: Opener) -> Non
             place, {"message-ttl": 5_000, "max-length-bytes": 10, "overflow": "reject-publish"}
         )
         queue = await place.declare(arguments={"x-message-ttl": long(9_000)})
-        assert ttl_told(queue) == 5_000
+        assert applied_ttl(queue) == 5_000
         assert place.vhost.refuses(["q"])
         assert queue.arguments == {"x-message-ttl": long(9_000)}
     async with broker() as place:
         queue = await place.declare(arguments={"x-message-ttl": long(9_000)})
-        assert ttl_told(queue) == 5_000
+        assert applied_ttl(queue) == 5_000
 
 
 async def test_messages_keep_the_time_to_live_that_applied_when_they_arrived(
@@ -91,22 +91,22 @@ async def test_messages_keep_the_time_to_live_that_applied_when_they_arrived(
         old, published = entry(b"old"), Struct(">Q").pack(began)
         await append(place.engine, queue.topic.name, [old[:8] + published + old[16:]])
         await say(place, {"message-ttl": 30_000})
-        ttl = ttl_told(queue)
+        ttl = applied_ttl(queue)
         assert (ttl.of(began), ttl.of(wall_clock_ms())) == (60_000, 30_000)
         await drop(place)
-        assert ttl_told(queue).of(wall_clock_ms()) == 60_000
-        assert ttl_told(queue).of(began) == 60_000
-        before = ttl_told(queue)
+        assert applied_ttl(queue).of(wall_clock_ms()) == 60_000
+        assert applied_ttl(queue).of(began) == 60_000
+        before = applied_ttl(queue)
         assert len(before.before) == 2
     async with broker() as place:
         queue = await place.declare(arguments={"x-message-ttl": long(60_000)})
-        assert ttl_told(queue) == before
+        assert applied_ttl(queue) == before
         await queue.purge()
         await say(place, {"message-ttl": 1})
-        assert ttl_told(queue) == 1
+        assert applied_ttl(queue) == 1
     async with broker() as place:
         queue = await place.declare(arguments={"x-message-ttl": long(60_000)})
-        assert ttl_told(queue) == 1
+        assert applied_ttl(queue) == 1
 
 
 async def test_what_a_crash_kept_from_being_recorded_is_recorded_at_the_start(
@@ -121,7 +121,7 @@ async def test_what_a_crash_kept_from_being_recorded_is_recorded_at_the_start(
     async with broker() as place:
         found = place.vhost.queues.get("q")
         assert found is not None
-        assert isinstance(ttl_told(found), ChangedTtl)
+        assert isinstance(applied_ttl(found), ChangedTtl)
         await quiet(place.engine)
         assert found.message_count == 1
 
@@ -136,7 +136,7 @@ async def test_a_record_that_cannot_be_written_changes_nothing_else(broker: Open
 
         place.topology.catalogue._followers.insert(0, fail)
         await say(place, {"message-ttl": 30_000})
-        assert isinstance(ttl_told(queue), ChangedTtl)
+        assert isinstance(applied_ttl(queue), ChangedTtl)
 
 
 async def test_what_a_queue_refuses_follows_the_policy(broker: Opener) -> None:
@@ -250,7 +250,7 @@ async def test_a_queue_that_is_being_declared_gets_the_latest_policies(
         async def meanwhile(*given: Any, **more: Any) -> Any:
             topic = await create(*given, **more)
             policy = Policy("/", "p", "", {"max-length": 1})
-            place.vhost.governing.replace(Policies([policy]))
+            place.vhost.policy_updates.replace(Policies([policy]))
             return topic
 
         monkeypatch.setattr(place.engine, "create_topic", meanwhile)

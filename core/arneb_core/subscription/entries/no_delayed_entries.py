@@ -1,4 +1,4 @@
-"""Nothing held: stands in for :class:`.HeldBack` on topics that never had a delayed entry.
+"""No delayed entries: stands in for :class:`.DelayedEntries` on topics that never had one.
 
 The rule: it does nothing, so that no caller has to ask whether there is something to do.
 """
@@ -10,7 +10,7 @@ from arneb_core.api.entries.position import Position
 from arneb_core.api.subscriptions.consumer import ConsumerSpec
 
 
-class NothingHeld:
+class NoDelayedEntries:
     """Holds nothing back."""
 
     entries: Final = 0
@@ -19,7 +19,7 @@ class NothingHeld:
     unreadable: Final = None
 
     def __repr__(self) -> str:
-        return "<NothingHeld>"
+        return "<NoDelayedEntries>"
 
     def source(self) -> None:
         """Nothing comes due."""
@@ -28,7 +28,7 @@ class NothingHeld:
         """Nothing to prepare: one instance serves all subscriptions."""
 
     def returning(self, positions: Sequence[Position], after: Position) -> list[Position]:
-        """Return those that the reader is past; see :meth:`.HeldBack.returning`."""
+        """Return those that the reader is past; see :meth:`.DelayedEntries.returning`."""
         return [place for place in positions if place <= after]
 
     def discard(self, positions: Sequence[Position]) -> None:
@@ -49,4 +49,4 @@ class NothingHeld:
     def go_on(self) -> None: ...
 
 
-NOTHING_HELD: Final = NothingHeld()
+NO_DELAYED_ENTRIES: Final = NoDelayedEntries()

@@ -1,4 +1,4 @@
-"""Ends: where a connection comes from, and what it reached.
+"""Endpoints: where a connection comes from, and what it reached.
 
 The rule: an address has one written form, IPv4 as such even inside IPv6, and IPv6 without its zone,
 so that rules and the slowing of guesses recognise it.
@@ -18,7 +18,7 @@ Address = IPv4Address | IPv6Address
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Endpoint:
     """One end of a connection."""
 
     address: Address
@@ -30,22 +30,22 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class Endpoints:
     """Both ends of a connection: the client, and the address it meant to reach."""
 
-    source: Place
-    destination: Place
+    source: Endpoint
+    destination: Endpoint
 
 
-def ends_of(sock: trio.socket.SocketType) -> Ends:
+def endpoints_of(sock: trio.socket.SocketType) -> Endpoints:
     """Return the ends of a TCP connection. Raises :class:`OSError` if it is gone again."""
     theirs, ours = sock.getpeername(), sock.getsockname()
-    return Ends(place_of(theirs), place_of(ours))
+    return Endpoints(endpoint_of(theirs), endpoint_of(ours))
 
 
-def place_of(name: tuple[str, int] | tuple[str, int, int, int]) -> Place:
+def endpoint_of(name: tuple[str, int] | tuple[str, int, int, int]) -> Endpoint:
     """Return the end for a socket name."""
-    return Place(address_of(name[0]), name[1])
+    return Endpoint(address_of(name[0]), name[1])
 
 
 @lru_cache(maxsize=ADDRESSES_CACHED_MAX)

@@ -1,4 +1,4 @@
-"""Making: AMQP entries from messages that arrive as rows.
+"""AMQP entries made from messages that arrive as rows.
 
 The rule: what rows have in common is worked out once: a route for each routing key, a property list
 for each set of properties. So a row costs a lookup and a concatenation. The publish time stays 0,
@@ -41,7 +41,7 @@ class RowRefused(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Addressing:
     """What a message is routed by. ``headers`` is a field table; empty: no headers."""
 
     exchange: str

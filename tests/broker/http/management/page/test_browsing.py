@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.broker.http.management.kit import Caller, managed
 
-from arneb.http.management.page import looking
+from arneb.http.management.page import browsing
 from arneb.http.management.page.moving import MOVED_MAX
 from arneb.http.management.page.row_documents import SORTABLE
 
@@ -97,8 +97,8 @@ async def test_messages_are_found_by_their_content(
 async def test_a_search_stops_at_its_budget_and_continues_from_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looking, "SLICE_BYTES", 1)
-    monkeypatch.setattr(looking, "SEARCHED_BYTES_MAX", 1)
+    monkeypatch.setattr(browsing, "SLICE_BYTES", 1)
+    monkeypatch.setattr(browsing, "SEARCHED_BYTES_MAX", 1)
     async with filled(tmp_path) as call:
         found, place, calls = list[str](), "", 0
         while place is not None:

@@ -1,4 +1,4 @@
-"""Ends: one client has one address, however its socket writes it."""
+"""Endpoints: one client has one address, however its socket writes it."""
 
 import socket
 from ipaddress import IPv4Address, IPv6Address
@@ -8,7 +8,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.connections.ends import Ends, Place, address_of, ends_of
+from arneb_core.api.connections.endpoints import Endpoint, Endpoints, address_of, endpoints_of
 
 
 @given(st.ip_addresses(v=4))
@@ -34,8 +34,11 @@ def test_who_comes_by_ipv4_to_a_port_of_both_is_known_by_that_address() -> None:
             accepted, raw = listener.accept()
             assert raw[0] == "::ffff:127.0.0.1"
             with accepted:
-                ends = ends_of(trio.socket.from_stdlib_socket(accepted))
+                ends = endpoints_of(trio.socket.from_stdlib_socket(accepted))
             own = client.getsockname()[1]
     here = IPv4Address("127.0.0.1")
-    assert ends == Ends(Place(here, own), Place(here, port))
-    assert (str(ends.source), str(Place(IPv6Address("::1"), 5))) == (f"127.0.0.1:{own}", "[::1]:5")
+    assert ends == Endpoints(Endpoint(here, own), Endpoint(here, port))
+    assert (str(ends.source), str(Endpoint(IPv6Address("::1"), 5))) == (
+        f"127.0.0.1:{own}",
+        "[::1]:5",
+    )

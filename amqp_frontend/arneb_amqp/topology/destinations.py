@@ -1,4 +1,4 @@
-"""Placing: destinations of messages that no AMQP client publishes.
+"""Destinations: destinations of messages that no AMQP client publishes.
 
 The rule: they are found as for any publish, a step of the search at a time; they are void once the
 router's generation has changed.
@@ -12,8 +12,8 @@ import trio
 from arneb_amqp.errors import access_refused, exchange_in_words, not_found
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.search import Search
-from arneb_amqp.topology.making import Way
 from arneb_amqp.topology.overflow import Overflow
+from arneb_amqp.topology.row_entries import Addressing
 from arneb_amqp.topology.topology import Vhost
 from arneb_amqp.wire.tables import decode_table
 from arneb_core.api.topics.topic import Topic
@@ -23,53 +23,60 @@ SEARCHES_A_TURN: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The destinations of one way: topics, and queues that may refuse messages."""
+class RoutedTopics:
+    """Where messages with the same addressing go: topics, and queues that may refuse them."""
 
     topics: tuple[Topic, ...]
     refusing: tuple[Overflow, ...] = ()
 
 
-class Placing:
-    """The places of ways in one vhost, as long as :attr:`is_valid`."""
+class Destinations:
+    """The destinations found in one vhost, correct as long as :attr:`is_valid`."""
 
     def __init__(self, vhost: Vhost) -> None:
         self._vhost = vhost
         self._generation = vhost.router.generation
-        self._found: dict[Way, Place] = {}
+        self._found: dict[Addressing, RoutedTopics] = {}
 
     def __repr__(self) -> str:
-        return f"<Placing in {self._vhost.name}, {len(self._found)} ways>"
+        return f"<Destinations in {self._vhost.name}, {len(self._found)} found>"
 
     @property
     def is_valid(self) -> bool:
         """Whether the topology is unchanged."""
         return self._generation == self._vhost.router.generation
 
-    async def place(self, way: Way) -> Place:
-        """Return where messages of that way go. Raises :class:`.AmqpError` as for a publish."""
-        found = self._found.get(way)
+    async def find(self, addressing: Addressing) -> RoutedTopics:
+        """Return where messages with that addressing go. Raises :class:`.AmqpError` as for a
+        publish."""
+        found = self._found.get(addressing)
         if found is None:
             if len(self._found) % SEARCHES_A_TURN == SEARCHES_A_TURN - 1:
                 await trio.lowlevel.checkpoint()
-            found = self._found[way] = await self._search(way)
+            found = self._found[addressing] = await self._search(addressing)
         return found
 
-    async def _search(self, way: Way) -> Place:
+    async def _search(self, addressing: Addressing) -> RoutedTopics:
         router, queues = self._vhost.router, self._vhost.queues
-        if router.exchange(way.exchange).internal:
-            words = exchange_in_words(way.exchange, self._vhost.name)
+        if router.exchange(addressing.exchange).internal:
+            words = exchange_in_words(addressing.exchange, self._vhost.name)
             raise access_refused(f"cannot publish to internal {words}")
-        headers = decode_table(way.headers) if way.headers else None
-        search = Search(router, way.exchange, way.routing_key, headers, way.copies)
+        headers = decode_table(addressing.headers) if addressing.headers else None
+        search = Search(
+            router, addressing.exchange, addressing.routing_key, headers, addressing.copies
+        )
         while not search.step():
             await trio.lowlevel.checkpoint()
         names = search.result.queues
-        if not names and way.exchange == DEFAULT_EXCHANGE:
-            names = (way.routing_key,) if self._vhost.foreign_topic(way.routing_key) else ()
+        if not names and addressing.exchange == DEFAULT_EXCHANGE:
+            names = (
+                (addressing.routing_key,)
+                if self._vhost.foreign_topic(addressing.routing_key)
+                else ()
+            )
         refusing = queues.refusing
         topics = [queues.topic(name) for name in names if name not in refusing]
-        return Place(
+        return RoutedTopics(
             tuple(topic for topic in topics if topic is not None),
             tuple(refusing[name] for name in names if name in refusing),
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from arneb_core.api.errors import StoreLocked, StoreUnusable
-from arneb_core.store.directory.placing import placed_when_whole
+from arneb_core.store.directory.atomic_directory import atomic_directory
 
 
 def names(path: Path) -> list[str]:
@@ -17,7 +17,7 @@ def names(path: Path) -> list[str]:
 
 def test_it_gets_its_name_at_the_end(tmp_path: Path) -> None:
     target = tmp_path / "deep" / "place"
-    with placed_when_whole(target, ".making") as making:
+    with atomic_directory(target, ".making") as making:
         (making / "file").write_text("all of it")
         assert names(tmp_path / "deep") == ["place.making"]
         assert making.stat().st_mode & 0o777 == 0o750
@@ -27,7 +27,7 @@ def test_it_gets_its_name_at_the_end(tmp_path: Path) -> None:
 
 def test_an_empty_directory_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "place").mkdir()
-    with placed_when_whole(tmp_path / "place", ".making") as making:
+    with atomic_directory(tmp_path / "place", ".making") as making:
         (making / "file").touch()
     assert names(tmp_path / "place") == ["file"]
 
@@ -45,7 +45,7 @@ def test_what_is_there_is_left_as_it_is(tmp_path: Path, kind: str) -> None:
     before = names(tmp_path)
     with (
         pytest.raises(StoreUnusable, match="is there already"),
-        placed_when_whole(target, ".making"),
+        atomic_directory(target, ".making"),
     ):
         raise AssertionError("nothing is to be made")
     assert names(tmp_path) == before
@@ -55,7 +55,7 @@ def test_what_comes_to_be_there_meanwhile_is_left_as_it_is(tmp_path: Path) -> No
     target = tmp_path / "place"
     with (
         pytest.raises(StoreUnusable, match="is there already"),
-        placed_when_whole(target, ".making"),
+        atomic_directory(target, ".making"),
     ):
         target.mkdir()
         (target / "thesis.txt").touch()
@@ -66,7 +66,7 @@ def test_what_comes_to_be_there_meanwhile_is_left_as_it_is(tmp_path: Path) -> No
 def test_nothing_is_left_of_what_failed(tmp_path: Path) -> None:
     with (
         pytest.raises(ZeroDivisionError),
-        placed_when_whole(tmp_path / "place", ".making") as making,
+        atomic_directory(tmp_path / "place", ".making") as making,
     ):
         (making / "half").touch()
         raise ZeroDivisionError
@@ -78,7 +78,7 @@ def test_what_a_kill_left_is_cleared_away(tmp_path: Path) -> None:
     (left / "folder").mkdir(parents=True)
     (left / "folder" / "half").touch()
     (left / "link").symlink_to(tmp_path)
-    with placed_when_whole(tmp_path / "place", ".making") as making:
+    with atomic_directory(tmp_path / "place", ".making") as making:
         assert names(making) == []
         (making / "file").touch()
     assert names(tmp_path / "place") == ["file"]
@@ -86,11 +86,11 @@ def test_what_a_kill_left_is_cleared_away(tmp_path: Path) -> None:
 
 def test_two_makers_do_not_mix(tmp_path: Path) -> None:
     target = tmp_path / "place"
-    with placed_when_whole(target, ".making") as making:
+    with atomic_directory(target, ".making") as making:
         (making / "mine").touch()
         with (
             pytest.raises(StoreLocked, match=r"place\.making is being written by another process"),
-            placed_when_whole(target, ".making"),
+            atomic_directory(target, ".making"),
         ):
             raise AssertionError("it is taken")
         assert names(making) == ["mine"]
@@ -101,8 +101,8 @@ def test_the_right_goes_with_the_process(tmp_path: Path) -> None:
     program = """
 import os, sys
 from pathlib import Path
-from arneb_core.store.directory.placing import placed_when_whole
-with placed_when_whole(Path(sys.argv[1]), ".making") as making:
+from arneb_core.store.directory.atomic_directory import atomic_directory
+with atomic_directory(Path(sys.argv[1]), ".making") as making:
     (making / "half").touch()
     os.kill(os.getpid(), 9)
 """
@@ -110,7 +110,7 @@ with placed_when_whole(Path(sys.argv[1]), ".making") as making:
     done = subprocess.run([sys.executable, "-c", program, target], check=False)
     assert done.returncode == -9
     assert names(tmp_path) == ["place.making"]
-    with placed_when_whole(target, ".making") as making:
+    with atomic_directory(target, ".making") as making:
         assert names(making) == []
     assert names(tmp_path) == ["place"]
 
@@ -123,7 +123,7 @@ def test_the_name_is_put_on_disk_after_what_it_names(
     def fsync(fd: int) -> None:
         synced.append(os.readlink(f"/proc/self/fd/{fd}"))
 
-    with placed_when_whole(tmp_path / "place", ".making"):
+    with atomic_directory(tmp_path / "place", ".making"):
         monkeypatch.setattr(os, "fsync", fsync)
     assert synced[0] == str(tmp_path)
     assert (tmp_path / "place").exists()

@@ -1,4 +1,4 @@
-"""Governing: changed policies of a vhost are applied to what was declared before.
+"""Policy updates: changed policies of a vhost are applied to what was declared before.
 
 The rule: later declarations get the new policies anyway; everything else is visited, a batch at a
 time, under the lock, and at the end everything has them. Only queues whose policy differs are
@@ -23,7 +23,7 @@ QUEUES_PER_TURN: Final = 500
 """Queues checked in one turn: 2 ms with a policy or two."""
 
 QUEUES_AT_ONCE: Final = 100
-"""Queues governed under one lock and in one commit: 2 ms."""
+"""Queues changed under one lock and in one commit: 2 ms."""
 
 EXCHANGES_PER_TURN: Final = 500
 
@@ -34,7 +34,7 @@ the old one. The client that made the change gets its answer only after that."""
 Lock = Callable[[], AbstractAsyncContextManager[None]]
 
 
-class Governing:
+class PolicyUpdates:
     """Applies the policies of one vhost to its queues and exchanges."""
 
     def __init__(self, router: Router, queues: Queues, exchanges: Exchanges) -> None:
@@ -44,7 +44,7 @@ class Governing:
         self._one_at_a_time = trio.Lock()
 
     def __repr__(self) -> str:
-        return f"<Governing of {self._queues!r} by {self._queues.policies!r}>"
+        return f"<PolicyUpdates of {self._queues!r} by {self._queues.policies!r}>"
 
     def replace(self, policies: Policies) -> None:
         """Set the policies for further declarations."""
@@ -52,7 +52,7 @@ class Governing:
 
     def begin(self) -> None:
         """Apply the policies to exchanges as the broker starts: no client is there yet."""
-        self._exchanges.govern(self._router.exchanges.values())
+        self._exchanges.apply_policies(self._router.exchanges.values())
 
     async def carry_out(self, changing: Lock) -> None:
         """Apply replaced policies to everything. When this returns they hold for whatever is
@@ -60,13 +60,13 @@ class Governing:
         async with self._one_at_a_time:
             exchanges = list(self._router.exchanges.values())
             for start in range(0, len(exchanges), EXCHANGES_PER_TURN):
-                self._exchanges.govern(exchanges[start : start + EXCHANGES_PER_TURN])
+                self._exchanges.apply_policies(exchanges[start : start + EXCHANGES_PER_TURN])
                 await trio.lowlevel.checkpoint()
             concerned = [queue async for queue in self._concerned()]
             waiting = iter(concerned)
             while batch := list(islice(waiting, QUEUES_AT_ONCE)):
                 async with changing():
-                    await self._queues.govern(batch)
+                    await self._queues.apply_policies(batch)
             if concerned:
                 self._router.queues_changed()
                 await trio.sleep(CLOCK_STEP_S)

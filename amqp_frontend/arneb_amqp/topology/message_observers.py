@@ -1,4 +1,4 @@
-"""Onlookers: observers of every message published and delivered in a vhost.
+"""Observers of every message published and delivered in a vhost.
 
 The rule: they change nothing, raise nothing and delay nobody. A vhost checks once a run whether it
 has one; without one, that is the whole cost.
@@ -18,7 +18,7 @@ class Tapped:
     user: str
 
 
-class Onlooker(Protocol):
+class MessageObserver(Protocol):
     """Sees messages of one vhost."""
 
     def published(self, tapped: Tapped, entries: Sequence[bytes], queues: Sequence[str]) -> None:
@@ -38,17 +38,17 @@ class Onlooker(Protocol):
 
 
 class Several:
-    """Passes everything to several onlookers."""
+    """Passes everything to several observers."""
 
-    def __init__(self, onlookers: Sequence[Onlooker]) -> None:
-        self._onlookers = tuple(onlookers)
+    def __init__(self, observers: Sequence[MessageObserver]) -> None:
+        self._observers = tuple(observers)
 
     def __repr__(self) -> str:
-        return f"<Several {self._onlookers!r}>"
+        return f"<Several {self._observers!r}>"
 
     def published(self, tapped: Tapped, entries: Sequence[bytes], queues: Sequence[str]) -> None:
-        """See :meth:`Onlooker.published`."""
-        for each in self._onlookers:
+        """See :meth:`MessageObserver.published`."""
+        for each in self._observers:
             each.published(tapped, entries, queues)
 
     def delivered(
@@ -59,6 +59,6 @@ class Several:
         entries: Sequence[bytes],
         redelivered: Sequence[bool],
     ) -> None:
-        """See :meth:`Onlooker.delivered`."""
-        for each in self._onlookers:
+        """See :meth:`MessageObserver.delivered`."""
+        for each in self._observers:
             each.delivered(tapped, channel, queue, entries, redelivered)
