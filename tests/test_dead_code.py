@@ -48,7 +48,7 @@ SEEN_BY_NOBODY: Final[dict[str, str]] = {
     "core/arneb_core/api/subscriptions/subscription_types.py: _value_": OVERRIDDEN,
     "core/arneb_core/api/statistics.py: journal_direct": BY_FIELD,
     "core/arneb_core/store/environment.py: exc": "what a context manager is given",
-    "core/arneb_core/store/offline.py: exc": "what a context manager is given",
+    "core/arneb_core/store/offline_metadata.py: exc": "what a context manager is given",
     "core/arneb_core/store/data_file/pages.py: exc": "what a context manager is given",
     "core/arneb_core/store/reading/snapshot_environment.py: exc": "what a context manager is given",
     "pulsar_frontend/arneb_pulsar/namespaces/policies.py: deduplication_snapshot_s": BY_FIELD,

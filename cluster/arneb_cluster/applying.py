@@ -18,7 +18,7 @@ from arneb_core.api.errors import CommitFailed, describe
 from arneb_core.store.commit.commit_log import SMALL_ROWS_MAX
 from arneb_core.store.format.changes import Changes, CommitReport
 from arneb_core.store.format.commit_record import RecordCorrupt, decode_changes, rows_in
-from arneb_core.store.journal.held import HELD_BYTES_MAX
+from arneb_core.store.journal.held_commits import HELD_BYTES_MAX
 
 TAKE_OVER_S: Final = 0.2
 """How long a held commit waits for others: readers of the directory outside this process find it

@@ -78,7 +78,7 @@ class PulsarLog:
         return f"<PulsarLog {state}>"
 
     @property
-    def is_unsettled(self) -> bool:
+    def needs_takeover(self) -> bool:
         """Always False: what is reported as stored is in the directory."""
         return False
 
@@ -86,7 +86,7 @@ class PulsarLog:
         """Do nothing."""
 
     def submit(
-        self, changes: Changes, ended: Ended, *, settle: bool = False
+        self, changes: Changes, ended: Ended, *, take_over: bool = False
     ) -> CommitReport | None:
         """See :meth:`.CommitLog.submit`."""
         if self._lost is not None:

@@ -65,7 +65,7 @@ def test_a_commit_ends_when_it_is_stored_and_applied() -> None:
     assert kit.endings == []
     kit.leading.waiting[0](REPORT)
     assert kit.endings == [("a", REPORT)]
-    assert not kit.log.is_unsettled
+    assert not kit.log.needs_takeover
 
 
 def test_losing_leadership_is_reported_to_the_oldest_and_nobody_else() -> None:

@@ -136,21 +136,21 @@ AMQP_MUTANTS: Final = (
     ),
     Mutant(
         "a queue that has taken a kept dead letter gets it again",
-        "amqp_frontend/arneb_amqp/topology/kept_letters.py",
+        "amqp_frontend/arneb_amqp/topology/kept_dead_letters.py",
         "                if topic not in taken_by:\n",
         "                if True:\n",
         KEPT_TESTS,
     ),
     Mutant(
         "a dead letter that one queue refused is done with when another took it",
-        "amqp_frontend/arneb_amqp/topology/kept_letters.py",
+        "amqp_frontend/arneb_amqp/topology/kept_dead_letters.py",
         "                    is_refused = True\n",
         "                    is_refused = False\n",
         KEPT_TESTS,
     ),
     Mutant(
         "kept dead letters whose commit failed count as taken",
-        "amqp_frontend/arneb_amqp/topology/kept_letters.py",
+        "amqp_frontend/arneb_amqp/topology/kept_dead_letters.py",
         "            self._wait(left if error is None else entries)\n",
         "            self._wait(left)\n",
         KEPT_TESTS,
@@ -171,7 +171,7 @@ AMQP_MUTANTS: Final = (
     ),
     Mutant(
         "dead letters that a seek returned are sent as well",
-        "amqp_frontend/arneb_amqp/topology/kept_letters.py",
+        "amqp_frontend/arneb_amqp/topology/kept_dead_letters.py",
         "        held = [each for each in some if each.holder.attached]\n",
         "        held = some\n",
         KEPT_TESTS,

@@ -8,7 +8,7 @@ from typing import Final
 from tests.mutants.table import Mutant
 
 REPLICA_TESTS: Final = ("tests/cluster/test_replica.py",)
-HELD_TESTS: Final = ("tests/core/store/journal/test_held.py",)
+HELD_TESTS: Final = ("tests/core/store/journal/test_held_commits.py",)
 APPLYING_TESTS: Final = ("tests/cluster/test_applying.py",)
 FOLLOWING_TESTS: Final = ("tests/cluster/test_following.py",)
 WRITING_TESTS: Final = ("tests/pulsar_frontend/client/connection/test_connection.py",)
@@ -364,21 +364,21 @@ CLUSTER_NODE_MUTANTS: Final = (
     ),
     Mutant(
         "a reader of what a takeover has written finds it twice",
-        "core/arneb_core/store/journal/held.py",
+        "core/arneb_core/store/journal/held_commits.py",
         "        return self.taken_in is not None and self.taken_in <= transaction\n",
         "        return False\n",
         HELD_TESTS,
     ),
     Mutant(
         "a takeover hides what it writes from readers of the earlier state",
-        "core/arneb_core/store/journal/held.py",
+        "core/arneb_core/store/journal/held_commits.py",
         "        return self.taken_in is not None and self.taken_in <= transaction\n",
         "        return self.taken_in is not None\n",
         HELD_TESTS,
     ),
     Mutant(
         "what a failed takeover was to write is not found any more",
-        "core/arneb_core/store/journal/held.py",
+        "core/arneb_core/store/journal/held_commits.py",
         "            each.taken_in = None\n",
         "            pass\n",
         HELD_TESTS,

@@ -34,10 +34,10 @@ DAMAGE_MUTANTS: Final = (
     ),
     Mutant(
         "a child process that LMDB ended reports no finding",
-        CORE + "store/reading/apart.py",
+        CORE + "store/reading/child_process.py",
         "    if not done:\n        raise ReadingFailed(at, _end(status, said))\n",
         "",
-        ("tests/core/store/reading/test_apart.py",),
+        ("tests/core/store/reading/test_child_process.py",),
     ),
     Mutant(
         "the data file has its name before it is complete",

@@ -98,15 +98,15 @@ DELAYED_MUTANTS: Final = (
     Mutant(
         "of many entries all count as unacknowledged",
         "core/arneb_core/cursor/holes.py",
-        "            settled.update(self.present(chunks_of(ordered)))\n",
+        "            acknowledged.update(self.present(chunks_of(ordered)))\n",
         "            pass\n",
         ("tests/core/cursor/test_acks_model.py",),
     ),
     Mutant(
         "of many entries those before the mark-delete position count as unacknowledged",
         "core/arneb_core/cursor/holes.py",
-        "        settled: set[int] = set(ordered[: bisect_right(ordered, after)])\n",
-        "        settled: set[int] = set()\n",
+        "        acknowledged: set[int] = set(ordered[: bisect_right(ordered, after)])\n",
+        "        acknowledged: set[int] = set()\n",
         ("tests/core/cursor/test_acks_model.py",),
     ),
     Mutant(

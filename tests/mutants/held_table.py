@@ -7,12 +7,12 @@ from typing import Final
 
 from tests.mutants.table import Mutant
 
-HELD: Final = "core/arneb_core/store/journal/held.py"
+HELD: Final = "core/arneb_core/store/journal/held_commits.py"
 BACKUP_TESTS: Final = ("tests/broker/commands/test_backup.py",)
 COMMITS: Final = "core/arneb_core/store/commit/commits.py"
 REPLICA: Final = "cluster/arneb_cluster/replica.py"
 ORDERED: Final = "cluster/arneb_cluster/ordered.py"
-STORE_TESTS: Final = ("tests/core/store/journal/test_held_model.py",)
+STORE_TESTS: Final = ("tests/core/store/journal/test_held_commits_model.py",)
 DIRECTORY_TESTS: Final = ("tests/cluster/test_held_directories.py",)
 ORDERED_TESTS: Final = ("tests/cluster/test_ordered.py",)
 
@@ -104,7 +104,7 @@ HELD_MUTANTS: Final = (
         "core/arneb_core/store/environment.py",
         "        held = self._held.copy()\n        txn = self._live.begin_snapshot()\n",
         "        txn = self._live.begin_snapshot()\n        held = self._held.copy()\n",
-        ("tests/core/store/journal/test_held.py",),
+        ("tests/core/store/journal/test_held_commits.py",),
     ),
     Mutant(
         "more is held while something is to be trimmed",
@@ -139,21 +139,21 @@ HELD_MUTANTS: Final = (
         COMMITS,
         "        except (lmdb.Error, OSError, CommitFailed):  # the commit counts,",
         "        except StoreFull:  #",
-        ("tests/core/store/journal/test_held.py",),
+        ("tests/core/store/journal/test_held_commits.py",),
     ),
     Mutant(
         "each commit asks a full disk for room",
         COMMITS,
         "        if self._prepare_in:\n",
         "        if False:\n",
-        ("tests/core/store/journal/test_held.py",),
+        ("tests/core/store/journal/test_held_commits.py",),
     ),
     Mutant(
         "each commit asks for room that exists inside the file",
         COMMITS,
         "        if not self._room.is_at_hand(need):\n            raise StoreFull(",
         "        if False:\n            raise StoreFull(",
-        ("tests/core/store/journal/test_held.py",),
+        ("tests/core/store/journal/test_held_commits.py",),
     ),
     Mutant(
         "the next commit is held inside the report of the last",

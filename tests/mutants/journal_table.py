@@ -10,8 +10,8 @@ RECORD_TESTS: Final = (STORE + "journal/test_record.py",)
 DAMAGE_TESTS: Final = (STORE + "commit/test_journal_damage.py",)
 OUTCOME_TESTS: Final = (STORE + "commit/test_attempt.py",)
 LOST_TESTS: Final = ("tests/core/engine/catalog/test_lost_entries.py",)
-INLINE_TESTS: Final = ("tests/core/store/commit/test_inline.py",)
-BESIDE_TESTS: Final = (STORE + "commit/test_beside.py",)
+INLINE_TESTS: Final = ("tests/core/store/commit/test_inline_commits.py",)
+BESIDE_TESTS: Final = (STORE + "commit/test_journal_lending.py",)
 REPLICA_TESTS: Final = ("tests/cluster/test_replica.py",)
 OVERLAY_TESTS: Final = (STORE + "journal/test_overlay.py",)
 FILE_TESTS: Final = (STORE + "journal/test_file.py",)
@@ -165,21 +165,21 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "the loop keeps writing to a journal that failed",
-        CORE + "store/commit/inline.py",
+        CORE + "store/commit/inline_commits.py",
         'without it: %s", error)\n        self._pause = PAUSE_COMMITS\n',
         'without it: %s", error)\n',
         INLINE_TESTS,
     ),
     Mutant(
         "once it has written small commits, the loop also writes large ones",
-        CORE + "store/commit/inline.py",
+        CORE + "store/commit/inline_commits.py",
         "        if not is_small:\n            self._small = 0\n",
         "        if not is_small:\n",
         INLINE_TESTS,
     ),
     Mutant(
         "the journal takes rows that no snapshot lays over LMDB's",
-        CORE + "store/commit/inline.py",
+        CORE + "store/commit/inline_commits.py",
         "        if not (changes.is_plain or self._has_few_rows(changes)):\n",
         "        if changes.trims:\n",
         INLINE_TESTS,
@@ -200,7 +200,7 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "a journal whose writing thread waits for the loop counts as slow",
-        CORE + "store/commit/inline.py",
+        CORE + "store/commit/inline_commits.py",
         "            self._pause = PAUSE_COMMITS\n\n    def _took",
         "            self._pause = PAUSE_COMMITS\n"
         "        else:\n            self._took(ending.seconds)\n\n    def _took",
@@ -208,21 +208,21 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "a slow disk blocks the loop as long as no single write of it is a stall",
-        CORE + "store/commit/inline.py",
+        CORE + "store/commit/inline_commits.py",
         "        if seconds > STALL_S or usual_s > FAST_S:\n",
         "        if seconds > STALL_S:\n",
         INLINE_TESTS,
     ),
     Mutant(
         "one slow write keeps the loop from the journal",
-        CORE + "store/commit/inline.py",
+        CORE + "store/commit/inline_commits.py",
         "        if seconds > STALL_S or usual_s > FAST_S:\n",
         "        if seconds > FAST_S:\n",
         INLINE_TESTS,
     ),
     Mutant(
         "a stall is forgotten like any slow write",
-        CORE + "store/commit/inline.py",
+        CORE + "store/commit/inline_commits.py",
         "        if seconds > STALL_S or usual_s > FAST_S:\n",
         "        if usual_s > FAST_S:\n",
         INLINE_TESTS,
@@ -236,7 +236,7 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "a disk that was slow once is never tried again by the loop",
-        CORE + "store/commit/inline.py",
+        CORE + "store/commit/inline_commits.py",
         "            usual_s = min(usual_s, TRIED_S)\n",
         "",
         INLINE_TESTS,
@@ -322,14 +322,14 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "the journal stays lent when the transaction has ended",
-        CORE + "store/commit/beside.py",
+        CORE + "store/commit/journal_lending.py",
         "            with self._lock:\n                self._journal = None\n",
         "            pass\n",
         BESIDE_TESTS,
     ),
     Mutant(
         "the thread continues in the middle of the loop's write",
-        CORE + "store/commit/beside.py",
+        CORE + "store/commit/journal_lending.py",
         "            with self._lock:\n                self._journal = None\n",
         "            self._journal = None\n",
         BESIDE_TESTS,
@@ -343,7 +343,7 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "a caller that asked for the journal in vain is not told that it is lent",
-        CORE + "store/commit/beside.py",
+        CORE + "store/commit/journal_lending.py",
         "                self._wanted = lent\n",
         "",
         BESIDE_TESTS,
@@ -351,7 +351,7 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "what arrived during a commit is never taken over if nothing follows",
         CORE + "store/commit/commits.py",
-        "        report.unsettled = bool(self._journal.pending)  # what came beside it\n",
+        "        report.needs_takeover = bool(self._journal.pending)  # what came beside it\n",
         "",
         BESIDE_TESTS,
     ),
@@ -568,8 +568,8 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "acknowledgements that nobody waits for are written twice",
         CORE + "engine/group_commit/committer.py",
-        "settle = is_lazy or self._settle_due\n",
-        "settle = self._settle_due\n",
+        "take_over = is_lazy or self._takeover_due\n",
+        "take_over = self._takeover_due\n",
         INLINE_TESTS,
     ),
     Mutant(

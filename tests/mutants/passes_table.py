@@ -65,9 +65,9 @@ PASSES_MUTANTS: Final = (
         "commits that follow a flush of cursors wait for another",
         CORE + "engine/scheduling/maintenance.py",
         "                since = self._flushed_at\n"
-        "                await trio.sleep_until(since + SETTLE_S)\n",
+        "                await trio.sleep_until(since + TAKEOVER_S)\n",
         "                since = trio.current_time()\n"
-        "                await trio.sleep_until(since + SETTLE_S)\n",
+        "                await trio.sleep_until(since + TAKEOVER_S)\n",
         MAINTENANCE_TESTS,
     ),
     Mutant(
@@ -164,7 +164,7 @@ PASSES_MUTANTS: Final = (
     Mutant(
         "a publisher waits for a journal takeover that it does not need",
         CORE + "engine/group_commit/committer.py",
-        "                if settle and self._stand_back():\n",
+        "                if take_over and self._stand_back():\n",
         "                if False:\n",
         BACK_TESTS,
     ),

@@ -21,7 +21,7 @@ ROOM_MUTANTS: Final = (
         "core/arneb_core/store/commit/commit_log.py",
         "    if size > LARGE_BYTES_MAX and size > entries * LARGE_ENTRY_BYTES:\n",
         "    if False:\n",
-        ("tests/core/store/commit/test_inline.py",),
+        ("tests/core/store/commit/test_inline_commits.py",),
     ),
     Mutant(
         "a drained topic's last ledger stays until somebody publishes",
@@ -99,7 +99,7 @@ ROOM_MUTANTS: Final = (
         "amqp_frontend/arneb_amqp/topology/dead_letters.py",
         "            if letters.work >= work:\n",
         "            if letters.work < 0:\n",
-        ("tests/amqp_frontend/topology/test_letter_turns.py",),
+        ("tests/amqp_frontend/topology/test_dead_letter_turns.py",),
     ),
     Mutant(
         "the disk alarm does not count what the store can reuse",

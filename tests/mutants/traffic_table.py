@@ -6,7 +6,7 @@ from typing import Final
 from tests.mutants.table import CORE, Mutant
 
 WORK_TESTS: Final = ("tests/core/engine/group_commit/test_work_of_a_commit.py",)
-SLOWEST_TESTS: Final = ("tests/core/engine/trimming/test_slowest.py",)
+SLOWEST_TESTS: Final = ("tests/core/engine/trimming/test_slowest_subscription.py",)
 LAST_LEDGER: Final = ("tests/core/engine/trimming/test_last_ledger.py",)
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 HTTP: Final = "broker/arneb/http/"
@@ -211,7 +211,7 @@ TRAFFIC_MUTANTS: Final = (
     ),
     Mutant(
         "every subscription is visited for each commit of a cursor",
-        CORE + "engine/trimming/slowest.py",
+        CORE + "engine/trimming/slowest_subscription.py",
         "            if len(self._subscriptions) > ASKED_ALL_MAX:\n",
         "            if False:\n",
         WORK_TESTS,
@@ -225,28 +225,28 @@ TRAFFIC_MUTANTS: Final = (
     ),
     Mutant(
         "a subscription that has moved on still counts as the slowest",
-        CORE + "engine/trimming/slowest.py",
+        CORE + "engine/trimming/slowest_subscription.py",
         "            elif (mark := first.mark_delete) > before:\n",
         "            elif (mark := before) > before:\n",
         SLOWEST_TESTS,
     ),
     Mutant(
         "subscriptions after the first few are not among the slowest",
-        CORE + "engine/trimming/slowest.py",
+        CORE + "engine/trimming/slowest_subscription.py",
         "            heappush(self._heap, self._entry(subscription))\n",
         "            pass\n",
         SLOWEST_TESTS,
     ),
     Mutant(
         "a deleted subscription is the slowest forever",
-        CORE + "engine/trimming/slowest.py",
+        CORE + "engine/trimming/slowest_subscription.py",
         "            if self._subscriptions.get(first.name) is not first:\n",
         "            if False:\n",
         SLOWEST_TESTS,
     ),
     Mutant(
         "all subscriptions that ever existed are remembered",
-        CORE + "engine/trimming/slowest.py",
+        CORE + "engine/trimming/slowest_subscription.py",
         "            self._put_in_order()\n\n    @property\n",
         "            pass\n\n    @property\n",
         SLOWEST_TESTS,

@@ -231,7 +231,7 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "records of ended transactions are checked",
-        CORE + "store/reading/kept.py",
+        CORE + "store/reading/frontend_rows.py",
         "            elif kind is CursorKind.HOLES:\n                holes[chunk]",
         "            elif False:\n                holes[chunk]",
         ("tests/broker/store/test_check.py",),

@@ -208,14 +208,14 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "thousands of messages become dead letters in one turn because a full queue refuses them",
-        "amqp_frontend/arneb_amqp/session/publish/work.py",
+        "amqp_frontend/arneb_amqp/session/publish/publish_cost.py",
         "    return DEAD_LETTER_WORK if vhost.passes_refused_on(queues) else 0\n",
         "    return 0\n",
         ("tests/amqp_frontend/session/test_turns.py",),
     ),
     Mutant(
         "thousands of messages are copied for an observer in one turn",
-        "amqp_frontend/arneb_amqp/session/publish/work.py",
+        "amqp_frontend/arneb_amqp/session/publish/publish_cost.py",
         "        return TRACE_WORK\n",
         "        return 0\n",
         ("tests/amqp_frontend/session/test_turns.py",),

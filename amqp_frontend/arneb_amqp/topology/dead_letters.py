@@ -19,10 +19,10 @@ from arneb_amqp.routing.death import DeadLetter, dead_letter_of
 from arneb_amqp.routing.delayed import delay_ms_of, delayed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.router import Router, RouteResult
+from arneb_amqp.topology.dead_letter_runs import Letters, Resolved
+from arneb_amqp.topology.dead_letter_turns import Turns
 from arneb_amqp.topology.forwarding import Forwarding, Head, MessageKind, head_of
-from arneb_amqp.topology.kept_letters import Kept, KeptLetters, Letter
-from arneb_amqp.topology.letter_turns import Turns
-from arneb_amqp.topology.letters import Letters, Resolved
+from arneb_amqp.topology.kept_dead_letters import Kept, KeptDeadLetters, Letter
 from arneb_amqp.topology.overflow import Admission, Overflow
 from arneb_amqp.wire.properties import decode_properties, encode_properties
 from arneb_amqp.wire.route import join_route, split_route
@@ -87,7 +87,7 @@ class DeadLettering:
         self._waiting: deque[tuple[Departure, Deliveries, Consumer]] = deque()
         """What departed and has not had its turn, in order."""
         self._undelivered: list[tuple[Departure, Deliveries, Consumer]] = []
-        self._kept = KeptLetters(core, target.queue, self._resolve, monotonic_ms)
+        self._kept = KeptDeadLetters(core, target.queue, self._resolve, monotonic_ms)
 
     def __repr__(self) -> str:
         target = self.target

@@ -79,7 +79,7 @@ def _change_password(directory: Path, user: str, password: str, *, administrator
     from arneb_core.access.passwords import SALT_BYTES, hash_password
     from arneb_core.access.records import PREFIX, Vhost, decode
     from arneb_core.access.tables import Tables
-    from arneb_core.store.offline import OfflineMetadata
+    from arneb_core.store.offline_metadata import OfflineMetadata
 
     made = hash_password(password, token_bytes(SALT_BYTES))
     with OfflineMetadata(directory) as metadata:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from arneb_core.store.checking.check_apart import check_and_say, check_apart, say_of_frontend
+from arneb_core.store.checking.check_in_child import check_and_say, check_in_child, say_of_frontend
 from arneb_core.store.checking.findings import Finding
-from arneb_core.store.reading.apart import Say, speak
-from arneb_core.store.reading.kept import metadata_rows, unacknowledged
+from arneb_core.store.reading.child_process import Say, speak
+from arneb_core.store.reading.frontend_rows import metadata_rows, unacknowledged
 from arneb_core.store.reading.snapshot import Snapshot
 from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 from arneb_pulsar.services.transactions.held_records import NAME, SUBSCRIPTION
@@ -26,7 +26,7 @@ def check_store(path: Path) -> Iterator[Finding]:
 
     Raises :class:`.StoreUnusable` when the directory cannot be opened at all.
     """
-    return check_apart(path, __name__)
+    return check_in_child(path, __name__)
 
 
 def transaction_problems(snapshot: Snapshot) -> Iterator[Problem]:

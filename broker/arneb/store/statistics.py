@@ -10,7 +10,7 @@ from arneb.http.api.documents import Document, topic_document
 from arneb_core.api.subscriptions.statistics import SubscriptionStatistics
 from arneb_core.api.topics.statistics import TopicStatistics
 from arneb_core.engine.catalog.recovery import StoredCursor, StoredTopic, recover
-from arneb_core.store.reading.apart import Say, read_apart, speak
+from arneb_core.store.reading.child_process import Say, read_in_child, speak
 from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 
 
@@ -20,7 +20,7 @@ def stored_topics(path: Path) -> list[Document]:
     Raises :class:`StoreUnusable`; its kind :class:`StoreDamaged` means that the store could not be
     read to the end.
     """
-    return list(read_apart(__name__, path))
+    return list(read_in_child(__name__, path))
 
 
 def stored_statistics(path: Path) -> list[TopicStatistics]:

@@ -42,7 +42,7 @@ from arneb_cluster.routing.internal_settings import InternalSettings
 from arneb_cluster.settings import ShardSettings
 from arneb_core.api.errors import StoreUnusable
 from arneb_core.api.nodes.placement import NodeAddresses
-from arneb_core.store.checking.check_apart import check_apart
+from arneb_core.store.checking.check_in_child import check_in_child
 from arneb_core.store.checking.findings import Finding
 from arneb_core.store.data_file.opening import LMDB_LOCK_NAME
 from arneb_core.store.directory.directory import DirectoryLock
@@ -111,7 +111,7 @@ class Taker:
         settings: ShardSettings,
         path: Path,
         applied: Applied,
-        findings_of: FindingsOf = check_apart,
+        findings_of: FindingsOf = check_in_child,
     ) -> None:
         """``path``: the data directory, which nobody has open, and which has ``applied``."""
         self._client = client

@@ -226,7 +226,7 @@ class AckState:
     def only_unacked(self, positions: Sequence[Position]) -> list[Position]:
         """Return those of ``positions`` that are unacknowledged entries, in the same order."""
         if len(positions) > ONE_BY_ONE_MAX and self._ledgers.has_all(ordered := sorted(positions)):
-            return self._holes.unsettled(positions, ordered, self._mark_delete)
+            return self._holes.unacknowledged(positions, ordered, self._mark_delete)
         return [place for place in positions if self._is_unacked(place)]
 
     def unacked_of(self, entries: Sequence[int]) -> list[Position]:

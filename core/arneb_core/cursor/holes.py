@@ -140,15 +140,15 @@ class Holes:
             start = stop
         return cast(list[Position], found)
 
-    def unsettled(
+    def unacknowledged(
         self, places: Sequence[Position], ordered: Sequence[Position], after: Position
     ) -> list[Position]:
         """Return those of ``places`` that lie behind ``after`` and are not in; ``ordered`` has the
         same places. Mostly it is all of them, and then no Python code runs once for each."""
-        settled: set[int] = set(ordered[: bisect_right(ordered, after)])
+        acknowledged: set[int] = set(ordered[: bisect_right(ordered, after)])
         if self.count:
-            settled.update(self.present(chunks_of(ordered)))
-        return [each for each in places if each not in settled] if settled else [*places]
+            acknowledged.update(self.present(chunks_of(ordered)))
+        return [each for each in places if each not in acknowledged] if acknowledged else [*places]
 
     def present(self, chunks: Iterable[tuple[int, BitMap]]) -> list[int]:
         """Return those of ``chunks`` that are in."""

@@ -45,8 +45,8 @@ from arneb_core.engine.group_commit.recording import keep_history
 from arneb_core.engine.group_commit.request import Finish, Request
 from arneb_core.engine.group_commit.units import is_refused, metadata_puts, request_of
 from arneb_core.engine.lease import WITHOUT_END
-from arneb_core.engine.observing import statistics_of
 from arneb_core.engine.scheduling.steps import Steps
+from arneb_core.engine.statistics import statistics_of
 from arneb_core.engine.threads.loop_calls import LoopCalls
 from arneb_core.engine.threads.reader import Reader
 from arneb_core.engine.topics.topic import LogTopic
@@ -291,10 +291,10 @@ class Engine(Steps):
 
     async def _begin(self, store: Store, counts: OpenCounts) -> StoreUnusable | None:
         """Take in what ``store`` holds; return the reason if that is impossible."""
-        if self._log.is_unsettled:
+        if self._log.needs_takeover:
             with suppress(CommitFailed):  # on a full disk it stays in the log, and counts
                 await self.catalog.put(Changes())
-            self._committer.unsettled = self._log.is_unsettled
+            self._committer.needs_takeover = self._log.needs_takeover
         self._log.prepare()
         try:
             if await self.catalog.load(store, counts):

@@ -19,7 +19,6 @@ from arneb_core.api.entries.position import (
     position,
 )
 from arneb_core.api.errors import StoreFailed
-from arneb_core.log.ahead import Ahead, AheadState, placed_from
 from arneb_core.log.ledgers import LedgerIndex, LedgerInfo, empty_ledger
 from arneb_core.log.planning import (
     LEDGER_BYTES_MAX,
@@ -32,6 +31,7 @@ from arneb_core.log.planning import (
     plan_run,
 )
 from arneb_core.log.tail_cache import CacheBudget, TailCache
+from arneb_core.log.written_ahead import Ahead, AheadState, placed_from
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.records import LedgerRecord, TrimmedRecord
 from arneb_core.store.format.schema import Table, TopicId, gap_key, ledger_key, trimmed_key

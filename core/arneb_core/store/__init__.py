@@ -11,8 +11,8 @@ what it owns and in which order to read it:
 * ``commit``: how a commit becomes durable;
 * ``checking`` and ``salvage``: the fsck, and what is saved where it fails.
 
-Above them are ``environment`` (the :class:`.Store` that a broker has open), ``offline`` (changes
-while no broker has it open) and ``backup``.
+Above them are ``environment`` (the :class:`.Store` that a broker has open), ``offline_metadata``
+(changes while no broker has it open) and ``backup``.
 
 Nothing is imported here, so that readers of blocks from elsewhere do without LMDB.
 """

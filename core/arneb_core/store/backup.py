@@ -12,7 +12,7 @@ from typing import Final
 import lmdb
 
 from arneb_core.api.errors import StoreFailed, StoreUnusable
-from arneb_core.store.checking.check_apart import check_apart
+from arneb_core.store.checking.check_in_child import check_in_child
 from arneb_core.store.checking.findings import Finding
 from arneb_core.store.data_file.opening import DATA_NAME, LMDB_LOCK_NAME, sync_directory
 from arneb_core.store.directory.atomic_directory import atomic_directory
@@ -65,7 +65,7 @@ def _copy(directory: Path, making: Path, *, compact: bool) -> None:
 
 
 def _check(making: Path) -> None:
-    findings = [each for each in check_apart(making) if not each.is_doubt]
+    findings = [each for each in check_in_child(making) if not each.is_doubt]
     if findings:
         raise CopyDamaged(findings)
     # Reading the copy made it; the next process to open the copy makes its own.

@@ -147,8 +147,8 @@ class FaultyStore:
         """Do nothing."""
 
     @property
-    def is_unsettled(self) -> bool:
-        return self.inner.is_unsettled
+    def needs_takeover(self) -> bool:
+        return self.inner.needs_takeover
 
     def resolve(self) -> CommitReport | None:
         """Do as :meth:`Store.resolve`."""

@@ -87,15 +87,15 @@ class MemoryCommitLog:
     # The protocol
 
     @property
-    def is_unsettled(self) -> bool:
+    def needs_takeover(self) -> bool:
         """The store's own answer: every record is taken over before its commit ends."""
-        return self._taking_over.is_unsettled
+        return self._taking_over.needs_takeover
 
     def prepare(self) -> None:
         """Do nothing."""
 
     def submit(
-        self, changes: Changes, ended: Ended, *, settle: bool = False
+        self, changes: Changes, ended: Ended, *, take_over: bool = False
     ) -> CommitReport | None:
         """See :meth:`.CommitLog.submit`."""
         assert len(self._under_way) < self.depth, f"{self!r}, and one more"

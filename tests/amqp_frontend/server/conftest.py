@@ -19,7 +19,7 @@ from arneb_amqp.topology.topology import Topology
 from arneb_core.access.catalogue import Catalogue
 from arneb_core.api.process.resource_alarms import Resource, ResourceAlarms
 from arneb_core.engine.engine import Engine, open_engine
-from arneb_core.store.commit import inline as inline_commits
+from arneb_core.store.commit import inline_commits as inline_commits
 from arneb_core.store.environment import Store
 from arneb_core.testing.faults import FaultyStore
 from arneb_core.testing.leases import GivenLease

@@ -11,7 +11,7 @@ from arneb_core.api.core import Unit
 from arneb_core.api.entries.position import Position
 from arneb_core.api.process.waiting import durable
 from arneb_core.engine.engine import open_engine
-from arneb_core.store.offline import OfflineMetadata
+from arneb_core.store.offline_metadata import OfflineMetadata
 from arneb_pulsar.services.transactions.held_records import HeldRecords
 from arneb_pulsar.transactions.outcomes import ONE, Outcomes
 from arneb_pulsar.transactions.records import Opened, pack

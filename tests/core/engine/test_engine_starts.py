@@ -8,7 +8,7 @@ import pytest
 from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import open_engine
-from arneb_core.engine.trimming import slowest
+from arneb_core.engine.trimming import slowest_subscription
 from arneb_core.log import planning
 from arneb_core.testing.engine_kit import Outcome, attach, publish, quiet
 
@@ -61,7 +61,7 @@ async def test_a_ledger_stays_for_whoever_was_moved_back_before_the_slowest(
 ) -> None:
     """Of many subscriptions only the first by their old positions is known to be the slowest."""
     monkeypatch.setattr(planning, "LEDGER_ENTRIES_MAX", 2)
-    monkeypatch.setattr(slowest, "ASKED_ALL_MAX", 0)
+    monkeypatch.setattr(slowest_subscription, "ASKED_ALL_MAX", 0)
     async with open_engine(data_dir) as engine:
         topic = await engine.create_topic("t", FOR_EVER)
         behind = await topic.subscribe("behind", initial=InitialPosition.EARLIEST)

@@ -302,7 +302,7 @@ class StoreMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             self.close_snapshots()
-            while self.store.statistics().trims_left or self.store.is_unsettled:
+            while self.store.statistics().trims_left or self.store.needs_takeover:
                 self.store.commit(Changes())
             with self.store.snapshot() as snapshot:
                 for topic in self.model.topics.values():

@@ -150,7 +150,7 @@ class Publisher:
         self.client.publish(exchange, key, body, properties)
         await self.client.drain()
 
-    async def settle(self) -> None:
+    async def take_over(self) -> None:
         """Wait until everything is confirmed."""
         for _ in range(self._window):
             await self._room.acquire()

@@ -117,7 +117,7 @@ class StreamPlayer(Player):
         marker = book.sent + 1
         publisher = await self._publisher(1)
         await self._publish_one(publisher, 50)
-        await publisher.settle()
+        await publisher.take_over()
         found = await self._read_until("first", marker)
         for delivery in found:
             book.see(offset_of(delivery), delivery.body)

@@ -3,6 +3,6 @@
 The rule: an answer is a session's to give; what went wrong is told it in AMQP's words.
 
 Read in this order: ``effects`` (the runner, in a session's order), ``methods`` (exchanges and
-queues), ``publishes`` with ``stamping``, ``consumers``; ``acting`` does the same for a user without
-a connection, and ``core_errors`` has the words.
+queues), ``publishes`` with ``stamping``, ``consumers``; ``connectionless`` does the same for a user
+without a connection, and ``core_errors`` has the words.
 """

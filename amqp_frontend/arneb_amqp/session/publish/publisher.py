@@ -24,13 +24,13 @@ from arneb_amqp.session.publish.delay_forms import DelayForms
 from arneb_amqp.session.publish.delaying import delayed_entry
 from arneb_amqp.session.publish.findings import NOTHING, look
 from arneb_amqp.session.publish.pieces import pieces
-from arneb_amqp.session.publish.returns import Returns
-from arneb_amqp.session.publish.work import (
+from arneb_amqp.session.publish.publish_cost import (
     NAMED_WORK,
     PROPERTY_BYTES_PER_WORK,
     ROUTE_WORK,
     copy_work,
 )
+from arneb_amqp.session.publish.returns import Returns
 from arneb_amqp.session.rights import RightUndecided
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.traffic import ExchangeTraffic

@@ -7,8 +7,8 @@ change at any time, in any direction. Messages on their way meanwhile stay count
 from dataclasses import dataclass, field, replace
 
 from arneb_amqp.routing.router import Router
+from arneb_amqp.topology.dead_letter_turns import Turns
 from arneb_amqp.topology.dead_letters import DeadLettering, DeadLetterTarget, Destinations
-from arneb_amqp.topology.letter_turns import Turns
 from arneb_amqp.topology.overflow import Bounds, Overflow
 from arneb_amqp.topology.queue_types import OverflowPolicy, QueueType
 from arneb_amqp.topology.queues.queue import NO_LIMITS_APPLIED, Queue

@@ -26,7 +26,7 @@ from arneb_amqp.topology.arguments import (
     string,
     whole,
 )
-from arneb_amqp.topology.kept_letters import KEPT_MAX
+from arneb_amqp.topology.kept_dead_letters import KEPT_MAX
 from arneb_amqp.topology.overflow import payload_bytes
 from arneb_amqp.topology.queue_types import (
     DeadLetterStrategy,

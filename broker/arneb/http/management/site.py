@@ -23,7 +23,7 @@ from arneb.http.server.long_answers import between_pieces
 from arneb.monitoring.alarms import Alarms
 from arneb.monitoring.observed import ObservedCore
 from arneb_amqp.config import AmqpConfig
-from arneb_amqp.server.operations.acting import Actor
+from arneb_amqp.server.operations.connectionless import Actor
 from arneb_amqp.server.roster import Roster
 from arneb_amqp.shovels.shovels import Shovels
 from arneb_amqp.topology.topology import Topology, Vhost

@@ -47,7 +47,7 @@ from arneb_core.store.format.schema import (
     subscriptions_prefix,
     topic_prefix,
 )
-from arneb_core.store.reading.kept import metadata_rows
+from arneb_core.store.reading.frontend_rows import metadata_rows
 from arneb_core.store.reading.snapshot import Snapshot
 
 logger = logging.getLogger(__name__)

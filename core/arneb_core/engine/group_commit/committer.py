@@ -58,12 +58,12 @@ class Committer:
         self._trim_due: dict[SubscribedTopic, bool] = {}
         self._must_trim = False
         """The store has trims to continue."""
-        self.unsettled = False
+        self.needs_takeover = False
         """The commit log holds changes that the store does not."""
-        self._settle_due = False
+        self._takeover_due = False
         self._stood_back = False
         """Work that nobody waits for has once let a small write go first."""
-        self._became_unsettled = trio.Event()
+        self._takeover_needed = trio.Event()
         self._stopping = False
         self._receipts: list[tuple[LogSubscription, Done]] = []
         self._flush_cursors = False
@@ -115,14 +115,14 @@ class Committer:
         """Drop the cursor of a removed subscription: it must not be written any more."""
         self._dirty.pop(subscription, None)
 
-    async def until_unsettled(self) -> None:
-        """Wait until :attr:`unsettled`."""
-        if not self.unsettled:
-            await self._became_unsettled.wait()
+    async def until_takeover_needed(self) -> None:
+        """Wait until :attr:`needs_takeover`."""
+        if not self.needs_takeover:
+            await self._takeover_needed.wait()
 
-    def settle(self) -> None:
+    def take_over(self) -> None:
         """Have the next commit put into the store what only the log holds."""
-        self._settle_due = self.unsettled
+        self._takeover_due = self.needs_takeover
 
     def history_due(self, recorder: Recorder) -> None:
         """Have the history of ``recorder`` written with the next cursors."""
@@ -159,7 +159,7 @@ class Committer:
         if self.breakage.error is not None:
             return True
         left = self._under_way or self._waiting or self._cursors_left
-        return not (left or self._must_trim or self._settle_due)
+        return not (left or self._must_trim or self._takeover_due)
 
     def stop(self) -> None:
         """Begin nothing that can wait for the next start of the broker."""
@@ -181,14 +181,14 @@ class Committer:
                 is_lazy = self._cursors_left or self._flush_cursors
                 take_cursors = is_lazy or bool(self._receipts)
                 # What the store has to continue needs no commit of its own if one is under way.
-                is_left = (self._must_trim or self._settle_due) and not under_way
+                is_left = (self._must_trim or self._takeover_due) and not under_way
                 if not (waiting or take_cursors or is_left):
                     break
                 # Cursors that nobody waits for go into the store, together with what it lacks.
-                settle = is_lazy or self._settle_due
-                if settle and self._stand_back():
-                    take_cursors = settle = False
-                if (report := self._start(take_cursors, settle=settle)) is not None:
+                take_over = is_lazy or self._takeover_due
+                if take_over and self._stand_back():
+                    take_cursors = take_over = False
+                if (report := self._start(take_cursors, take_over=take_over)) is not None:
                     self._stored(report)
         except Exception as error:
             self.breakage.happened(error)
@@ -198,10 +198,10 @@ class Committer:
     def _stand_back(self) -> bool:
         """Whether work that nobody waits for lets a small write go first: not twice in a row."""
         goes_now = self._stood_back or self._receipts or self._cursors_first
-        self._stood_back = not goes_now and self.unsettled and is_little(self._waiting)
+        self._stood_back = not goes_now and self.needs_takeover and is_little(self._waiting)
         return self._stood_back
 
-    def _start(self, take_cursors: bool, *, settle: bool) -> CommitReport | None:
+    def _start(self, take_cursors: bool, *, take_over: bool) -> CommitReport | None:
         """Start a commit; return the report if it is stored on the spot."""
         # After a failure the cursors go first and alone: on a full disk, acknowledgements and the
         # trims that they allow make room, and they must not fail with the appends.
@@ -236,11 +236,11 @@ class Committer:
                     commit.unwritten.append(subscription)
         if alone or take_cursors or commit.taken:
             self._plan_cursors(commit)
-        if settle:
-            self._settle_due = False
+        if take_over:
+            self._takeover_due = False
         self._under_way.append(commit)
         self._overtaking.begun(commit.size)
-        return self._log.submit(commit.changes, self._ended, settle=settle)
+        return self._log.submit(commit.changes, self._ended, take_over=take_over)
 
     def _overtake(self) -> None:
         """Commit small requests that need not wait for those under way."""
@@ -326,10 +326,10 @@ class Committer:
     def _add_up(self, commit: PlannedCommit, report: CommitReport) -> None:
         """Tell the requests of a stored commit, and update the totals."""
         self.waiting_bytes -= commit.size
-        if report.unsettled and not self.unsettled:
-            self._became_unsettled.set()
-            self._became_unsettled = trio.Event()
-        self.unsettled = report.unsettled
+        if report.needs_takeover and not self.needs_takeover:
+            self._takeover_needed.set()
+            self._takeover_needed = trio.Event()
+        self.needs_takeover = report.needs_takeover
         self.commits_total += 1
         entries = commit.stored()
         self.entries_total += entries

@@ -18,10 +18,10 @@ from arneb_core.engine.subscriptions.consumer import LogConsumer
 from arneb_core.engine.subscriptions.subscription import LogSubscription, SubscribedTopic
 from arneb_core.engine.topics.topic import LogTopic
 from arneb_core.engine.trimming.trimming import PlannedTrim
-from arneb_core.log.ahead import Ahead, AheadState
 from arneb_core.log.durable_log import DurableLog
 from arneb_core.log.planning import PlannedRun
 from arneb_core.log.stamps import stamped_from
+from arneb_core.log.written_ahead import Ahead, AheadState
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.schema import META_AHEAD, Table
 from arneb_core.subscription.consumers.returns import Taken

@@ -16,8 +16,8 @@ from arneb_core.api.process.callbacks import Appended, call
 from arneb_core.engine.subscriptions.consumer import LogConsumer
 from arneb_core.engine.subscriptions.subscription import LogSubscription
 from arneb_core.engine.topics.topic import LogTopic
-from arneb_core.log.ahead import Ahead
 from arneb_core.log.stamps import STAMP, STAMP_OFFSET, stamped_from
+from arneb_core.log.written_ahead import Ahead
 from arneb_core.store.format.bodies import SHARED_BYTES_MIN, shared_entries
 from arneb_core.store.format.changes import Block, Trim
 from arneb_core.store.format.schema import FRONTEND_PREFIX, Table

@@ -1,8 +1,8 @@
 """Writing ahead: storing the runs of a large unit before the commit that makes them count.
 
 The rule: a commit of a hundred megabytes delays others by no more than a slice of it takes. Runs
-written ahead are at positions that no ledger has yet (:mod:`arneb_core.log.ahead`), so nobody sees
-them; the store knows where they are and removes them if the commit does not come.
+written ahead are at positions that no ledger has yet (:mod:`arneb_core.log.written_ahead`), so
+nobody sees them; the store knows where they are and removes them if the commit does not come.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -19,8 +19,8 @@ from arneb_core.engine.group_commit.gathering import COMMIT_BYTES_MAX
 from arneb_core.engine.group_commit.request import Request, topic_of
 from arneb_core.engine.group_commit.units import is_refused
 from arneb_core.engine.topics.topic import LogTopic
-from arneb_core.log.ahead import Ahead, AheadState
 from arneb_core.log.durable_log import DurableLog
+from arneb_core.log.written_ahead import Ahead, AheadState
 from arneb_core.store.format.changes import Block, Trim
 from arneb_core.store.format.records import pack_trims
 from arneb_core.store.format.schema import META_AHEAD, Table

@@ -26,7 +26,7 @@ from arneb_core.store.environment import Store
 CURSOR_FLUSH_S: Final = ACK_DURABLE_WITHIN_MS / 2 / 1000
 """Half of the promised time, so that the flush itself may take the other half."""
 
-SETTLE_S: Final = 0.05
+TAKEOVER_S: Final = 0.05
 """How long commits stay only in the journal. Reading them there is twice as much work, but a
 takeover costs as much as three tiny commits, so it is worth waiting for several."""
 
@@ -87,7 +87,7 @@ class Maintenance:
         """Run all loops in ``nursery``, until it is cancelled."""
         loops: dict[str, Callable[[], Awaitable[object]]] = {
             "the flush of cursors": self.flush_cursors,
-            "the takeover of the journal": self.settle_journal,
+            "the takeover of the journal": self.take_over_journal,
             "the retry of failed reads": self.retry_reads,
             "the alarm clock": self.keep_time,
             "the look for what is stale": partial(self.look_for_stale, store, topics),
@@ -130,17 +130,17 @@ class Maintenance:
                 self._flushed_at = trio.current_time()
                 self._wake()
 
-    async def settle_journal(self) -> NoReturn:
+    async def take_over_journal(self) -> NoReturn:
         """Have the journal's commits put where other processes look first."""
         while True:
-            await self._committer.until_unsettled()
+            await self._committer.until_takeover_needed()
             since = trio.current_time()
-            await trio.sleep_until(since + SETTLE_S)
+            await trio.sleep_until(since + TAKEOVER_S)
             while self._flushed_at > since:
                 # A flush of cursors took over the journal: what it holds now is younger.
                 since = self._flushed_at
-                await trio.sleep_until(since + SETTLE_S)
-            self._committer.settle()
+                await trio.sleep_until(since + TAKEOVER_S)
+            self._committer.take_over()
             self._wake()
 
     async def retry_reads(self) -> NoReturn:

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from arneb_core.api.entries.position import LedgerId, Position, before, ledger_of, position
 from arneb_core.api.topics.settings import NOTHING_KEPT, Retention
 from arneb_core.cursor.acks import AckState
-from arneb_core.engine.trimming.slowest import Slowest
+from arneb_core.engine.trimming.slowest_subscription import Slowest
 from arneb_core.log.durable_log import DurableLog
 from arneb_core.log.memory_log import Log
 from arneb_core.log.retention import droppable_through, last_ledger_ends

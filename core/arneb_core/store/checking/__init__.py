@@ -3,6 +3,6 @@
 The rule: it only reads, beside a live broker too; whatever is wrong is a finding.
 
 Read in this order: ``check`` (the walk), ``findings`` and ``inventory`` (what it has found and
-read), its steps ``log``, ``bodies``, ``cursors`` and ``delayed``, ``check_apart`` (in a process of
-its own).
+read), its steps ``log``, ``bodies``, ``cursors`` and ``delayed``, ``check_in_child`` (in a process
+of its own).
 """

@@ -52,7 +52,7 @@ from arneb_core.store.format.schema import (
     parse_subscription_key,
     parse_trimmed_key,
 )
-from arneb_core.store.journal.aside import kept_reports
+from arneb_core.store.journal.damaged_journal import kept_reports
 from arneb_core.store.journal.writing import JOURNAL_NAME
 from arneb_core.store.reading.snapshot import Snapshot
 from arneb_core.store.reading.snapshot_environment import open_snapshot_environment, page_faults

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from arneb_core.store.format.changes import CommitReport, Trim
 from arneb_core.store.format.records import JournalState
-from arneb_core.store.journal.held import HeldCommit
+from arneb_core.store.journal.held_commits import HeldCommit
 
 
 @dataclass(slots=True)

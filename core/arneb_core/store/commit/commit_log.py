@@ -58,7 +58,7 @@ class CommitLog(Protocol):
         ...
 
     @property
-    def is_unsettled(self) -> bool:
+    def needs_takeover(self) -> bool:
         """Whether the log holds what the store lacks: commit empty :class:`.Changes` soon."""
         ...
 
@@ -67,13 +67,13 @@ class CommitLog(Protocol):
         ...
 
     def submit(
-        self, changes: Changes, ended: Ended, *, settle: bool = False
+        self, changes: Changes, ended: Ended, *, take_over: bool = False
     ) -> CommitReport | None:
         """Store ``changes`` behind everything submitted before.
 
         Return the report if that is done already; else None, and ``ended`` is called once, later,
-        unless an earlier commit ends otherwise than *stored*. ``settle``: at the end the store must
-        hold all of the log.
+        unless an earlier commit ends otherwise than *stored*. ``take_over``: at the end the store
+        must hold all of the log.
         """
         ...
 

@@ -16,9 +16,9 @@ import lmdb
 
 from arneb_core.api.errors import CommitFailed, CommitInDoubt, StoreFailed, StoreFull
 from arneb_core.store.commit.attempt import Attempt
-from arneb_core.store.commit.beside import Beside
 from arneb_core.store.commit.commit_log import Lent
 from arneb_core.store.commit.journal import ROWS_MAX, RUNS_MAX
+from arneb_core.store.commit.journal_lending import Beside
 from arneb_core.store.commit.journal_recovery import recover_journal
 from arneb_core.store.commit.transaction import Transaction
 from arneb_core.store.data_file.live import LiveEnvironment
@@ -29,7 +29,12 @@ from arneb_core.store.format.changes import Changes, CommitReport, Trim
 from arneb_core.store.format.commit_record import merged_blocks
 from arneb_core.store.format.records import unpack_trims
 from arneb_core.store.format.schema import META_AHEAD, META_TRIMS, Table
-from arneb_core.store.journal.held import HELD_BYTES_MAX, HELD_ROWS_MAX, HELD_RUNS_MAX, HeldCommits
+from arneb_core.store.journal.held_commits import (
+    HELD_BYTES_MAX,
+    HELD_ROWS_MAX,
+    HELD_RUNS_MAX,
+    HeldCommits,
+)
 from arneb_core.store.journal.writing import JOURNAL_BYTES
 from arneb_core.store.reading.snapshot import Snapshot
 
@@ -151,7 +156,7 @@ class Commits:
             self._room.ensure(JOURNAL_ROOM_BYTES)
 
     @property
-    def is_unsettled(self) -> bool:
+    def needs_takeover(self) -> bool:
         """Whether the journal holds what LMDB lacks; commit empty :class:`Changes`."""
         return self._journal.due is not None
 
@@ -165,9 +170,9 @@ class Commits:
         :meth:`commit` but into the journal by one write, in a third of the time. None: not now, and
         nothing of it counts; commit it by :meth:`commit` before anything else.
 
-        The changes count as committed. The report is ``unsettled``: have them put into LMDB soon,
-        by another commit or an empty one. Raises :class:`OSError` when the write failed; then the
-        same holds as for None.
+        The changes count as committed. The report says ``needs_takeover``: have them put into LMDB
+        soon, by another commit or an empty one. Raises :class:`OSError` when the write failed; then
+        the same holds as for None.
         """
         if self._trims or self._live.is_broken or not self._journal.takes(changes):
             return None
@@ -276,7 +281,7 @@ class Commits:
         self._attempt = None
         self._landed(attempt)
         self._make_ready()
-        report.unsettled = bool(self._journal.pending)  # what came beside it
+        report.needs_takeover = bool(self._journal.pending)  # what came beside it
         report.seconds = perf_counter() - begun
         return report
 
@@ -334,7 +339,7 @@ class Commits:
         asked, self._asked, self._attempt = self._asked, None, None
         if asked is None or not asked.is_there:
             return None
-        asked.report.unsettled = bool(self._journal.pending)
+        asked.report.needs_takeover = bool(self._journal.pending)
         return asked.report
 
     def _failed(self, error: lmdb.Error | OSError) -> CommitFailed:

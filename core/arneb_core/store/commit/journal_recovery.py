@@ -12,7 +12,7 @@ from arneb_core.store.commit.journal import Journal
 from arneb_core.store.format.commit_record import RecordCorrupt
 from arneb_core.store.format.records import JournalState
 from arneb_core.store.format.schema import META_CLEAN, META_JOURNAL, Table
-from arneb_core.store.journal.aside import keep_aside
+from arneb_core.store.journal.damaged_journal import keep_aside
 from arneb_core.store.journal.file import Reading, read_journal
 from arneb_core.store.journal.fitting import Fitting, fit, losses
 from arneb_core.store.reading.snapshot import Snapshot

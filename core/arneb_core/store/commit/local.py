@@ -13,7 +13,7 @@ from typing import Final, Protocol, TypeVarTuple
 
 from arneb_core.api.errors import CommitFailed, CommitInDoubt, StoreFailed
 from arneb_core.store.commit.commit_log import Ended, Ending, Lent
-from arneb_core.store.commit.inline import BesideCommits, InlineCommits
+from arneb_core.store.commit.inline_commits import BesideCommits, InlineCommits
 from arneb_core.store.format.changes import Changes, CommitReport
 
 logger = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class CommittingStore(Protocol):
     def resolve(self) -> CommitReport | None: ...
 
     @property
-    def is_unsettled(self) -> bool: ...
+    def needs_takeover(self) -> bool: ...
 
 
 class InLoop(Protocol):
@@ -91,9 +91,9 @@ class LocalCommitLog:
         return f"<LocalCommitLog {self._under_way} of {self.depth} under way, {self._inline!r}>"
 
     @property
-    def is_unsettled(self) -> bool:
+    def needs_takeover(self) -> bool:
         """The journal has what LMDB lacks."""
-        return self._store.is_unsettled
+        return self._store.needs_takeover
 
     def prepare(self) -> None:
         """Prepare the journal, in the thread."""
@@ -101,13 +101,13 @@ class LocalCommitLog:
         self._queue.put(self._store.prepare_tiny)
 
     def submit(
-        self, changes: Changes, ended: Ended, *, settle: bool = False
+        self, changes: Changes, ended: Ended, *, take_over: bool = False
     ) -> CommitReport | None:
         """See :meth:`.CommitLog.submit`. A commit that the loop can make by one write is stored
         when this returns; all others go through the thread."""
         inline = self._inline
         for_journal = False
-        if not settle:
+        if not take_over:
             suits = inline.suits(changes)
             if suits and not self._under_way:
                 report = inline.commit(changes)

@@ -60,5 +60,5 @@ class CommitReport:
     if there is no other, commit empty :class:`Changes`."""
     seconds: float = field(default=0.0, compare=False)
     """How long writing and flushing took."""
-    unsettled: bool = False
+    needs_takeover: bool = False
     """It is only in the journal; commit empty :class:`Changes` soon if nothing else comes."""

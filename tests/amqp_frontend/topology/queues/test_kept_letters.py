@@ -9,7 +9,7 @@ from tests.amqp_frontend.topology.queues.test_limits import attach, detach, put
 from arneb_amqp.consumption import Consumption
 from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.topology import dead_letters
-from arneb_amqp.topology.kept_letters import KEPT_MAX, RETRY_MS_MAX, RETRY_MS_MIN
+from arneb_amqp.topology.kept_dead_letters import KEPT_MAX, RETRY_MS_MAX, RETRY_MS_MIN
 from arneb_amqp.topology.policies.policies import Policies
 from arneb_amqp.topology.queues.attachments import Attachment
 from arneb_amqp.topology.queues.maintenance import retry_dead_letters

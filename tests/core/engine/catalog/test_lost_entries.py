@@ -46,7 +46,7 @@ def data(tmp_path: Path) -> Path:
         store.prepare_tiny()
         for index in range(1, ENTRIES):
             run = (TopicId(1), position(1, index), [make_entry(b"%d" % index)])
-            assert commit_small(store, Changes([run])).unsettled
+            assert commit_small(store, Changes([run])).needs_takeover
             ends.append(end_of_last_record(store))
     data = bytearray((killed / JOURNAL_NAME).read_bytes())
     for place_lost in LOST:

@@ -26,7 +26,7 @@ from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.log import retention
 from arneb_core.store.checking.check import check
 from arneb_core.store.checking.findings import FindingKind
-from arneb_core.store.commit import inline
+from arneb_core.store.commit import inline_commits
 from arneb_core.store.directory.compacting import compact
 from arneb_core.store.environment import Store
 from arneb_core.store.format.schema import Table, TopicId
@@ -62,9 +62,9 @@ LIVES = st.lists(st.tuples(st.lists(STEPS, max_size=12), ENDS, BETWEEN), min_siz
 def eager() -> Iterator[None]:
     """Everything small goes to the journal, and every ledger ends when it is acknowledged."""
     with (
-        patch.object(inline, "SMALL_COMMITS_MIN", 0),
-        patch.object(inline, "FAST_S", 60.0),
-        patch.object(inline, "STALL_S", 60.0),
+        patch.object(inline_commits, "SMALL_COMMITS_MIN", 0),
+        patch.object(inline_commits, "FAST_S", 60.0),
+        patch.object(inline_commits, "STALL_S", 60.0),
         patch.object(retention, "ENDED_BYTES_MIN", 1),
     ):
         yield

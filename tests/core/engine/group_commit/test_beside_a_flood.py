@@ -22,7 +22,7 @@ from arneb_core.engine.group_commit.overtaking import LITTLE_BYTES_MAX
 from arneb_core.engine.scheduling.steps import TURN_END_OTHERS_MAX
 from arneb_core.store.commit.commit_log import SMALL_BYTES_MAX
 from arneb_core.store.commit.commits import Commits
-from arneb_core.store.commit.inline import SMALL_COMMITS_MIN
+from arneb_core.store.commit.inline_commits import SMALL_COMMITS_MIN
 from arneb_core.store.commit.transaction import Transaction
 from arneb_core.store.format.changes import Changes
 from arneb_core.testing.engine_kit import Outcome, attach, make_entry, publish, quiet
@@ -328,7 +328,7 @@ async def test_a_takeover_of_the_journal_takes_no_small_run_along(data_dir: Path
         for _ in range(SMALL_COMMITS_MIN + 2):
             await publish(engine, "small", [b"before"])
         committer, taken = engine._committer, []
-        assert committer.unsettled, "the journal has something to be taken over"
+        assert committer.needs_takeover, "the journal has something to be taken over"
         commit = Commits._commit
 
         def counted(within: Commits, env: Any, changes: Changes, *held: Any, **kw: Any) -> Any:
@@ -336,7 +336,7 @@ async def test_a_takeover_of_the_journal_takes_no_small_run_along(data_dir: Path
             return commit(within, env, changes, *held, **kw)
 
         with patch.object(Commits, "_commit", counted):
-            committer.settle()
+            committer.take_over()
             run = append(engine, "small", [make_entry(b"beside it")])
             await stored(run)
             await quiet(engine)

@@ -63,22 +63,22 @@ ENTRY_BYTES = 128
 class ScriptedLog:
     """A commit log that holds every commit until it is told what becomes of the oldest."""
 
-    is_unsettled = False
+    needs_takeover = False
 
     def __init__(self, depth: int, beside_bytes_min: int) -> None:
         self.depth = depth
         self.beside_bytes_min = beside_bytes_min
         self.under_way: deque[tuple[Changes, Ended]] = deque()
-        self._settles: deque[bool] = deque()
+        self._take_overs: deque[bool] = deque()
         self.entries: dict[tuple[TopicId, Position], bytes] = {}
         """What is stored, and was not trimmed."""
         self.rows: dict[tuple[Table, bytes], bytes] = {}
         self.at_once = False
         """Commits are stored on the spot while none is under way."""
         self.has_journal = False
-        """What is stored so is not settled then, and to settle takes a while."""
+        """What is stored so is not settled then, and to take_over takes a while."""
         self.submitted: list[tuple[int, bool]] = []
-        """How many entries each commit had, and whether it settles."""
+        """How many entries each commit had, and whether it takes_over."""
         self.takes_beside = False
         self.beside_total = 0
         self.possible: Callable[[], None] | None = None
@@ -92,16 +92,16 @@ class ScriptedLog:
         raise AssertionError("nobody asks for it here")
 
     def submit(
-        self, changes: Changes, ended: Ended, *, settle: bool = False
+        self, changes: Changes, ended: Ended, *, take_over: bool = False
     ) -> CommitReport | None:
         assert not self.is_lost, "something is submitted after leadership was lost"
-        self.submitted.append((sum(len(each[2]) for each in changes.blocks), settle))
-        if self.at_once and not self.under_way and not (settle and self.has_journal):
+        self.submitted.append((sum(len(each[2]) for each in changes.blocks), take_over))
+        if self.at_once and not self.under_way and not (take_over and self.has_journal):
             report = self._apply(changes)
-            report.unsettled = self.has_journal
+            report.needs_takeover = self.has_journal
             return report
         self.under_way.append((changes, ended))
-        self._settles.append(settle)
+        self._take_overs.append(take_over)
         assert len(self.under_way) <= self.depth
         return None
 
@@ -122,16 +122,16 @@ class ScriptedLog:
     def store(self) -> None:
         """The oldest commit is stored."""
         changes, ended = self.under_way.popleft()
-        settles = self._settles.popleft()
+        takes_over = self._take_overs.popleft()
         report = self._apply(changes)
-        report.unsettled = self.has_journal and not settles
+        report.needs_takeover = self.has_journal and not takes_over
         ended(report)
 
     def refuse(self, error: CommitFailed) -> None:
         """The oldest commit is not stored, and so none is."""
         _, ended = self.under_way.popleft()
         self.under_way.clear()
-        self._settles.clear()
+        self._take_overs.clear()
         self.is_lost = isinstance(error, LeadershipLost)
         ended(error)
 
@@ -362,12 +362,12 @@ class PlanningMachine(RuleBasedStateMachine):
         self.log.at_once, self.log.has_journal = at_once, has_journal
 
     @rule(cursors=st.booleans())
-    def settle(self, cursors: bool) -> None:
+    def take_over(self, cursors: bool) -> None:
         """What the log has is to be in the store as well, cursors or not; soon."""
         if cursors:
             self.committer.flush_cursors()
         else:
-            self.committer.settle()
+            self.committer.take_over()
 
     @rule(number=st.sampled_from(TOPICS), share=st.integers(1, 4), wait=st.booleans())
     def acknowledge(self, number: int, share: int, wait: bool) -> None:

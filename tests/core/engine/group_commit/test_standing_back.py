@@ -16,7 +16,7 @@ from arneb_core.store.commit.commit_log import (
     SMALL_ENTRIES_MAX,
     SMALL_RUNS_MAX,
 )
-from arneb_core.store.commit.inline import SMALL_COMMITS_MIN, InlineCommits
+from arneb_core.store.commit.inline_commits import SMALL_COMMITS_MIN, InlineCommits
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.schema import TopicId
 
@@ -32,7 +32,7 @@ def with_a_journal() -> PlanningMachine:
     machine.log.at_once = machine.log.has_journal = True
     machine.ask({1: 1}, is_run=True)
     machine.committer.start()
-    assert machine.committer.unsettled
+    assert machine.committer.needs_takeover
     machine.log.submitted.clear()
     return machine
 
@@ -42,19 +42,19 @@ def test_a_publisher_does_not_wait_for_what_nobody_waits_for(cursors: bool) -> N
     machine = with_a_journal()
     if cursors:
         machine.acknowledge(1, 4, wait=False)
-    machine.settle(cursors)
+    machine.take_over(cursors)
     asked = machine.ask({1: 1}, is_run=True)
     machine.committer.start()
     assert asked.told == [None]
     assert machine.log.submitted == [(1, False), (0, True)]
     machine.log.store()
-    assert not machine.committer.unsettled
+    assert not machine.committer.needs_takeover
     assert machine.committer.is_idle
 
 
 def test_what_nobody_waits_for_waits_once() -> None:
     machine = with_a_journal()
-    machine.settle(False)
+    machine.take_over(False)
     machine.log.at_once = False
     for _ in range(3):
         machine.ask({1: 1}, is_run=True)
@@ -68,7 +68,7 @@ def test_what_nobody_waits_for_waits_once() -> None:
 def test_much_is_stored_with_what_nobody_waits_for(case: str) -> None:
     machine = with_a_journal()
     if case == "no journal":
-        machine.committer.settle()
+        machine.committer.take_over()
         machine.committer.start()
         machine.log.store()
         machine.log.has_journal = False
@@ -78,7 +78,7 @@ def test_much_is_stored_with_what_nobody_waits_for(case: str) -> None:
         machine.committer.flush_cursors()
     else:
         machine.acknowledge(1, 4, wait=False)
-        machine.settle(True)
+        machine.take_over(True)
     size = SMALL_BYTES_MAX // ENTRY_BYTES + 1 if case == "large" else 1
     machine.ask({1: size}, is_run=case != "more than a run")
     machine.committer.start()

@@ -17,7 +17,7 @@ from arneb_core.api.subscriptions.limits import Limits
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.group_commit.request import Request
 from arneb_core.engine.topics.topic import LogTopic
-from arneb_core.engine.trimming.slowest import GONE_MIN
+from arneb_core.engine.trimming.slowest_subscription import GONE_MIN
 from arneb_core.log.ledgers import LedgerInfo
 from arneb_core.log.planning import PlannedRun
 from arneb_core.store.commit.commit_log import Ended
@@ -44,7 +44,7 @@ class AtOnce:
 
     depth = 1
     beside_bytes_min = 0
-    is_unsettled = False
+    needs_takeover = False
 
     def __init__(self, *_: object) -> None:
         self.commits = 0
@@ -52,7 +52,7 @@ class AtOnce:
     def prepare(self) -> None:
         pass
 
-    def submit(self, changes: Changes, ended: Ended, *, settle: bool = False) -> CommitReport:
+    def submit(self, changes: Changes, ended: Ended, *, take_over: bool = False) -> CommitReport:
         self.commits += 1
         return CommitReport(1, 1, 0)
 

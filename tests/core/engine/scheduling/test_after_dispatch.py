@@ -11,7 +11,7 @@ from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.scheduling.steps import STEP_ENTRIES_MAX, TURN_ENTRIES
-from arneb_core.store.commit.inline import SMALL_COMMITS_MIN
+from arneb_core.store.commit.inline_commits import SMALL_COMMITS_MIN
 from arneb_core.testing.engine_kit import Outcome, RecordingSink, attach, make_entry, quiet
 
 BY_THREAD, BY_LOOP = 1, SMALL_COMMITS_MIN + 4

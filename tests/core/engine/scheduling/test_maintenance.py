@@ -9,7 +9,7 @@ from arneb_core.engine.group_commit.committer import Committer
 from arneb_core.engine.scheduling import maintenance
 from arneb_core.engine.scheduling.maintenance import (
     CURSOR_FLUSH_S,
-    SETTLE_S,
+    TAKEOVER_S,
     Maintenance,
     forget_unused,
 )
@@ -47,14 +47,14 @@ class Busy:
 
     def __init__(self, *, has_dirty: bool) -> None:
         self.has_dirty = has_dirty
-        self.settled: list[float] = []
+        self.taken_over: list[float] = []
         self.flushed: list[float] = []
 
-    async def until_unsettled(self) -> None:
+    async def until_takeover_needed(self) -> None:
         await trio.lowlevel.checkpoint()
 
-    def settle(self) -> None:
-        self.settled.append(trio.current_time())
+    def take_over(self) -> None:
+        self.taken_over.append(trio.current_time())
 
     def flush_cursors(self) -> bool:
         if self.has_dirty:
@@ -76,7 +76,7 @@ async def settled_in(busy: Busy, seconds: float) -> Maintenance:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(maintenance_.flush_cursors)
             await passed(CURSOR_FLUSH_S / 3)
-            nursery.start_soon(maintenance_.settle_journal)
+            nursery.start_soon(maintenance_.take_over_journal)
     return maintenance_
 
 
@@ -85,16 +85,16 @@ async def test_a_flush_of_cursors_takes_the_journal_along() -> None:
     busy = Busy(has_dirty=True)
     await settled_in(busy, 20.5 * CURSOR_FLUSH_S)
     assert len(busy.flushed) == 20
-    assert all(each in busy.flushed for each in busy.settled), "then it is one commit for both"
+    assert all(each in busy.flushed for each in busy.taken_over), "then it is one commit for both"
 
 
 async def test_without_one_the_journal_is_taken_over_as_often() -> None:
     busy = Busy(has_dirty=False)
     began = trio.current_time()
-    await settled_in(busy, 20.5 * SETTLE_S)
-    assert len(busy.settled) == 20
-    assert max(b - a for a, b in zip([began, *busy.settled], busy.settled, strict=False)) <= (
-        SETTLE_S + CURSOR_FLUSH_S / 3 + 1e-9
+    await settled_in(busy, 20.5 * TAKEOVER_S)
+    assert len(busy.taken_over) == 20
+    assert max(b - a for a, b in zip([began, *busy.taken_over], busy.taken_over, strict=False)) <= (
+        TAKEOVER_S + CURSOR_FLUSH_S / 3 + 1e-9
     )
 
 
@@ -104,5 +104,5 @@ async def test_what_comes_behind_the_last_flush_is_taken_over_in_time() -> None:
         nursery.start_soon(settled_in, busy, 3 * CURSOR_FLUSH_S)
         await passed(CURSOR_FLUSH_S * 1.5)
         busy.has_dirty = False
-    assert busy.flushed and busy.settled
-    assert busy.settled[0] - busy.flushed[-1] <= SETTLE_S + 1e-9
+    assert busy.flushed and busy.taken_over
+    assert busy.taken_over[0] - busy.flushed[-1] <= TAKEOVER_S + 1e-9

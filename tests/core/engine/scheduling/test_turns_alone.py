@@ -28,7 +28,7 @@ class AtOnce:
 
     depth = 1
     beside_bytes_min = 0
-    is_unsettled = False
+    needs_takeover = False
 
     def __init__(self, *_: object) -> None:
         self.commits: list[int] = []
@@ -36,7 +36,7 @@ class AtOnce:
     def prepare(self) -> None:
         pass
 
-    def submit(self, changes: Changes, ended: Ended, *, settle: bool = False) -> CommitReport:
+    def submit(self, changes: Changes, ended: Ended, *, take_over: bool = False) -> CommitReport:
         self.commits.append(sum(len(entries) for _, _, entries in changes.blocks))
         return CommitReport(1, 1, 0)
 

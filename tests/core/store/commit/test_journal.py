@@ -21,7 +21,7 @@ from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.commit_record import MAGIC_WITH_STAMP
 from arneb_core.store.format.records import JournalLayout, JournalState
 from arneb_core.store.format.schema import META_CLEAN, META_JOURNAL, Table, TopicId
-from arneb_core.store.journal.aside import KEPT_PREFIX
+from arneb_core.store.journal.damaged_journal import KEPT_PREFIX
 from arneb_core.store.journal.file import JOURNAL_BYTES_BEFORE, read_journal
 from arneb_core.store.journal.writing import JOURNAL_BYTES, JOURNAL_NAME, write_file
 from arneb_core.store.reading.snapshot import Snapshot
@@ -57,10 +57,10 @@ def rows(store: Store) -> int:
 
 def test_runs_that_continue_each_other_become_one_block(store: Store, model: StoreModel) -> None:
     for _ in range(10):
-        assert commit_small(store, tiny(model)).unsettled
+        assert commit_small(store, tiny(model)).needs_takeover
     assert rows(store) == 1
     report = store.commit(Changes())
-    assert (report.blocks, report.unsettled, rows(store)) == (1, False, 2)
+    assert (report.blocks, report.needs_takeover, rows(store)) == (1, False, 2)
 
 
 def test_a_killed_store_has_it(store: Store, model: StoreModel, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_file_of_the_layout_before_is_taken_over_and_written_anew(
         after.prepare_tiny()
         assert path.read_bytes() != before
         assert path.stat().st_size == JOURNAL_BYTES
-        assert commit_small(after, tiny(model, b"c")).unsettled
+        assert commit_small(after, tiny(model, b"c")).needs_takeover
         assert path.read_bytes().startswith(MAGIC_WITH_STAMP)
         with after.snapshot() as snapshot:
             assert_holds(snapshot, model)
@@ -130,7 +130,7 @@ def test_a_reader_gets_what_is_journaled_in_blocks_as_of_any(
     """A run may be all that the journal holds, and nobody asks for so much at once."""
     body = bytes(BLOCK_BYTES_MAX // 2 - 200)
     for _ in range(5):
-        assert commit_small(store, tiny(model, body)).unsettled
+        assert commit_small(store, tiny(model, body)).needs_takeover
     with store.snapshot() as snapshot:
         assert_holds(snapshot, model)
         ((first, entries),) = snapshot.read_blocks(TOPIC, position(1, 1), bytes_max=1)
@@ -147,7 +147,7 @@ def test_the_largest_record_is_several_blocks(
     store: Store, model: StoreModel, tmp_path: Path, count: int
 ) -> None:
     body = bytes(RUN_BYTES_MAX // count - 100)
-    assert commit_small(store, tiny(model, *[body] * count)).unsettled
+    assert commit_small(store, tiny(model, *[body] * count)).needs_takeover
     with store.snapshot() as snapshot:
         assert_holds(snapshot, model)
         sizes = [len(value) for _, _, value in snapshot.journaled_blocks()]
@@ -171,12 +171,12 @@ def test_nothing_is_written_over_that_a_transaction_of_this_process_does_not_hol
     shutil.copytree(store.path, killed)
     with Store.open(killed) as after:
         read, journal = after.statistics().last_transaction, (killed / JOURNAL_NAME).read_bytes()
-        assert after.is_unsettled
+        assert after.needs_takeover
         assert after.commit_tiny(tiny(deepcopy(model))) is None
         after.prepare_tiny()
         assert after.statistics().last_transaction > read
         assert (killed / JOURNAL_NAME).read_bytes() == journal
-        assert not after.is_unsettled
+        assert not after.needs_takeover
         commit_small(after, tiny(model, b"b"))
         assert (killed / JOURNAL_NAME).read_bytes() != journal
         with after.snapshot() as snapshot:
@@ -202,7 +202,7 @@ def test_an_entry_that_stands_twice_in_a_run_is_taken_too(store: Store, model: S
     changes = Changes()
     model.append(changes, "t", [twice, twice])
     changes.shared.append(twice)
-    assert commit_small(store, changes).unsettled
+    assert commit_small(store, changes).needs_takeover
     with Store.open(_killed(store)) as after, after.snapshot() as snapshot:
         assert_holds(snapshot, model)
 
@@ -222,7 +222,7 @@ def test_a_record_of_several_topics_counts_as_a_whole(store: Store, model: Store
         changes = tiny(model, b"t%d" % number)
         model.append(changes, "u", [entry(b"u%d" % number)] * 2)
         report = commit_small(store, changes)
-        assert (report.unsettled, report.blocks) == (True, 2)
+        assert (report.needs_takeover, report.blocks) == (True, 2)
     with store.snapshot() as snapshot:
         assert_holds(snapshot, model)
     with Store.open(_killed(store)) as after, after.snapshot() as snapshot:
@@ -237,22 +237,22 @@ def test_the_journal_is_full_when_it_has_so_many_runs(store: Store, model: Store
         model.create_topic(changes, topic)
         model.append(changes, topic, [entry()])
     store.commit(changes)
-    unsettled = []
+    needs_takeover = []
     for _ in range(RUNS_MAX // len(topics) + 2):
         changes = Changes()
         for topic in topics:
             model.append(changes, topic, [entry()])
-        unsettled.append(commit_small(store, changes).unsettled)
-    assert unsettled == [True] * (RUNS_MAX // len(topics)) + [False, True]
+        needs_takeover.append(commit_small(store, changes).needs_takeover)
+    assert needs_takeover == [True] * (RUNS_MAX // len(topics)) + [False, True]
 
 
 def test_a_full_journal_is_taken_over(store: Store, model: StoreModel) -> None:
     reports = [commit_small(store, tiny(model)) for _ in range(RUNS_MAX + 2)]
-    assert [index for index, each in enumerate(reports) if not each.unsettled] == [RUNS_MAX]
+    assert [index for index, each in enumerate(reports) if not each.needs_takeover] == [RUNS_MAX]
     big = [commit_small(store, tiny(model, bytes(RUN_BYTES_MAX - 200))) for _ in range(35)]
-    assert 0 < sum(not each.unsettled for each in big) < 5  # its bytes are bounded, too
+    assert 0 < sum(not each.needs_takeover for each in big) < 5  # its bytes are bounded, too
     assert (store.path / JOURNAL_NAME).stat().st_size == JOURNAL_BYTES
-    assert not commit_small(store, tiny(model, bytes(RUN_BYTES_MAX))).unsettled
+    assert not commit_small(store, tiny(model, bytes(RUN_BYTES_MAX))).needs_takeover
     with store.snapshot() as snapshot:
         assert_holds(snapshot, model)
 
@@ -280,9 +280,9 @@ def test_a_journal_that_cannot_be_written_costs_nothing_but_time(
 ) -> None:
     commit_small(store, tiny(model))
     with broken_journal(count=1):
-        assert not commit_small(store, tiny(model)).unsettled  # LMDB had to do it
-    assert not commit_small(store, tiny(model)).unsettled  # and to be told of a new file
-    assert commit_small(store, tiny(model)).unsettled
+        assert not commit_small(store, tiny(model)).needs_takeover  # LMDB had to do it
+    assert not commit_small(store, tiny(model)).needs_takeover  # and to be told of a new file
+    assert commit_small(store, tiny(model)).needs_takeover
     with store.snapshot() as snapshot:
         assert_holds(snapshot, model)
 

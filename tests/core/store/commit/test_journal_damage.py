@@ -28,7 +28,7 @@ from arneb_core.store.format.schema import (
     gap_key,
     ledger_key,
 )
-from arneb_core.store.journal.aside import KEPT_MAX, keep_aside, kept_reports
+from arneb_core.store.journal.damaged_journal import KEPT_MAX, keep_aside, kept_reports
 from arneb_core.store.journal.record import end_of_block
 from arneb_core.store.journal.writing import JOURNAL_BYTES, JOURNAL_NAME
 from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
@@ -58,7 +58,7 @@ def published(path: Path, topics: int = 1, runs: int = RUNS) -> tuple[StoreModel
         for index in range(runs):
             changes = Changes()
             model.append(changes, f"t{index % topics}", [entry(b"%d" % index)])
-            assert commit_small(store, changes).unsettled
+            assert commit_small(store, changes).needs_takeover
             ends.append(end_of_last_record(store))
     return model, ends
 
@@ -116,7 +116,7 @@ def test_what_stands_behind_a_damaged_record_is_served_and_the_loss_is_said(
             assert snapshot.rows(Table.GAPS) == 1
         changes = Changes()
         model.append(changes, "t0", [entry(b"later")])
-        assert commit_small(store, changes).unsettled
+        assert commit_small(store, changes).needs_takeover
         assert_serves(store, model, lost)
     caplog.clear()
     assert kinds(data) == [FindingKind.JOURNAL_KEPT, FindingKind.GAP]
@@ -147,7 +147,7 @@ def test_a_cursor_stays_behind_a_lost_record_and_what_a_frontend_keeps_does_not(
             changes.puts.append(
                 (Table.CURSORS, key, CursorRecord(position(1, number), position(1, 9)).pack())
             )
-            assert commit_small(store, changes).unsettled
+            assert commit_small(store, changes).needs_takeover
             ends.append(end_of_last_record(store))
     flip(data, ends[2] - 50)
     with Store.open(data) as store, store.snapshot() as snapshot:
@@ -224,7 +224,7 @@ def test_after_a_clean_stop_the_journal_is_not_missed(
         store.prepare_tiny()
         store.commit(Changes(deletes=[(Table.META, META_CLEAN)]))
         model.append(changes := Changes(), "t0", [entry(b"later")])
-        assert commit_small(store, changes).unsettled
+        assert commit_small(store, changes).needs_takeover
     assert not caplog.records
     with Store.open(data) as store:
         assert_serves(store, model)
@@ -324,7 +324,7 @@ def test_a_full_disk_keeps_nothing_aside_and_serves_all_the_same(
     def full(path: Path, data: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("arneb_core.store.journal.aside._write", full)
+    monkeypatch.setattr("arneb_core.store.journal.damaged_journal._write", full)
     with Store.open(data) as store:
         assert caplog.messages[0].endswith("not kept: [Errno 28] No space left on device")
         assert_serves(store, model, position(1, 11))

@@ -41,7 +41,7 @@ def filled_and_drained(path: Path, *, journaled: bool = False) -> StoreModel:
             changes = Changes()
             model.append(changes, "kept", [entry(b"in the journal")])
             store.prepare_tiny()
-            assert commit_small(store, changes).unsettled
+            assert commit_small(store, changes).needs_takeover
     return model
 
 

@@ -167,7 +167,7 @@ def test_a_takeover_changes_nothing_that_is_read(
             for table, key, value in changes.puts:
                 model[table, key] = value
             if index:
-                assert commit_small(store, changes).unsettled
+                assert commit_small(store, changes).needs_takeover
             else:
                 store.commit(changes)
                 store.prepare_tiny()
@@ -198,7 +198,7 @@ def test_a_killed_store_has_what_was_acknowledged(store: Store, tmp_path: Path) 
     place = CursorRecord(position(1, 0), position(1, 1)).pack()
     changes = Changes(puts=[(Table.CURSORS, key, place)])
     model.append(changes, "t", [entry(b"a letter")])
-    assert commit_small(store, changes).unsettled
+    assert commit_small(store, changes).needs_takeover
     killed = tmp_path / "killed"
     shutil.copytree(store.path, killed)
     assert check(killed) == []

@@ -154,10 +154,10 @@ def test_one_that_refuses_a_write_only_is_written_through_the_cache_from_then_on
             return changes
 
         with patch.object(os, "pwrite", pwrite), patch.object(commits, "PREPARE_AGAIN_COMMITS", 0):
-            assert not commit_small(store, small(b"refused")).unsettled  # LMDB had to do it
+            assert not commit_small(store, small(b"refused")).needs_takeover  # LMDB had to do it
             store.commit(Changes())
             store.prepare_tiny()
             assert store.journal_is_direct is False
-            assert commit_small(store, small(b"through the cache")).unsettled
+            assert commit_small(store, small(b"through the cache")).needs_takeover
         with store.snapshot() as snapshot:
             assert_holds(snapshot, model)

@@ -235,7 +235,7 @@ def test_rows_of_the_journal_are_laid_over_unless_nothing_tells_how_old_they_are
         )
         model.put(late, b"frontend/old", None)
         model.put(late, b"frontend/new", b"")
-        assert commit_small(store, late).unsettled
+        assert commit_small(store, late).needs_takeover
     salvage(path, tmp_path / "whole")
     with Store.open(tmp_path / "whole") as store, store.snapshot() as snapshot:
         assert [*snapshot.scan(Table.CATALOG, b"frontend/")] == [(b"frontend/new", b"")]

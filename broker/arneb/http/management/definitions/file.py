@@ -22,7 +22,7 @@ from arneb.http.management.parameters.shovels import settings_in
 from arneb.http.management.requests.arguments import arguments_of
 from arneb.http.management.requests.calls import Body, bad_request
 from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
-from arneb_amqp.server.operations.acting import NO_CONNECTION
+from arneb_amqp.server.operations.connectionless import NO_CONNECTION
 from arneb_amqp.shovels.settings import COMPONENT as SHOVEL
 from arneb_amqp.topology.queues.declaration import Declaration
 from arneb_core.access.edits import Edit

@@ -22,7 +22,7 @@ from arneb.http.management.definitions.file import BRACKETS_MAX, Definitions, de
 from arneb.http.management.requests.calls import Refused, bad_request
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.routing.exchange import Binding, Exchange
-from arneb_amqp.server.operations.acting import NO_CONNECTION
+from arneb_amqp.server.operations.connectionless import NO_CONNECTION
 from arneb_amqp.shovels.settings import COMPONENT as SHOVEL
 from arneb_amqp.topology.footprint import of_binding, of_exchange, of_queue
 from arneb_amqp.topology.queues.declaration import Declaration

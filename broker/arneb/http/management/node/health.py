@@ -21,7 +21,7 @@ from arneb.http.management.requests.rules import USERS, VHOST
 from arneb.http.management.router import Route
 from arneb.http.management.site import Site
 from arneb.http.management.topology.messages import by_channel
-from arneb_amqp.server.operations.acting import Taking
+from arneb_amqp.server.operations.connectionless import Taking
 from arneb_amqp.wire.properties import Properties
 from arneb_amqp.wire.replies import make
 from arneb_core.api.process.resource_alarms import Resource

@@ -17,7 +17,7 @@ from arneb.http.management.router import Route
 from arneb.http.management.site import Site
 from arneb.http.management.topology.messages import by_channel
 from arneb_amqp.codec import encode_message
-from arneb_amqp.server.operations.acting import Fetched, fetched
+from arneb_amqp.server.operations.connectionless import Fetched, fetched
 from arneb_core.api.entries.codec import codecs
 from arneb_core.api.entries.entry import Origin, read_header
 

@@ -28,7 +28,7 @@ from arneb.http.management.site import Site
 from arneb.http.management.topology.queues import queue_in
 from arneb.http.server.long_answers import long_answer
 from arneb_amqp.errors import AmqpError, ReplyCode
-from arneb_amqp.server.operations.acting import Fetched, Taking
+from arneb_amqp.server.operations.connectionless import Fetched, Taking
 from arneb_amqp.wire.json_fields import table_to_json, text_to_json
 from arneb_amqp.wire.properties import Properties, encode_properties
 

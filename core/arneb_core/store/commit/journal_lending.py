@@ -1,4 +1,4 @@
-"""Beside: who owns the journal while LMDB commits.
+"""Lending the journal: who owns the journal while LMDB commits.
 
 The rule: the journal belongs to the committing thread, which lends it to the event loop while
 inside a transaction of LMDB. The transaction takes over what the journal held when it began.

@@ -11,19 +11,19 @@ from typing import Final
 
 from arneb_core.store.checking.check import check_directory
 from arneb_core.store.checking.findings import Finding, FindingKind, Findings
-from arneb_core.store.reading.apart import ReadingFailed, Say, read_apart, speak
+from arneb_core.store.reading.child_process import ReadingFailed, Say, read_in_child, speak
 
 UNREADABLE: Final = frozenset({FindingKind.PAGE, FindingKind.UNREADABLE, FindingKind.BLOCK_CORRUPT})
 
 
-def check_apart(path: Path, module: str = __name__) -> Iterator[Finding]:
+def check_in_child(path: Path, module: str = __name__) -> Iterator[Finding]:
     """Yield everything wrong in a data directory, as it is found. ``module``: what the process
     runs, if it checks more than the store.
 
     Raises :class:`.StoreUnusable` when it cannot be opened at all.
     """
     try:
-        for kind, where, detail in read_apart(module, path):
+        for kind, where, detail in read_in_child(module, path):
             yield Finding(FindingKind(kind), where, detail)
     except ReadingFailed as error:
         yield Finding(FindingKind.UNREADABLE, error.at, error.how)

@@ -118,7 +118,7 @@ def test_what_comes_beside_is_there_whatever_becomes_of_the_commit(rounds: list[
                 for name in each.beside:
                     after, run = small(model, name)
                     report = store.commit_beside(run, lambda: None)
-                    assert report is not None and report.unsettled, "the journal was not lent"
+                    assert report is not None and report.needs_takeover, "the journal was not lent"
                     stored.append(report)
                     model = after
                 if each.journal_breaks:
@@ -135,7 +135,7 @@ def test_what_comes_beside_is_there_whatever_becomes_of_the_commit(rounds: list[
                 report = store.commit(changes)
             if each.fault is None:
                 model.append(Changes(), "flood", LARGE)
-                assert report.unsettled == bool(stored)
+                assert report.needs_takeover == bool(stored)
             if each.journal_breaks:  # what failed does not count from the next commit on
                 with suppress(CommitFailed):
                     store.commit(Changes())

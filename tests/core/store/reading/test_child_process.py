@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from arneb_core.api.errors import StoreDamaged, StoreUnusable
-from arneb_core.store.checking.check_apart import check_apart
+from arneb_core.store.checking.check_in_child import check_in_child
 from arneb_core.store.environment import Store
-from arneb_core.store.reading.apart import ReadingFailed, Say, read_apart, speak
+from arneb_core.store.reading.child_process import ReadingFailed, Say, read_in_child, speak
 
 FATES = ("aborted", "killed", "left", "raised", "refused", "well")
 
@@ -43,7 +43,7 @@ SAID = {
 
 @pytest.mark.parametrize("fate", FATES)
 def test_however_a_child_ends_the_place_is_known(fate: str, tmp_path: Path) -> None:
-    reading = read_apart("tests.core.store.reading.test_apart", tmp_path / fate)
+    reading = read_in_child("tests.core.store.reading.test_child_process", tmp_path / fate)
     assert next(reading) == "something"
     if fate == "well":
         assert list(reading) == []
@@ -59,7 +59,7 @@ def test_however_a_child_ends_the_place_is_known(fate: str, tmp_path: Path) -> N
 
 
 def test_a_sound_store_has_no_findings_apart(store: Store) -> None:
-    assert list(check_apart(store.path)) == []
+    assert list(check_in_child(store.path)) == []
 
 
 if __name__ == "__main__":

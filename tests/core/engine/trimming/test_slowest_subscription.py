@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.counting import calls_of
 
 from arneb_core.api.entries.position import Position
-from arneb_core.engine.trimming.slowest import GONE_MIN, Slowest
+from arneb_core.engine.trimming.slowest_subscription import GONE_MIN, Slowest
 
 NAMES = st.integers(0, 11).map(str)
 MARKS = st.integers(0, 20)

@@ -14,7 +14,7 @@ from arneb_core.store.data_file import room as room_module
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.schema import Table, TopicId, frontend_key
-from arneb_core.store.journal.held import HELD_BYTES_MAX, HELD_ROWS_MAX, HELD_RUNS_MAX
+from arneb_core.store.journal.held_commits import HELD_BYTES_MAX, HELD_ROWS_MAX, HELD_RUNS_MAX
 from arneb_core.testing.store_kit import entry
 
 TOPIC = TopicId(1)

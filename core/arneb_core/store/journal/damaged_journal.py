@@ -1,4 +1,4 @@
-"""Aside: a damaged journal, kept for people before the broker writes over it.
+"""A damaged journal, kept aside for people before the broker writes over it.
 
 The rule: a damaged file is on disk under another name, with a report of the losses, before anything
 else is written; the report stays, and ``arneb check`` names it, until somebody removes it.

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
-from arneb_core.store.commit import inline
+from arneb_core.store.commit import inline_commits
 from arneb_core.store.commit.commit_log import (
     LARGE_BYTES_MAX,
     LARGE_ENTRY_BYTES,
@@ -29,7 +29,7 @@ from arneb_core.store.commit.commit_log import (
     Ending,
     Lent,
 )
-from arneb_core.store.commit.inline import (
+from arneb_core.store.commit.inline_commits import (
     PAUSE_COMMITS,
     RECENT_COMMITS,
     SLOW_PAUSE_COMMITS,
@@ -135,12 +135,12 @@ def test_what_cannot_be_laid_over_is_for_lmdb_and_closes_nothing(other: str) -> 
 
 def took(seconds: float) -> CommitReport:
     """One write into the journal."""
-    return CommitReport(1, 1, 0, seconds=seconds, unsettled=True)
+    return CommitReport(1, 1, 0, seconds=seconds, needs_takeover=True)
 
 
-QUICK = took(inline.FAST_S / 10)
-SLOW = took(inline.STALL_S * 0.99)
-STALL = took(inline.STALL_S * 1.01)
+QUICK = took(inline_commits.FAST_S / 10)
+SLOW = took(inline_commits.STALL_S * 0.99)
+STALL = took(inline_commits.STALL_S * 1.01)
 SLOW_LMDB = CommitReport(1, 1, 0, seconds=60.0)
 
 
@@ -184,7 +184,7 @@ def closed_for(cut: InlineCommits) -> int:
 def test_one_slow_write_closes_nothing() -> None:
     """Nor does one in twenty of a few times what is fast, as on the disks of virtual machines."""
     disk = Disk()
-    often = took(5 * inline.FAST_S)
+    often = took(5 * inline_commits.FAST_S)
     assert all(disk.commit(QUICK if number % 20 else often) for number in range(1000))
 
 
@@ -196,7 +196,7 @@ def test_a_stall_of_the_loop_closes_it() -> None:
 
 def test_writes_that_are_slow_on_average_close_it_for_a_while() -> None:
     disk = Disk()
-    slow = took(inline.FAST_S * 2)
+    slow = took(inline_commits.FAST_S * 2)
     by_loop = [disk.commit(slow) for _ in range(1000)]
     tries = [len(list(run)) for is_loop, run in groupby(by_loop) if is_loop]
     pauses = [len(list(run)) for is_loop, run in groupby(by_loop) if not is_loop]
@@ -207,7 +207,7 @@ def test_writes_that_are_slow_on_average_close_it_for_a_while() -> None:
 
 def test_a_disk_that_is_fast_again_is_written_by_the_loop_behind_that() -> None:
     disk = Disk()
-    while disk.commit(took(inline.FAST_S * 2)):
+    while disk.commit(took(inline_commits.FAST_S * 2)):
         pass
     assert closed_for(disk.cut) == SLOW_PAUSE_COMMITS - 1
     assert all(disk.commit(QUICK) for _ in range(1000))
@@ -215,7 +215,8 @@ def test_a_disk_that_is_fast_again_is_written_by_the_loop_behind_that() -> None:
 
 @given(
     st.lists(
-        st.floats(0, 2 * inline.STALL_S) | st.sampled_from([0.0, inline.FAST_S, inline.STALL_S]),
+        st.floats(0, 2 * inline_commits.STALL_S)
+        | st.sampled_from([0.0, inline_commits.FAST_S, inline_commits.STALL_S]),
         max_size=400,
     )
 )
@@ -226,12 +227,12 @@ def test_the_loop_is_held_up_no_longer_on_average_than_is_fast(times: list[float
     held_s, commits, stalls = 0.0, 0, 0
     for seconds in times:
         if disk.commit(took(seconds)):
-            held_s += min(seconds, inline.STALL_S)
-            stalls += seconds > inline.STALL_S
+            held_s += min(seconds, inline_commits.STALL_S)
+            stalls += seconds > inline_commits.STALL_S
         commits += 1
     # What an average over RECENT_COMMITS lets through before it says so, and what stalls add.
-    unforeseen_s = RECENT_COMMITS * inline.FAST_S + (1 + stalls) * inline.STALL_S
-    assert held_s <= commits * inline.FAST_S * 2 + unforeseen_s
+    unforeseen_s = RECENT_COMMITS * inline_commits.FAST_S + (1 + stalls) * inline_commits.STALL_S
+    assert held_s <= commits * inline_commits.FAST_S * 2 + unforeseen_s
     assert stalls <= 1 + commits // PAUSE_COMMITS
 
 
@@ -256,8 +257,8 @@ def test_a_failure_in_the_thread_closes_it(
 @pytest.fixture
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """No disk is slow."""
-    monkeypatch.setattr(inline, "FAST_S", 60.0)
-    monkeypatch.setattr(inline, "STALL_S", 60.0)
+    monkeypatch.setattr(inline_commits, "FAST_S", 60.0)
+    monkeypatch.setattr(inline_commits, "STALL_S", 60.0)
 
 
 async def test_lone_publishes_go_through_the_journal_in_order(data_dir: Path, fast: None) -> None:
@@ -325,7 +326,7 @@ async def test_maintenance_settles_the_journal(
             monkeypatch.setattr(store._journal, "told", noted)
             await taken_over.wait()  # the clock jumps as far as it must
             await quiet(engine)
-            assert not engine._committer.unsettled
+            assert not engine._committer.needs_takeover
             monkeypatch.undo()
 
 
@@ -395,7 +396,7 @@ class StalledOnce:
         if self._failure is not None:
             raise self._failure
         self._left -= 1
-        return replace(REPORT, unsettled=True) if self._left >= 0 else None
+        return replace(REPORT, needs_takeover=True) if self._left >= 0 else None
 
     def commit_beside(self, changes: Changes, lent: Lent) -> CommitReport | None:
         raise AssertionError("nothing is committed beside anything here")
@@ -406,7 +407,7 @@ class StalledOnce:
     def resolve(self) -> CommitReport | None:
         return None
 
-    is_unsettled = False
+    needs_takeover = False
 
 
 def commit_by(store: StalledOnce, times: int) -> Counter[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Acting: what a user does in a vhost without a connection, such as over HTTP.
+"""Connectionless: what a user does in a vhost without a connection, such as over HTTP.
 
 The rule: methods, rights, locks and errors are the same as for a connection; what belongs to a
 connection (exclusive queues, channels) does not exist. Messages are taken by a temporary consumer.

@@ -1,4 +1,4 @@
-"""Letters: the dead letters of one run of messages, made from their common parts.
+"""Runs of dead letters: the dead letters of one run of messages, made from their common parts.
 
 The rule: the result equals, octet for octet, what each message would give by itself. Messages with
 the same properties go the same way; those that differ only in parts that a death leaves unchanged
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from arneb_amqp.routing.death import CHANGED
-from arneb_amqp.topology.forwarding import Forwarding, MessageKind, send, word_and_route_of
-from arneb_amqp.topology.letter_turns import (
+from arneb_amqp.topology.dead_letter_turns import (
     COPY_WORK,
     LETTER_WORK,
     REFUSED_WORK,
     WORK_PER_PASS,
 )
+from arneb_amqp.topology.forwarding import Forwarding, MessageKind, send, word_and_route_of
 from arneb_amqp.topology.overflow import Admission
 from arneb_amqp.wire.content import properties_of
 from arneb_amqp.wire.cutting import Cut, Replacement, cut

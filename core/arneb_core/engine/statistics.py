@@ -1,4 +1,4 @@
-"""Observing: the engine's statistics as a value.
+"""The engine's statistics as a value.
 
 The rule: read from the parts at this instant; nothing is counted here.
 """

@@ -10,8 +10,8 @@ from tests.amqp_frontend.topology.conftest import ME, Box, Opener
 from tests.amqp_frontend.topology.test_failures import entry, ready
 
 from arneb_amqp.consumption import Consumption
+from arneb_amqp.topology.dead_letter_turns import LETTER_WORK, WORK_PER_PASS, Turns
 from arneb_amqp.topology.dead_letters import DeadLettering
-from arneb_amqp.topology.letter_turns import LETTER_WORK, WORK_PER_PASS, Turns
 from arneb_amqp.wire.content import payload_of
 from arneb_amqp.wire.route import content_start
 from arneb_amqp.wire.tables import long, longstr

@@ -11,9 +11,9 @@ from tests.counting import calls_of
 
 from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.routing.router import Router
+from arneb_amqp.topology.dead_letter_runs import Letters
+from arneb_amqp.topology.dead_letter_turns import Turns
 from arneb_amqp.topology.dead_letters import DeadLettering, DeadLetterTarget, Destinations
-from arneb_amqp.topology.letter_turns import Turns
-from arneb_amqp.topology.letters import Letters
 from arneb_amqp.topology.overflow import Admission
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.content import compose, properties_of

@@ -1,4 +1,4 @@
-"""Apart: reading a data directory in a process of its own.
+"""Reading a data directory in a child process.
 
 The rule: LMDB may end a process that reads a damaged file, by a signal and without a word. So
 commands that must always answer (``arneb check``, ``arneb topics``) read in a child, which reports
@@ -36,7 +36,7 @@ class ReadingFailed(StoreDamaged):
         self.how = how
 
 
-def read_apart(module: str, path: Path) -> Iterator[Any]:
+def read_in_child(module: str, path: Path) -> Iterator[Any]:
     """Yield what ``python -m module path`` finds, as it finds it.
 
     Raises :class:`.StoreUnusable` as the child did, and :class:`ReadingFailed`.

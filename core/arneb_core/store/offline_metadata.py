@@ -1,4 +1,4 @@
-"""Offline changes: frontend metadata of a store that no broker has open.
+"""Offline metadata: changes of the frontend metadata of a store that no broker has open.
 
 The rule: it changes only rows of metadata. An opened engine would do more: it trims what its
 settings do not retain, and those would not be a broker's.
@@ -13,7 +13,7 @@ from arneb_core.store.data_file.opening import DATA_NAME
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.schema import Table, frontend_key
-from arneb_core.store.reading.kept import metadata_rows
+from arneb_core.store.reading.frontend_rows import metadata_rows
 
 
 class OfflineMetadata:

@@ -1,4 +1,4 @@
-"""Kept: what frontends keep in a store, read from a snapshot of it.
+"""The rows that frontends keep in a store, read from a snapshot of it.
 
 The rule: it is read as an engine would read it, and not interpreted.
 """

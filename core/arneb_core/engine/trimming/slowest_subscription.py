@@ -1,4 +1,4 @@
-"""The slowest: the mark-delete position of the last durable subscription, without asking each.
+"""The slowest subscription: the last mark-delete position of all durable ones, without asking each.
 
 The rule: no subscription is behind this bound except one that was moved back since. If the bound
 lets nothing be trimmed, nothing may be; before anything is trimmed, all subscriptions are asked.

@@ -1,4 +1,4 @@
-"""Ahead: ledgers that are written before the commit that makes them part of their log.
+"""Written ahead: ledgers that are written before the commit that makes them part of their log.
 
 The rule: a ledger without a record is invisible, so blocks may be written at its positions at any
 pace, while the log grows below it. One free ledger is left for what comes meanwhile; a log that

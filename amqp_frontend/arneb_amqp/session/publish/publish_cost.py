@@ -1,4 +1,4 @@
-"""Work: the cost of publishes beyond putting them into a queue, in units of a turn.
+"""The cost of publishes beyond putting them into a queue, in units of a turn.
 
 The rule: a unit is about a microsecond of an idle machine, and work that may be needed counts as
 needed.

@@ -1,4 +1,4 @@
-"""Kept letters: dead letters that every queue they are routed to must take ("at-least-once").
+"""Kept dead letters: those that every queue they are routed to must take ("at-least-once").
 
 The rule: an entry is acknowledged in the commit in which the last of its messages reaches the last
 of its queues. Until then it is in flight, and is routed again from time to time: if no queue takes
@@ -15,8 +15,8 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
+from arneb_amqp.topology.dead_letter_runs import Resolved
 from arneb_amqp.topology.forwarding import MessageKind, forwarded, word_and_route_of
-from arneb_amqp.topology.letters import Resolved
 from arneb_amqp.topology.overflow import Admission
 from arneb_amqp.wire.content import properties_of
 from arneb_core.api.core import Core, Unit
@@ -62,7 +62,7 @@ class Kept:
     """How long it waits next."""
 
 
-class KeptLetters:
+class KeptDeadLetters:
     """The kept letters of one queue."""
 
     def __init__(
@@ -85,7 +85,7 @@ class KeptLetters:
         self._is_reported = False
 
     def __repr__(self) -> str:
-        return f"<KeptLetters of {self._queue!r}, {len(self._waiting)} waiting>"
+        return f"<KeptDeadLetters of {self._queue!r}, {len(self._waiting)} waiting>"
 
     def __len__(self) -> int:
         return len(self._waiting)
