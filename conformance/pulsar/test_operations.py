@@ -3,6 +3,7 @@
 import time
 import urllib.request
 from typing import Any
+from urllib.parse import quote
 
 import pulsar
 import pytest
@@ -52,6 +53,33 @@ def test_bundles_are_named_and_split(client: pulsar.Client, admin: Admin, name: 
     assert status(admin.put, f"{path}/{mine}/split", splitAlgorithmName="nope") == 412
     admin.put(f"{path}/{mine}/split")
     assert admin.get(f"{path}/bundles")["numBundles"] == 3
+    admin.delete(path, force="true")
+
+
+def test_hash_positions_are_of_the_topics_that_are_listed(
+    client: pulsar.Client, admin: Admin, name: Named
+) -> None:
+    """A partitioned topic stands for its partitions."""
+    namespace = name("ns")
+    path = f"/admin/v2/namespaces/public/{namespace}"
+    admin.put(path, {"bundles": {"numBundles": 1}})
+    topics = f"/admin/v2/persistent/public/{namespace}"
+    admin.put(f"{topics}/t/partitions", 2)
+    below = f"persistent://public/{namespace}"
+    plain = [f"{below}/{each}" for each in "uv"]
+    parts = [f"{below}/t-partition-{index}" for index in (0, 1)]
+    for each in (*plain, *parts):
+        client.create_producer(each).close()  # Apache Pulsar looks at what is in memory
+
+    def listed(*wanted: str) -> list[str]:
+        asked = "&".join(f"topics={quote(each, safe='')}" for each in wanted)
+        found = admin.get(f"{path}/0x00000000_0xffffffff/topicHashPositions?{asked}")
+        return sorted(each for each in found["topicHashPositions"] if "/__" not in each)
+
+    assert listed() == sorted(plain + parts)
+    assert listed(f"{below}/t") == parts
+    assert listed(parts[1], plain[0]) == [parts[1], plain[0]]
+    assert listed(f"{below}/none") == []
     admin.delete(path, force="true")
 
 

@@ -26,7 +26,7 @@ from arneb.metrics.text import CONTENT_TYPE
 from arneb.monitoring.alarms import Alarms
 from arneb.monitoring.observed import ObservedCore
 from arneb_pulsar.admin.api import answer
-from arneb_pulsar.admin.calls.requests import AdminError, no_need, refusal
+from arneb_pulsar.admin.calls.requests import AdminError, Query, no_need, refusal
 from arneb_pulsar.services.context import BrokerContext
 
 METRICS_PATHS: Final = METRICS, METRICS + "/"
@@ -103,8 +103,7 @@ async def _respond(context: BrokerContext, request: Request) -> Response:
             break
     else:
         path = raw_path.partition(b"?")[0].decode("latin-1")
-        # Of a repeated parameter the first one counts, as in Pulsar.
-        query = dict(reversed(request.query_params.multi_items()))
+        query = Query(request.query_params.multi_items())
         host = request.headers.get("host", "localhost")
         hold = request.scope.get("extensions", {}).get(HOLD, no_need)
         caller = request.scope[CALLER]

@@ -30,6 +30,19 @@ async def no_need(size: int) -> None:
     await trio.lowlevel.checkpoint()
 
 
+class Query(dict[str, str]):
+    """The parameters of a call, decoded. Of one that is repeated the first counts, as in Pulsar,
+    except where a list is asked for."""
+
+    def __init__(self, items: Sequence[tuple[str, str]]) -> None:
+        super().__init__(reversed(items))
+        self._items = items
+
+    def every(self, name: str) -> list[str]:
+        """Return all values of a parameter, without empty ones."""
+        return [value for key, value in self._items if key == name and value]
+
+
 @dataclass(frozen=True, slots=True)
 class AdminRequest:
     """One call; ``names`` are the variable parts of its path, decoded."""
@@ -47,6 +60,12 @@ class AdminRequest:
         """Return a boolean query parameter; the default if it is empty."""
         value = self.query.get(name)
         return value.lower() == "true" if value else default
+
+    def every(self, name: str) -> list[str]:
+        """Return all values of a parameter that is a list, without empty ones."""
+        if isinstance(self.query, Query):
+            return self.query.every(name)
+        return [self.query[name]] if self.query.get(name) else []
 
     def json(self) -> Any:
         """Return the body as JSON. Raises :class:`AdminError`."""

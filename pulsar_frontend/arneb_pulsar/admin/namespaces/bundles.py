@@ -122,8 +122,8 @@ async def drop(context: BrokerContext, request: AdminRequest) -> AdminReply:
 async def hash_positions(context: BrokerContext, request: AdminRequest) -> AdminReply:
     namespace, topics = namespace_of(context, request), topics_in(context, request)
     names = [each.name for each in topics]
-    if wanted := request.query.get("topics", ""):
-        chosen = set(map(_full_name, wanted.split(",")))
+    if wanted := request.every("topics"):
+        chosen = set(map(_full_name, wanted))
         names = [each for each in names if chosen & {each, _base(each)}]
     return document(
         {

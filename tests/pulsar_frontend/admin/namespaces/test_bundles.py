@@ -146,7 +146,7 @@ async def test_a_topic_stands_for_its_partitions_where_hashes_are_asked_for(
             found: list[str] = []
             for low, high in pairwise(evenly(4)):
                 path = f"{NAMESPACE}/{named(low, high)}/topicHashPositions"
-                positions = (await admin("GET", path, topics=",".join(topics)))[1]
+                positions = (await admin("GET", path, topics=topics))[1]
                 found += positions["topicHashPositions"]
             return sorted(found)
 
