@@ -38,7 +38,8 @@ def tour() -> list[re.Match[str]]:
     return [
         match
         for match in BLOCK.finditer(README.read_text())
-        if match["kind"] == "python" or (match["kind"] == "sh" and "make " not in match["text"])
+        if match["kind"] == "python"
+        or (match["kind"] == "sh" and not re.search("^make |^pip ", match["text"], re.MULTILINE))
     ]
 
 

@@ -65,7 +65,7 @@ def is_whole(arneb: tuple[str | Path, ...], folder: Path, environment: Mapping[s
     said = run(*arneb, "init", "here", cwd=folder, environment=environment)
     text = (folder / "here/arneb.toml").read_text()
     assert "path_prefix" in text
-    assert "an administrator; said once" in said
+    assert "an administrator; shown only once" in said
     if has_owner():
         assert "ExecStart=" in (folder / "here/arneb.service").read_text()
     else:

@@ -257,7 +257,7 @@ async def connected(uri: BrokerUri, name: str) -> AsyncIterator[ClientConnection
     with trio.move_on_after(uri.timeout_s) as patience:
         stream = await _stream(uri)
     if patience.cancelled_caught:
-        raise RemoteClosed("it cannot be reached in time")
+        raise RemoteClosed(f"{uri.host}:{uri.port} cannot be reached in time")
     try:
         connection = ClientConnection(ClientSession(uri, name, trio.current_time()), stream)
         async with trio.open_nursery() as nursery:
@@ -265,7 +265,7 @@ async def connected(uri: BrokerUri, name: str) -> AsyncIterator[ClientConnection
             with trio.move_on_after(uri.timeout_s) as patience:
                 await connection.opened()
             if patience.cancelled_caught:
-                raise RemoteClosed("it does not answer in time")
+                raise RemoteClosed(f"{uri.host}:{uri.port} does not answer in time")
             yield connection
             await connection.close()
             nursery.cancel_scope.cancel()
@@ -279,7 +279,7 @@ async def _stream(uri: BrokerUri) -> trio.abc.Stream:
     try:
         stream = await trio.open_tcp_stream(uri.host, uri.port)
     except OSError as error:
-        raise RemoteClosed(f"it cannot be reached: {error}") from error
+        raise RemoteClosed(f"{uri.host}:{uri.port} cannot be reached: {error}") from error
     if not uri.tls:
         return stream
     try:

@@ -158,7 +158,7 @@ class Router:
         """
         kind = self.check_type(exchange.type)
         kind.check(exchange)
-        assert exchange.name not in self._exchanges, f"exchange {exchange.name!r} is there already"
+        assert exchange.name not in self._exchanges, f"exchange {exchange.name!r} exists already"
         self._exchanges[exchange.name] = exchange
         self._indexes[exchange.name] = kind.index(exchange)
         self.traffic.begin(exchange.name)
@@ -210,7 +210,7 @@ class Router:
         return removal.done()
 
     def bind(self, binding: Binding) -> bool:
-        """Add a binding; False when it is there already.
+        """Add a binding; False if it exists already.
 
         Raises 404 when the source or a destination exchange is missing, and the type's own error
         when it refuses the binding. The caller checks queues and refuses the default exchange,

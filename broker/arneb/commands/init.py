@@ -63,7 +63,7 @@ def init(directory: Path, data_dir: Path | None, user: str, password_stdin: bool
         service = unit(command, directory / CONFIGURATION, data, owner.pw_name, _group(owner))
     except ValueError as error:
         service = None
-        click.echo(visible(f"arneb: no {UNIT} is written: {error}"), err=True)
+        click.echo(visible(f"arneb: {UNIT} is not written: {error}"), err=True)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         data.mkdir(DATA_MODE, parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def init(directory: Path, data_dir: Path | None, user: str, password_stdin: bool
     if password_stdin:
         click.echo(visible(f"user {user}: an administrator"))
     else:
-        click.echo(visible(f"user {user}, password {password}: an administrator; said once"))
+        click.echo(visible(f"user {user}, password {password}: an administrator; shown only once"))
     click.echo(visible(f"next: arneb serve --config {directory / CONFIGURATION}"))
 
 
@@ -102,8 +102,8 @@ def _owner() -> pwd.struct_passwd:
         return pwd.getpwnam(SYSTEM_USER)
     except KeyError:
         raise ValueError(
-            f"expected a user {SYSTEM_USER} that the broker can run as, since it is not to be "
-            f"root: useradd --system {SYSTEM_USER}"
+            f"expected a user {SYSTEM_USER} for the broker to run as, since it should not run as "
+            f"root: useradd --system {SYSTEM_USER}, then remove {CONFIGURATION} and run this again"
         ) from None
 
 

@@ -72,7 +72,7 @@ def expect_times(starting: str | None, ending: str | None) -> None:
         except ValueError as error:
             raise Refused(f"{name}: {error}") from error
     if starting and ending and found["--from"] >= found["--until"]:
-        raise Refused(f"--until: expected a time behind {starting}, got {ending}")
+        raise Refused(f"--until: expected a time after {starting}, got {ending}")
 
 
 def pairs(name: str, given: Sequence[str]) -> dict[str, str]:

@@ -95,6 +95,6 @@ SUBCOMMANDS: Final[Mapping[str, Callable[..., None]]] = {
 
 COMMANDS: Final = (
     Command("cluster", f"status | hand-over [<shard>] [--to <node>] | {RE_FOUND} [--yes]",
-            "Displays how a node does in a cluster, has another lead, or begins a new history",
+            "Displays a node's state in a cluster, makes another lead, or begins a new history",
             _cluster, 1, 2, frozenset({TO}), runs_stopped=True),
 )  # fmt: skip

@@ -55,7 +55,7 @@ def alarms(node: Document) -> Iterator[Finding]:
         )  # fmt: skip
     if node["disk_free_alarm"]:
         yield error(
-            "disk", f"disk alarm: {free:,} bytes free, {least:,} must be; publishers wait",
+            "disk", f"disk alarm: {free:,} bytes free, {least:,} required; publishers wait",
             "make room on the data's disk, or have consumers drain queues",
         )  # fmt: skip
     elif least and free < DISK_TIMES * least:
@@ -71,7 +71,7 @@ def cluster(found: Document) -> Iterator[Finding]:
     if found.get("state") == "stopped":
         yield error(
             "cluster", f"{found['node']} neither leads nor follows: {found['why']}",
-            "see its log, and start it again, or with an empty directory: it takes a copy then",
+            "read its log, then start it again; with an empty directory it takes a copy",
         )  # fmt: skip
     if found.get("trim_alarm"):
         yield warning(
@@ -95,7 +95,7 @@ def descriptors(node: Document) -> Iterator[Finding]:
         )  # fmt: skip
     elif most < DESCRIPTORS_MIN:
         yield warning(
-            "descriptors", f"at most {most:,} file descriptors, one a connection",
+            "descriptors", f"at most {most:,} file descriptors, one for each connection",
             "raise LimitNOFILE= of the unit, or ulimit -n",
         )  # fmt: skip
 
@@ -128,7 +128,7 @@ def growth(found: list[Document]) -> Iterator[Finding]:
     yield from _some(
         slow,
         lambda each: warning(
-            "slow", each["why"], "see its consumers in the page, or by `arneb ctl list_consumers`",
+            "slow", each["why"], "see its consumers on the page, or by `arneb ctl list_consumers`",
             _name(each),
         ),
     )  # fmt: skip
@@ -162,13 +162,13 @@ def certificates(expired: list[str], soon: list[str]) -> Iterator[Finding]:
     """Check the certificates of listeners."""
     for path in expired:
         yield error(
-            "certificate", "the certificate has ended, or cannot be read",
+            "certificate", "the certificate has expired, or cannot be read",
             "renew it and send SIGHUP", path,
         )  # fmt: skip
     for path in soon:
         if path not in expired:
             yield warning(
-                "certificate", f"the certificate ends within {EXPIRES_SOON_DAYS} days",
+                "certificate", f"the certificate expires within {EXPIRES_SOON_DAYS} days",
                 "renew it and send SIGHUP", path,
             )  # fmt: skip
 
@@ -191,13 +191,13 @@ def settings(
         )  # fmt: skip
     if "pulsar" in outside and not environment["pulsar"]["authentication"]["methods"]:
         yield error(
-            "open-port", "Pulsar's port takes everybody who can reach it",
+            "open-port", "Pulsar's port is open to everybody who can reach it",
             "name methods in [pulsar.authentication], or listen on 127.0.0.1",
             environment["pulsar"]["listen"],
         )  # fmt: skip
     if "http_pulsar" in outside and not environment["pulsar"]["authentication"]["methods"]:
         yield error(
-            "open-port", "Pulsar's admin API takes everybody who can reach it",
+            "open-port", "Pulsar's admin API is open to everybody who can reach it",
             "name methods in [pulsar.authentication], or listen on 127.0.0.1",
             environment["http_pulsar"]["listen"],
         )  # fmt: skip

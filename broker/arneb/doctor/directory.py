@@ -46,7 +46,7 @@ def place(path: Path, mounts: str, free: float) -> Iterator[Finding]:
     if kind in OVER_NETWORK:
         yield error(
             "file-system", f"the data is on {kind}, over the network",
-            "move it to a local disk or a block device: locks and fsync are not kept there",
+            "move it to a local disk or a block device: locks and fsync cannot be relied on there",
             str(path),
         )  # fmt: skip
     elif kind in PASSING:
@@ -56,8 +56,8 @@ def place(path: Path, mounts: str, free: float) -> Iterator[Finding]:
         )  # fmt: skip
     elif kind not in LOCAL:
         yield note(
-            "file-system", f"the data is on {kind or 'a file system that is not known'}",
-            "make sure that it keeps locks and fsync", str(path),
+            "file-system", f"the data is on {kind or 'an unknown file system'}",
+            "make sure that locks and fsync work on it", str(path),
         )  # fmt: skip
     if free < DISK_PART:
         yield warning(
@@ -93,7 +93,7 @@ def store(path: Path, check: Callable[[Path], list[str]]) -> Iterator[Finding]:
     if holder := holder_of(path):
         if not Path(f"/proc/{holder}").exists():
             yield note(
-                "unclean", f"the last broker (process {holder}) did not stop in order",
+                "unclean", f"the last broker (process {holder}) did not shut down cleanly",
                 "start it again: nothing that was confirmed is lost", str(path),
             )  # fmt: skip
         else:

@@ -14,10 +14,10 @@ from arneb.settings.described import Key, Table, described_tables
 WIDTH: Final = 100
 
 HEAD: Final = """\
-What the broker reads once, when it starts: `arneb serve --config` with this file. A key right \
-behind a `#` has the default that is shown there. Names end in their unit: `_s` seconds, `_ms` \
-milliseconds, `_bytes` bytes. SIGHUP takes over what may change while the broker runs, and says \
-what needs a restart."""
+What the broker reads once, when it starts: `arneb serve --config` with this file. A key \
+directly after a `#` has the default shown there. Names end in their unit: `_s` seconds, `_ms` \
+milliseconds, `_bytes` bytes. SIGHUP applies what may change while the broker runs, and says what \
+needs a restart."""
 
 
 def configuration(data_dir: Path, user: str, password_hash: str) -> str:

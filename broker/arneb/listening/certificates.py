@@ -113,10 +113,10 @@ class Certificates:
         self._warned = now
         for name, expires in self.expiries.items():
             if expires <= now:
-                LOGGER.warning("the certificate of %s has ended at %s", name, _shown(expires))
+                LOGGER.warning("the certificate of %s expired at %s", name, _shown(expires))
             elif expires <= now + WARNED_BEFORE:
                 LOGGER.warning(
-                    "the certificate of %s ends in %d days, at %s",
+                    "the certificate of %s expires in %d days, at %s",
                     name, (expires - now).days, _shown(expires),
                 )  # fmt: skip
 
@@ -133,7 +133,7 @@ class Certificates:
         listener.read, listener.expires = seen, expires
         listener.handshakes.use(context)
         self._warned = None
-        LOGGER.warning("%s has a new certificate, until %s", listener.name, _shown(expires))
+        LOGGER.warning("%s has a new certificate, valid until %s", listener.name, _shown(expires))
         return ""
 
 

@@ -61,7 +61,9 @@ class Handshakes:
         while not await self._step(begun, transport):
             data = await transport.receive_some(READ_BYTES)
             if not data:
-                raise trio.BrokenResourceError("the client left before it had shaken hands")
+                raise trio.BrokenResourceError(
+                    "the client disconnected before the handshake was complete"
+                )
             begun.incoming.write(data)
             _acknowledge_now(transport.socket)
 

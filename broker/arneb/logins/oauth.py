@@ -80,7 +80,7 @@ class OAuthBackend:
     async def log_in(self, credentials: Credentials) -> Principal:
         """Log a token's bearer in. Raises :class:`.LoginRefused`."""
         if credentials.password is None:
-            raise LoginRefused(f"user '{credentials.name}' - has brought no token")
+            raise LoginRefused(f"user '{credentials.name}' - sent no token")
         name, scopes, expires_s = await self.read(credentials.password)
         verdicts = TokenVerdicts(self, scopes, expires_s)
         return Principal(name, verdicts, scopes.tags, credentials.password)
@@ -98,7 +98,7 @@ class OAuthBackend:
         except (jwt.PyJWTError, NoKey, ValueError, TypeError) as error:
             raise LoginRefused(f"bad token: {error}") from None
         except RecursionError:
-            raise LoginRefused("bad token: brackets within brackets without end") from None
+            raise LoginRefused("bad token: brackets nested too deeply") from None
         expires_s = self._check(claims)
         name = next(
             (claims[each] for each in self._settings.username_claims if claims.get(each)), None
@@ -128,7 +128,7 @@ class OAuthBackend:
         if now_s >= expires:
             raise LoginRefused(f"the token expired at {expires}")
         if now_s < begins:
-            raise LoginRefused(f"the token does not count before {begins}")
+            raise LoginRefused(f"the token is not valid before {begins}")
         return float(expires)
 
     def _additional(self, claims: Mapping[str, Any]) -> list[str]:

@@ -107,7 +107,7 @@ class CopySource:
         if self._replica.flushed == UNFOUNDED:
             raise NotServed("it has nothing itself")
         if not self._is_sound():
-            raise NotServed("it does not rely on what it has itself")
+            raise NotServed("its own data may be incomplete")
         if self._taker is not None and self._taker[0].node != wanted.node:
             raise NotServed(f"it gives a copy to node {self._taker[0].node} just now")
 
@@ -272,6 +272,6 @@ async def _next(frames: Frames, stream: InternalStream) -> tuple[Kind, bytes]:
         while (found := frames.next()) is None:
             data = await stream.receive_some()
             if not data:
-                raise trio.BrokenResourceError("the other node has gone")
+                raise trio.BrokenResourceError("the other node is gone")
             frames.receive(data)
         return found

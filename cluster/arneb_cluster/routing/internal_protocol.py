@@ -118,7 +118,7 @@ def unpack(data: bytes, names: Sequence[str]) -> list[bytes]:
         found.append(data[at : at + size])
         at += size
     if at != len(data):
-        raise ProtocolBroken(f"expected the end behind {names[-1]}, got {len(data) - at} bytes")
+        raise ProtocolBroken(f"expected the end after {names[-1]}, got {len(data) - at} bytes")
     return found
 
 

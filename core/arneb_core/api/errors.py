@@ -37,7 +37,7 @@ class TopicNotFound(CoreError):
 
 
 class TopicExists(CoreError):
-    """A topic of that name is there already."""
+    """A topic of that name exists already."""
 
 
 class SubscriptionNotFound(CoreError):

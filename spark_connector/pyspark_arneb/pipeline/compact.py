@@ -62,7 +62,7 @@ def compact(
     if into_topic is not None and location.url is None:
         raise JobFailed("--into-topic: needs --url, for a broker takes the rows")
     if into_table is not None and not location.is_elsewhere and _is_there(into_table):
-        raise JobFailed(f"--into-table: {into_table} is there already")
+        raise JobFailed(f"--into-table: {into_table} already exists")
     if table_format not in FORMATS:
         raise JobFailed(f"--format: expected one of {', '.join(FORMATS)}, got {table_format}")
     # One plan for both counts: messages written meanwhile belong to the next compaction.

@@ -71,7 +71,7 @@ class Address:
         if parts.username or parts.password:
             raise ValueError("expected no password in the address; there are options for it")
         if parts.path.strip("/") or parts.query or parts.fragment:
-            raise ValueError(f"expected nothing behind host and port, got {self.url!r}")
+            raise ValueError(f"expected nothing after host and port, got {self.url!r}")
 
     def __str__(self) -> str:
         return self.url

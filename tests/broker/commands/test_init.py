@@ -17,7 +17,9 @@ from arneb.installing.unit import unit
 from arneb.settings.config import Config, load_config
 
 SHIPPED = Path(__file__).resolve().parents[3] / "deploy" / "arneb.service"
-SAID = re.compile(r"^user (?P<user>\S+), password (?P<password>\S+): an administrator; said once$")
+SAID = re.compile(
+    r"^user (?P<user>\S+), password (?P<password>\S+): an administrator; shown only once$"
+)
 
 
 def init(*arguments: str | Path, given: str = "") -> subprocess.CompletedProcess[str]:

@@ -230,7 +230,7 @@ def test_the_log_says_which_certificates_expire_soon(
     ]
     now[0] = end
     certificates.warn()
-    assert "has ended at" in caplog.records[-1].getMessage()
+    assert "expired at" in caplog.records[-1].getMessage()
     figures = certificate_figures(certificates.expiries)
     line = 'arneb_tls_certificate_expiry_timestamp_seconds{listener="amqp"}'
     assert f"{line} {end.timestamp()}" in figures

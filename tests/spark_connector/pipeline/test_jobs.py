@@ -104,7 +104,7 @@ def test_a_compaction_keeps_the_last_of_each_key_and_honours_tombstones(
     done = compact(spark, Location(path=str(broker.data)), "orders", into_table=str(table))
     assert (done.read, done.kept) == (60, 0)
     assert spark.read.parquet(str(table)).count() == 0
-    with pytest.raises(JobFailed, match="is there already"):
+    with pytest.raises(JobFailed, match="already exists"):
         compact(spark, Location(path=str(broker.data)), "orders", into_table=str(table))
     with pytest.raises(JobFailed, match="needs --url"):
         compact(spark, Location(path=str(broker.data)), "orders", into_topic="new")

@@ -286,7 +286,9 @@ class HttpConnection:
         if patience.cancelled_caught:
             raise await self._too_late("the body", limits.body_timeout_s)
         if not isinstance(event, h11.EndOfMessage):
-            raise trio.BrokenResourceError("the client left before its request was whole")
+            raise trio.BrokenResourceError(
+                "the client disconnected before its request was complete"
+            )
         return bytes(body)
 
     def _scope_of(self, request: h11.Request) -> Scope:

@@ -76,7 +76,7 @@ IGNORED: Final[Mapping[str, str]] = {
     "management.ssl.honor_": "OpenSSL's defaults hold",
     "management.ssl.secure_renegotiate": "OpenSSL's defaults hold",
     "management.ssl.client_renegotiation": "OpenSSL's defaults hold",
-    "definitions.skip_if_unchanged": "what is there already is left as it is",
+    "definitions.skip_if_unchanged": "what exists already is left as it is",
     "log.console.use_colors": "log lines have no colours",
     "log.console.formatter.": "the fields of log lines are those in the guide",
     "log.file.formatter.": "the fields of log lines are those in the guide",

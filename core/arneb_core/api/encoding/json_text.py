@@ -50,7 +50,7 @@ def parse_json(data: bytes | str, *, brackets_max: int = BRACKETS_MAX) -> Any:
     try:
         text = data if isinstance(data, str) else data.decode("utf-8-sig")
         if _is_too_deep(text.encode("utf-8", "surrogatepass"), brackets_max):
-            raise InvalidJson(f"expected at most {NESTED_MAX} brackets within one another")
+            raise InvalidJson(f"expected at most {NESTED_MAX} nested brackets")
         is_long = len(text) > WHOLE_CHARACTERS_MAX
         value = _by_parts(text, DECODER) if is_long else DECODER.decode(text)
     except InvalidJson:
@@ -59,7 +59,7 @@ def parse_json(data: bytes | str, *, brackets_max: int = BRACKETS_MAX) -> Any:
         raise InvalidJson(f"expected JSON, got {_shown(data)}: {error}") from error
     # Bytes are UTF-8, so only an escape can make half a character of them.
     if ("\\ud" in text or "\\uD" in text or isinstance(data, str)) and _has_half(value):
-        raise InvalidJson("expected characters, got half of one: a surrogate that stands alone")
+        raise InvalidJson("expected characters, got half of one: an unpaired surrogate")
     return value
 
 
@@ -143,7 +143,7 @@ def is_text(value: str) -> bool:
 
 
 def _is_too_deep(data: bytes, brackets_max: int) -> bool:
-    """Whether there are too many brackets within one another, or in total."""
+    """Whether brackets are nested too deeply, or there are too many in total."""
     brackets = data.translate(None, OTHERS)
     if len(brackets) > brackets_max:
         return True

@@ -182,7 +182,7 @@ class Catalog:
         """Create a topic; see :meth:`arneb_core.api.core.Core.create_topic`."""
         async with self.locks.holding(name):
             if name in self.topics:
-                raise TopicExists(f"topic {name!r} is there already")
+                raise TopicExists(f"topic {name!r} already exists")
             topic_id = TopicId(self._next_topic_id)
             self._next_topic_id += 1
             topic = self._make_topic(topic_id, name, settings, LedgerIndex())

@@ -40,6 +40,13 @@ logger = logging.getLogger(__name__)
 
 
 class Committer:
+    """Puts the requests of all connections into commits, and hands these to the commit log.
+
+    Invariants: ``waiting_bytes`` is the size of the requests in ``_waiting`` and in the commits
+    ``_under_way``, which end in the order in which they were started. A cursor that differs from
+    the disk is in ``_dirty`` or in a commit under way, so it will be written.
+    """
+
     def __init__(
         self, log: CommitLog, now_ms: Callable[[], int], leadership_lost: Callable[[], None]
     ) -> None:

@@ -327,7 +327,7 @@ class Commits:
             return
         self._room.ensure(need)
         if not self._room.is_at_hand(need):
-            raise StoreFull(f"no {need} bytes can be set aside")
+            raise StoreFull(f"no {need} bytes can be reserved")
 
     def _resolve(self) -> CommitReport | None:
         env = self._live.working()

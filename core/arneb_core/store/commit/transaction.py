@@ -64,11 +64,11 @@ class Transaction:
         entries = tables[Table.ENTRIES]
         for key, block in encoded.blocks:
             fresh = txn.put(key, block, overwrite=False, db=entries)
-            assert fresh, f"a block is there already under key {key.hex()}"
+            assert fresh, f"there already is a block under key {key.hex()}"
         for body_key, body in encoded.bodies.items():
             packed = pack_body(body.entry)
             fresh = txn.put(body_key, packed, overwrite=False, db=tables[Table.BODIES])
-            assert fresh, f"a body is there already under key {body_key.hex()}"
+            assert fresh, f"there already is a body under key {body_key.hex()}"
             txn.put(body_key, pack_number(body.references), db=tables[Table.REFERENCES])
         for table, prefix in changes.prefixes:
             self._delete_prefix(table, prefix)

@@ -267,7 +267,7 @@ def _check_order(visit: _Visit, keys: list[Key]) -> None:
     """Raise :class:`PageDamaged` unless ``keys`` ascend, within the parent page's bounds."""
     # Keys of one tree are all of one type, which mypy cannot know.
     if not all(low < high for low, high in itertools.pairwise(keys)):  # type: ignore[operator]
-        raise PageDamaged(visit.number, "expected keys that ascend")
+        raise PageDamaged(visit.number, "expected keys in ascending order")
     if keys and not (
         (visit.low is None or visit.low <= keys[0])  # type: ignore[operator]
         and (visit.high is None or keys[-1] < visit.high)  # type: ignore[operator]

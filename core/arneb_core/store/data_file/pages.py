@@ -133,7 +133,7 @@ class PageFile:
         """Return a whole page that bears its own number. Raises :class:`PageDamaged`."""
         page = self._read(number, self.page_bytes)
         if (found := PAGE_NUMBER.unpack_from(page)[0]) != number:
-            raise PageDamaged(number, f"expected the page to bear its number, got {found}")
+            raise PageDamaged(number, f"expected the page to carry its own number, got {found}")
         return page
 
     def overflow(self, number: int, size: int) -> Overflow:

@@ -43,7 +43,7 @@ def atomic_directory(target: Path, suffix: str) -> Iterator[Path]:
 
 def _expect_nothing(target: Path) -> None:
     if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
-        raise StoreUnusable(f"{target} is there already: expected a directory that is to be made")
+        raise StoreUnusable(f"{target} already exists: expected a directory that does not")
 
 
 def _claim(making: Path) -> int:

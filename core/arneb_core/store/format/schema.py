@@ -213,7 +213,7 @@ def parse_cursor_key(key: bytes) -> tuple[TopicId, SubscriptionId, CursorKind, i
     expected = {CursorKind.PLACE: 0, CursorKind.HOLES: CHUNK_BYTES, CursorKind.MASK: 8}[kind]
     if len(rest) != expected:
         raise ValueError(
-            f"expected {expected} bytes behind cursor kind {kind.name}, got {len(rest)}"
+            f"expected {expected} bytes after cursor kind {kind.name}, got {len(rest)}"
         )
     return TopicId(topic_id), SubscriptionId(subscription_id), kind, int.from_bytes(rest, "big")
 
@@ -245,7 +245,7 @@ def parse_delayed_key(key: bytes) -> tuple[TopicId, int, DelayedKind, int]:
     expected = U32.size if kind is DelayedKind.SEGMENT else 0
     if len(rest) != expected:
         raise ValueError(
-            f"expected {expected} bytes behind delayed kind {kind.name}, got {len(rest)}"
+            f"expected {expected} bytes after delayed kind {kind.name}, got {len(rest)}"
         )
     if (bucket == 0) is not (kind is DelayedKind.THROUGH):
         raise ValueError(f"expected no {kind.name} of bucket {bucket}")

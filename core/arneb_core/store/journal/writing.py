@@ -3,8 +3,8 @@
 The rule: what :meth:`OpenJournal.write` has written is on disk when it returns. It goes from a
 buffer of its own to the disk (``O_DIRECT``), in a call that also makes the disk flush its cache
 (``O_DSYNC``): the page cache has no part in it, and readers of the file bypass it too
-(:mod:`.journal.file`). On file systems that cannot do that it is written through the cache, as
-everywhere until 2026-11-24, which takes longer and is no less safe.
+(:mod:`.journal.file`). On file systems that cannot do that it is written through the cache,
+which takes longer and is no less safe.
 """
 
 import errno
@@ -34,6 +34,7 @@ JOURNAL_BYTES: Final = 1 << 22
 the first use, so that no write allocates."""
 
 STAMP_SHIFT: Final = (BLOCK_BYTES // STAMP_BYTES).bit_length() - 1
+"""An offset in the file, shifted right by this, is where the stamp of its block is in the stamps."""
 
 NOT_DIRECTLY: Final = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
 """Errors of file systems that cannot write past the page cache, or not in such blocks."""

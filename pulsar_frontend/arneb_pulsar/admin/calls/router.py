@@ -105,7 +105,7 @@ class Router:
         """Return the route and the variables of a path as it was sent. Raises
         :class:`AdminError`."""
         if BROKEN.search(raw_path):
-            raise AdminError(400, f"expected two hexadecimal digits behind %, got {raw_path!r:.80}")
+            raise AdminError(400, f"expected two hexadecimal digits after %, got {raw_path!r:.80}")
         found = list(_matches(self._root, _parts(raw_path), ()))
         method = "GET" if method == "HEAD" else method  # the body is left out where it is sent
         for node, values in found:

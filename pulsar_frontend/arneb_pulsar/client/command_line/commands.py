@@ -103,13 +103,16 @@ class Examples(click.Group):
     short_help="Send, consume and read from the command line.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.option("-b", "--url", envvar="PULSAR_SERVICE_URL", default=URL, show_default=True)
+@click.option("-b", "--url", envvar="PULSAR_SERVICE_URL", default=URL, show_default=True,
+              help="Where the service is; or PULSAR_SERVICE_URL.")  # fmt: skip
 @click.option("--token", envvar="PULSAR_TOKEN", help="A JSON web token, or file:PATH.")
 @click.option("--user", metavar="NAME:PASSWORD", help="Basic authentication.")
-@click.option("--trust", metavar="FILE", help="Certificates that a broker's is checked with.")
+@click.option("--trust", metavar="FILE", help="CA certificates to verify the broker by.")
 @click.option("--certificate", metavar="FILE", help="The client's own, for mutual TLS.")
-@click.option("--key", metavar="FILE", help="Its key.")
-@click.option("--timeout", "timeout_s", default=30.0, show_default=True, help="Seconds.")
+@click.option("--key", metavar="FILE", help="The key of that certificate.")
+@click.option(
+    "--timeout", "timeout_s", default=30.0, show_default=True, help="How long to try, in seconds."
+)
 @click.pass_context
 def client(
     context: click.Context,
@@ -146,13 +149,24 @@ def client(
 @client.command()
 @click.argument("topic")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("-K", "key_delimiter", default="", help="Parts the key from the value of a line.")
-@click.option("-k", "key", help="The key of all messages.")
-@click.option("-H", "headers", multiple=True, metavar="NAME=VALUE", help="A property of all.")
-@click.option("-J", "--json", "is_json", is_flag=True, help="Lines are JSON, as consume -J prints.")
-@click.option("-z", "compression", type=click.Choice(["lz4", "zlib", "zstd", "snappy"]))
-@click.option("-l", "line_by_line", is_flag=True, help="The lines of FILES, not each as a whole.")
-@click.option("-q", "quiet", is_flag=True, help="Say nothing at the end.")
+@click.option(
+    "-K", "key_delimiter", default="", help="What separates the key from the value in a line."
+)
+@click.option("-k", "key", help="The key of messages that have none.")
+@click.option(
+    "-H",
+    "headers",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A property of all messages; may be repeated.",
+)
+@click.option(
+    "-J", "--json", "is_json", is_flag=True, help="Lines are JSON, as printed by consume -J."
+)
+@click.option("-z", "compression", type=click.Choice(["lz4", "zlib", "zstd", "snappy"]),
+              help="Compress the messages.")  # fmt: skip
+@click.option("-l", "line_by_line", is_flag=True, help="Send each line of FILES as a message.")
+@click.option("-q", "quiet", is_flag=True, help="Do not print a summary.")
 @click.pass_obj
 def produce(
     service: Service,
@@ -168,7 +182,7 @@ def produce(
 ) -> None:
     """Send each line of standard input to TOPIC, or each of FILES as one message.
 
-    Ends when all are stored; a message that could not be makes the exit status 1.
+    Ends when all are stored. Exit status 1: some could not be.
     """
     for each in headers:
         if "=" not in each:
@@ -233,14 +247,25 @@ def _format(_context: click.Context, _option: click.Parameter, text: str) -> For
 def _outputs(command: Any) -> Any:
     """Add the options of commands that print messages."""
     for option in (
-        click.option("-o", "start", help="beginning, end, @time, 15m (ago) or what %o prints."),
-        click.option("-c", "count", type=click.IntRange(min=1), help="End after so many."),
-        click.option("-e", "ends", is_flag=True, help="End when there are no more."),
         click.option(
-            "-f", "form", default=DEFAULT, show_default=True, callback=_format, help="See below."
+            "-o",
+            "start",
+            help="Start at: beginning, end, @TIME, 15m (ago), or an id as printed by %o.",
+        ),
+        click.option(
+            "-c", "count", type=click.IntRange(min=1), help="End after this many messages."
+        ),
+        click.option("-e", "ends", is_flag=True, help="End when there are no more messages."),
+        click.option(
+            "-f",
+            "form",
+            default=DEFAULT,
+            show_default=True,
+            callback=_format,
+            help="What to print for each message: see consume --help.",
         ),
         click.option("-J", "--json", "is_json", is_flag=True, help="One JSON object a line."),
-        click.option("-q", "quiet", is_flag=True, help="Say nothing at the end."),
+        click.option("-q", "quiet", is_flag=True, help="Do not print a summary."),
     ):
         command = option(command)
     return command
@@ -248,13 +273,15 @@ def _outputs(command: Any) -> Any:
 
 @client.command()
 @click.argument("topics", nargs=-1, required=True)
-@click.option("-s", "subscription", default="arneb-client", show_default=True)
+@click.option("-s", "subscription", default="arneb-client", show_default=True,
+              help="The subscription.")  # fmt: skip
 @click.option(
     "-t",
     "kind",
     type=click.Choice(["exclusive", "shared", "failover", "key_shared"]),
     default="shared",
     show_default=True,
+    help="The type of the subscription.",
 )
 @click.option("--peek", is_flag=True, help="Acknowledge nothing.")
 @click.option("--pattern", is_flag=True, help="TOPICS is one tenant/namespace/expression.")
@@ -272,7 +299,7 @@ def consume(
 ) -> None:
     """Print the messages of TOPICS as a consumer of a subscription, and acknowledge them.
 
-    -o sets a subscription back or on that is there already.
+    -o moves an existing subscription backwards or forwards.
 
     \b
     -f: %s value  %S its bytes  %k key  %K its bytes  %t topic  %p partition  %o id
@@ -307,9 +334,9 @@ def consume(
 @_outputs
 @click.pass_obj
 def read(service: Service, /, topic: str, **output: Any) -> None:
-    """Print the messages of TOPIC, without a subscription; from its beginning unless -o says.
+    """Print the messages of TOPIC without a subscription, from its beginning or from -o.
 
-    A topic that does not exist is not created. -f is explained by consume --help.
+    A topic that does not exist is not created. For -f, see consume --help.
     """
 
     async def run(made: Client) -> None:
@@ -327,11 +354,13 @@ def read(service: Service, /, topic: str, **output: Any) -> None:
 
 
 @client.command()
-@click.option("-c", "count", default=4, show_default=True, type=click.IntRange(min=1))
-@click.option("-i", "interval_s", default=1.0, show_default=True, help="Seconds.")
+@click.option("-c", "count", default=4, show_default=True, type=click.IntRange(min=1),
+              help="How often.")  # fmt: skip
+@click.option("-i", "interval_s", default=1.0, show_default=True,
+              help="Seconds between two pings.")  # fmt: skip
 @click.pass_obj
 def ping(service: Service, count: int, interval_s: float) -> None:
-    """Ask a broker COUNT times for a sign of life, and say how long it takes."""
+    """Ping a broker, and print how long each answer took."""
 
     async def run(made: Client) -> None:
         times: list[float] = []

@@ -45,6 +45,8 @@ class ProducerQueued:
 
 @dataclass(frozen=True, slots=True)
 class ProducerRefused:
+    """The producer was not made."""
+
     key: ProducerKey
     failure: Failure
 
@@ -84,11 +86,15 @@ class SendsSorted:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerAttached:
+    """The consumer is part of its subscription, and may be given entries."""
+
     key: ConsumerKey
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerRefused:
+    """The consumer was not attached."""
+
     key: ConsumerKey
     failure: Failure
 
@@ -135,6 +141,8 @@ class Acknowledged:
 
 @dataclass(frozen=True, slots=True)
 class SeekDone:
+    """The subscription was reset to where the client asked, or was not."""
+
     key: ConsumerKey
     request_id: int
     failure: Failure | None
@@ -142,6 +150,8 @@ class SeekDone:
 
 @dataclass(frozen=True, slots=True)
 class Unsubscribed:
+    """The consumer's subscription was removed, or was not."""
+
     key: ConsumerKey
     failure: Failure | None
 
@@ -167,6 +177,8 @@ class LastUnread:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerDescribed:
+    """What CONSUMER_STATS is answered with."""
+
     key: ConsumerKey
     request_id: int
     subscription: SubscriptionStatistics
@@ -193,6 +205,8 @@ class TopicFound:
 
 @dataclass(frozen=True, slots=True)
 class TopicsListed:
+    """The topics of a namespace. ``known_hash``: of the list that the client has already."""
+
     request_id: int
     topics: Sequence[str]
     known_hash: str
@@ -230,6 +244,8 @@ class Authenticated:
 
 @dataclass(frozen=True, slots=True)
 class NotAuthenticated:
+    """The proof was refused."""
+
     text: str
 
 

@@ -44,7 +44,7 @@ def test_what_is_there_is_left_as_it_is(tmp_path: Path, kind: str) -> None:
         target.symlink_to(tmp_path / "nowhere")
     before = names(tmp_path)
     with (
-        pytest.raises(StoreUnusable, match="is there already"),
+        pytest.raises(StoreUnusable, match="already exists"),
         atomic_directory(target, ".making"),
     ):
         raise AssertionError("nothing is to be made")
@@ -54,7 +54,7 @@ def test_what_is_there_is_left_as_it_is(tmp_path: Path, kind: str) -> None:
 def test_what_comes_to_be_there_meanwhile_is_left_as_it_is(tmp_path: Path) -> None:
     target = tmp_path / "place"
     with (
-        pytest.raises(StoreUnusable, match="is there already"),
+        pytest.raises(StoreUnusable, match="already exists"),
         atomic_directory(target, ".making"),
     ):
         target.mkdir()

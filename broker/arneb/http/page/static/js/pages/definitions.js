@@ -38,7 +38,7 @@ export function Definitions({ node }) {
     <${Head} title="Definitions" text="Users, virtual hosts, permissions, policies, exchanges, queues and bindings, as one file that RabbitMQ reads too." />
     <div class="grid">
       <section class="card stack"><h2>Down</h2><p>The file has hashes of passwords: keep it to yourself.</p><div><button class="button first" disabled=${busy} onClick=${download}>Download</button></div></section>
-      <section class="card stack"><h2>Up</h2><p>What the file names is made. What is there already stays as it is; nothing is deleted.</p>
+      <section class="card stack"><h2>Up</h2><p>Creates what the file names. What exists already stays as it is; nothing is deleted.</p>
         <form class="stack" onSubmit=${upload}><label>File<input type="file" name="file" accept="application/json,.json" required /></label><div><button class="button first" disabled=${busy}>Import</button></div></form>
       </section>
     </div>`;
