@@ -14,7 +14,7 @@ import trio
 from arneb_cluster.replica import Replica
 from arneb_core.engine.catalog.open_counts import OpenCounts
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 CHECK_INTERVAL_S: Final = 1.0
 """The interval between counts: what one leaves is counted in milliseconds."""
@@ -73,5 +73,5 @@ class Warming:
                 self.counts.count_all(snapshot, self._is_wanted)
         except ValueError as error:
             # Damaged rows: opening the engine reports them, and what to do.
-            LOGGER.warning("cannot count %r in advance: %s", self._replica, error)
+            logger.warning("cannot count %r in advance: %s", self._replica, error)
         return time.thread_time() - began

@@ -33,7 +33,7 @@ from arneb_core.api.process.resource_alarms import Resource, Short
 from arneb_core.api.process.supervision import contain
 from arneb_core.api.subscriptions.deliveries import Deliveries
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 LINGER_S: Final = 2.0
 """How long a peer's bytes are still read after the last write: closing a socket with unread input
@@ -96,7 +96,7 @@ class Connection:
             await self._converse()
         except Exception as error:
             # A defect of ours. The peer is told, and nobody else is affected.
-            LOGGER.error("closing connection %d after an internal error", self._id, exc_info=error)
+            logger.error("closing connection %d after an internal error", self._id, exc_info=error)
             self.session.fail(internal_error())
             self.flush()
         finally:
@@ -118,7 +118,7 @@ class Connection:
             await self._runner.finished()
             await self._runner.end()
         except Exception as error:
-            LOGGER.error("internal error while cleaning up connection %d", self._id, exc_info=error)
+            logger.error("internal error while cleaning up connection %d", self._id, exc_info=error)
 
     def tell(self, event: Event) -> None:
         """Take an event from outside: the broker stops, or permissions have changed."""
@@ -290,7 +290,7 @@ class Connection:
 
     def break_down(self, error: Exception) -> None:
         """End this connection at once after a defect of ours, and no other."""
-        LOGGER.error("closing connection %d after an internal error", self._id, exc_info=error)
+        logger.error("closing connection %d after an internal error", self._id, exc_info=error)
         self._disconnecting = True
         self.link.abort()
 
@@ -362,7 +362,7 @@ class Connection:
         """Close the socket once everything is written; the peer may be given time to do it
         first."""
         level = logging.INFO if order.is_late else logging.DEBUG
-        LOGGER.log(level, "closing connection %d: %s", self._id, order.reason)
+        logger.log(level, "closing connection %d: %s", self._id, order.reason)
         self._disconnecting, self._peer_first = True, order.peer_first
         if order.reset:
             self.link.reset()

@@ -30,7 +30,7 @@ from arneb_core.api.core import Core
 from arneb_core.api.process.clock import wall_clock_ms
 from arneb_core.api.process.supervision import sole_error
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 BATCH_MAX: Final = 500
 """Messages moved together: as many as share a commit well."""
@@ -265,7 +265,7 @@ class Shovel:
     def _failed(self, error: RemoteClosed) -> None:
         self._reason = str(error)
         self._become(ShovelState.TERMINATED)
-        LOGGER.warning("shovel %r in vhost %r stopped: %s", self.name, self.vhost, error)
+        logger.warning("shovel %r in vhost %r stopped: %s", self.name, self.vhost, error)
 
     def _become(self, state: ShovelState) -> None:
         if state is not ShovelState.RUNNING:

@@ -20,7 +20,7 @@ from arneb_core.api.core import Core
 from arneb_core.api.errors import CoreError
 from arneb_core.api.process.supervision import supervise
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Key = tuple[str, str]
 """A vhost, and the name of a shovel in it."""
@@ -74,7 +74,7 @@ class Shovels:
         try:
             settings = shovel_in(row.value)
         except InvalidShovel as error:
-            LOGGER.warning("shovel %r in vhost %r does not run: %s", row.name, row.vhost, error)
+            logger.warning("shovel %r in vhost %r does not run: %s", row.name, row.vhost, error)
             del self._wanted[key]
             return
         named = self._topology.catalogue.get(GlobalParameter, "cluster_name")
@@ -104,12 +104,12 @@ class Shovels:
     async def _delete(self, shovel: Shovel) -> None:
         """Delete the parameter of a shovel that is done."""
         self._wanted.pop((shovel.vhost, shovel.name), None)
-        LOGGER.info("shovel %r in vhost %r is done", shovel.name, shovel.vhost)
+        logger.info("shovel %r in vhost %r is done", shovel.name, shovel.vhost)
         try:
             async with self._topology.catalogue.changing() as edit:
                 edit.clear_parameter(shovel.vhost, COMPONENT, shovel.name)
         except (AccessError, CoreError) as error:
-            LOGGER.warning("cannot delete the parameter of shovel %r: %s", shovel.name, error)
+            logger.warning("cannot delete the parameter of shovel %r: %s", shovel.name, error)
 
     def _changed(self, changed: Sequence[Changed]) -> None:
         for before, after in changed:
@@ -121,7 +121,7 @@ class Shovels:
         if not isinstance(row, Parameter):
             return
         if row.component in FEDERATION and after is not None:
-            LOGGER.warning(
+            logger.warning(
                 "parameter %r of %s in vhost %r is kept, and nothing is federated",
                 row.name, row.component, row.vhost,
             )  # fmt: skip

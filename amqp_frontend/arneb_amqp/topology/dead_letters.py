@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final
 
 from arneb_amqp.codec import encode_message
 from arneb_amqp.errors import AmqpError, ReplyCode
@@ -38,7 +37,7 @@ from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_core.api.subscriptions.limits import Departure
 from arneb_core.api.topics.topic import Topic
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +156,7 @@ class DeadLettering:
         def done(error: CommitFailed | None) -> None:
             admission.over()
             if error is not None:
-                LOGGER.warning(
+                logger.warning(
                     "cannot move dead letters of queue %r, will retry: %s",
                     self.target.queue,
                     error,
@@ -216,7 +215,7 @@ class DeadLettering:
             )
         except AmqpError as error:
             # The exchange does not exist (any more), or its bindings are hostile.
-            LOGGER.debug("dropping dead letters of queue %r: %s", target.queue, error)
+            logger.debug("dropping dead letters of queue %r: %s", target.queue, error)
             return Resolved(None, {}, error.reply_code is ReplyCode.NOT_FOUND)
         queues = found.queues
         if not queues and target.exchange == DEFAULT_EXCHANGE:

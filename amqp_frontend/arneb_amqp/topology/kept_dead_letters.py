@@ -27,7 +27,7 @@ from arneb_core.api.subscriptions.consumer import Consumer
 from arneb_core.api.subscriptions.limits import Departure
 from arneb_core.api.topics.topic import Topic
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 KEPT_MAX: Final = 64
 """Entries of one queue that are kept, in memory, and sent again in one turn: some 3 ms if each goes
@@ -113,7 +113,7 @@ class KeptDeadLetters:
         def done(error: CommitFailed | None) -> None:
             admission.over()
             if error is not None:
-                LOGGER.warning(
+                logger.warning(
                     "cannot move dead letters of queue %r, will retry: %s", self._queue, error
                 )
             self._wait(left if error is None else entries)
@@ -179,7 +179,7 @@ class KeptDeadLetters:
     def _report(self, count: int) -> None:
         if not self._is_reported:
             self._is_reported = True
-            LOGGER.warning(
+            logger.warning(
                 "%d dead letters of queue %r wait: their dead letter exchange does not exist or"
                 " routes them to no queue, or a queue is full; they are sent again now and then",
                 count,

@@ -24,7 +24,7 @@ from arneb_core.api.entries.entry import HEADER_BYTES, ORIGIN_OFFSET, Origin
 from arneb_core.api.entries.expiry import lives_no_time
 from arneb_core.api.topics.topic import Topic
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 _AMQP: Final = int(Origin.AMQP)
 
@@ -209,7 +209,7 @@ class Admission:
                 # They may be refused again, and then are added here, too.
                 refused.dead_letter_refused([entry for _, entry in alike], self)
         if given_up := len(self._refused) - done:
-            LOGGER.debug(
+            logger.debug(
                 "dropping %d messages that one full queue after the other refused", given_up
             )
         self._refused.clear()

@@ -59,7 +59,7 @@ from arneb_core.api.process.supervision import BackOff
 from arneb_core.api.process.waiting import together
 from arneb_core.api.topics.topic import Topic
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 MAINTENANCE_S: Final = 0.25
 """The most by which a queue outlives its expiry."""
@@ -387,7 +387,7 @@ class Topology:
                     await vhost.queues.restore_destination(binding.destination)
                 vhost.router.bind(binding)
             except AmqpError as error:
-                LOGGER.warning("ignoring stored %s: %s", binding, error)
+                logger.warning("ignoring stored %s: %s", binding, error)
         for vhost in self._vhosts.values():
             vhost.policy_updates.begin()
             await vhost.queues.begin()

@@ -20,7 +20,7 @@ from arneb_pulsar.services.limits.resource_groups import KEYS as GROUPS
 from arneb_pulsar.services.namespaces.dynamic_settings import SETTINGS
 from arneb_pulsar.services.namespaces.registry import CLUSTERS, TENANTS
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 COPIED: Final = (TENANTS, CLUSTERS, GROUPS, SETTINGS)
 """The prefixes of the copied rows' keys."""
@@ -73,7 +73,7 @@ class CopiedTenants:
                         await change()
                     except (ValueError, KeyError) as error:
                         # Maybe of a newer version, while nodes are upgraded one by one.
-                        LOGGER.warning("cannot copy a row below %s: %r", prefix, error)
+                        logger.warning("cannot copy a row below %s: %r", prefix, error)
             if _documents(wanted[TENANTS]) != _documents(have[TENANTS]):
                 await context.rights.look()  # administrators may have been removed
 

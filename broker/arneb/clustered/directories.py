@@ -31,7 +31,7 @@ RETRY_S: Final = 1.0
 Tell = Callable[[Callable[[], Mapping[str, Any]] | None], None]
 """Sets how the node reports its progress while it takes a copy; None: it takes none any more."""
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Directories:
@@ -67,7 +67,7 @@ class Directories:
             try:
                 return await needs_copy(self._client, topic, settings, applied)
             except PulsarError as error:
-                LOGGER.warning("%r: %s", topic, error)
+                logger.warning("%r: %s", topic, error)
                 await trio.sleep(RETRY_S)
 
     async def _take_copy(self, path: Path, settings: ShardSettings, applied: Applied) -> None:

@@ -34,7 +34,7 @@ soon; a new leader may have to wait for three reports first."""
 
 ANSWER_BYTES_MAX: Final = 16 * 1024
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class HandOvers:
@@ -83,7 +83,7 @@ class HandOvers:
                 await stream.send_all(json.dumps(answer).encode())
                 await stream.send_eof()
             except trio.BrokenResourceError:
-                LOGGER.warning("the node that asked for a hand-over of shard %s is gone", name)
+                logger.warning("the node that asked for a hand-over of shard %s is gone", name)
             finally:
                 await trio.aclose_forcefully(stream)
 

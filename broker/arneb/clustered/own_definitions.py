@@ -23,7 +23,7 @@ from arneb_cluster.routing.division import Division
 from arneb_core.access.catalogue import Catalogue
 from arneb_core.access.records import User
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 WAIT_S: Final = 60.0
 """How long to wait for users: the first shard's leader, if there is one, serves in this time."""
@@ -79,7 +79,7 @@ class OwnDefinitions:
                 if any(self._late.values()):
                     await changed.wait()
         for user in sorted({str(row["user"]) for rows in self._late.values() for row in rows}):
-            LOGGER.warning(
+            logger.warning(
                 "shard %s: what the definitions grant to user '%s' was left out: there is none",
                 self._shard, user,
             )  # fmt: skip
@@ -94,7 +94,7 @@ class OwnDefinitions:
             try:
                 await take_in(catalogue, topology, definitions)
             except Refused as refused:  # for example, the vhost was removed meanwhile
-                LOGGER.warning("shard %s: definitions: %s", self._shard, refused.reason)
+                logger.warning("shard %s: definitions: %s", self._shard, refused.reason)
 
 
 def _is_known(row: Any, catalogue: Catalogue) -> bool:

@@ -45,7 +45,7 @@ DEMAND: Final = (
     "asked"
 )
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -103,7 +103,7 @@ async def check_directory(topic: LogTopic, replica: Replica) -> None:
             last, history = await topic.hold(), await topic.history()
             break
         except PulsarError as error:
-            LOGGER.warning("%r: %s", topic, error)
+            logger.warning("%r: %s", topic, error)
             await trio.sleep(RETRY_S)
     if unfit := judge(applied, history, last, holds_something=has_topics):
         raise StoreUnusable(f"cluster: {path} and {topic}: {unfit.value}")
@@ -117,9 +117,9 @@ async def _answered(admin: Admin, ask: Callable[[], Awaitable[T]], table: Cluste
             if error.status < SERVER_ERROR:
                 text = f"cluster: {table.admin_url} refuses to say how namespace {table.namespace}"
                 raise StoreUnusable(f"{text} is set: {error}") from error
-            LOGGER.warning("waiting for %r: %s", admin, error)
+            logger.warning("waiting for %r: %s", admin, error)
         except (ConnectError, TimedOut) as error:
-            LOGGER.warning("waiting for %r: %s", admin, error)
+            logger.warning("waiting for %r: %s", admin, error)
         await trio.sleep(RETRY_S)
 
 

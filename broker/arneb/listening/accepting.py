@@ -17,7 +17,7 @@ from typing import Final, Self
 
 import trio
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 RESERVED_MAX: Final = 32
 """Descriptors that no client gets: for reopening the store after a disk failure, for copies, and
@@ -66,7 +66,7 @@ class RefusalLog:
         self._count += 1
         now_s = self._now_s()
         if now_s - self._said_s >= LOG_EVERY_S:
-            LOGGER.warning("out of file descriptors: %d connections %s", self._count, why)
+            logger.warning("out of file descriptors: %d connections %s", self._count, why)
             self._said_s, self._count = now_s, 0
 
 

@@ -18,7 +18,7 @@ from arneb.listening.handshakes import Handshakes
 from arneb.settings.config import Config
 from arneb.settings.tls import NO_FILE, TlsConfig, expires_at, read_tls
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 CHECK_INTERVAL_S: Final = 2.0
 """The time between two checks of the files; a renewed certificate is used within twice that."""
@@ -113,9 +113,9 @@ class Certificates:
         self._warned = now
         for name, expires in self.expiries.items():
             if expires <= now:
-                LOGGER.warning("the certificate of %s expired at %s", name, _shown(expires))
+                logger.warning("the certificate of %s expired at %s", name, _shown(expires))
             elif expires <= now + WARNED_BEFORE:
-                LOGGER.warning(
+                logger.warning(
                     "the certificate of %s expires in %d days, at %s",
                     name, (expires - now).days, _shown(expires),
                 )  # fmt: skip
@@ -128,12 +128,12 @@ class Certificates:
             expires = await trio.to_thread.run_sync(expires_at, listener.config.certificate)
         except ValueError as error:
             listener.read = seen
-            LOGGER.error("%s keeps its certificate: %s", listener.name, error)
+            logger.error("%s keeps its certificate: %s", listener.name, error)
             return str(error)
         listener.read, listener.expires = seen, expires
         listener.handshakes.use(context)
         self._warned = None
-        LOGGER.warning("%s has a new certificate, valid until %s", listener.name, _shown(expires))
+        logger.warning("%s has a new certificate, valid until %s", listener.name, _shown(expires))
         return ""
 
 

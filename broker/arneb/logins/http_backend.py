@@ -15,7 +15,7 @@ from arneb.logins.remembered import Remembered
 from arneb.logins.settings import HttpLoginTable
 from arneb_core.access.principals import Credentials, Kind, LoginRefused, Principal, Question
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 UNANSWERED_S: Final = 1.0
 """How long a missing answer counts as a denial before the server is asked again."""
@@ -126,11 +126,11 @@ class HttpBackend:
         try:
             answer = await self._answer(url, fields)
         except Unanswered as error:
-            LOGGER.warning("refusing user '%s' in vhost '%s': %s", *asked[:2], error)
+            logger.warning("refusing user '%s' in vhost '%s': %s", *asked[:2], error)
             self.verdicts.put(asked, False, UNANSWERED_S)
             return False
         if answer not in ("allow", "deny"):
-            LOGGER.warning("expected allow or deny from %s, got %.40r", url, answer)
+            logger.warning("expected allow or deny from %s, got %.40r", url, answer)
         allowed = answer == "allow"
         self.verdicts.put(asked, allowed)
         return allowed

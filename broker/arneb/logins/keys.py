@@ -16,7 +16,7 @@ from arneb.logins.fetching import Fetcher, Unanswered
 from arneb.logins.settings import NO_FILE, OAuthTable
 from arneb_core.api.encoding.json_text import parse_json
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 1.0
 """How long a login with a known key waits for a fetch that is due."""
@@ -94,7 +94,7 @@ class Keys:
             with trio.move_on_after(patience_s) as waiting:
                 await self._fetch()
             if waiting.cancelled_caught:
-                LOGGER.warning(
+                logger.warning(
                     "%s has not answered yet: known keys stay valid", self._settings.jwks_url
                 )
 
@@ -113,7 +113,7 @@ class Keys:
             self._published = _published(await self._fetcher.fetch(self._settings.jwks_url))
             self._fetched_s = trio.current_time()
         except (Unanswered, ValueError) as error:
-            LOGGER.warning("cannot fetch the keys for tokens: %s", error)
+            logger.warning("cannot fetch the keys for tokens: %s", error)
 
 
 def _of_file(settings: OAuthTable) -> SigningKey | None:
@@ -144,7 +144,7 @@ def _published(data: bytes) -> dict[str, SigningKey]:
         try:
             made: PyJWK = PyJWK.from_dict(each)
         except (PyJWTError, ValueError, TypeError, KeyError, OverflowError) as error:
-            LOGGER.warning("cannot use a key for tokens: %s", error)
+            logger.warning("cannot use a key for tokens: %s", error)
             continue
         keys[str(each.get("kid", ""))] = SigningKey(made.key, algorithms)
     return keys

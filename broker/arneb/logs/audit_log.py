@@ -21,7 +21,7 @@ from arneb.logs.shard_label import labelled_shard, shard_label
 from arneb.settings.tls import NO_FILE
 from arneb_core.api.process.clock import wall_clock_ms
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 MODE: Final = 0o640
 
@@ -111,20 +111,20 @@ class AuditLog:
     @property
     def is_kept(self) -> bool:
         """Whether records are written anywhere: to a file, or to a log at its level."""
-        return self._path != NO_FILE or LOGGER.isEnabledFor(logging.INFO)
+        return self._path != NO_FILE or logger.isEnabledFor(logging.INFO)
 
     async def record(self, record: AuditRecord) -> None:
         """Write one record. A disk error is only logged: the action has happened."""
         line = record.line(wall_clock_ms())
         with labelled_shard(""):  # the record already names it
-            LOGGER.info("%s", line)
+            logger.info("%s", line)
         if self._path == NO_FILE:
             return
         with trio.CancelScope(shield=True):
             try:
                 await trio.to_thread.run_sync(self._write, f"{line}\n".encode())
             except OSError as error:
-                LOGGER.error("cannot write %s: %s", self._path, error.strerror)
+                logger.error("cannot write %s: %s", self._path, error.strerror)
 
     def reopen(self) -> None:
         """Open the file by its name again, whatever became of the open one. Raises

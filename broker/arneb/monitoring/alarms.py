@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import trio
 
@@ -17,7 +17,7 @@ from arneb.settings.watermarks import Levels, Watermarks, memory_available_bytes
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.process.resource_alarms import Resource, ResourceAlarms, Short
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Alarms:
             self._levels = await trio.to_thread.run_sync(self._read, self._path)
         except (OSError, StoreFailed) as error:
             # Keep the last known levels and alarms.
-            LOGGER.warning("cannot read free disk space of %s: %s", self._path, error)
+            logger.warning("cannot read free disk space of %s: %s", self._path, error)
             return
         self._declare()
 
@@ -108,11 +108,11 @@ class Alarms:
     def _declare(self) -> None:
         before, short = self.resource_alarms.short, self._short()
         for resource in short - before:
-            LOGGER.warning(
+            logger.warning(
                 "%s alarm raised, AMQP publishers are blocked: %s", resource.value, self._levels
             )
         for resource in before - short:
-            LOGGER.warning("%s alarm cleared: %s", resource.value, self._levels)
+            logger.warning("%s alarm cleared: %s", resource.value, self._levels)
         self.resource_alarms.declare(short)
 
     def _short(self) -> Short:

@@ -34,7 +34,7 @@ from arneb_amqp.wire.route import split_route
 from arneb_amqp.wire.tables import lookup_text
 from arneb_core.api.entries.entry import HEADER_BYTES, read_header
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 MARK: Final = b"traceparent"
 PARENT: Final = "traceparent"

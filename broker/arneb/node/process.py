@@ -28,7 +28,7 @@ from arneb_core.api.process.supervision import sole_error, supervise
 if TYPE_CHECKING:
     from arneb.settings.reloading import Reloading
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 SIGNALS: Final = (*STOP_SIGNALS, signal.SIGHUP)
@@ -84,7 +84,7 @@ async def run_watched(
             try:
                 await watch.start(serve_control, node, place)
             except OSError as error:
-                LOGGER.warning("no control socket in %s: %s", config.data_dir, error)
+                logger.warning("no control socket in %s: %s", config.data_dir, error)
             await node.run(listeners)
             say("stopped")
             watch.cancel_scope.cancel()

@@ -14,7 +14,7 @@ from typing import Final, Self
 
 import trio
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SOCKET: Final = "NOTIFY_SOCKET"
 WATCHDOG: Final = "WATCHDOG_USEC"
@@ -91,7 +91,7 @@ class ServiceManager:
         try:
             self._send(message.encode())
         except OSError as error:  # the socket is full or gone, which is harmless
-            LOGGER.warning("cannot tell the service manager %r: %s", message, error)
+            logger.warning("cannot tell the service manager %r: %s", message, error)
 
 
 NO_MANAGER: Final = ServiceManager()

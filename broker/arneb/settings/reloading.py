@@ -8,13 +8,13 @@ needing a restart.
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any, Final
+from typing import Any
 
 import trio
 
 from arneb.settings.config import Config, ConfigInvalid
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Hook = Callable[[Config], Awaitable[None]]
 """Applies the settings. Raises :class:`ValueError` or :class:`OSError` with the reason when it
@@ -48,7 +48,7 @@ class Reloading:
         try:
             config = await trio.to_thread.run_sync(self._load)
         except ConfigInvalid as error:
-            LOGGER.error("settings are not reloaded: %s", error)
+            logger.error("settings are not reloaded: %s", error)
             return [f"not reloaded: {error}"]
         lines: list[str] = []
         followed: set[str] = set()
@@ -57,7 +57,7 @@ class Reloading:
             try:
                 await hook(config)
             except (ValueError, OSError) as error:
-                LOGGER.error("%s: not reloaded: %s", name, error)
+                logger.error("%s: not reloaded: %s", name, error)
                 failed += 1
                 lines.append(f"{name}: not reloaded: {error}")
             else:

@@ -61,7 +61,7 @@ KEPT_S: Final = 3_600.0
 ROOM_BYTES_MIN: Final = 64 << 20
 """The least free disk space that must remain besides the copy."""
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -152,7 +152,7 @@ class CopySource:
                 self._taker = None
                 gone.set()
         except (trio.BrokenResourceError, trio.TooSlowError, CopyBroken) as error:
-            LOGGER.warning("the copy for node %s is interrupted: %s", wanted.node, error)
+            logger.warning("the copy for node %s is interrupted: %s", wanted.node, error)
         finally:
             await trio.aclose_forcefully(stream)
 
@@ -160,7 +160,7 @@ class CopySource:
         try:
             given = await self._ready(wanted, stream)
         except CopyRefused as refused:
-            LOGGER.warning("refused node %s a copy: %s", wanted.node, refused)
+            logger.warning("refused node %s a copy: %s", wanted.node, refused)
             await stream.send_all(refused_frame(str(refused)))
             return
         await stream.send_all(made_frame(given.made))
@@ -169,7 +169,7 @@ class CopySource:
             kind, body = await _next(frames, stream)
             given.used_at = trio.current_time()
             if kind is Kind.DONE:
-                LOGGER.info("node %s has a copy up to %d", wanted.node, given.made.number)
+                logger.info("node %s has a copy up to %d", wanted.node, given.made.number)
                 await self._forget()
                 return
             if kind is not Kind.NEED:
@@ -230,7 +230,7 @@ class CopySource:
         if room < store.size_bytes + ROOM_BYTES_MIN:
             text = f"its disk has {room} bytes free, and a copy may need {store.size_bytes}"
             raise CopyRefused(text)
-        LOGGER.info("making a copy for node %s", wanted.node)
+        logger.info("making a copy for node %s", wanted.node)
 
         def make() -> dict[str, int]:
             path.mkdir(parents=True, mode=0o750)

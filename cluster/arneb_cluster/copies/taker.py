@@ -66,7 +66,7 @@ PROGRESS_NAME: Final = "progress"
 
 FindingsOf = Callable[[Path], Iterator[Finding]]
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -165,13 +165,13 @@ class Taker:
         try:
             known = await newest_reports(self._client, self._settings)
         except PulsarError as error:
-            LOGGER.warning("%s: %s", self._settings.members_topic, error)
+            logger.warning("%s: %s", self._settings.members_topic, error)
             return False
         may = [each for each in known.values() if self._may_give(each)]
         may.sort(key=lambda each: (kept is None or each.node != kept.source, each.leads,
                                    -each.number))  # fmt: skip
         if not may:
-            LOGGER.warning(
+            logger.warning(
                 "no other node of %s has a copy to give; if none is left at all, see "
                 "`arneb ctl cluster re-found`", self._settings.shard,
             )  # fmt: skip
@@ -183,7 +183,7 @@ class Taker:
                 NotTaken, CopyBroken, CopyRefused, trio.BrokenResourceError, trio.TooSlowError,
                 OSError,
             ) as error:  # fmt: skip
-                LOGGER.warning("no copy from node %s: %s", report.node, str(error) or "no answer")
+                logger.warning("no copy from node %s: %s", report.node, str(error) or "no answer")
             else:
                 return True
         return False
@@ -203,7 +203,7 @@ class Taker:
             taking = Taking(made)
             if kept is not None and kept.taking.made == made:
                 taking = kept.taking
-                LOGGER.info("continuing the copy at %d bytes", taking.bytes_done)
+                logger.info("continuing the copy at %d bytes", taking.bytes_done)
             else:
                 # What is there belongs to another copy, as does its progress file.
                 await trio.to_thread.run_sync(_clear, making)
@@ -211,7 +211,7 @@ class Taker:
             await conversation.say(frame(Kind.DONE))
         self.statistics.step = "checks the copy"
         await trio.to_thread.run_sync(self._finish, making, made)
-        LOGGER.info("took a copy from node %s", report.node)
+        logger.info("took a copy from node %s", report.node)
 
     async def _made(self, conversation: "_Conversation") -> Made:
         said = self.statistics
@@ -259,7 +259,7 @@ class Taker:
                 await trio.to_thread.run_sync(_keep, making, kept)
             if trio.current_time() >= said_at + SAID_S:
                 said_at = trio.current_time()
-                LOGGER.info("copied %d of %d bytes", said.bytes_done, said.bytes_total)
+                logger.info("copied %d of %d bytes", said.bytes_done, said.bytes_total)
 
     def _finish(self, making: Path, made: Made) -> None:
         """Check and install the copy. Raises :class:`CopyBroken`, leaving nothing of it."""
@@ -322,7 +322,7 @@ def _kept_in(making: Path) -> _Kept | None:
     except FileNotFoundError:
         pass
     except (OSError, CopyBroken) as error:
-        LOGGER.warning("%s: starting the copy over: %s", making, error)
+        logger.warning("%s: starting the copy over: %s", making, error)
     _clear(making)
     return None
 

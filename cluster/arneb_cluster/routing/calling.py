@@ -22,7 +22,7 @@ from arneb_cluster.routing.internal_settings import InternalSettings
 from arneb_cluster.routing.internal_stream import InternalStream, secured
 from arneb_core.api.nodes.placement import NodeAddresses, NotServed
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 CALL_S: Final = 5.0
 """The time from the first packet to the answer. A node that takes longer hangs or is cut off, and
@@ -51,10 +51,10 @@ async def call(settings: InternalSettings, leader: NodeAddresses, request: Reque
         raise NotTaken(f"node '{leader.node}' refused: {refused}") from refused
     except (OSError, ValueError, trio.BrokenResourceError, trio.TooSlowError) as error:
         reason = "no answer in time" if isinstance(error, trio.TooSlowError) else str(error)
-        LOGGER.warning("node %s at %s: %s", leader.node, leader.internal, reason)
+        logger.warning("node %s at %s: %s", leader.node, leader.internal, reason)
         raise NotTaken(f"node '{leader.node}' cannot be reached") from error
     except ProtocolBroken as error:
-        LOGGER.error("node %s at %s: %s", leader.node, leader.internal, error)
+        logger.error("node %s at %s: %s", leader.node, leader.internal, error)
         raise NotTaken(f"node '{leader.node}' cannot be reached") from error
 
 

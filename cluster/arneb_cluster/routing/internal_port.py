@@ -27,7 +27,7 @@ from arneb_core.api.connections.listening import serve_listeners
 from arneb_core.api.connections.tls_records import TlsRecords
 from arneb_core.api.nodes.placement import NotServed
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 STRANGERS_MAX: Final = 256
 """Connections without a proof yet. Nodes need a few round trips; when a node has failed, all
@@ -114,7 +114,7 @@ class InternalPort:
                 raise NotServed(f"expected a client of one of {known}, got {request.kind!r:.40}")
             serve = served.prepare(request)
         except NotServed as error:
-            LOGGER.info("refused a client of node %s: %s", answering.node, error)
+            logger.info("refused a client of node %s: %s", answering.node, error)
             await self._refuse(stream, str(error))
             return None
         await stream.send_all(answering.accept())
@@ -131,7 +131,7 @@ class InternalPort:
                 pass
 
     def _failed(self, peer: str, reason: str) -> None:
-        LOGGER.warning("refused a connection from %s at the internal port: %s", peer, reason)
+        logger.warning("refused a connection from %s at the internal port: %s", peer, reason)
 
 
 async def serve_internal(

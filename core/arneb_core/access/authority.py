@@ -14,7 +14,7 @@ from typing import Final
 from arneb_core.access.guesses import Guesses
 from arneb_core.access.principals import Backend, Credentials, LoginRefused, Principal
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 OVER_HTTP: Final = "HTTP"
 """The mechanism of logins over HTTP."""
@@ -77,7 +77,7 @@ class Authority:
     def refused(self, mechanism: str, address: str, reason: str) -> None:
         """Count a refused login, and log the reason."""
         self.attempts.by(mechanism).failed += 1
-        LOGGER.warning(
+        logger.warning(
             "%s login refused: %s (from %s)", mechanism, reason, address or "this process"
         )
 

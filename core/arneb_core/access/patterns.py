@@ -13,7 +13,7 @@ from typing import Final
 
 from arneb_core.access.errors import InvalidAccess
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 CHARACTERS_MAX: Final = 4096
 """Characters of a pattern: nobody writes longer ones, and RE2 takes some bytes per character."""
@@ -96,7 +96,7 @@ def _by_backtracking(text: str, one_of_many_s: float | None = None) -> Search:
         except TimeoutError:
             if one_of_many_s is not None:
                 raise InvalidAccess(f"pattern {text!r} takes too long") from None
-            LOGGER.warning("pattern %r takes too long with %.80r, so it does not match", text, name)
+            logger.warning("pattern %r takes too long with %.80r, so it does not match", text, name)
             return False
 
     return found

@@ -37,7 +37,7 @@ from arneb_core.api.connections.tls_records import TlsRecords
 from arneb_core.api.nodes.placement import NotServed
 from arneb_core.api.process.supervision import shielded_nursery
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 LINGER_S: Final = 2.0
 """How long a client that was told goodbye is read before its socket is closed, as with a
@@ -164,7 +164,7 @@ class Reception:
         try:
             await received.run()
         except Exception:
-            LOGGER.exception("closing a connection of %s after an internal error", remote.name)
+            logger.exception("closing a connection of %s after an internal error", remote.name)
         finally:
             received.close()
             del self._received[received]

@@ -33,7 +33,7 @@ from arneb_core.api.errors import SubscriptionFenced
 from arneb_core.api.subscriptions.consumer import Consumer
 from arneb_core.api.subscriptions.deliveries import Deliveries
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 REATTACH_S: Final = 0.05
 REATTACH_TRIES: Final = 100
@@ -212,7 +212,7 @@ class Consumers:
             except SubscriptionFenced:
                 continue
             except Exception as error:
-                LOGGER.warning("cannot reattach a consumer of %r after a seek: %s", self, error)
+                logger.warning("cannot reattach a consumer of %r after a seek: %s", self, error)
                 return False
             return True
         return False

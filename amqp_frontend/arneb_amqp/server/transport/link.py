@@ -21,7 +21,7 @@ import trio
 
 from arneb_core.api.nodes.lease import Lease
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 NO_FAREWELL: Final = struct.pack("ii", 1, 0)
 """SO_LINGER, on, with zero seconds: close by reset."""
@@ -168,7 +168,7 @@ class Link:
         try:
             await self._write_waiting()
         except Exception:
-            LOGGER.exception("unexpected error while writing to %r", self)
+            logger.exception("unexpected error while writing to %r", self)
             self.abort()
 
     async def _write_waiting(self) -> None:

@@ -8,13 +8,12 @@ is a connection like any other, whose link handles TLS
 import logging
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Final
 
 import trio
 
 from arneb_core.api.connections.tls_records import TlsRecords
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 Secure = Callable[[trio.SocketStream], Awaitable[TlsRecords]]
 """Shakes hands on an accepted connection. Raises :class:`trio.BrokenResourceError`."""
@@ -64,7 +63,7 @@ async def serve_secured(
         with trio.fail_after(handshake_s):
             records = await client.secure(client.transport)
     except (trio.BrokenResourceError, trio.TooSlowError) as error:
-        LOGGER.info("TLS handshake failed: %s", error.__cause__ or error)
+        logger.info("TLS handshake failed: %s", error.__cause__ or error)
         await trio.aclose_forcefully(client)
         return
     await serve(socket.socket(fileno=client.transport.socket.detach()), records)

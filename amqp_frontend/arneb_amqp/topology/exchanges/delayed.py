@@ -42,7 +42,7 @@ from arneb_core.api.subscriptions.windows import Window
 from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.api.topics.topic import Topic
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 SCHEME: Final = "amqp-delayed://"
 """Not Pulsar's, so that no client finds these topics."""
@@ -172,7 +172,7 @@ class DelayedExchange:
     def retry(self) -> None:
         """Attach again after a failure, and retry what could not be committed."""
         if self._consumer is None:
-            LOGGER.warning("delayed exchange %r continues after an error", self.exchange)
+            logger.warning("delayed exchange %r continues after an error", self.exchange)
             self.begin()
         unrouted, self._unrouted = self._unrouted, []
         for run in unrouted:
@@ -219,7 +219,7 @@ class DelayedExchange:
         def done(error: CommitFailed | None) -> None:
             admission.over()
             if error is not None and self._consumer is consumer:
-                LOGGER.warning(
+                logger.warning(
                     "cannot route delayed messages of exchange %r, will retry: %s",
                     self.exchange,
                     error,
@@ -354,7 +354,7 @@ class DelayedExchanges:
                 try:
                     delayed.retry()
                 except CoreError as error:
-                    LOGGER.warning(
+                    logger.warning(
                         "cannot route delayed messages of exchange %r, will retry: %s", name, error
                     )
                     all_done = False
@@ -362,9 +362,9 @@ class DelayedExchanges:
             try:
                 await self._core.delete_topic(delayed.topic.name, as_owner=True)
             except TopicNotFound:
-                LOGGER.warning("the topic of delayed exchange %r was already deleted", name)
+                logger.warning("the topic of delayed exchange %r was already deleted", name)
             except CoreError as error:
-                LOGGER.warning(
+                logger.warning(
                     "cannot delete the topic of delayed exchange %r, will retry: %s", name, error
                 )
                 all_done = False

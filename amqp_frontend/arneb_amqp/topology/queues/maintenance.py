@@ -19,7 +19,7 @@ from arneb_core.api.errors import CoreError, TopicBusy
 QUEUES_PER_TURN: Final = 2_000
 """Queues visited in one turn: some 2 ms."""
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 async def delete_expired(queues: Queues, now_ms: int) -> tuple[float, bool]:
@@ -64,6 +64,6 @@ async def _deleted(queues: Queues, queue: Queue) -> bool:
         with suppress(TopicBusy):  # a consumer came meanwhile
             await queues.delete(queue, only_if=lambda _: not _is_consumed(queue))
     except CoreError as error:
-        LOGGER.warning("cannot delete expired %s, will retry: %s", queue, error)
+        logger.warning("cannot delete expired %s, will retry: %s", queue, error)
         return False
     return True

@@ -42,7 +42,7 @@ from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.api.topics.topic import Topic
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 LOST_MAX: Final = 10_000
 """Names of queues deleted through another frontend, needed while a publish may wait behind another
@@ -237,7 +237,7 @@ class Queues:
             async with self._leaving(queue) as with_queue:
                 unit.metadata += with_queue.metadata
                 yield
-            LOGGER.warning("%s is gone: its topic was deleted, and not over AMQP", queue)
+            logger.warning("%s is gone: its topic was deleted, and not over AMQP", queue)
         if len(self._lost_lately) >= LOST_MAX:
             del self._lost_lately[next(iter(self._lost_lately))]
         self._lost_lately[name] = None
@@ -302,7 +302,7 @@ class Queues:
         with their bindings: versions before this one could leave some."""
         lost, self._lost = self._lost, {}
         for name in lost:
-            LOGGER.warning(
+            logger.warning(
                 "the topic of queue %r does not exist any more; deleting the queue", name
             )
             async with self._removal(name) as unit:
@@ -314,7 +314,7 @@ class Queues:
             try:
                 await self._keep_history(queue)
             except CommitFailed as error:
-                LOGGER.warning("%s continues without recording its history: %s", queue, error)
+                logger.warning("%s continues without recording its history: %s", queue, error)
 
     async def _find(self, name: str) -> Queue | None:
         queue = self._queues.get(name)
@@ -394,7 +394,7 @@ class Queues:
             if unit.metadata:
                 await self._core.committed(unit)
         except CommitFailed as error:
-            LOGGER.warning("policies are applied, but not all will outlive a restart: %s", error)
+            logger.warning("policies are applied, but not all will outlive a restart: %s", error)
 
     def _policy_of(self, name: str, kind: QueueType) -> Applied:
         return NO_POLICY if is_reply_queue(name) else self.policies.for_queue(name, kind)

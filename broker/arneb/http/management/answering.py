@@ -39,7 +39,7 @@ from arneb_core.access.principals import Principal
 from arneb_core.api.encoding.json_text import is_text
 from arneb_core.api.errors import CoreError
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 PAGE: Final = f"{ROOT}page/"
 """Paths that only the page requests; a browser's event stream cannot carry our header."""
@@ -77,7 +77,7 @@ async def answer(site: Site, request: Request) -> Reply:
     except AccessError as error:
         return refusal(bad_request(str(error)))
     except CoreError as error:
-        LOGGER.warning("%s %s failed: %s", request.method, request.raw_path[:200], error)
+        logger.warning("%s %s failed: %s", request.method, request.raw_path[:200], error)
         return refusal(Refused(503, "unavailable", str(error)))
 
 

@@ -19,7 +19,7 @@ import trio
 from arneb_core.api.connections.endpoints import Address, Endpoint, Endpoints, plain
 from arneb_core.api.errors import describe
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 BEGINNING_BYTES: Final = 12
 """Enough to tell the versions apart, and no more than the shortest header has."""
@@ -95,7 +95,7 @@ async def endpoints_behind(
             return await read_proxy_header(sock) or proxy
     except (BadProxyHeader, OSError, trio.TooSlowError) as error:
         shown = "a client" if proxy is None else proxy.source
-        LOGGER.warning("refused %s, of the PROXY protocol: %s", shown, describe(error))
+        logger.warning("refused %s, of the PROXY protocol: %s", shown, describe(error))
         return None
 
 

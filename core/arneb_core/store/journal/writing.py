@@ -34,7 +34,7 @@ JOURNAL_BYTES: Final = 1 << 22
 the first use, so that no write allocates."""
 
 STAMP_SHIFT: Final = (BLOCK_BYTES // STAMP_BYTES).bit_length() - 1
-"""An offset in the file, shifted right by this, is where the stamp of its block is in the stamps."""
+"""An offset in the file, shifted right by this, is that of its block's stamp in the stamps."""
 
 NOT_DIRECTLY: Final = frozenset({errno.EINVAL, errno.EOPNOTSUPP})
 """Errors of file systems that cannot write past the page cache, or not in such blocks."""

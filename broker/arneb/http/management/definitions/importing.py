@@ -35,7 +35,7 @@ from arneb_core.api.encoding.json_text import InvalidJson, parse_json
 from arneb_core.api.errors import CoreError
 from arneb_core.api.process.waiting import TOGETHER_MAX
 
-LOGGER: Final = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 PUTS_PER_TURN: Final = 200
 """Rows put into the change in one turn: about a millisecond."""
@@ -77,7 +77,7 @@ async def take_in(
             for vhost, name, value in definitions.shovels:
                 edit.set_parameter(vhost, SHOVEL, name, value)
     for each in definitions.ignored:
-        LOGGER.warning("importing definitions: %s means nothing here and was left out", each)
+        logger.warning("importing definitions: %s means nothing here and was left out", each)
     if failures:
         shown = "; ".join(failures[:SHOWN_MAX])
         more = f"; and {len(failures) - SHOWN_MAX} more" if len(failures) > SHOWN_MAX else ""
