@@ -86,7 +86,7 @@ class AckState:
     def acknowledge(self, positions: Sequence[Position]) -> int:
         """Acknowledge whole entries, in any order; return how many became acknowledged.
 
-        Cheapest is a contiguous run right behind mark-delete, above all as a ``range``.
+        Cheapest is a contiguous run right after mark-delete, above all as a ``range``.
         """
         count = len(positions)
         if count == 1:
