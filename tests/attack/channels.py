@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             flush=True,
         )
     assert GIVE_BACKS * CHECK_INTERVAL_S <= QUIET_S, (
-        "what is free is given back before it is measured"
+        "free memory must be returned to the system before it is measured"
     )
     return int(max(left_mib) > LEFT_MIB)
 

@@ -98,7 +98,7 @@ def test_a_signal_stops_the_broker_in_order(data: Path, number: signal.Signals) 
 
 def test_an_idle_broker_is_small(broker: BrokerProcess) -> None:
     assert broker.memory_mb < 70, (
-        "all doors, transactions, the management API and the data API loaded"
+        "with all ports, transactions, the management API and the data API loaded"
     )
 
 

@@ -136,7 +136,7 @@ def a_shovel(place: Place, **value: Any) -> Iterator[None]:
 def until(is_so: Callable[[], bool]) -> None:
     end = time.monotonic() + WITHIN_S
     while not is_so():
-        assert time.monotonic() < end, "it never came to be"
+        assert time.monotonic() < end, "the state was not reached in time"
         time.sleep(0.05)
 
 

@@ -69,7 +69,7 @@ def is_whole(arneb: tuple[str | Path, ...], folder: Path, environment: Mapping[s
     if has_owner():
         assert "ExecStart=" in (folder / "here/arneb.service").read_text()
     else:
-        assert "useradd --system arneb" in said, "why there is no unit, and what to do"
+        assert "useradd --system arneb" in said, "it must say why there is no unit, and what to do"
     completion = {**environment, "_ARNEB_COMPLETE": "bash_source"}
     assert "arneb" in run(*arneb, cwd=folder, environment=completion)
 

@@ -190,7 +190,7 @@ class Run:
 
     def _make_topics(self) -> None:
         """Create the topics, with a cursor on each, which keeps what is written."""
-        assert self._writer.address is not None, "it was started"
+        assert self._writer.address is not None, "the broker must be running"
         ask(self._writer.address, "POST", "/publish", rows=body_of([]))
         said = {"subscription": "kept", "owner": "run", "topics": {each: {} for each in TOPICS}}
         ask(self._writer.address, "POST", "/cursors/open", body={**said, "lease_s": None})
@@ -209,7 +209,7 @@ class Run:
     def _judge(self) -> None:
         """Check that every batch up to the mark is stored row for row and once, and nothing of
         later batches."""
-        assert self._writer.address is not None, "it was started"
+        assert self._writer.address is not None, "the broker must be running"
         asked = {"query": QUERY}
         mark = ask(self._writer.address, "GET", "/commits", parameters=asked)["batch"]
         last = -1 if mark is None else mark
@@ -236,7 +236,7 @@ class Run:
             raise PromiseBroken("nothing was tested: no batch was committed")
 
     def _read(self) -> dict[str, list[tuple[bytes, bytes]]]:
-        assert self._writer.address is not None, "it was started"
+        assert self._writer.address is not None, "the broker must be running"
         source = Remote(self._writer.address).open()
         found: dict[str, list[tuple[bytes, bytes]]] = {}
         for extent in source.extents(TOPICS):

@@ -95,7 +95,7 @@ async def test_who_joins_between_two_chunks_of_a_message_gets_none_of_them(
             key: body_of(key) for key in KEYS
         }
         if in_order:
-            assert second.waiting == 0, "nothing of a key whose message is not answered"
+            assert second.waiting == 0, "a key must wait for its unacknowledged large message"
         for message in whole.values():
             await first.acknowledge_stored(message)
         others = []
@@ -107,7 +107,7 @@ async def test_who_joins_between_two_chunks_of_a_message_gets_none_of_them(
         assert sorted([*seen_before, *others]) == KEYS
         assert others, "some keys have moved"
         backlog = (await admin.statistics(topic)).subscriptions["s"].messages_backlog
-        assert backlog == len(KEYS), "what came between, and no chunk"
+        assert backlog == len(KEYS), "only the messages between the chunks may be in the backlog"
 
 
 async def test_the_chunks_of_who_leaves_go_to_one_consumer_all_of_them(

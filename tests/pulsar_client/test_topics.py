@@ -218,4 +218,6 @@ async def test_of_a_compacted_topic_only_the_last_of_each_key_comes(
 
         with anyio.fail_after(60):
             while (got := await found()) != [b"4", b"5"]:
-                assert got == [b"%d" % number for number in range(6)], "all of it, or compacted"
+                assert got == [b"%d" % number for number in range(6)], (
+                    "expected all messages, or the compacted ones"
+                )

@@ -162,7 +162,7 @@ def test_the_messages_of_a_large_batch_are_the_same_and_made_when_asked_for() ->
     found: list[Sequence[Message]] = []
     calls = calls_of(lambda: found.append(CODEC.decode(entry)))
     [large] = found
-    assert calls < 5 * count, "what would be called for every message as well"
+    assert calls < 5 * count, "too many calls for each message"
     assert len(large) == count
     assert list(large[:LARGE_BATCH]) == list(small)
     assert list(large) == [large[index] for index in range(count)]

@@ -126,7 +126,7 @@ def speculate(
     attempts = found["attempts"]
     assert f"{SLOW}-1" in attempts, f"Spark has not speculated: {attempts}"  # type: ignore[operator]
     published = Counter(bodies_in(broker.data, "out"))
-    assert published == Counter(map(body_of, range(ROWS))), "not once each"
+    assert published == Counter(map(body_of, range(ROWS))), "expected each row exactly once"
     print(f"speculation: attempts {attempts}, {ROWS} rows, each once", flush=True)
 
 
@@ -234,7 +234,9 @@ def bare_python(directory: Path) -> Path:
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{links}:$PYTHONPATH" exec {base} "$@"\n')
     python.chmod(0o755)
     found = [python, "-c", "import lmdb, pyarrow; import pyspark_arneb"]
-    assert subprocess.run(found, capture_output=True, check=False).returncode, "it has the project"
+    assert subprocess.run(found, capture_output=True, check=False).returncode, (
+        "the executors' Python must not have arneb"
+    )
     return python
 
 

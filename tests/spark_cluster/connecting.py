@@ -13,7 +13,9 @@ from pyspark.sql import SparkSession
 
 
 def main(remote: str, url: str, checkpoint: str) -> None:
-    assert importlib.util.find_spec("pyspark_arneb") is None, "the client has it"
+    assert importlib.util.find_spec("pyspark_arneb") is None, (
+        "the client's Python must not have arneb"
+    )
     spark = SparkSession.builder.remote(remote).getOrCreate()
     where = {"service.url": url}
     narrow = spark.read.format("arneb").options(**where, topic="orders", columns="entry_id")

@@ -103,12 +103,12 @@ class LakeCrash:
 
     def _judge(self) -> None:
         table = SealedTable.open(Target.of(str(self.lake)), f"persistent://public/default/{QUEUE}")
-        assert table is not None, "nothing came to be in a table"
+        assert table is not None, "no table was written"
         rows = table.dataset().to_table(["ledger_id", "entry_id", "value"]).to_pylist()
         bodies = [int(row["value"]) for row in rows]
         places = {(row["ledger_id"], row["entry_id"]) for row in rows}
         assert len(places) == len(rows), f"{len(rows) - len(places)} rows stand there twice"
-        assert len(set(bodies)) == len(bodies), "messages stand there twice"
+        assert len(set(bodies)) == len(bodies), "messages are in the table twice"
         missing = self.confirmed - set(bodies)
         assert not missing, f"{len(missing)} confirmed messages are missing, {min(missing)} first"
         assert set(bodies) <= set(range(self.next)), "messages that nobody sent"

@@ -32,7 +32,7 @@ class Asked:
         self, topic_id: TopicId, first: Position, last: Position, bytes_max: int
     ) -> Sequence[StoredBlock]:
         self.asked += 1
-        assert self.asked < 5, "it asks again and again"
+        assert self.asked < 5, "it must not ask for ever"
         return [block for block in self.blocks if block.last >= first]
 
 

@@ -100,7 +100,7 @@ def columns_of(rows: Rows) -> dict[Field, list[Any]]:
 @given(amqp_runs())
 def test_the_short_cut_and_the_codec_make_the_same_columns(entries: list[bytes]) -> None:
     run = amqp_run(entries)
-    assert run is not None, "what the frontend writes is what the short cut knows"
+    assert run is not None, "the fast path must know what the frontend writes"
     assert columns_of(short_rows(entries, run)) == columns_of(plain_rows(entries))
 
 

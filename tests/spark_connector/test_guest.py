@@ -150,7 +150,7 @@ def test_who_reads_a_directory_steps_back_as_far_as_the_option_says(
     assert steps == [expected]
     away = replace(options, location=Remote(Address("http://127.0.0.1:1")))
     assert list(reader(away).read(LogPartition())) == []
-    assert steps == [expected, 0], "who reads by the broker's port may be anywhere"
+    assert steps == [expected, 0], "readers over HTTP must not be made nice"
 
 
 def reader(options: ReadOptions) -> BatchReader:

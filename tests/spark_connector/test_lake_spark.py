@@ -86,7 +86,9 @@ def test_files_are_read_while_one_task_reads_a_short_tail(
     offload(log, lake)[0].round()
     found = whole(spark, log, lake)
     plan = found._jdf.queryExecution().executedPlan().toString()
-    assert plan.index("BatchScan arneb") < plan.index("FileScan parquet"), "it takes longest"
+    assert plan.index("BatchScan arneb") < plan.index("FileScan parquet"), (
+        "the scan of the log must come first, since it takes longest"
+    )
     files = sealed_part(spark, view_of_orders(log, lake)).rdd.getNumPartitions()
     assert found.rdd.getNumPartitions() == files + 1
     assert whole(spark, log, lake, minPartitions=4).rdd.getNumPartitions() == files + 4

@@ -294,7 +294,9 @@ def test_times_of_single_topics_are_those_of_kafkas_source() -> None:
     assert [found.starting_times.of(full_name(each)) for each in logs] == [5, None, 7, 9, None]
     assert found.has_time_bounds
     one = {"startingTimestamp": "3", "startingOffsetsByTimestamp": text}
-    assert read_options({**LEAST, **one}).starting_times == Times(3), "it goes before them"
+    assert read_options({**LEAST, **one}).starting_times == Times(3), (
+        "startingTime must take precedence"
+    )
 
 
 def test_properties_come_on_request_but_always_in_pulsar_style() -> None:

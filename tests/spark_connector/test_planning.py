@@ -148,7 +148,7 @@ def test_a_start_before_the_log_is_a_loss_up_to_its_first_entry(
     elif not ledgers or start >= ledgers[0].first:
         there = [(ledger.first, ledger.last) for ledger in ledgers]
         assert not any(first <= loss.first <= last for loss in losses for first, last in there), (
-            "lost is what never came"
+            "a range that was read is reported as lost"
         )
     else:
         (loss,) = losses

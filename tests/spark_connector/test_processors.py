@@ -98,7 +98,7 @@ def machine(tmp_path: Path) -> Machine:
 def test_a_guest_has_all_processors_as_long_as_only_guests_are_at_work(machine: Machine) -> None:
     mine = machine.processors()
     mine.begin()
-    assert machine.kept_to() == {HALF}, "it knows nothing yet"
+    assert machine.kept_to() == {HALF}, "nothing is known of other readers yet"
     machine.passes(CHECK_INTERVAL_S, guests=1.0)
     mine.look()
     done = machine.affinity.calls
@@ -106,7 +106,7 @@ def test_a_guest_has_all_processors_as_long_as_only_guests_are_at_work(machine: 
         machine.passes(CHECK_INTERVAL_S, guests=1.0)
         mine.look()
     assert machine.kept_to() == {ALL}
-    assert machine.affinity.calls == done, "nothing is to be done where nobody else is"
+    assert machine.affinity.calls == done, "nothing must change while nobody else works"
 
 
 def test_worker_and_jvm_keep_to_the_last_processors_while_others_work(machine: Machine) -> None:
@@ -117,8 +117,8 @@ def test_worker_and_jvm_keep_to_the_last_processors_while_others_work(machine: M
     assert machine.kept_to() == {frozenset({1, 2, 3})}
     machine.passes(1.0, others=0.8, guests=0.2)
     mine.look()
-    assert machine.kept_to() == {HALF}, "never fewer than half"
-    assert machine.affinity.threads[JVM] == ALL, "it remembers what there is"
+    assert machine.kept_to() == {HALF}, "readers must keep at least half of the processors"
+    assert machine.affinity.threads[JVM] == ALL, "the JVM's first thread must keep all processors"
     machine.passes(1.0, guests=1.0)
     mine.look()
     assert machine.kept_to() == {ALL}
@@ -133,7 +133,7 @@ def test_when_a_read_ends_nobody_is_left_where_room_was_made(machine: Machine) -
     assert machine.kept_to() == {ALL}
     machine.passes(CHECK_INTERVAL_S / 2)
     mine.begin()
-    assert machine.kept_to() == {HALF}, "the next one knows what others did"
+    assert machine.kept_to() == {HALF}, "what others needed a moment ago must still be known"
 
 
 def test_a_read_that_goes_on_takes_its_jvm_back_after_another_has_ended(machine: Machine) -> None:
@@ -156,7 +156,7 @@ def test_what_happens_between_reads_is_not_others_work(machine: Machine) -> None
     mine.end()
     machine.passes(10.0, others=1.0)
     mine.begin()
-    assert machine.kept_to() == {ALL}, "who is alone while it reads has all at once"
+    assert machine.kept_to() == {ALL}, "a reader that works alone must get all processors"
     machine.passes(CHECK_INTERVAL_S, guests=1.0)
     mine.look()
     assert machine.kept_to() == {ALL}

@@ -63,7 +63,9 @@ def test_it_keeps_what_is_delayed_and_routes_everything_else() -> None:
     router.bind(Binding("e", "q", "a.*"))
     assert router.route("e", "a.b", LATER).delayed_by == ("e",)
     assert router.route("e", "a.b", LATER).queues == ()
-    assert router.route("e", "x", LATER).delayed_by == ("e",), "who wants it is asked later"
+    assert router.route("e", "x", LATER).delayed_by == ("e",), (
+        "bindings are looked up when the message is due"
+    )
     assert router.route("e", "a.b").queues == ("q",)
     assert router.route("e", "a.b", delayed(LATER, 100)).queues == ("q",)
     assert router.route("e", "a.b").depends_on_headers

@@ -156,7 +156,7 @@ def test_a_client_is_not_read_while_another_task_carries_out_its_effects(
                 sent = flood(client, chunk, most=64 << 20)
             finally:
                 release()
-            assert sent < 16 << 20, "no more than sockets and one read hold"
+            assert sent < 16 << 20, "the broker took more than the sockets and one read hold"
             other.expect(Queue.DeclareOk)
             client.socket.settimeout(10)
             client.socket.sendall(chunk[sent % len(chunk) :])

@@ -66,7 +66,7 @@ def test_deliveries_from_before_a_seek_cannot_be_acknowledged_after_it(
     settle(channel)
     assert backlog(broker, queue) == 5
     channel.connection.process_data_events(0)
-    assert tags == list(range(1, 11)), "nothing was given back either"
+    assert tags == list(range(1, 11)), "no delivery was returned either"
     channel.basic_ack(10, multiple=True)
     if answer == "transaction":
         channel.tx_commit()

@@ -31,7 +31,7 @@ def kinds(data: bytes) -> list[str]:
     found: list[str] = []
     while data:
         frame: Any = cut_frame(data, 0, 1 << 30)
-        assert not isinstance(frame, int), "a write of whole frames"
+        assert not isinstance(frame, int), "each write is whole frames"
         if frame.type == FRAME_METHOD:
             found.append(f"{decode_method(frame.payload).name} on {frame.channel}")
         data = data[frame.bytes_on_wire :]

@@ -119,4 +119,6 @@ async def test_a_message_that_waited_while_its_queue_was_deleted_is_not_confirme
         await declare("q")
         async with topology.changing():
             await vhost.queues.delete_by_name("q", ME, if_unused=False, if_empty=False)
-        assert await publish() == (None, False), "it was deleted over AMQP, with all that it has"
+        assert await publish() == (None, False), (
+            "the queue was deleted over AMQP, so its messages went with it and are confirmed"
+        )

@@ -145,7 +145,7 @@ def test_the_dead_letters_of_a_refused_transaction_are_made_in_many_turns(
             client.expect(Channel.Close)  # 406: RabbitMQ's "partial tx completion"
 
         turns = turns_taken(broker, commit)
-    assert len(commits) == 1, "all of it is one unit"
+    assert len(commits) == 1, "all of it is one commit"
     assert turns >= count // 2
     assert held(channel, "q") == numbered(1)
     assert held(channel, "dead") == numbered(count)[1:]

@@ -31,7 +31,7 @@ def test_a_blocked_client_is_not_read_so_that_its_own_socket_fills(broker: Broke
                 sent += client.socket.send(CHUNK)
         except TimeoutError:
             pass
-        assert sent < 64 << 20, "the broker reads on"
+        assert sent < 64 << 20, "the broker went on reading"
         broker.run_short()
         client.socket.settimeout(WITHIN_S)
         client.socket.sendall(CHUNK[sent % len(CHUNK) :] if sent % len(CHUNK) else CHUNK)

@@ -242,7 +242,7 @@ def test_data_is_acknowledged_at_once_only_while_a_connection_opens(
     with RawClient(broker.port) as client:
         client.open()
         opening = len(calls)
-        assert opening >= 3, "the header, start-ok, tune-ok and open"
+        assert opening >= 3, "expected the header, start-ok, tune-ok and open"
         for _ in range(10):
             client.send(Basic.Qos, 1, prefetch_count=1)
             client.expect(Basic.QosOk)

@@ -96,6 +96,6 @@ def test_whether_a_client_waits_for_its_answers_is_checked_before_each(
         channel.basic_publish("", "asked", b"x")
     connection.close()
     writes = [each for each, _ in sent]
-    assert writes == list(range(len(writes))), "an answer left before it was asked"
+    assert writes == list(range(len(writes))), "an answer left before its question came"
     assert sent[0] == (0, 0)
     assert len(sent) > 5

@@ -42,7 +42,9 @@ def test_publishes_are_counted_by_exchange_and_by_destination() -> None:
         publisher, _ = halves(play)
         assert (publisher.published, publisher.dropped, publisher.returns.count) == (6, 1, 1)
         play.vhost.router.delete("x")
-        assert traffic.published().published_in == 6, "what has gone through it has"
+        assert traffic.published().published_in == 6, (
+            "messages that already went through still count"
+        )
         play.effects.clear()
 
 

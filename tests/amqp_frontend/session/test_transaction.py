@@ -40,7 +40,7 @@ def expect_the_end(play: Playbook, class_id: int, method_id: int) -> None:
     close = play.frame(Connection.Close, 0)
     assert (close.reply_code, close.class_id, close.method_id) == (506, class_id, method_id)
     assert close.reply_text.startswith(TEXT)
-    assert play.session.transaction_bytes.held == 0, "what the channels held is let go"
+    assert play.session.transaction_bytes.held == 0, "bytes held for the channels must be released"
     play.effect(EndConnection)
 
 
@@ -139,7 +139,7 @@ def test_exactly_what_open_transactions_hold_is_counted(acts: list[Act]) -> None
             before = play.session.transaction_bytes.held
             play >> publishes(bytes(size), channel=channel)
             if play.frames:
-                assert before > MOST - 5 * ITEM_BYTES, "not before it is full"
+                assert before > MOST - 5 * ITEM_BYTES, "it was refused before the limit was reached"
                 expect_the_end(play, 60, 40)
                 return
             held[channel] += play.session.transaction_bytes.held - before

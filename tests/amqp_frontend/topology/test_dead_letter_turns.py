@@ -50,7 +50,7 @@ def test_a_pass_ends_when_it_has_done_enough_and_queues_take_turns() -> None:
     first, second = Dying(log, "a", [half] * 3), Dying(log, "b", [half])
     turns.add(first)
     turns.add(second)
-    assert log == ["a", "a"], "nobody else waited then"
+    assert log == ["a", "a"], "no other queue was waiting yet"
     passes.pop()()
     assert log[2:] == ["a", "b"]
     passes.pop()()

@@ -125,7 +125,7 @@ def test_dead_letters_of_refused_messages_are_made_in_steps_and_in_order() -> No
     assert all(after - before <= DEAD_LETTERS_PER_STEP for before, after in steps)
     assert ahead.seen == behind.seen == entries
     assert admission.appends == {third.topic: entries}
-    assert ahead.calls == 10, "once a step, not once a message"
+    assert ahead.calls == 10, "expected one call for each step, not for each message"
 
 
 def test_dead_letters_with_long_property_lists_take_more_steps() -> None:

@@ -29,5 +29,5 @@ async def bind(topology: Topology, exchange: str, queue: str, key: str) -> None:
 
 def _default(topology: Topology) -> Vhost:
     vhost = topology.vhost("/")
-    assert vhost is not None, "every test has it"
+    assert vhost is not None, "every test has this vhost"
     return vhost

@@ -58,7 +58,7 @@ async def test_a_cursor_is_created_moved_and_released(tmp_path: Path) -> None:
         found = await moved(here, "acknowledge", A, topic={"next": "1:4"})
         assert (found["created"], found["next"], found["backlog"]["messages"]) == (False, "1:4", 6)
         found = await moved(here, "acknowledge", A, topic={"next": "1:2"})
-        assert found["next"] == "1:4", "it never goes back"
+        assert found["next"] == "1:4", "a cursor never moves back"
         assert topic.subscriptions["q"].mark_delete == position(1, 3)
         found = await moved(here, "acknowledge", A, topic={"next": "1:10"})
         assert found["backlog"] == {"messages": 0, "entries": 0, "bytes": 0, "seconds": 0}
@@ -109,14 +109,14 @@ async def test_cursors_of_others_are_refused_until_their_lease_has_ended(tmp_pat
             assert caught.value.code == "lease_held"
         with pytest.raises(ServiceError, match="held"):
             await opened(here, B, A, owner="thief")
-        assert not here.engine.topic(B).subscriptions, "nothing is done for one without the other"
+        assert not here.engine.topic(B).subscriptions, "both subscriptions are made, or neither"
         clock.ms += HOUR_S * 1000 - 1
         await here.data.cursors.sweep()
         with pytest.raises(ServiceError, match="held"):
             await opened(here, A, owner="thief")
         clock.ms += 1
         found = (await opened(here, A, owner="thief"))[A]
-        assert (found["created"], found["next"]) == (True, "1:0"), "it is not the one that was"
+        assert (found["created"], found["next"]) == (True, "1:0"), "it must be a new cursor"
 
 
 async def test_a_lease_that_nobody_renews_ends_and_the_end_is_noticed(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ class Here:
     @contextmanager
     def failing(self, fails: bool) -> Iterator[list[bool]]:
         """Whether the operations inside had no effect because a commit failed."""
-        assert self.faulty is not None, "it is open"
+        assert self.faulty is not None, "the store must be open"
         failed: list[bool] = []
         if fails:
             self.faulty.fail_until_healed()

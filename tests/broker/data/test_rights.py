@@ -136,4 +136,6 @@ async def test_a_query_belongs_to_the_user_who_began_it(tmp_path: Path) -> None:
         for route in (stage, commit, ("GET", "/commits")):
             assert await refusal(here, route) == "forbidden", route
     async with served(tmp_path, rights_of=lambda request: rights) as here:
-        assert await refusal(here, commit) == "forbidden", "also after a restart"
+        assert await refusal(here, commit) == "forbidden", (
+            "the right must be missing after a restart too"
+        )

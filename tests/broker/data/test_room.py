@@ -110,7 +110,9 @@ async def test_a_batch_without_rows_begins_no_query(tmp_path: Path) -> None:
         await stage(here, "q", "1")
         await commit(here, "q", "1")
         await commit(here, "q", batch=2)
-        assert here.data.commits.last_committed("q") == 2, "of one that has begun it counts"
+        assert here.data.commits.last_committed("q") == 2, (
+            "commits of a query that has staged rows must count"
+        )
 
 
 @pytest.mark.real_time
@@ -224,4 +226,4 @@ def test_marks_belong_to_users_whose_commits_succeeded(
     assert {query: Marks(again, DataLimits()).find(query) for query in model} == model
     for query in model:
         marks.forget(query)
-    assert not marks._counts, "nobody is known who has none"
+    assert not marks._counts, "a user without marks is still counted"

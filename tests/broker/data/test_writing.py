@@ -167,7 +167,7 @@ async def test_an_ended_query_is_known_as_long_as_its_answer_may_be_lost(
         await here.data.commits.sweep()
         assert (await commit(here, ("s", 1, 1), last=True))["already"]
     async with served(tmp_path, now_ms=lambda: now[0]) as here:
-        assert (await commit(here, last=True))["already"], "it outlives a restart"
+        assert (await commit(here, last=True))["already"], "the mark must outlive a restart"
         now[0] += 1_000
         await here.data.commits.sweep()
         assert not here.engine.metadata("data/mark")

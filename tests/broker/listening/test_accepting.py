@@ -100,7 +100,7 @@ async def test_a_listener_that_cannot_accept_logs_it_once_a_second_and_continues
     )
     with caplog.at_level(logging.WARNING):
         assert await listener.accept() is stream
-    assert 3 <= len(caplog.records) <= 5, "40 failures in 4 s"
+    assert 3 <= len(caplog.records) <= 5, "40 failures in 4 s make one line a second"
     assert not any(record.exc_info for record in caplog.records)
     close((stream, theirs))
 
@@ -135,7 +135,9 @@ async def test_a_crowd_is_accepted_in_a_few_passes_of_the_loop() -> None:
         over.set()
     assert passes <= 2 * (len(crowd) // (1 + TAKEN_MORE) + 1)
     peers = [stream.socket.getpeername() for stream in accepted]
-    assert peers == [each.getsockname() for each in crowd], "in the order in which they came"
+    assert peers == [each.getsockname() for each in crowd], (
+        "connections must be accepted in the order in which they came"
+    )
     for each in (*accepted, *crowd):
         (each.socket if isinstance(each, trio.SocketStream) else each).close()
     await listener.aclose()

@@ -153,9 +153,13 @@ async def test_new_clients_see_a_renewed_certificate_and_old_ones_stay_connected
     async with serving(files.config) as port:
         old = await port.connect(files.client())
         files.install("next")
-        assert await port.shown(files.client()) == files.serial("first"), "nobody has looked"
+        assert await port.shown(files.client()) == files.serial("first"), (
+            "the old certificate is shown until the files are looked at"
+        )
         await port.certificates.look()
-        assert await port.shown(files.client()) == files.serial("first"), "it may be half written"
+        assert await port.shown(files.client()) == files.serial("first"), (
+            "a file that has just changed may be half written"
+        )
         await port.certificates.look()
         assert await port.shown(files.client()) == files.serial("next")
         assert (await ask(old)).startswith(b"HTTP/1.1 200")

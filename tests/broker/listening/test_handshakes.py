@@ -105,7 +105,9 @@ async def test_a_returning_client_resumes_its_session(
             reused, session = await trio.to_thread.run_sync(connect, listener.port, client, session)
             assert reused
     assert len(listener.seen) == 4
-    assert all(bool(each) is mutual for each in listener.seen), "who it is is known all the same"
+    assert all(bool(each) is mutual for each in listener.seen), (
+        "the client's certificate must be known all the same"
+    )
 
 
 class SlowContext:

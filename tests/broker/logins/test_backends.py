@@ -302,7 +302,7 @@ async def test_keys_are_fetched_once_and_again_for_a_new_one(
     for _ in range(3):
         with pytest.raises(LoginRefused, match="no key 'two'"):
             await backend.log_in(Credentials("", token(OTHER, "two")))
-    assert len(server.asked) == 1, "whoever makes up names of keys has us ask nobody"
+    assert len(server.asked) == 1, "invented key names must not cause requests"
     monkeypatch.setattr("arneb.logins.keys.FETCHED_S_MIN", 0)
     await backend.log_in(Credentials("", token(OTHER, "two")))
     server.answer = lambda path, fields: (500, "")

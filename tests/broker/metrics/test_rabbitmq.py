@@ -180,7 +180,9 @@ async def test_an_answer_that_lists_objects_is_sent_as_it_is_made(tmp_path: Path
         start, *pieces = sent
         assert not any(name == b"content-length" for name, _ in start["headers"])
         assert len(pieces) > 2
-        assert all(each[LEFT] for each in pieces[:-1]), "what it is made of is in memory meanwhile"
+        assert all(each[LEFT] for each in pieces[:-1]), (
+            "the figures for a page are in memory while it is sent"
+        )
         assert [each["more_body"] for each in pieces] == [True] * (len(pieces) - 1) + [False]
         there = samples_in(b"".join(each["body"] for each in pieces).decode())
         labels = f"queue={'q' * 200}7,vhost=v/m"

@@ -92,7 +92,7 @@ async def test_a_full_collection_examines_only_what_was_created_since_the_last(
         assert gc.get_freeze_count() > 20_000
         assert gc.get_threshold() == (OBJECTS_EACH, 0, 0)
         nursery.cancel_scope.cancel()
-    assert gc.get_freeze_count() > 20_000, "a stop has no time to look at it all"
+    assert gc.get_freeze_count() > 20_000, "a stop must not look at all objects"
     assert gc.get_threshold() != (OBJECTS_EACH, 0, 0)
     thaw()
     assert gc.get_freeze_count() == 0
@@ -154,10 +154,10 @@ async def test_frozen_garbage_is_found_when_the_loop_is_idle(broker: Broker) -> 
         gc.collect()
         del thing
         gc.collect()
-        assert gone() is not None, "it is frozen"
+        assert gone() is not None, "a frozen object is not collected"
         thaws = broker.schedule.thaws_total
         broker.topics_go(WORTH // OBJECTS_PER_TOPIC + 1)
-        assert broker.look_again(IDLE_AFTER_S) == thaws, "it is busy"
+        assert broker.look_again(IDLE_AFTER_S) == thaws, "a busy broker does not collect"
         assert broker.look_again(share=0.0) == thaws + 1
         assert gone() is None
         for _ in range(20):
@@ -229,16 +229,16 @@ def test_connections_that_come_and_go_are_no_reason(broker: Broker) -> None:
 
 def test_doubled_memory_is_a_reason_if_something_was_deleted(broker: Broker) -> None:
     broker.bytes = 2 * GROWN_BYTES + 1
-    assert broker.look_again(BUSY_AFTER_S) == 0, "nobody has left"
+    assert broker.look_again(BUSY_AFTER_S) == 0, "no connection has ended"
     broker.topics_go(1)
     assert broker.look_again() == 1
     broker.topics_go(1)
-    assert broker.look_again(BUSY_AFTER_S) == 1, "it is no more than after the last"
+    assert broker.look_again(BUSY_AFTER_S) == 1, "memory has not grown since the last collection"
     broker.bytes = 4 * GROWN_BYTES + 3
     assert broker.look_again() == 2
     broker.bytes *= 3
     broker.topics_go(1)
-    assert broker.look_again() == 2, "the last was just now"
+    assert broker.look_again() == 2, "the last collection was a moment ago"
 
 
 async def test_freed_memory_is_returned_to_the_system_after_a_deletion(
@@ -299,7 +299,7 @@ def test_a_thaw_comes_in_the_end(broker: Broker) -> None:
     broker.topics_go(0)
     assert broker.look_again(THAW_AFTER_S, share=0.0) == 0, "nothing was frozen since"
     broker.schedule._collected("stop", {"generation": 2})
-    assert broker.look_again() == 0, "it is busy"
+    assert broker.look_again() == 0, "a busy broker does not collect"
     assert broker.look_again(share=0.0) == 1
 
 
@@ -325,7 +325,9 @@ async def looks(broker: Broker, monkeypatch: pytest.MonkeyPatch, share: float) -
         await broker.schedule.give_back()
         if len(given) > len(at):
             at.append(number)
-    assert given == list(range(1, len(given) + 1)), "each time one collection came before"
+    assert given == list(range(1, len(given) + 1)), (
+        "exactly one collection must precede each return of memory"
+    )
     return at
 
 

@@ -79,5 +79,7 @@ def test_an_old_resignation_names_nobody_once_another_has_led() -> None:
     simulation.nodes[1].machine.resign("stops")
     simulation.nodes[1].gather()
     found = simulation.heal(30)
-    assert found is simulation.nodes[0], "whoever is active, not whom an old one named"
+    assert found is simulation.nodes[0], (
+        "the active node must lead, not the one that an old record named"
+    )
     simulation.check_all()

@@ -131,7 +131,7 @@ def test_a_record_with_a_receipt_is_reported_once_everything_up_to_it_is_read() 
     shell.node.read(at(2), second, 4.2)
     assert [each.commit.body for each in applied(shell)] == [b"a"]
     assert shell.node.serves(5.9)
-    assert not shell.node.serves(6.05), "from when it was sent"
+    assert not shell.node.serves(6.05), "the lease counts from when the record was sent"
     shell.node.receipt(2, at(2), 4.3)
     assert [each.commit.body for each in applied(shell)] == [b"b"]
 

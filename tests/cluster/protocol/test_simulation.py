@@ -325,7 +325,9 @@ def test_a_leader_that_is_admitted_beside_another_confirms_nothing_and_serves_no
         old.publish(0)
         old.gather()
         simulation.check()
-    assert not simulation.topic.lets_in_beside, "it came back, and was let in"
+    assert not simulation.topic.lets_in_beside, (
+        "the old producer must have come back and been let in"
+    )
     assert not old.machine.serves(old.clock)
     simulation.heal(60)
     simulation.check_all()

@@ -75,7 +75,7 @@ def test_a_consumers_stream_ends_between_frames_or_inside_one_with_nothing_behin
             assert isinstance(method, Connection.Close)
             assert method.reply_code == 320
         else:
-            assert at < len(heard), "cut at a border, where there was room for a word"
+            assert at < len(heard), "cut between two frames, where a close would have fitted"
 
 
 def test_messages_confirmed_through_another_node_are_stored_when_the_leader_changes(
@@ -136,7 +136,7 @@ def test_heartbeats_are_passed_from_end_to_end(nodes: Nodes) -> None:
         raw.expect_heartbeat()
         heard = heard_until_the_end(raw.socket, b"")
     beats, close, _ = heard.partition(close_frame(LEADER_GONE))
-    assert close, "the leader gives up a client that is silent without a word"
+    assert close, "the leader closed a silent client without a reason"
     assert beats == HEARTBEAT_FRAME * (len(beats) // len(HEARTBEAT_FRAME))
 
 

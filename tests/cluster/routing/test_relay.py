@@ -51,16 +51,16 @@ class Relayed(RuleBasedStateMachine):
         for effect in effects:
             match effect:
                 case ToLeader(data):
-                    assert not self.leader_gone, "nothing goes to a leader that is lost"
+                    assert not self.leader_gone, "something was sent to a leader that is lost"
                     self.to_leader += data
                 case ToClient(data):
-                    assert self.end is None, "nothing is said after the end"
+                    assert self.end is None, "something was sent after the end"
                     self.heard += data
                 case EndToLeader():
                     assert not self.leader_told_end
                     self.leader_told_end = True
                 case EndToClient():
-                    assert self.end is None, "ended once"
+                    assert self.end is None, "it ended twice"
                     self.end = effect
 
     @precondition(lambda self: not self.client_done)
@@ -121,11 +121,13 @@ class Relayed(RuleBasedStateMachine):
         if goodbyes:
             assert (added, self.end) == (b"", EndToClient(farewell=True))
         elif is_whole(before):
-            assert added.startswith(b"\x01\x00\x00"), "told at a border"
+            assert added.startswith(b"\x01\x00\x00"), "a client is told between two frames"
             assert self.relay.state is RelayState.TOLD
             assert self.end is None
         else:
-            assert (added, self.end) == (b"", EndToClient(farewell=False)), "cut inside a frame"
+            assert (added, self.end) == (b"", EndToClient(farewell=False)), (
+                "inside a frame the connection is just cut"
+            )
 
     @property
     def said_goodbye(self) -> bool:

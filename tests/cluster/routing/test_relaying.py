@@ -102,7 +102,7 @@ async def test_a_leaders_close_ends_the_client_once_it_has_answered() -> None:
         assert await heard_of(both.client) == BODY + CLOSE
         await both.client.send_all(CLOSE_OK)
         await wait_all_tasks_blocked()
-        assert not both.done.is_set(), "a socket that is closed too soon takes the goodbye with it"
+        assert not both.done.is_set(), "a socket that is closed too soon loses the close frame"
         await both.client.aclose()
         await both.done.wait()
         assert both.relays.lost_total == 0

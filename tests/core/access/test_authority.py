@@ -120,9 +120,9 @@ async def test_refusals_of_an_address_come_later_and_later() -> None:
     began = trio.current_time()
     assert await attempt(here, "u", "wrong", address="b") is None
     assert await attempt(here, "u", "right", address="a") is not None
-    assert trio.current_time() == began, "neither others, nor who is right, are held up"
+    assert trio.current_time() == began, "neither others nor correct logins are delayed"
     assert await attempt(here, "u", "wrong", address="a") is None
-    assert trio.current_time() == began, "who is right begins anew"
+    assert trio.current_time() == began, "a correct login resets the delay"
 
 
 async def test_an_address_is_forgiven_after_a_while() -> None:

@@ -136,7 +136,7 @@ def test_a_change_is_told_when_it_can_be_seen_and_one_that_failed_is_none(store:
             assert told == [[Changed(None, User("u"))]]
             async with catalogue.changing() as edit:
                 edit.put_user("u")
-            assert len(told) == 1, "what stays as it is is no change"
+            assert len(told) == 1, "setting a value again is not a change"
 
     trio.run(main)
 

@@ -55,7 +55,9 @@ def test_without_a_row_for_the_exchange_every_routing_key_is_allowed() -> None:
 def test_variables_are_put_in_as_text() -> None:
     tables = Tables([TopicPermission("u.x", "/", "x", "^{username}\\.{vhost}$", "^{nothing}")])
     assert may_use_key(tables, "u.x", "/", "x", Right.WRITE, "u.x./")
-    assert may_use_key(tables, "u.x", "/", "x", Right.WRITE, "uax./"), "without escaping"
+    assert may_use_key(tables, "u.x", "/", "x", Right.WRITE, "uax./"), (
+        "names are put into patterns without escaping"
+    )
     assert not may_use_key(tables, "u.x", "/", "x", Right.WRITE, "{username}./")
     assert expanded("{username}-{client_id}", {"username": "u"}) == "u-{client_id}"
 

@@ -213,7 +213,7 @@ class AcksAgainstTheModel(RuleBasedStateMachine):
     def start_commit(self) -> None:
         changes = self.state.take_changes()
         self.commit = Commit(self.state.mark_delete, changes, set(self.model.acked))
-        assert self.state.take_changes() == [], "what was taken is not taken twice"
+        assert self.state.take_changes() == [], "the same changes were taken twice"
 
     @precondition(lambda self: self.commit is not None)
     @rule(fails=st.booleans())
@@ -234,7 +234,9 @@ class AcksAgainstTheModel(RuleBasedStateMachine):
         self.start_commit()
         self.end_commit(fails)
         if not fails:
-            assert self.load_beside().take_changes() == [], "the disk holds what it need not"
+            assert self.load_beside().take_changes() == [], (
+                "the disk holds rows that are no longer needed"
+            )
 
     @rule(written=st.booleans())
     def crash(self, written: bool) -> None:

@@ -212,7 +212,7 @@ def test_buckets_and_memory_agree(ops: list[tuple[Any, ...]], era: int) -> None:
         low = min(places)
         keys = twin._keys.keys()
         wanted = {place_of(k) for k in keys if k > low and place_of(k) > gone}
-        assert wanted <= set(tracker.members), "an entry that is to come is passed over by nobody"
+        assert wanted <= set(tracker.members), "an entry that is still wanted is missing"
         assert len(tracker._segments) <= SEGMENTS_HELD_MIN + 2 * (tracker.buckets + 1)
 
 
@@ -240,7 +240,7 @@ def test_small_buckets_become_large_ones() -> None:
     while store.answer():
         pass
     kinds = {parse_delayed_key(key)[2] for key in store.rows}
-    assert kinds == {DelayedKind.THROUGH}, "nothing is left but where it ends"
+    assert kinds == {DelayedKind.THROUGH}, "only the row that says where the index ends may be left"
     assert not tracker.members
 
 
@@ -268,7 +268,7 @@ def test_a_bucket_that_was_merged_a_moment_ago_is_not_lost() -> None:
     while (reading := read_all(tracker, store, place, 2000, 10)).keys:
         found += reading.keys
         place = reading.keys[-1]
-    assert found == sorted(store.log), "once each"
+    assert found == sorted(store.log), "each entry must come once"
     store.settle()
     on_disk = [place for bucket in store.buckets() for place in bucket.members]
     assert len(on_disk) == len(set(on_disk))
@@ -312,7 +312,7 @@ def test_a_failed_read_is_told() -> None:
     assert tracker.read(BEFORE_ALL_TIME, 9, 9, told.append) is None
     store.fails = True
     assert store.answer()
-    assert not store.answer(), "asked for once"
+    assert not store.answer(), "the segment was read twice"
     assert [type(each) for each in told] == [StoreFailed]
     store.fails = False
     assert read_all(tracker, store, BEFORE_ALL_TIME, 9, 9).keys == keys[:3]

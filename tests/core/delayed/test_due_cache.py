@@ -43,7 +43,7 @@ def test_who_asks_for_what_is_being_read_waits_for_it() -> None:
     assert answers[0] is answers[1] is answers[2]
     assert [due.get(Position(each)) for each in (1, 2, 3)] == [b"1", b"2", None]
     due.read([Position(1)], 100, answers.append)
-    assert len(log.asked) == 1, "what was answered is over: the next one asks anew"
+    assert len(log.asked) == 1, "after the answer the next reader must read again"
 
 
 def test_a_failed_read_is_told_to_all_and_leaves_nothing() -> None:

@@ -90,7 +90,9 @@ def test_what_waits_for_nobody_is_not_kept() -> None:
     found = index_of(many(300_000), readers)
     for _ in range(4):
         next_batch(found, readers[0], 1_000)
-    assert len(found._batches) <= 2, "the one that the other stands at, and the latest"
+    assert len(found._batches) <= 2, (
+        "only the other subscription's batch and the latest may be kept"
+    )
 
 
 times = st.lists(st.integers(0, 60), min_size=1, max_size=60)

@@ -265,7 +265,7 @@ class KeyShared(RuleBasedStateMachine):
         """Who has others of the entry's group, if that is not the owner of its slot."""
         group = self.groups[place]
         found = {each for p, each in self.in_flight.items() if group and self.groups[p] == group}
-        assert len(found) <= 1, "one receiver a group"
+        assert len(found) <= 1, "a group has more than one receiver"
         holder = found.pop() if found else None
         return None if holder is self.owner(slot_of(place)) else holder
 
@@ -277,7 +277,7 @@ class KeyShared(RuleBasedStateMachine):
         slot, stray = slot_of(place), self.stray_of(place)
         assert each is (stray or self.owner(slot))
         if stray is None and self.in_order:
-            assert self.held_by(slot) <= {each}, "one receiver a key"
+            assert self.held_by(slot) <= {each}, "a key has more than one receiver"
         line = self.line(place)
         earlier = [p for p in self.waiting if p < place and self.line(p) == line]
         assert not earlier, "nothing overtakes what waits"

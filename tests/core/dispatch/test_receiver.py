@@ -64,7 +64,7 @@ def test_a_window_that_several_share_bounds_what_they_get_together(
 ) -> None:
     unacked = subscription_window(most)
     one, two = (Receiver(ConsumerSpec(name, unlimited=True), (unacked,)) for name in "ab")
-    assert one.common_room == UNBOUNDED, "of one alone it is a window like others"
+    assert one.common_room == UNBOUNDED, "a window that only one consumer has is not a common one"
     unacked.sharers = {Consumer(): None, Consumer(): None}
     in_flight, is_shut = 0, False
     for step in steps:

@@ -134,13 +134,13 @@ def test_shares_cover_a_prefix_and_respect_levels_and_room(
     for given_to, start, stop in shares:
         assert start == end < stop
         end = stop
-        assert permits[id(given_to)] > 0, "only who has a permit"
+        assert permits[id(given_to)] > 0, "a receiver without permits was given an entry"
         higher = [each for each in receivers if each.priority < given_to.priority]
-        assert all(permits[id(each)] <= 0 for each in higher), "higher levels first"
+        assert all(permits[id(each)] <= 0 for each in higher), "a higher level still had room"
         permits[id(given_to)] -= sum(costs[start:stop])
     assert {id(each): each.permits for each in receivers} == permits
     if end < len(costs):
-        assert not made.has_room, "nothing is left over while somebody has room"
+        assert not made.has_room, "an entry was left over although a receiver has room"
 
 
 @given(st.integers(1, 5), st.integers(0, 60), st.integers(1, 4))

@@ -138,7 +138,9 @@ async def test_a_reader_holds_no_ledger_and_goes_on_behind_what_went(
         assert slow_sink.bodies == [b"0", b"4", b"5"]
         slow.release_all(count=True)
         await quiet(engine)
-        assert slow_sink.bodies == [b"0", b"4", b"5", b"4", b"5"], "what is gone cannot come back"
+        assert slow_sink.bodies == [b"0", b"4", b"5", b"4", b"5"], (
+            "dropped entries cannot be delivered again"
+        )
         assert reader.statistics().backlog_entries == 2
 
 
@@ -166,7 +168,7 @@ async def test_a_seek_goes_to_what_is_left_of_a_trimmed_log(
             consumer, sink = attach(subscription, unlimited=True)
             await quiet(engine)
             assert len(sink.runs and sink.positions) == left
-            assert not sink.redelivered, "a seek begins anew"
+            assert not sink.redelivered, "after a seek nothing counts as redelivered"
 
 
 # Memory topics.
@@ -334,7 +336,7 @@ async def test_a_removal_that_is_cancelled_is_either_done_or_has_not_begun(data_
                     await trio.testing.wait_all_tasks_blocked()
                 nursery.cancel_scope.cancel()
                 faulty.release()
-            assert set(topic.subscriptions) == {"late"}, "who waited has not begun"
+            assert set(topic.subscriptions) == {"late"}, "the tasks that waited must not have begun"
             assert set(engine.topics) == {"q", "other"}
             with pytest.raises(SubscriptionNotFound):
                 await topic.unsubscribe("amqp")
@@ -421,7 +423,9 @@ async def test_a_stop_does_not_wait_for_the_trims_of_a_large_topic(
             await quiet(engine)
             commits = engine.statistics().commits_total
             await trio.testing.wait_all_tasks_blocked(0.005)
-            assert engine.statistics().commits_total == commits, "done, and nothing spins"
+            assert engine.statistics().commits_total == commits, (
+                "idle, yet something keeps committing"
+            )
         assert store.statistics().trims_left == 0
     assert was_clean(data_dir)
 

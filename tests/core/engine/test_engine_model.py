@@ -134,7 +134,7 @@ async def take_step(machine: Machine, step: tuple) -> None:
     elif kind == "delete":
         (name,) = arguments
         await machine.engine.delete_topic(name)
-        assert not any(model.peers for model in machine.over(name)), "all were told"
+        assert not any(model.peers for model in machine.over(name)), "a consumer was not told"
         machine.models = {key: each for key, each in machine.models.items() if key[0] != name}
         await machine.create(name)
     elif kind == "attach":
@@ -151,7 +151,7 @@ async def publish(machine: Machine, name: str, sizes: list[int]) -> None:
     topic, model = machine.engine.topic(name), machine.topics[name]
     first = topic.log.plan([], 0, machine.engine.now_ms()).first
     places = [Position(first + index) for index in range(len(sizes))]
-    assert first > model.highest, "a position is given out once"
+    assert first > model.highest, "a position was given out twice"
     model.highest = places[-1]
     model.sizes.update(zip(places, sizes, strict=True))
     model.batched |= {ledger_of(place) for place in places if model.sizes[place] > 1}
@@ -225,7 +225,7 @@ async def seek(
             model.peers.pop(number)
         return
     await subscription.seek(place, mask)
-    assert not model.peers, "all were put out"
+    assert not model.peers, "a consumer is still attached"
     model.acked = model.topic.of(each for each in places if each < place)
     if mask is not None and place in model.topic.sizes:
         size = model.topic.sizes[place]
@@ -262,7 +262,7 @@ async def step_of_consumer(
         run = await consumer.pull()
         assert (run is None) == (not ready), f"ready: {ready}"
         if run is not None:
-            assert model.took(number, run) == ready[:1], "the first ready message"
+            assert model.took(number, run) == ready[:1], "expected the first ready message"
     elif kind == "ack":
         model.settle(in_chosen)
         consumer.acknowledge(chosen)

@@ -106,7 +106,9 @@ def test_no_promise_is_broken(
         after_young = sum(info.bytes for info in infos if info.id > young[-1].id)
         assert 0 <= size <= after_young
     index.drop_through(last)
-    assert through(index, slowest, ms, size, now_ms) is None, "once is enough"
+    assert through(index, slowest, ms, size, now_ms) is None, (
+        "what was trimmed must not be trimmed again"
+    )
 
 
 @given(ledger_indexes(), BOUNDS, BOUNDS)

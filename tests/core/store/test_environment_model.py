@@ -309,7 +309,9 @@ class StoreMachine(RuleBasedStateMachine):
                     rows = snapshot.scan(Table.ENTRIES, topic_prefix(topic.id))
                     runs = [snapshot.decode(value)[1] for _, value in rows]
                     expected = list(topic.entries().values())
-                    assert [body for run in runs for body in run] == expected, "nothing is left"
+                    assert [body for run in runs for body in run] == expected, (
+                        "the runs must hold exactly the expected bodies"
+                    )
                 assert check(snapshot) == []
         finally:
             self.snapshots.close()

@@ -106,7 +106,7 @@ class Machine(RuleBasedStateMachine):
             short = in_short(effect)
             self.model.delivered(short.consumer, short.numbers, set(short.redelivered))  # type: ignore[attr-defined]
         gone = set(ready) - set(self.model.ready)
-        assert gone == set(ready[: len(gone)]), "the lowest go first"
+        assert gone == set(ready[: len(gone)]), "the lowest positions must go first"
 
     @rule(count=st.integers(1, 4), is_hot=st.booleans())
     def append(self, count: int, is_hot: bool) -> None:

@@ -85,7 +85,9 @@ def test_no_more_goes_out_than_the_rate_and_one_period(
         if messages > 0:
             assert gone <= messages * periods + 1e-6
         if size > 0:
-            assert gone * 10 <= size * periods + 10 + 1e-6, "one message may be larger than all"
+            assert gone * 10 <= size * periods + 10 + 1e-6, (
+                "more passed than the rate and one large message allow"
+            )
 
 
 def test_a_batch_that_was_too_much_is_made_up_for() -> None:

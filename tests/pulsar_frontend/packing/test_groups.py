@@ -72,7 +72,9 @@ async def test_no_message_passes_others_of_its_key_for_a_hint_when_the_key_moves
         keys.old.flow(10)
         last = await append(engine, "t", [chunk(LATER, 1, moves), chunk(FIRST, 1, moves)])
         await quiet(engine)
-        assert keys.old_sink.positions == [first - 1, last + 1], "the halves of one message"
+        assert keys.old_sink.positions == [first - 1, last + 1], (
+            "both chunks must go to the same consumer"
+        )
         assert new_sink.positions == []
         keys.old.acknowledge(keys.old_sink.positions)
         await quiet(engine)

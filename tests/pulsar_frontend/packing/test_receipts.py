@@ -110,7 +110,7 @@ def test_deliveries_say_what_the_run_says(
         command = BaseCommand.FromString(data)
         assert command.type == BaseCommand.MESSAGE
         assert_says(command.message, place, run, consumer, partition, epoch)
-        assert data == command.SerializeToString(), "protobuf would write it otherwise"
+        assert data == command.SerializeToString(), "the bytes must be those that protobuf writes"
 
 
 def assert_says(

@@ -76,7 +76,9 @@ async def test_nothing_is_read_while_the_core_is_crowded() -> None:
         await client.send(pb.CommandPing())
         await client.expect(pb.CommandPong)
         await client.send(pb.CommandPing())
-        assert await client.silent(100), "a pause of ours is no silence of the client's"
+        assert await client.silent(100), (
+            "the broker's own pause must not count as the client's silence"
+        )
         core.clear()
         await client.expect(pb.CommandPong)
 

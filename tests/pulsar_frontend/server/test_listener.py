@@ -332,7 +332,9 @@ async def test_an_exclusive_place_is_taken(open_broker: OpenBroker) -> None:
             refusal = await second.subscribe(subType=EXCLUSIVE)
         assert refusal.error == pb.ConsumerBusy
         refusal = await first.subscribe(subType=EXCLUSIVE, consumer_id=2)
-        assert refusal.error == pb.ConsumerBusy, "one's own place is taken without asking"
+        assert refusal.error == pb.ConsumerBusy, (
+            "a consumer of the same connection is refused without a ping"
+        )
 
 
 async def answer_one_ping(client: RawClient) -> None:

@@ -138,7 +138,7 @@ async def test_bad_clients_end_alone(
         assert not running.context.consumers._by_topic
         assert not running.context.producers._accesses
         assert not running.context.watchers._by_namespace
-    assert "failed" not in caplog.text, "a defect of ours"
+    assert "failed" not in caplog.text, "the input caused an error of the broker's own"
 
 
 async def still_served(client: RawClient, number: int) -> None:

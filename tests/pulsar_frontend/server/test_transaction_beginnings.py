@@ -120,7 +120,7 @@ async def test_what_was_done_first_in_one_brings_its_record_along(
         opened = {each.id: each.opened for each in running.context.transactions.open}
     async with after_a_kill(tmp_path, "killed") as (context, client):
         found = {each.id: each.opened for each in context.transactions.open}
-        assert found == opened, "and no more than was done"
+        assert found == opened, "exactly the transactions in which something was done must be open"
         await end(client, sent, commit=True)
         await end(client, acked, commit=True)
         assert context.core.topics["persistent://public/default/out"].messages == 2  # type: ignore[attr-defined]
@@ -138,7 +138,7 @@ async def test_it_is_only_his_who_opened_it_after_a_crash_too(
         with pytest.raises(RequestRefused) as refused:
             context.transactions.find(number, Caller("somebody else"))
         assert refused.value.failure.code == pb.AuthorizationError
-        assert not context.transactions.open, "whoever asks has it cost nothing"
+        assert not context.transactions.open, "a stranger's request must not make it open"
         assert context.transactions.find(number, None) in context.transactions.open
 
 
@@ -222,7 +222,7 @@ async def test_thousands_that_are_idle_are_recorded_some_a_turn_and_each_once(
                 nursery.cancel_scope.cancel()
         running.store.release()
         assert records == [2, 2, 2, 2, 2]
-        assert passes, "others had their turns between them"
+        assert passes, "others must get turns in between"
 
 
 async def test_a_range_that_cannot_be_stored_is_tried_again(
@@ -245,7 +245,9 @@ async def test_a_range_that_cannot_be_stored_is_tried_again(
             await end(client, await begin(client), commit=True)
         assert failed
         reservations = running.context.transactions._beginning._reservations
-        assert len(reservations._stored) >= 2, "one was stored behind the one that failed"
+        assert len(reservations._stored) >= 2, (
+            "a later reservation must be stored after the failed one"
+        )
 
 
 async def test_two_things_that_are_done_first_at_the_same_moment_both_count(
@@ -264,7 +266,7 @@ async def test_two_things_that_are_done_first_at_the_same_moment_both_count(
                 )
         (found,) = running.context.transactions.open
         held = len(found.records)
-    assert held == 4, "two messages, and what each brought along"
+    assert held == 4, "two messages, each with the record of its transaction"
     async with after_a_kill(tmp_path, "killed") as (context, client):
         await end(client, transaction, commit=True)
         assert context.core.topics["persistent://public/default/out"].messages == 2  # type: ignore[attr-defined]
@@ -286,4 +288,6 @@ async def test_an_era_that_has_no_numbers_left_is_followed_by_another(
         eras = [each >> ERA_BITS for each in (first, last, following)]
         assert eras == [eras[0], eras[0], eras[0] + 1]
         kept = running.core.metadata(ERA)[ERA]
-        assert int.from_bytes(kept, "big") == eras[-1], "no later process begins the same"
+        assert int.from_bytes(kept, "big") == eras[-1], (
+            "no two processes may begin with the same number"
+        )

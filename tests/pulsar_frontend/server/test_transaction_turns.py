@@ -170,7 +170,7 @@ async def test_records_of_those_that_have_ended_go_together(open_broker: OpenBro
         places = subscription.unacknowledged(ENDED_TOGETHER)
         (open_one,) = running.context.transactions.open
         assert [*open_one.records] == places
-        assert len(places) == 2, "when it was opened, and what was sent"
+        assert len(places) == 2, "one record for the opening, one for the message"
         assert open_one.id.least_bits == left.txnid_least_bits
 
 

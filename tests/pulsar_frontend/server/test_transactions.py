@@ -84,7 +84,9 @@ async def test_what_is_sent_is_there_when_it_is_committed_and_not_before(
         assert [type(each) for each in receipts] == [pb.CommandSendReceipt] * 2
         await worker.publish(b"|plain", first=7)
         await worker.expect(pb.CommandSendReceipt)
-        assert await messages(reader, 1) == [b"|plain"], "it holds nobody up"
+        assert await messages(reader, 1) == [b"|plain"], (
+            "an open transaction must not hold others up"
+        )
         assert await reader.silent()
         topic = running.core.topic("persistent://public/default/out")
         assert topic.messages == 1
@@ -130,7 +132,9 @@ async def test_acknowledgements_count_with_the_commit(open_broker: OpenBroker) -
         await worker.expect(pb.CommandSuccess)
         await other.subscribe("in")
         await other.flow(10)
-        assert await messages(other, 1) == [b"|3"], "what is open is nobody's"
+        assert await messages(other, 1) == [b"|3"], (
+            "what an open transaction acknowledged must not be delivered"
+        )
         assert await other.silent()
         await end(worker, two, commit=False)
         ((command, body),) = await other.take(1)
@@ -394,7 +398,9 @@ async def test_messages_of_batches_are_acknowledged_one_by_one(open_broker: Open
         await end(worker, one, commit=True)
         await end(worker, two, commit=False)
         ((command, _),) = await worker.take(1)
-        assert list(command.ack_set) == [0b110], "with what its consumer had of it"
+        assert list(command.ack_set) == [0b110], (
+            "the batch must come without what was acknowledged before"
+        )
         subscription = running.core.topic("persistent://public/default/in").subscriptions["s"]
         assert list(subscription.masks.values()) == [0b110]
 

@@ -192,10 +192,12 @@ class Hand:
     async def hear(self, count: int = 0) -> None:
         """So many messages, and what comes besides."""
         while len(self.got) < count:
-            assert self._take(await self._client.reply()), "nothing was asked"
+            assert self._take(await self._client.reply()), "nothing was asked, yet an answer came"
         with trio.move_on_after(QUIET_S):
             while True:
-                assert self._take(await self._client.reply(60)), "nothing was asked"
+                assert self._take(await self._client.reply(60)), (
+                    "nothing was asked, yet an answer came"
+                )
 
     async def publish(self, topic: str, payload: bytes, known: Known | None = None) -> str:
         self._sequence += 1

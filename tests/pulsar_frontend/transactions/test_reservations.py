@@ -65,7 +65,7 @@ class Disk:
                 assert self.rows[reserved.key] == reserved.pack(), "it is on disk"
                 self.told[number] = owner, timeout_ms, self.now_ms + timeout_ms
                 self.needed[number] = reserved.first
-            assert number not in self.seen, "no number comes twice"
+            assert number not in self.seen, "a number was given out twice"
             self.seen.add(number)
             wanted = self.reservations.reserve(self.latest + 1, owner, timeout_ms, self.now_ms)
             if wanted is not None:

@@ -62,9 +62,11 @@ def test_the_python_of_the_guide_runs(
         exec(compile(code, "the guide", "exec"), names)
     assert names["spark"] is spark
     said = capsys.readouterr().out
-    assert f"\n{ORDERS}\n" in said, "the count of the tour"
-    assert f"4 of {ORDERS}" in said, "what was replayed"
-    assert re.search(r"\| *orders\| *rejected\| *4\|", said), "why messages die"
+    assert f"\n{ORDERS}\n" in said, "the tour must print the number of orders"
+    assert f"4 of {ORDERS}" in said, "the replay must print how many were replayed"
+    assert re.search(r"\| *orders\| *rejected\| *4\|", said), (
+        "the reasons of dead letters must be shown"
+    )
 
 
 def test_the_programs_of_the_tour_are_there() -> None:

@@ -163,6 +163,6 @@ def test_what_the_broker_refuses_is_one_line_and_the_replay_can_go_on(
     assert replay(spark, shop.location, Choice(["orders"]), target, state).written == MESSAGES
     with pytest.raises(JobFailed, match="--where: "):
         replay(spark, shop.location, Choice(["orders"], where="x y z"), target, tmp_path / "other")
-    assert not (tmp_path / "other").exists(), "nothing is written down that cannot be done"
+    assert not (tmp_path / "other").exists(), "a refused replay must leave no state file"
     with pytest.raises(JobFailed, match="--to-url: is needed"):
         replay(spark, None, Choice(["orders"], sealed="/x"), target, state)

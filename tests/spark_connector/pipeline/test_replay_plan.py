@@ -79,7 +79,9 @@ def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
         moved.move_on(1, 4)
         moved.save(file)
         assert Plan.load(file) == moved
-    assert [each.name for each in tmp_path.iterdir()] == ["state.json"], "no draft is left"
+    assert [each.name for each in tmp_path.iterdir()] == ["state.json"], (
+        "no temporary file may be left"
+    )
 
 
 def test_of_two_that_begin_at_once_one_plan_counts(tmp_path: Path) -> None:

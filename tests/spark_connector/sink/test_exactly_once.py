@@ -132,7 +132,7 @@ def test_attempts_replays_other_partitions_and_crashes_change_nothing(data: st.D
     assert Counter(found) == Counter(every)
     for key in (b"x", b"y", b"z"):
         assert [row for row in found if row[1] == key] == [row for row in every if row[1] == key]
-    assert not any(staging.stages.values()), "what lost is forgotten"
+    assert not any(staging.stages.values()), "the losing attempt's stages must be removed"
 
 
 def test_a_batch_that_was_committed_before_stages_nothing_again() -> None:

@@ -151,7 +151,9 @@ def test_a_column_says_where_each_row_goes() -> None:
     assert [names[row["target"]] for row in decode_rows(body.data)] == ["a", "b", "a"]
     (body,) = RowEncoder(schema, TARGET).bodies(batch)
     assert targets_of(body.data) == [TARGET]
-    assert "target" not in decode_rows(body.data)[0], "the option goes before the column"
+    assert "target" not in decode_rows(body.data)[0], (
+        "the option must take precedence over the column"
+    )
 
 
 def test_a_topic_that_none_can_be_called_is_one_of_the_column() -> None:

@@ -32,7 +32,7 @@ def decode_rows(body: bytes) -> list[dict[str, Any]]:
             code, width = NUMBERS.get(name, ("q", 8))
             columns[name] = list(unpack_from(f"<{n}{code}", body, at))
             at += width * n
-    assert at == len(body), "nothing is left over"
+    assert at == len(body), "bytes are left over after the last row"
     if "properties" in columns:
         lists = head["properties"]
         columns["properties"] = [

@@ -76,7 +76,7 @@ def test_a_stream_goes_on_though_the_broker_was_killed_and_the_log_trimmed(
         run_to_the_end(spark, broker, tmp_path)
         purge(broker)
         publish(broker, range(16, 18))
-        assert floor(data) == position(2, 0), "the stream and the queue are behind it"
+        assert floor(data) == position(2, 0), "the stream and the queue have both passed it"
         broker.kill()
     with BrokerProcess(data) as broker:
         publish(broker, range(18, 40))

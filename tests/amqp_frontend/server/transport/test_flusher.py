@@ -84,7 +84,7 @@ async def test_others_get_turns_while_a_thousand_connections_write() -> None:
         nursery.cancel_scope.cancel()
     assert written == list(range(1000))
     steps = [late - early for early, late in pairwise([0, *seen])]
-    assert max(steps) <= 2 * FLUSHES_PER_TURN, "inside a pass trio's order is none"
+    assert max(steps) <= 2 * FLUSHES_PER_TURN, "within a pass trio promises no order"
 
 
 async def test_at_the_end_of_a_turn_a_few_added_flushes_are_called() -> None:
@@ -99,7 +99,7 @@ async def test_at_the_end_of_a_turn_a_few_added_flushes_are_called() -> None:
     for flush in added[1 : 2 + FLUSHES_PER_TURN_END]:
         flusher.add(flush)
     flusher.flush_few(1)
-    assert written == [1, 2, 3], "many are no end of a turn"
+    assert written == [1, 2, 3], "many flushes alone do not end a turn"
     async with trio.open_nursery() as nursery:
         nursery.start_soon(flusher.run)
         await trio.testing.wait_all_tasks_blocked()

@@ -45,7 +45,7 @@ async def pair_of_sockets() -> AsyncIterator[Pair]:
 async def test_bytes_go_both_ways() -> None:
     async with pair_of_sockets() as pair:
         pair.link.send(b"hello")
-        assert pair.link.waiting_bytes == 0, "the kernel took them at once"
+        assert pair.link.waiting_bytes == 0, "the kernel took all bytes at once"
         assert await pair.peer.receive_some() == b"hello"
         await pair.peer.send_all(b"answer")
         assert await pair.link.receive() == b"answer"

@@ -102,4 +102,4 @@ async def test_it_is_read_again_when_what_was_published_up_to_the_last_mark_is_s
         assert len(read) == 2
         stored(2)
     assert read[2:] == ["the second"]
-    assert bytes_read(ahead) == UNSTORED_BYTES_MAX + READ, "counted anew from the mark"
+    assert bytes_read(ahead) == UNSTORED_BYTES_MAX + READ, "counting starts again at the mark"

@@ -64,10 +64,10 @@ async def test_a_client_that_has_sent_much_is_read_after_one_that_has_sent_littl
     much = Reading(cast("Link", Sent(*[RECEIVE_BYTES_MAX] * 5)), turns)
     little = Reading(cast("Link", Sent(100, 100)), turns)
     await much.receive(is_awaited=False)
-    assert await passes_of(much) == 0, "there is nobody else"
+    assert await passes_of(much) == 0, "no other connection is there to wait for"
     await little.receive(is_awaited=False)
     assert await passes_of(much) == 1
-    assert await passes_of(much) == 0, "who has sent little sends no more"
+    assert await passes_of(much) == 0, "the one that sent little has sent all"
     await little.receive(is_awaited=False)
     assert await passes_of(much) == 1
 
@@ -108,4 +108,4 @@ async def test_a_client_that_is_polled_lets_others_have_turns_now_and_then() -> 
         assert await passes_of(reading, is_awaited=True) == 1
         reading.polling.answers()
         assert await passes_of(reading, is_awaited=True) == 0
-    assert len(link.sizes) == 2, "it was waited for"
+    assert len(link.sizes) == 2, "it waited for the data"

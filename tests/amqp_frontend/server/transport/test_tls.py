@@ -176,7 +176,7 @@ async def test_records_that_arrive_together_are_one_piece(
                 heard += await link.receive(1 << 20)
         assert heard == b"".join(b"message %03d" % number for number in range(100))
         link.send(b"x")
-        assert await link.receive() == b"", "the client's farewell is the end"
+        assert await link.receive() == b"", "close_notify is the end of the stream"
         link.close()
         over.set()
     await secured.aclose()
@@ -217,7 +217,7 @@ async def test_hundreds_of_records_fill_a_read_as_far_as_it_may_be_filled(
         )
         said = await link.receive(16 * 1024)
         assert link.reads == 1
-        assert link.filled, "there is more, and it is asked for"
+        assert link.filled, "more is buffered, and must be read"
         assert 12_000 < len(said) < 16 * 1024
         said += link.receive_now(1 << 20)
         assert said == bytes(20_000)

@@ -94,7 +94,7 @@ def test_a_failed_login_is_reported_to_clients_that_understand_it(
 def test_a_client_that_has_not_logged_in_receives_nothing_else(answer: object) -> None:
     with started(Playbook()) as play:
         play >> answer
-        assert play.session.blocked, "and is not read any more"
+        assert play.session.blocked, "the client is not read any more"
         play >> tune_ok() >> Tick(NOW + 2.9)
         play >> Tick(NOW + 3)
         assert play.effect(Disconnect).reset

@@ -58,8 +58,8 @@ def test_a_delivery_is_overdue_at_most_one_check_late_and_never_early(
             oldest = min(out, default=None)
             waited = now - min(out.values(), default=now)
             overdue = answers.overdue(oldest, next_tag, now, TIMEOUT_S)
-            assert not (overdue and waited < TIMEOUT_S), "early"
-            assert overdue or waited <= TIMEOUT_S + INTERVAL_S, "late"
+            assert not (overdue and waited < TIMEOUT_S), "it was overdue too early"
+            assert overdue or waited <= TIMEOUT_S + INTERVAL_S, "it was overdue too late"
 
 
 def test_the_interval_of_the_checks() -> None:

@@ -285,7 +285,7 @@ def test_deliveries_of_a_deleted_queue_fill_the_prefetch_until_they_are_acknowle
         play >> client(Basic.Consume, queue="r", consumer_tag="d")
         window = play.effect(Consume).wanted.windows[-1]
         play >> RequestDone() << sent(Basic.ConsumeOk, consumer_tag="d")
-        assert window.in_flight == 0, "the core counts what is there"
+        assert window.in_flight == 0, "only the core counts what is in flight"
         play >> ConsumerClosed(FIRST) << sent(Basic.Cancel, consumer_tag="c", nowait=True)
         play >> ConsumerClosed(FIRST)
         assert window.in_flight == 3
@@ -364,7 +364,7 @@ def test_global_prefetch_is_shared_by_the_channel() -> None:
         qos(play, 2, shared=True)
         qos(play, 5)
         play << Wake((FIRST, ConsumerId(2)))
-        assert shared.limit == 0, "a limit for consumers lifts that of the channel"
+        assert shared.limit == 0, "a limit for each consumer lifts the channel's"
 
 
 def test_prefetch_in_bytes_is_not_implemented() -> None:

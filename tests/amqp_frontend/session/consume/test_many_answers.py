@@ -227,7 +227,7 @@ def test_many_acknowledgements_are_undone_in_turns() -> None:
     unacked = play.session._channel(ChannelId(1)).deliverer.unacked
     assert unacked.tags_through(0) == list(range(1, FEW_TURNS + 1))
     play >> client(Tx.Rollback) << sent(Tx.RollbackOk)
-    assert len(unacked) == FEW_TURNS, "nothing is given back twice"
+    assert len(unacked) == FEW_TURNS, "a delivery was returned twice"
 
 
 def test_messages_of_divided_batches_are_joined_by_their_masks() -> None:

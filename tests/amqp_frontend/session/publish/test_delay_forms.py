@@ -96,7 +96,7 @@ def test_after_the_first_one_the_others_are_not_decoded() -> None:
     forms = learned(by, body_of(signedint(5)))
     bodies = [body_of(signedint(each)) for each in (1, 70_000, (1 << 31) - 1, 0, 9)]
     entries = forms.entries(by, bodies, 0, 9, by.head(NOW_MS, persistent=True))
-    assert len(entries) == 3, "up to the one that is not delayed"
+    assert len(entries) == 3, "the run ends before the message without a delay"
     assert [int.from_bytes(each[16:24]) - NOW_MS for each in entries] == [1, 70_000, (1 << 31) - 1]
 
 

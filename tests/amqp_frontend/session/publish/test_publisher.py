@@ -199,7 +199,7 @@ def test_a_message_with_the_headers_of_the_one_before_it_needs_no_search(
         )
         play >> Bytes(data)
         assert len(play.appended().entries) == len(b"abcfg")
-    assert len(searched) <= 1 + len(batches), "one for the route, one for each change"
+    assert len(searched) <= 1 + len(batches), "one search for the route, one for each change"
 
 
 def test_cc_adds_queues_and_bcc_is_removed() -> None:
@@ -437,7 +437,7 @@ def test_routes_to_very_many_queues_are_forgotten_before_they_fill_the_memory() 
         held = sum(len(route.queues) for route in routes._routes.values())
         assert held <= ROUTE_TARGETS_MAX
     assert len(routes.find(join_route("wide", "key 0")).queues) == 1_000
-    assert held, "they are remembered at all"
+    assert held, "no route was remembered"
 
 
 def test_declaring_a_queue_between_two_publishes_changes_where_they_go() -> None:
@@ -447,7 +447,7 @@ def test_declaring_a_queue_between_two_publishes_changes_where_they_go() -> None
         play.effects.clear()
         play.vhost.router.add_queue("new")
         play >> publishes(b"b", key="new")
-        assert not play.effects, "input waits for the answer"
+        assert not play.effects, "the input must wait for the answer"
         play >> RequestDone(QueueDeclared("new", 0, 0)) << sent(Queue.DeclareOk, queue="new")
         assert play.appended().queues == ("new",)
 

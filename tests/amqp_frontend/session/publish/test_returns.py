@@ -27,7 +27,7 @@ def test_mandatory_messages_are_returned_if_their_queue_is_deleted_before_the_co
         play.vhost.queues.clear()
         play >> client(Tx.Commit)
         play << sent(Basic.Return, reply_code=312, reply_text="NO_ROUTE", routing_key="q")
-        assert play.contents[1::2] == [b"late"], "a header stands before each"
+        assert play.contents[1::2] == [b"late"], "each body follows a header"
         committed(play)
         play >> client(Tx.Commit)
         committed(play)

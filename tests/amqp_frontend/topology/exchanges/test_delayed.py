@@ -146,7 +146,7 @@ def test_an_exchange_that_remembers_routes_like_a_new_one(
                     for topic, its in appends:
                         plain.setdefault(topic.name, []).extend(its)
                 assert {topic.name: its for topic, its in got} == plain
-                assert not expiring, "and it is looked for where something expires"
+                assert not expiring, "expiries must be announced for the same topics as one by one"
             case ("toggle", queue):
                 world.toggle(queue)
             case ("bind", queue, key) if queue in world.topics:

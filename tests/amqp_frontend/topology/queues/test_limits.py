@@ -197,9 +197,9 @@ async def test_what_consumers_have_room_for_does_not_count(broker: Opener) -> No
         await attach(place, Box(), prefetch=2)
         for size in (10, 9, 8):
             assert overflow.takes(size)
-            assert not overflow.takes(11), "it would wait before it goes on"
+            assert not overflow.takes(11), "it would have to wait before going to the consumer"
             overflow.let_in(size)
-        assert not overflow.takes(1), "one waits, behind two that go to the consumer"
+        assert not overflow.takes(1), "one waits already, after two that go to the consumer"
         overflow.arrived()
 
 

@@ -64,7 +64,7 @@ def until(what: Callable[[], Any]) -> Any:
     """Wait until there is something."""
     ends_at = time.monotonic() + WITHIN_S
     while not (found := what()):
-        assert time.monotonic() < ends_at, "it did not come"
+        assert time.monotonic() < ends_at, "the event did not come"
         time.sleep(0.05)
     return found
 

@@ -65,14 +65,16 @@ async def test_of_the_clients_that_do_not_shake_hands_the_first_is_closed() -> N
             nursery.start_soon(_client, serve)
             await trio.testing.wait_all_tasks_blocked()
             assert len(shaking) == number + 1
-        assert left == shaking[:1], "the first of them"
-    assert len(left) == 3 and trio.current_time() == begun + 10, "and the others in their time"
+        assert left == shaking[:1], "the first handshake must be the one that ended"
+    assert len(left) == 3 and trio.current_time() == begun + 10, (
+        "the others must end when their own time is up"
+    )
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_client, serve)
         await trio.testing.wait_all_tasks_blocked()
         server.stop()
     await _client(serve)
-    assert len(shaking) == 4, "nobody is let in any more"
+    assert len(shaking) == 4, "no further client may begin a handshake"
 
 
 async def _client(serve: Callable[[trio.SocketStream], Awaitable[None]]) -> None:

@@ -37,7 +37,7 @@ async def played(wanted: list[Lane], units: int) -> list[tuple[int, Lane]]:
                 nursery.start_soon(one, lane)
     finally:
         trio.lowlevel.remove_instrument(passes)
-    assert repr(pace).count(" 0 ") == len(Lane), "nobody is left"
+    assert repr(pace).count(" 0 ") == len(Lane), "nobody may be left in any lane"
     return begun
 
 
@@ -63,9 +63,9 @@ def test_those_who_have_had_less_go_first_and_the_others_get_their_part_meanwhil
     begun = trio.run(played, crowd, UNITS_A_PASS)
     last = max(number for number, lane in begun if lane is before)
     parts = [number for number, lane in begun if lane is Lane.PART and number <= last]
-    assert len(set(parts)) >= last - begun[0][0] - 2, "in each pass, some"
+    assert len(set(parts)) >= last - begun[0][0] - 2, "some parts must be made in each pass"
     assert len(parts) * UNITS[Lane.PART] < 200 * UNITS[before], (
-        "and fewer than of those before them"
+        "fewer parts than requests of the lanes before them"
     )
     assert len(begun) == 1200
 
@@ -111,6 +111,6 @@ async def test_a_client_that_leaves_the_queue_is_not_waited_for() -> None:
         for scope in scopes[1:]:
             scope.cancel()
     await wait_all_tasks_blocked()
-    assert 0 in begun and len(begun) <= 2, "one has found room, and one has waited"
+    assert 0 in begun and len(begun) <= 2, "one found room at once, and at most one waited"
     with trio.fail_after(5):
         await pace.begin(Lane.PART)

@@ -218,7 +218,7 @@ async def test_of_the_clients_that_have_only_connected_a_few_wait_and_the_others
             nursery.start_soon(port.server.accepted, await port.listener.accept())
             await wait_all_tasks_blocked()
         for each in silent[2:]:
-            assert await each.receive_some() == b"", "there is no place for it"
+            assert await each.receive_some() == b"", "a connection beyond the limit must be closed"
         client = await port.come(QUESTION)
         nursery.start_soon(port.server.accepted, await port.listener.accept())
         assert b"200" in await client.receive_some()

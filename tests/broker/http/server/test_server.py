@@ -491,7 +491,7 @@ async def test_a_client_in_the_queue_is_not_cut_off_for_new_ones() -> None:
                 nursery.start_soon(client.get)
         for _ in range(3):
             await trio.lowlevel.checkpoint()
-        assert len(one.asked) < 150, "most wait in line"
+        assert len(one.asked) < 150, "most requests must still be waiting"
         later = [one.connect() for _ in range(20)]
         for client in clients:
             assert b"200" in bytes(await client.both.receive_some())

@@ -25,7 +25,7 @@ def test_before_1970_time_passes_all_the_same() -> None:
     machine.up_ms += 2_500
     assert clock.now_ms() == EARLIEST_MS + 2_500
     machine.wall_ms = 1_700_000_000_000
-    assert clock.now_ms() == 1_700_000_000_000, "as soon as the time is known it counts"
+    assert clock.now_ms() == 1_700_000_000_000, "the set time must count as soon as it is known"
 
 
 def test_it_is_never_zero_which_means_none() -> None:

@@ -93,12 +93,12 @@ def test_a_thousand_busy_ones_share_the_passes_in_their_order() -> None:
     log, served = play([3] * 1000, bystander_turns=400)
     passes = Counter(number for number, _ in log)
     assert max(passes.values()) <= 2 * LONG_TURNS_MIN
-    assert len(passes) <= 3000 / LONG_TURNS_MIN + 10, "none was given away"
+    assert len(passes) <= 3000 / LONG_TURNS_MIN + 10, "a pass was wasted"
     assert len(log) == 3000
     # Inside a pass trio's order is none.
     first_round = {name for _, name in log[: 1000 + 2 * LONG_TURNS_MIN]}
-    assert len(first_round) == 1000, "nobody has a second turn before everybody had one"
-    assert len(set(served)) == 400, "who does not ask is served in every pass"
+    assert len(first_round) == 1000, "nobody gets a second turn before everybody has had one"
+    assert len(set(served)) == 400, "short turns must be served in every pass"
 
 
 def test_more_begin_in_a_pass_while_passes_are_short() -> None:
@@ -209,7 +209,7 @@ def test_a_thousand_with_little_to_say_are_served_in_turn() -> None:
     each = SHORT_READS_BYTES // (100 + WAKING_BYTES) + 1
     assert max(Counter(number for number, _ in log).values()) <= 2 * each
     first_round = {name for _, name in log[: 1000 + 2 * each]}
-    assert len(first_round) == 1000, "nobody is served twice before everybody was once"
+    assert len(first_round) == 1000, "nobody is served twice before everybody was served once"
 
 
 def test_a_few_with_little_to_say_are_served_in_every_pass() -> None:

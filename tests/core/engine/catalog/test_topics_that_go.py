@@ -60,7 +60,7 @@ async def test_an_append_to_a_topic_that_is_going_fails(data_dir: Path, *, durab
         errors = [await each.wait() for each in told]
         assert topic.gone
         if not durable:
-            assert errors.pop(0) is None, "it was in the queue before the queue went"
+            assert errors.pop(0) is None, "the commit came before the deletion, so it must succeed"
         assert [type(each) for each in errors] == [TopicFenced] * len(errors)
         assert engine.topic("other").messages == under_way, "a unit takes place whole or not at all"
 

@@ -115,4 +115,6 @@ async def test_who_waits_for_a_cursor_comes_first_and_is_told_when_it_is_written
             subscription.receipt(tell(subscription))
         await quiet(engine)
         assert len(told) == 200
-        assert max(told) <= -(-200 // COMMIT_CURSORS_MAX), "others were written first"
+        assert max(told) <= -(-200 // COMMIT_CURSORS_MAX), (
+            "cursors that nobody waits for were written first"
+        )

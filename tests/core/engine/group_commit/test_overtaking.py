@@ -132,7 +132,9 @@ def test_nobody_passes_its_own_topic_and_who_stays_keeps_its_place(
             assert len({name for each in chosen for name in topics_of(each)}) <= SMALL_RUNS_MAX
             passed += chosen
     left = list(map(id, waiting))
-    assert left == [id(each) for each in order if id(each) in left], "who stays keeps its place"
+    assert left == [id(each) for each in order if id(each) in left], (
+        "requests that stay must keep their order"
+    )
     assert len(left) + len(passed) == len(order)
     blocked, is_barred = set(taken), False
     for request in order:

@@ -361,7 +361,7 @@ async def test_a_long_history_is_cut_into_entries_that_clients_take(
         found = await lines(engine)
         assert len(found) == 21
         sizes = [len(batch) for batch in await batches(engine)]
-        assert len(sizes) > 5 and min(sizes) >= 2, "a head and one line at least"
+        assert len(sizes) > 5 and min(sizes) >= 2, "each entry has a head and at least one line"
 
 
 async def test_it_goes_on_after_a_start_and_ends_with_its_topic(data_dir: Path) -> None:

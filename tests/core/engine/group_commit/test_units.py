@@ -87,7 +87,9 @@ async def test_a_failed_unit_gives_every_entry_back_to_where_it_was(data_dir: Pa
         assert engine.metadata("never") == {}
         assert subscription.machine.state.acks.unacked_mask(batch) == 0b1110
         assert consumer.masks == {batch: 0b1100} and consumer.whole == {a, b}
-        assert window.in_flight == 4, "what was the other's is ready again, and went there"
+        assert window.in_flight == 4, (
+            "the other consumer's entry must be ready again, and was delivered"
+        )
         assert subscription.statistics().backlog_entries == 4
         consumer.detach()
         await quiet(engine)
@@ -272,7 +274,7 @@ async def test_trims_go_on_after_a_failed_commit(
         await trio.testing.wait_all_tasks_blocked(0.005)
         commits = faulty.commits_total
         await trio.testing.wait_all_tasks_blocked(0.005)
-        assert faulty.commits_total == commits, "no use in trying all the time"
+        assert faulty.commits_total == commits, "a failed commit must not be retried continuously"
         faulty.heal()
         other = await topic.subscribe("s", initial=InitialPosition.LATEST)
         await publish(engine, "q", [b"z"])

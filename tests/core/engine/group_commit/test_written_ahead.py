@@ -213,7 +213,7 @@ async def test_after_a_crash_at_any_commit_all_of_it_is_there_or_nothing(
                 await engine.committed(unit)
             assert await bodies(engine, "a") == [*found, b"x", *numbered(100, 20)]
         assert not check(image)
-    assert whole.count(False) >= 8, "slices"
+    assert whole.count(False) >= 8, "expected at least eight slices"
     assert whole == sorted(whole)
     assert whole[-1]
 

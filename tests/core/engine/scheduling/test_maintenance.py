@@ -85,7 +85,9 @@ async def test_a_flush_of_cursors_takes_the_journal_along() -> None:
     busy = Busy(has_dirty=True)
     await settled_in(busy, 20.5 * CURSOR_FLUSH_S)
     assert len(busy.flushed) == 20
-    assert all(each in busy.flushed for each in busy.taken_over), "then it is one commit for both"
+    assert all(each in busy.flushed for each in busy.taken_over), (
+        "taking over and flushing must share a commit"
+    )
 
 
 async def test_without_one_the_journal_is_taken_over_as_often() -> None:

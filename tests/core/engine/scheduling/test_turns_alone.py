@@ -235,7 +235,9 @@ async def test_what_was_stored_for_another_has_a_pass_as_well(data_dir: Path) ->
             await trio.lowlevel.checkpoint()
         assert [ends(engine) for _ in range(2)] == [False, True]
         engine.append(other, [make_entry(b"x")], Outcome(), 1)
-        assert [ends(engine) for _ in range(2)] == [False, True], "stored at the end of that turn"
+        assert [ends(engine) for _ in range(2)] == [False, True], (
+            "it must be stored at the end of that turn"
+        )
 
 
 async def test_others_have_come_when_several_have_had_turns(data_dir: Path) -> None:

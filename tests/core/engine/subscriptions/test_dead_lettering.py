@@ -140,7 +140,9 @@ async def test_a_pull_gets_nothing_that_is_too_much(data_dir: Path, durable: boo
         await world.publish(b"a", b"b", b"c")
         consumer, _ = attach(world.subscription)
         world.subscription.limit(Limits(ready_messages_max=1), world.target)
-        assert world.subscription.ready_messages == 1, "it is said before it is done"
+        assert world.subscription.ready_messages == 1, (
+            "the limit must show in the count before entries are dropped"
+        )
         run = await consumer.pull()  # type: ignore[attr-defined]
         assert [body_of(each) for each in run.entries] == [b"c"]
         await quiet(world.engine)

@@ -311,7 +311,7 @@ class Player:
                 self.answer(answer, which)
         await quiet(self.engine)
         out = Counter(message for _, _, _, message in self.in_flight())
-        assert not out or max(out.values()) == 1, "a message is out once"
+        assert not out or max(out.values()) == 1, "a message is in flight twice"
 
     def answer(self, answer: str, which: int) -> None:
         out = self.in_flight()

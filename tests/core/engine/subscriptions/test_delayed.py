@@ -110,7 +110,7 @@ async def test_each_comes_at_its_time_and_in_the_order_of_times(
         for ms in range(0, 600, 50):
             await clock.reach(ms, engine)
             seen.append([int(body) for body in sink.bodies])
-        assert seen[1] == [2], "what is not delayed overtakes"
+        assert seen[1] == [2], "entries without a delay must overtake"
         assert seen[-1] == [2, 1, 5, 4, 3, 6, 0]
         assert [len(each) for each in seen] == [1, 1, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7]
 
@@ -173,7 +173,7 @@ async def test_what_came_due_and_is_given_back_comes_again(data_dir: Path) -> No
         await clock.reach(200, engine)
         consumer, sink = attach(held, permits=1)
         await quiet(engine)
-        assert sink.bodies == [b"0"], "the reader has not come by yet"
+        assert sink.bodies == [b"0"], "the reader has not reached the others yet"
         consumer.release(sink.positions, count=True)  # type: ignore[attr-defined]
         consumer.flow(9)  # type: ignore[attr-defined]
         await quiet(engine)
@@ -207,7 +207,7 @@ async def test_a_restart_forgets_nothing_and_marks_nothing_as_redelivered(
     async with running(data_dir, clock, delays) as engine:
         _, sink = attach(subscription(engine), permits=100)
         await quiet(engine)
-        assert sink.redelivered == set(sink.positions), "these somebody has had"
+        assert sink.redelivered == set(sink.positions), "these were delivered before"
 
 
 async def test_ten_subscriptions_share_one_index(data_dir: Path) -> None:
@@ -367,14 +367,14 @@ async def test_what_is_held_back_is_not_ready(data_dir: Path) -> None:
         assert (statistics.backlog_entries, statistics.ready_entries) == (3, 1)
         assert statistics.delayed_entries == 2
         await clock.reach(150, engine)
-        assert held.ready_messages == 2, "though nobody is there to take it"
+        assert held.ready_messages == 2, "it must become ready although no consumer is attached"
         getter, _ = attach(held)
         assert (await getter.pull()).positions  # type: ignore[attr-defined]
         assert (await getter.pull()).positions  # type: ignore[attr-defined]
         assert await getter.pull() is None  # type: ignore[attr-defined]
         assert await held.purge() == 0
         await clock.reach(500, engine)
-        assert await getter.pull() is None, "a purge takes the others too"  # type: ignore[attr-defined]
+        assert await getter.pull() is None, "a purge must also remove delayed entries"  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("kind", [SubscriptionType.EXCLUSIVE, SubscriptionType.FAILOVER])

@@ -48,7 +48,7 @@ async def test_others_have_their_turn_and_get_everything_in_order(
         trio.lowlevel.add_instrument(steps)
         await leaving.give_back(count=False)
         trio.lowlevel.remove_instrument(steps)
-        assert steps.count >= 10, "sorted by the piece, and given back by the piece"
+        assert steps.count >= 10, "returned entries must be sorted and released in pieces"
         assert leaving.in_flight == 0
         assert leaving.attached
         leaving.detach()

@@ -47,7 +47,9 @@ async def test_the_urgent_overtake_and_the_rest_keep_its_order(
         await append(engine, "q", [entry(n, b"%d" % i) for i, n in enumerate([0, 2, 1, 2, 9, 3])])
         _, sink = attach(subscription, permits=10)
         await quiet(engine)
-        assert sink.bodies == [b"4", b"5", b"1", b"3", b"2", b"0"], "9 counts as 3"
+        assert sink.bodies == [b"4", b"5", b"1", b"3", b"2", b"0"], (
+            "priority 9 counts as the highest, 3"
+        )
 
 
 async def test_what_came_back_keeps_its_priority(data_dir: Path) -> None:

@@ -65,7 +65,7 @@ async def test_a_consumer_is_shut_off_and_let_on_again(
         assert len(sink.bodies) == 10
         one.acknowledge(sink.positions[4:5])
         await quiet(engine)
-        assert len(sink.bodies) == 15, "up to the limit at once"
+        assert len(sink.bodies) == 15, "all entries up to the limit must be sent at once"
         assert one.is_shut_off
         one.acknowledge(sink.positions)
         await quiet(engine)
@@ -92,7 +92,9 @@ async def test_a_subscription_is_shut_off_as_a_whole(
         for place in first:
             held[place].acknowledge([place])
         await quiet(engine)
-        assert len(one_sink.bodies) + len(two_sink.bodies) == 8, "half is not below half"
+        assert len(one_sink.bodies) + len(two_sink.bodies) == 8, (
+            "at exactly half the limit dispatch does not resume"
+        )
         one.detach()
         two.acknowledge(two_sink.positions)
         await quiet(engine)
@@ -137,7 +139,7 @@ async def test_messages_cost_permits_and_a_batch_may_overdraw(data_dir: Path) ->
         one.release([first + 1], count=True)
         one.flow(4)
         await quiet(engine)
-        assert sink.bodies == [b"a", b"b"], "0 permits are none"
+        assert sink.bodies == [b"a", b"b"], "0 permits must not let anything through"
         one.flow(1)
         await quiet(engine)
         assert sink.bodies == [b"a", b"b", b"b"]

@@ -104,7 +104,7 @@ async def test_many_calls_ring_once(monkeypatch: pytest.MonkeyPatch) -> None:
         for first in (0, 100):
             for number in range(first, first + 100):
                 calls(made.append, number)
-            assert made == list(range(first)), "not before the asking is over"
+            assert made == list(range(first)), "answers must not come before the call has returned"
             await trio.testing.wait_all_tasks_blocked()
     assert made == list(range(200))
     assert len(rings) == 2

@@ -86,7 +86,7 @@ async def test_a_damaged_block_stops_its_reader_and_nobody_else(
             await until(lambda: engine.statistics().read_failures_total > 3)
             assert sink.bodies == [b"0"]
             assert subscription.statistics().unreadable in (places[1], None)
-            assert len(caplog.records) == 1, "said once"
+            assert len(caplog.records) == 1, "the failure must be logged once"
             await publish(engine, "other", [b"x"])
             other.attach(AMQP, others)
             await until(lambda: others.bodies == [b"x"])

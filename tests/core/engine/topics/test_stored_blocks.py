@@ -36,11 +36,11 @@ async def handed_out(
     place = first
     while place <= last:
         got = await stored(engine, place, last, size)
-        assert got.next > place, "it gets on"
+        assert got.next > place, "reading must make progress"
         behind = place - 1
         for end, value in got.blocks:
             at, entries = decode_block(value)
-            assert value[0] == BLOCK_FORMAT, "nobody else has the bodies"
+            assert value[0] == BLOCK_FORMAT, "a block that is handed out must contain its bodies"
             assert at + len(entries) - 1 == end > behind
             behind = end
             found.update(zip(range(at, end + 1), map(body_of, entries), strict=True))

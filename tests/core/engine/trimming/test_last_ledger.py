@@ -180,7 +180,7 @@ async def test_one_that_was_removed_does_not_stay_in_memory(data_dir: Path) -> N
         slow = ref(subscriptions.pop("slow"))
         assert slow() is None
         subscriptions["slow"] = Slow()
-        assert not goes(now_ms=0), "another of that name has not passed it either"
+        assert not goes(now_ms=0), "a new subscription of that name has not passed it either"
         subscriptions["slow"].mark_delete = topic.log.ledgers.newest.last
         assert goes(now_ms=0)
         trimming.failed(PlannedTrim(None, True, 0))
@@ -398,4 +398,4 @@ async def test_no_kill_makes_a_position_be_given_out_twice(tmp_path: Path) -> No
             assert sink.bodies[-1] == b"after the kill"
         assert check(picture) == []
         shutil.rmtree(picture)
-    assert ended >= 6, "expected pictures behind the removal of a last ledger"
+    assert ended >= 6, "expected snapshots taken after the removal of a last ledger"

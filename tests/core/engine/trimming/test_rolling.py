@@ -35,7 +35,9 @@ async def test_a_ledger_ends_when_that_is_asked_for_and_stays_so(tmp_path: Path)
         assert await publish(engine, "t", [b"3"]) == position(2, 0)
     async with open_engine(tmp_path) as engine:
         assert sizes(engine)[0] == (1, 2, True)
-        assert await engine.topic("t").roll() == position(3, 0), "that of the process before ends"
+        assert await engine.topic("t").roll() == position(3, 0), (
+            "the previous process's ledger must end"
+        )
         assert sizes(engine) == [(1, 2, True), (2, 1, True), (3, 0, False)]
 
 
@@ -90,7 +92,9 @@ async def test_ledgers_go_when_that_is_asked_for_and_every_cursor_has_passed(
             await publish(engine, "t", [b"1", b"2"])
             await topic.roll()
         await topic.trim(position(3, 0))
-        assert [each.id for each in topic.ledgers()] == [1, 2, 3, 4], "nobody keeps a place"
+        assert [each.id for each in topic.ledgers()] == [1, 2, 3, 4], (
+            "without a subscription nothing is trimmed"
+        )
         first = await topic.subscribe("first", initial=EARLIEST)
         second = await topic.subscribe("second", initial=EARLIEST)
         await first.skip_through(position(3, 1))
@@ -98,10 +102,12 @@ async def test_ledgers_go_when_that_is_asked_for_and_every_cursor_has_passed(
         assert [each.id for each in topic.ledgers()] == [1, 2, 3, 4], "the second has not passed"
         await second.skip_through(position(1, 1))
         await quiet(engine)
-        assert [each.id for each in topic.ledgers()] == [2, 3, 4], "it is still asked for"
+        assert [each.id for each in topic.ledgers()] == [2, 3, 4], (
+            "the request to trim must still hold"
+        )
         await second.skip_through(position(3, 1))
         await quiet(engine)
-        assert [each.id for each in topic.ledgers()] == [3, 4], "and no further"
+        assert [each.id for each in topic.ledgers()] == [3, 4], "ledgers above it must stay"
     async with open_engine(tmp_path) as engine:
         assert engine.topic("t").floor == position(3, 0)
 

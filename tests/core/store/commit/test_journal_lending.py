@@ -179,7 +179,7 @@ def test_outside_a_transaction_the_journal_is_not_lent_and_who_asked_is_told(
         deepcopy(model).append(changes, "flood", LARGE)
         with during(lambda: told.append("inside")):
             store.commit(changes)
-        assert told == ["lent", "inside"], "who asked in vain is told once, when it may try again"
+        assert told == ["lent", "inside"], "a refused borrower is told once, when it may try again"
         assert store.commit_beside(run, lambda: None) is None
 
 
@@ -265,7 +265,7 @@ def test_the_thread_waits_for_a_write_that_it_did_not_make(tmp_path: Path) -> No
             loop = Thread(target=lambda: store.commit_beside(run, lambda: None))
             loop.start()
             assert writing.wait(10)
-            assert not ended.wait(0.2), "the commit has ended in the middle of the other's write"
+            assert not ended.wait(0.2), "the commit ended in the middle of the other write"
             go_on.set()
             thread.join(10)
             loop.join(10)

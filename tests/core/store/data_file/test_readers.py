@@ -104,7 +104,7 @@ def test_who_reads_for_long_is_named_with_what_it_costs(store: Store) -> None:
         assert (found.pid, found.age_s) == (reader.pid, 250)
         assert 7 * SIZE <= found.held_bytes <= 10 * SIZE
         clock.now += 100
-        assert watch.look() == [], "told, although it keeps little"
+        assert watch.look() == [], "a reader that keeps few pages was told to end"
         churn(store, HELD_BYTES_MIN)
         assert [each.pid for each in watch.look()] == [reader.pid]
         assert watch.look() == [], "named twice"

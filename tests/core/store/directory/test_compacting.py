@@ -58,7 +58,7 @@ def test_what_is_free_is_given_back_and_all_else_is_there(data_dir: Path, journa
     assert done.after == (data_dir / DATA).stat().st_blocks * 512
     assert not (data_dir / NEW_NAME).exists()
     assert_is(data_dir, model)
-    assert compact(data_dir).after <= done.before, "it may be done again"
+    assert compact(data_dir).after <= done.before, "compacting twice must be possible"
     assert_is(data_dir, model)
     with Store.open(data_dir) as store:
         changes = Changes()
@@ -122,7 +122,7 @@ def test_what_a_kill_left_behind_is_cleared_away(data_dir: Path) -> None:
     (data_dir / NEW_NAME).mkdir()
     (data_dir / NEW_NAME / DATA).write_bytes(b"half of it")
     assert_is(data_dir, model)
-    assert not (data_dir / NEW_NAME).exists(), "nobody would give its room back"
+    assert not (data_dir / NEW_NAME).exists(), "the unfinished copy must be removed"
     (data_dir / NEW_NAME).mkdir()
     (data_dir / NEW_NAME / DATA).write_bytes(b"half of it")
     compact(data_dir)

@@ -48,11 +48,13 @@ def test_what_is_handed_out_holds_something_of_what_is_asked_for(
         start, entries = decode_block(block, snapshot.find_body)
         inside = [Position(start + index) for index in range(len(entries))]
         assert inside[-1] == end
-        assert any(first <= place <= last for place in inside), "a block of something else"
+        assert any(first <= place <= last for place in inside), (
+            "a block outside the requested positions was read"
+        )
         given_out |= dict(zip(inside, entries, strict=True))
     looked_at = {place: each for place, each in asked.items() if place < found.next}
     assert {place: given_out[place] for place in looked_at} == looked_at
-    assert looked_at or not asked, "nothing was looked at, and something is there"
+    assert looked_at or not asked, "existing blocks were not looked at"
 
 
 def test_nothing_is_handed_out_of_what_has_been_trimmed(trimmed: tuple[Store, TopicModel]) -> None:

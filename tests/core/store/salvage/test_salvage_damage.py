@@ -211,5 +211,7 @@ def _assert_cursors(
         known = ids.get(name, name)
         there = {*logs_by_name(target)[name]}
         for gone in subscriptions.values():
-            assert gone & there <= allowed[known], "unacknowledged, and passed over"
-            assert rows_lost or gone & there == made.acked[known] & there, "comes again"
+            assert gone & there <= allowed[known], "an unacknowledged entry was passed over"
+            assert rows_lost or gone & there == made.acked[known] & there, (
+                "an acknowledged entry comes again"
+            )

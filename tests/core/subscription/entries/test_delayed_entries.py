@@ -100,7 +100,9 @@ def test_what_was_purged_before_its_time_is_counted_no_more() -> None:
         play.now_ms += 650
         play >> Tick() >> Turn()
         play.effects.clear()
-        assert play.machine.statistics().delayed_entries == 1, "those two are not taken off again"
+        assert play.machine.statistics().delayed_entries == 1, (
+            "those two must not be subtracted twice"
+        )
         play.now_ms += 50
         play >> Tick() >> Turn()
         play.effects.clear()

@@ -331,7 +331,7 @@ def test_what_is_due_at_many_times_is_read_together() -> None:
         handed_out += at_hand[0]
         source.take(at_hand[0])
     assert handed_out == [place for tick in range(50) for place in range(tick, 5_000, 50)]
-    assert log.reads == 5, "a thousand at a time, not tick by tick"
+    assert log.reads == 5, "due entries are read a thousand at a time, not tick by tick"
 
 
 @pytest.mark.parametrize(("mean_bytes", "gathered"), [(10, 1_500), (1, 2_000), (100_000, 64)])

@@ -231,7 +231,9 @@ async def test_the_coordinators_namespace_is_there_to_be_looked_up(open_broker: 
         expected = (200, {"partitions": 1, "deleted": False})
         assert await admin("GET", f"{root}/{name}/partitions") == expected
         part = f"/lookup/v2/topic/persistent/pulsar/system/{name}-partition-0"
-        assert (await admin("GET", part))[0] == 503, "found, though nobody is served in this test"
+        assert (await admin("GET", part))[0] == 503, (
+            "the path must exist, although no Pulsar client is served here"
+        )
         assert await admin("GET", f"{root}/partitioned") == (200, [])
         assert await admin("GET", f"{root}/partitioned", includeSystemTopic="true") == (
             200,

@@ -61,7 +61,7 @@ async def test_topics_of_a_group_share_its_rate(open_broker: OpenBroker) -> None
         assert second is not None
         now = running.context.clock.now()
         assert first.spend(10, 1, now) == now, "a second's worth"
-        assert second.spend(10, 1, now) == now + 1.0, "which the other has had"
+        assert second.spend(10, 1, now) == now + 1.0, "the other topic has used up this second"
         await admin("PUT", f"{GROUPS}/g", {"publishRateInMsgs": 1000})
         assert first.shared is second.shared
         now = running.context.clock.now()

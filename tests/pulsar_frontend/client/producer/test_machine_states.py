@@ -176,9 +176,11 @@ def test_each_input_does_in_each_state_what_it_should(state: str, given: str) ->
     assert ", ".join(machine.told.all) == told
     assert machine.it.attached or not written
     if given == "a receipt of what was not sent":
-        assert answer is (state not in ("pending", "both", "lost")), "only of what is behind"
+        assert answer is (state not in ("pending", "both", "lost")), (
+            "a receipt from the future may only come where nothing waits for one"
+        )
     if given == "fenced":
-        assert isinstance(answer, PulsarError), "it is the whole producer's"
+        assert isinstance(answer, PulsarError), "the error must end the whole producer"
 
 
 MAY_BECOME: dict[Fate, set[Fate]] = {

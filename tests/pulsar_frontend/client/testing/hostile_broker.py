@@ -74,7 +74,7 @@ class HostileBroker(FakeBroker):
 
     async def dial(self, address: Address) -> ByteStream:
         self.dialled += 1
-        assert self.dialled < DIALLED_MAX, "expected a client that does not hurry"
+        assert self.dialled < DIALLED_MAX, "the client reconnects without a pause"
         stream = await super().dial(self._addresses[0])
         assert isinstance(stream, FakeStream)
         assert stream.session is not None

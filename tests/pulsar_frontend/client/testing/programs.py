@@ -432,9 +432,9 @@ class Program:
         assert list(self.kept()) == [self.body(number) for number in visible]
         firsts = list(dict.fromkeys(each for each in self.given if each >= self.first_wanted))
         wanted = [each for each in visible if each >= self.first_wanted]
-        assert firsts == wanted, "each came, and first in the order of the topic"
+        assert firsts == wanted, "each message must come, first in the order of the topic"
         memory = self.client._context.memory
-        assert (memory.used, memory.held) == (0, 0), "memory is given back"
+        assert (memory.used, memory.held) == (0, 0), "memory was not released"
 
     def counts(self, number: int) -> bool:
         """It is no message of a transaction that does not."""

@@ -67,7 +67,7 @@ class ChunksMachine(RuleBasedStateMachine):
         return found
 
     def settle(self, entries: tuple[EntryId, ...]) -> None:
-        assert self.unsettled.issuperset(entries), "an entry was settled twice or never came"
+        assert self.unsettled.issuperset(entries), "an entry was acknowledged twice or never came"
         self.unsettled.difference_update(entries)
 
     @rule(number=st.integers(0, 4))
@@ -148,7 +148,7 @@ class ChunksMachine(RuleBasedStateMachine):
         if hasattr(self, "assembler"):
             assert len(self.assembler) == len(self.under_way) <= self.pending_max
             held = {entry for message in self.under_way for entry in message.entries or ()}
-            assert self.unsettled == held, "every other entry was settled"
+            assert self.unsettled == held, "every other entry must be acknowledged"
             begun = [message.begun + 60.0 for message in self.under_way]
             assert self.assembler.due() == min(begun, default=None)
 
@@ -232,9 +232,9 @@ def test_what_comes_again_has_no_more_time_than_it_had() -> None:
     assert assembler.due() == 60.0
     assembler.clear()
     add(assembler, 0, 1, now=55.0)
-    assert assembler.due() == 115.0, "after a reconnection it has all its time"
+    assert assembler.due() == 115.0, "after a reconnection the timeout begins again"
     add(assembler, 0, 2, now=56.0)
-    assert assembler.due() == 116.0, "what its producer sent anew is new"
+    assert assembler.due() == 116.0, "a message that is sent again has a timeout of its own"
 
 
 def test_the_oldest_is_given_up_when_its_time_is_over() -> None:

@@ -57,7 +57,7 @@ class NegativeAcksMachine(RuleBasedStateMachine):
         taken = self.tracker.expire(self.now)
         assert taken == sorted(taken)
         for entry in taken:
-            assert self.asked.pop(entry) <= self.now, "before its time"
+            assert self.asked.pop(entry) <= self.now, "an entry was requested too early"
         for entry, at in self.asked.items():
             assert self.now < at + TICK_S, f"{entry} is late by more than a tick"
 

@@ -63,7 +63,7 @@ def test_acknowledgements_are_cut_and_answered_once(
         command.message_id.add(ledgerId=1, entryId=2 * number, ack_set=[5] if has_sets else [])
     turns = carried_out(attached(), command, FLOW)
     effects = [each for turn in turns for each in turn]
-    assert isinstance(effects.pop(), AddPermits), "what stands behind it comes behind it"
+    assert isinstance(effects.pop(), AddPermits), "later commands must be handled after it"
     parts: list[Acknowledge] = [each for each in effects if isinstance(each, Acknowledge)]
     assert parts == effects
     assert all(len(each.whole) + len(each.partial) <= IDS_PER_TURN for each in parts)

@@ -42,7 +42,7 @@ async def test_a_rate_covers_the_time_since_the_older_sample() -> None:
     assert kit.rates() == [0, 1.5]
     await kit.growth.sample()
     kit.clock.now, kit.counts["a"] = 105.0, 6
-    assert kit.rates() == [1 / 3, 0], "since 102"
+    assert kit.rates() == [1 / 3, 0], "the rate since the sample at 102 s"
 
 
 async def test_a_counter_that_nobody_sorts_by_any_more_is_no_longer_sampled() -> None:

@@ -104,7 +104,7 @@ async def test_an_unchanged_counter_is_one_sample() -> None:
     for _ in range(int(COARSE_S) - 2):
         clock.now += 1
         await rates.sample()
-    assert rates.bytes == changed, "one sample of each distance, and the next is due later"
+    assert rates.bytes == changed, "one sample for each distance, and the next one is not due"
 
 
 async def test_what_is_always_sampled_is_kept_for_a_day() -> None:
@@ -144,7 +144,7 @@ async def test_what_is_always_sampled_is_sampled_rarely_while_nobody_reads_it() 
     for _ in range(10):
         await rates.sample()
         clock.now += 1
-    assert reads == 12, "somebody looks"
+    assert reads == 12, "rates are sampled while somebody looks"
 
 
 async def test_something_is_idle_since_its_counters_last_changed() -> None:
@@ -153,11 +153,11 @@ async def test_something_is_idle_since_its_counters_last_changed() -> None:
     rates.details("a", dict(counters), lambda: dict(counters))
     clock.now += 10
     await rates.sample()
-    assert rates.idle_since_ms("a") is None, "nobody saw when it changed"
+    assert rates.idle_since_ms("a") is None, "the time of the change was not seen"
     counters["n"] += 1
     clock.now += 1
     await rates.sample()
-    assert rates.idle_since_ms("a") is None, "it is busy"
+    assert rates.idle_since_ms("a") is None, "a busy object has no idle time"
     clock.now += 9
     await rates.sample()
     assert rates.idle_since_ms("a") == 1011_000
@@ -192,7 +192,7 @@ def test_the_budget_holds_with_50_000_queues_that_all_change() -> None:
     rates = Rates(clock)
     assert HISTORY_BYTES == 64 * 1024 * 1024
     look_at(rates, 50_000, 0)
-    assert len(rates) == 50_000, "until they change there is room for all of them"
+    assert len(rates) == 50_000, "all fit while none of them changes"
     for count in (1, 2):
         clock.now += 10
         look_at(rates, 50_000, count)
@@ -231,7 +231,7 @@ def test_what_is_kept_of_an_object_is_dropped_when_it_or_its_samples_change() ->
     assert rates.unchanged("a", (7,)) is None, "a rate needs a second"
     before = rates.bytes
     clock.now += 1
-    assert rates.unchanged("a", (7,)) is None, "nothing is kept that might show a rate"
+    assert rates.unchanged("a", (7,)) is None, "no samples are kept that could show a rate"
     kept = Kept((1,), "made", 500)
     rates.keep("a", (7,), kept)
     assert rates.bytes == before + 500

@@ -220,9 +220,11 @@ async def test_an_order_that_took_long_is_cached_and_figures_are_not() -> None:
     again = await listed(source(), listing, pause)
     assert [(each["n"], each["shown"]) for each in again["items"]] == [(999, 6), (998, 6), (997, 6)]
     few = 3 + SPARE
-    assert seen == 1000 + few, "of those that may be the first"
+    assert seen == 1000 + few, "only rows that may come first were looked at"
     await listed(source(stamp=2), listing, pause)
-    assert seen == 1000 + 2 * few, "there may be others now"
+    assert seen == 1000 + 2 * few, "by now other rows may come first"
     now += 100
     await listed(source(), listing, pause)
-    assert seen == 2000 + 2 * few, "it was kept for long enough"
+    assert seen == 2000 + 2 * few, (
+        "the order was kept for long enough: all rows are looked at again"
+    )

@@ -96,7 +96,7 @@ async def test_an_order_that_took_long_is_cached_for_a_while_and_no_longer() -> 
 
     for _ in range(3):
         assert await ask("a") == list(range(10))
-    assert looked == [50_000, 10, 10], "it was found out once, and then put in order"
+    assert looked == [50_000, 10, 10], "values are looked up once, then only sorted"
     await ask("b")
     assert looked == [50_000, 10, 10, 50_000]
     now += SPARING_S
@@ -161,7 +161,9 @@ async def test_how_long_an_order_is_cached_depends_on_the_work_it_took() -> None
 def test_repeated_sorting_takes_a_fiftieth_of_the_time_at_most(took_s: float) -> None:
     fresh_s = fresh_for_s(took_s)
     assert took_s <= SHORT_S if not fresh_s else fresh_s >= REUSE_FACTOR * took_s
-    assert fresh_s <= max(SPARING_S, REUSE_FACTOR * took_s), "and is no older than that needs"
+    assert fresh_s <= max(SPARING_S, REUSE_FACTOR * took_s), (
+        "the order is no older than the time to make it allows"
+    )
     if SHORT_S < took_s <= SPARING_S / SPARING_FACTOR:
         assert fresh_s >= SPARING_FACTOR * took_s * 0.999
 
@@ -221,7 +223,7 @@ async def test_few_figures_are_read_again_when_some_come_and_go() -> None:
     assert pauses >= 5 * 2 * 50_000 // MERGED_PER_TURN
     items = [each for each in items if each % 5000 < 4900]
     await orders.kept("a", 9, items, 100, find, pause)
-    assert looked > 30_000, "too few of the first are left"
+    assert looked > 30_000, "too few of the first rows are left, so all are looked at"
 
 
 async def test_an_order_that_took_no_time_is_computed_each_time() -> None:

@@ -56,7 +56,9 @@ def test_a_route_of_a_vhost_is_for_users_who_have_access_to_it() -> None:
         for r in ROUTER.routes
         if ":vhost" in r.path and r.rule.who in (Who.USERS, Who.EVERYBODY)
     }
-    assert lax == {("GET", "consumers/:vhost")}, "which shows strangers none"
+    assert lax == {("GET", "consumers/:vhost")}, (
+        "this call shows consumers only to those who may see them"
+    )
 
 
 async def test_a_user_who_lacks_just_the_tag_is_refused_on_every_route(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ async def test_a_sorted_page_makes_only_the_documents_it_shows(
             query = f"page=1&page_size=2&sort={sort}&sort_reverse={way}"
             assert len((await call.does("GET", f"queues?{query}"))["items"]) == 2
             assert made == 2 * number
-        assert len(call.site.rates) <= len(QUEUES) + 4, "none is sampled that is not shown"
+        assert len(call.site.rates) <= len(QUEUES) + 4, "only queues that are shown are sampled"
 
 
 async def test_columns_show_what_the_whole_document_does(tmp_path: Path) -> None:

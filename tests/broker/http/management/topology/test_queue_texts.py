@@ -80,7 +80,7 @@ async def test_an_unchanged_text_is_not_written_again(
         for _ in range(5):
             await call.does("GET", "queues")
             clock.now += 2
-        assert set(made) == {"stream"}, "of which readers are shown too"
+        assert set(made) == {"stream"}, "streams, whose readers are shown too"
         made.clear()
         await call.does("POST", f"exchanges/{V}/amq.default/publish", MESSAGE)
         await call.does("GET", "queues")
