@@ -1,4 +1,4 @@
-"""What cannot be: each is a typed error that says what was expected, what came and where, and what
+"""Bad input: each is a typed error that says what was expected, what came and where, and what
 was accepted before is not lost."""
 
 from collections.abc import Awaitable, Callable

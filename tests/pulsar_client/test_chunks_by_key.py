@@ -1,4 +1,4 @@
-"""Messages in chunks on Key_Shared, where keys move to who joins between two chunks."""
+"""Messages in chunks on Key_Shared, where keys move to a consumer that joins between two chunks."""
 
 from contextlib import AsyncExitStack
 from typing import Any

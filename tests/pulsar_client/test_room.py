@@ -1,4 +1,4 @@
-"""How much a client takes: of memory, of connections, of attempts to come back."""
+"""What a client uses: memory, connections, and attempts to reconnect."""
 
 from collections.abc import Sequence
 from itertools import pairwise

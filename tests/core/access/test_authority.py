@@ -1,4 +1,4 @@
-"""The authority asks whoever knows somebody, says nothing of the reason, and slows guessing."""
+"""The authority asks the backends that know a user, hides why it refuses, and slows guessing."""
 
 import logging
 from collections.abc import Callable

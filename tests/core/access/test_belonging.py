@@ -1,4 +1,4 @@
-"""What of a cluster's catalogue is in one store: nothing is in two, and copies are not changed."""
+"""Which part of a cluster's catalogue a store has: nothing is in two, and copies do not change."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Defaults: a vhost has them when it is made, and what is changed later stays changed."""
+"""Defaults: a new vhost gets them, and what is changed later stays changed."""
 
 from arneb_core.access.defaults import LimitsOf, PolicyOf, VhostDefaults
 from arneb_core.access.edits import UNLIMITED, Edit

@@ -1,4 +1,4 @@
-"""An edit says what is wrong with what it is asked for, and takes along what belongs to a thing."""
+"""An edit says why it refuses, and a removal takes along what belongs to the thing removed."""
 
 import pytest
 

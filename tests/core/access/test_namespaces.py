@@ -1,4 +1,4 @@
-"""No two vhosts have one namespace, whatever they are called; who was there stays where it was."""
+"""No two vhosts share a namespace, whatever their names; existing ones stay where they were."""
 
 import re
 

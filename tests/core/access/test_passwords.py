@@ -1,4 +1,4 @@
-"""Hashes go from RabbitMQ to here and back; nobody comes in without a password."""
+"""Password hashes are interchangeable with RabbitMQ's; nobody logs in without a password."""
 
 from base64 import b64encode
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""Patterns are searched, and no pattern or name keeps anybody busy."""
+"""Patterns are searched in names, and no pattern or name takes long."""
 
 import time
 

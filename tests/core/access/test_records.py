@@ -1,4 +1,4 @@
-"""What is read back is what was written, and what nobody knows is refused."""
+"""Records: what is read back is what was written, and unknown bytes are refused."""
 
 import json
 from dataclasses import fields

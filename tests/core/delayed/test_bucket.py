@@ -1,4 +1,4 @@
-"""A bucket: what is sealed is cut by number and by time, and found again behind any place."""
+"""A bucket: sealed in segments by number and by time, and found again after any key."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""The index in buckets says what the one in memory says, whatever is on disk or fails."""
+"""The index in buckets answers as the one in memory does, whatever is on disk or fails."""
 
 from collections import deque
 from collections.abc import Callable, Sequence

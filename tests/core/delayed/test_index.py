@@ -1,4 +1,4 @@
-"""What came due is put together once for all who stand at one place, in batches that suit them."""
+"""Due entries are gathered once for all subscriptions at one place, in fitting batches."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""Sealing: in slices of the times, and the bucket is the one that all at once would be."""
+"""Sealing in slices makes the same bucket as sealing all at once."""
 
 from collections.abc import Callable, Sequence
 from typing import cast

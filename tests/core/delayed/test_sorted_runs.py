@@ -1,4 +1,4 @@
-"""Sorted runs: as floats they sort and are packed as their keys are, whatever the times."""
+"""Sorted runs: as floats they sort, and are packed, as the keys are, whatever the times."""
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st

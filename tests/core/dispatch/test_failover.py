@@ -1,4 +1,4 @@
-"""Failover dispatch: who is active follows from who is there, and nobody else gets anything."""
+"""Failover dispatch: the attached consumers decide who is active, and nobody else gets anything."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A receiver's room: permits, windows and gates, counted in messages."""
+"""A receiver's room: permits and windows, counted in messages."""
 
 from hypothesis import given
 from hypothesis import strategies as st

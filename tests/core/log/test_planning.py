@@ -1,4 +1,4 @@
-"""Where a run will stand: behind what is there, in a ledger that still takes it."""
+"""Where a run is placed: after the last entry, in a ledger that still takes it."""
 
 from hypothesis import given
 from hypothesis import strategies as st

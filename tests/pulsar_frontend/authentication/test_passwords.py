@@ -1,4 +1,4 @@
-"""Passwords: those of the file, and nothing else that stands there."""
+"""Passwords: those of the file, whatever else is in it."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Tokens: whose subject they grant, until when, and which are none."""
+"""Tokens: which role they prove, until when, and which are invalid."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Every wait of an application can be cancelled, and says before what is the case then."""
+"""Every wait of an application can be cancelled, with the documented effect."""
 
 from collections.abc import Awaitable, Callable
 

@@ -1,4 +1,4 @@
-"""Options that cannot be meant are refused when they are made, whatever a type checker was told."""
+"""Options that make no sense are refused when they are made, whatever the type checker was told."""
 
 from typing import Any
 

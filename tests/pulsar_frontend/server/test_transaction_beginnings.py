@@ -1,4 +1,4 @@
-"""How transactions begin: without a commit for who opens many, and nobody loses one by a crash."""
+"""How transactions begin: without a commit each, and none is lost by a crash."""
 
 import shutil
 from collections.abc import AsyncIterator

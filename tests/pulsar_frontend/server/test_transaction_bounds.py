@@ -1,4 +1,4 @@
-"""Transactions that are opened and left: how many there are, and what they hold, is bounded."""
+"""Transactions that are opened and abandoned: their number and what they hold are bounded."""
 
 from collections import Counter
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Transactions on a broker, over the wire: all of one counts or nothing, also after a restart."""
+"""Transactions on a broker, over the wire: each counts whole or not at all, after a restart too."""
 
 import shutil
 from collections.abc import AsyncIterator

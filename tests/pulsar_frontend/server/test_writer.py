@@ -1,4 +1,4 @@
-"""The writer: one flush for each wake-up, in pieces, and an end for who does not read."""
+"""The writer: one flush for each wake-up, in pieces, and an end for clients that do not read."""
 
 import socket
 from contextlib import suppress

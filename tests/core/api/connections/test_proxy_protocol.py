@@ -1,4 +1,4 @@
-"""The PROXY protocol: the header is read and nothing behind it, however it comes in pieces."""
+"""The PROXY protocol: the header is read and nothing after it, in whatever pieces it comes."""
 
 import itertools
 import socket

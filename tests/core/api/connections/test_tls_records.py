@@ -1,4 +1,4 @@
-"""TLS records: what is said comes out as it was said, however it is cut; an end is an end."""
+"""TLS records: bytes come out as they went in, however they are cut; an end is an end."""
 
 import ssl
 from pathlib import Path

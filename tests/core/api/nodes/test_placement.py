@@ -1,4 +1,4 @@
-"""How long one waits for somebody who serves a namespace."""
+"""How long to wait until some broker serves a namespace."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The wall clock: also before 1970, when it goes on by itself."""
+"""The wall clock: also a time before 1970, and one that goes on without the system's."""
 
 from arneb_core.api.process.clock import EARLIEST_MS, WallClock
 

@@ -1,4 +1,4 @@
-"""Long turns: as many a pass as keep it short, in the order in which they were asked for."""
+"""Long turns: as many in each pass as keep it short, in the order of the requests."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Locks by name: who wants different things does not wait, and nobody waits for ever."""
+"""Locks by name: different names do not wait for each other, and nobody waits for ever."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Loading: what a start reads it reads in threads, and what it makes it makes piece by piece."""
+"""Loading: a start reads in threads, and makes topics and subscriptions piece by piece."""
 
 import threading
 from collections import Counter

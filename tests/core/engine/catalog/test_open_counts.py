@@ -1,4 +1,4 @@
-"""What was counted of open ledgers beforehand saves counting it again, and changes nothing."""
+"""Counting open ledgers in advance saves counting them at the start, and changes nothing else."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path

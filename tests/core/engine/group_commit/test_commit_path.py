@@ -1,4 +1,4 @@
-"""The commit path: where an error may leave memory other than the disk, nothing goes on."""
+"""The commit path: after an error that may leave memory and disk different, nothing goes on."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Runs that come counted: as much as anybody wants in one commit, with little work in the loop."""
+"""Counted runs: any number of entries in one commit, with little work for the event loop."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Commits while a thousand clients are busy: none is so large that it takes everybody's turn."""
+"""Commits while a thousand clients are busy: none is so large that it holds everybody up."""
 
 from pathlib import Path
 from typing import Any

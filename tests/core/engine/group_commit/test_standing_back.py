@@ -1,4 +1,4 @@
-"""What nobody waits for, as a takeover of the journal, stands back once for little that is."""
+"""Work that nobody waits for, such as a takeover, lets a small write go first, but only once."""
 
 from typing import cast
 

@@ -1,4 +1,4 @@
-"""What stands behind deliveries: told of a commit, a frontend may wait for what it brings about."""
+"""After dispatch: told of a commit, a frontend may wait for the deliveries that it causes."""
 
 from pathlib import Path
 

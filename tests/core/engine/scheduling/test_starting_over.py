@@ -1,4 +1,4 @@
-"""Starting over: a turn that fails half-way costs nobody a message, and no other subscription."""
+"""Starting over: a turn that fails half-way loses no message, and affects no other subscription."""
 
 import random
 from collections.abc import Iterator

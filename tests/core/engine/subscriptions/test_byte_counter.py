@@ -1,4 +1,4 @@
-"""Weights: whatever happens to a queue's entries, what is ready weighs what it weighs."""
+"""The byte counter counts the bytes of a queue's ready entries, whatever happens to them."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -87,7 +87,7 @@ async def act(play: Play, do: str, how_many: int) -> None:
 def test_it_is_the_sum_of_what_is_ready(
     plan: list[tuple[str, object]], durable: bool, late: bool
 ) -> None:
-    """``late``: nobody asks for weights before much has happened."""
+    """``late``: nobody asks for the count before much has happened."""
 
     async def run(path: Path) -> None:
         async with open_engine(path) as engine:

@@ -1,4 +1,4 @@
-"""Departures: what leaves a subscription without an acknowledgement is never lost, never twice."""
+"""Departures: what leaves a subscription without an acknowledgement is neither lost nor doubled."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

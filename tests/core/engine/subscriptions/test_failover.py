@@ -1,4 +1,4 @@
-"""Failover dispatch: who is active, told how, and what becomes of what is in flight."""
+"""Failover dispatch: who is active, how it is told, and what becomes of deliveries in flight."""
 
 from pathlib import Path
 

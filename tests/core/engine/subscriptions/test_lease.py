@@ -1,4 +1,4 @@
-"""A lease: without it nothing is delivered, pulled or told of who is active; what is stored is."""
+"""Without the lease nothing is delivered, pulled, or said of who is active; commits go on."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

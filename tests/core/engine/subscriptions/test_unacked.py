@@ -1,4 +1,4 @@
-"""Limits of what is unacknowledged, permits and turns, as Pulsar counts them."""
+"""Limits of unacknowledged messages, permits and turns, as Pulsar counts them."""
 
 from pathlib import Path
 

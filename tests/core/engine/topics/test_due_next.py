@@ -1,4 +1,4 @@
-"""What comes due next, as it is told of a topic: all of it, and nothing changes by that."""
+"""What comes due next in a topic: asking shows all of it, and changes nothing."""
 
 from pathlib import Path
 

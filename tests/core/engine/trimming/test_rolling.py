@@ -1,4 +1,4 @@
-"""Ledgers that end, and that go, because somebody asks for it."""
+"""Ledgers that are closed, and trimmed, on request."""
 
 from pathlib import Path
 

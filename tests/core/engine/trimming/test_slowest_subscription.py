@@ -1,4 +1,4 @@
-"""Who is the slowest, against a look at all of them."""
+"""The slowest subscription, compared with looking at all of them."""
 
 from dataclasses import dataclass
 

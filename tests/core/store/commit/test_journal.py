@@ -1,4 +1,4 @@
-"""The journal: what was put there counts, whatever happens before LMDB has it."""
+"""The journal: a record counts once it is written, whatever happens before LMDB has it."""
 
 import os
 import shutil

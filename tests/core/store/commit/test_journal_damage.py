@@ -1,4 +1,4 @@
-"""A damaged journal: what is whole is served in its place, and what is lost is said."""
+"""A damaged journal: whole records keep their positions, and what is lost is reported."""
 
 import logging
 import os

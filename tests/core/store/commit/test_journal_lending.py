@@ -1,4 +1,4 @@
-"""Small runs in the journal while LMDB commits: there at once, and whatever becomes of that."""
+"""Small runs in the journal while LMDB commits: durable at once, whatever becomes of the commit."""
 
 import shutil
 from collections.abc import Iterator

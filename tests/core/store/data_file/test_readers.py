@@ -1,4 +1,4 @@
-"""Readers of the store: who reads for long is named and told, and the broker keeps its slots."""
+"""Readers of the store: long ones are named and told to end, and the broker keeps its slots."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""A store in whose place another is put: the one or the other, whoever is killed meanwhile."""
+"""A store that is replaced by another: it is one or the other, whenever a process is killed."""
 
 import os
 import shutil

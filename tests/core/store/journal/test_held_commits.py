@@ -1,4 +1,4 @@
-"""Commits that are held: found by whoever reads in this process, as if LMDB had them, and once."""
+"""Held commits: readers in this process find them as if LMDB had them, and only once."""
 
 import errno
 import os

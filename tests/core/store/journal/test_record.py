@@ -1,4 +1,4 @@
-"""A record in blocks of its own: what is laid out in a hurry is what the plain way makes."""
+"""A record in blocks of its own: the fast layout makes the same bytes as the plain one."""
 
 import pytest
 from hypothesis import given

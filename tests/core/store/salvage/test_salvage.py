@@ -1,4 +1,4 @@
-"""A salvage gives nobody's messages to somebody else, and passes nothing over."""
+"""A salvage gives no topic another's messages, and leaves nothing out."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Whatever pages are lost: what a salvage writes was there, and nobody is passed over."""
+"""Whatever pages are lost: a salvage writes only what was stored, and leaves nothing out."""
 
 import itertools
 import shutil

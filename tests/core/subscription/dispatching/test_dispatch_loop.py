@@ -1,4 +1,4 @@
-"""Dispatch, told as scripts: who gets what, and when it is said."""
+"""Dispatch, told as scripts: who gets what, and when counts change."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Delayed entries, told as scripts: each comes once, at its time, to who waits for it."""
+"""Delayed entries, told as scripts: each comes once, at its time."""
 
 from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.subscription.inputs import Acknowledged, Purged, Released, Sought, Tick, Turn

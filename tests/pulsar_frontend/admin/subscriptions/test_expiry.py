@@ -1,4 +1,4 @@
-"""Expiry by hand: what is old enough goes, and who has nothing to expire is told."""
+"""Expiry on request: what is old enough goes, and a subscription without any is refused."""
 
 import json
 from typing import Any

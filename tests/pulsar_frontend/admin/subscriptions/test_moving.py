@@ -1,4 +1,4 @@
-"""Subscriptions moved by message ids: to an entry, to a message of a batch, or behind it."""
+"""Subscriptions moved by message ids: to an entry, to a message of a batch, or after it."""
 
 from typing import Any
 

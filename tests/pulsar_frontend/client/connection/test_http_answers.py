@@ -1,4 +1,4 @@
-"""Answers by HTTP: read whole, and no further than is good for the client."""
+"""HTTP answers: read whole, up to a bound."""
 
 import gzip
 from collections.abc import AsyncIterator

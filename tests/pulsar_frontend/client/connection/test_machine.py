@@ -1,4 +1,4 @@
-"""The machine of a connection: whoever waits is told once, and bytes may come as they like."""
+"""A connection's machine: each request is answered once, in whatever pieces the bytes come."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What an application may say of a message, and that all else is refused before it has a number."""
+"""What a message may have; anything else is refused before the message has a number."""
 
 import pytest
 

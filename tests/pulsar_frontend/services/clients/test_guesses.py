@@ -1,4 +1,4 @@
-"""Whoever guesses tokens or passwords of Pulsar's roles is answered later and later."""
+"""Clients that guess tokens or passwords of Pulsar's roles are answered later and later."""
 
 from contextlib import suppress
 

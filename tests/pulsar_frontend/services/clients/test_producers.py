@@ -1,4 +1,4 @@
-"""ProducerRegistry that want a topic for themselves, over a real core."""
+"""Producers that want a topic for themselves, over a real core."""
 
 from typing import Any
 

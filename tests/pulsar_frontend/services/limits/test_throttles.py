@@ -1,4 +1,4 @@
-"""ProducerRegistry of a topic with a rate are read no faster than it says."""
+"""Producers of a topic with a publish rate are read no faster than the rate allows."""
 
 from collections import Counter
 from typing import Any

@@ -1,4 +1,4 @@
-"""Limits of namespaces and topics hold over a real core: who comes too many is refused."""
+"""Limits of namespaces and topics, over a real core: what exceeds them is refused."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What is looked at from time to time: idle topics go."""
+"""What is checked from time to time: idle topics are removed."""
 
 from collections.abc import Container
 

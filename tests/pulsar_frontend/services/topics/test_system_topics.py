@@ -1,4 +1,4 @@
-"""Topics that Apache Pulsar makes for itself: nobody finds them who does not ask, and those of
+"""Topics that Apache Pulsar makes for itself: lists leave them out unless asked, and those of
 transactions nobody uses."""
 
 import pytest

@@ -1,4 +1,4 @@
-"""Terminated topics: nothing is added, and who has read everything hears of it."""
+"""Terminated topics: nothing is added, and consumers that have read everything are told."""
 
 import pytest
 from tests.pulsar_frontend.admin_client import Admin

@@ -1,4 +1,4 @@
-"""A connection: handshake, keep-alive, refusals, and an end for who breaks the protocol."""
+"""A connection: handshake, keep-alive, refusals, and an end for clients that break the protocol."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Keep-alive: a silent client is asked, then given up; nobody is silent while we stand still."""
+"""Keep-alive: a silent client is pinged, then closed; a pause of the broker is not its silence."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Lookup topics: every answer in the response type of its question."""
+"""Lookups: each is answered in the response type of its request."""
 
 import pytest
 from tests.pulsar_frontend.session.playbook import Playbook, received, said
