@@ -230,7 +230,7 @@ def test_the_log_says_which_certificates_expire_soon(
     certificates.warn()
     certificates.warn()
     assert [each.getMessage() for each in caplog.records] == [
-        f"the certificate of amqp ends in 29 days, at {end.isoformat(timespec='seconds')}"
+        f"the certificate of amqp expires in 29 days, at {end.isoformat(timespec='seconds')}"
     ]
     now[0] = end
     certificates.warn()

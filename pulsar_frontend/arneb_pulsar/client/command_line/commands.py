@@ -110,9 +110,7 @@ class Examples(click.Group):
 @click.option("--trust", metavar="FILE", help="CA certificates to verify the broker by.")
 @click.option("--certificate", metavar="FILE", help="The client's own, for mutual TLS.")
 @click.option("--key", metavar="FILE", help="The key of that certificate.")
-@click.option(
-    "--timeout", "timeout_s", default=30.0, show_default=True, help="How long to try, in seconds."
-)
+@click.option("--timeout", "timeout_s", default=30.0, show_default=True, help="In seconds.")
 @click.pass_context
 def client(
     context: click.Context,
@@ -149,20 +147,10 @@ def client(
 @client.command()
 @click.argument("topic")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "-K", "key_delimiter", default="", help="What separates the key from the value in a line."
-)
+@click.option("-K", "key_delimiter", default="", help="Separates key and value in a line.")
 @click.option("-k", "key", help="The key of messages that have none.")
-@click.option(
-    "-H",
-    "headers",
-    multiple=True,
-    metavar="NAME=VALUE",
-    help="A property of all messages; may be repeated.",
-)
-@click.option(
-    "-J", "--json", "is_json", is_flag=True, help="Lines are JSON, as printed by consume -J."
-)
+@click.option("-H", "headers", multiple=True, metavar="NAME=VALUE", help="A property of each.")
+@click.option("-J", "--json", "is_json", is_flag=True, help="Lines are JSON, as consume -J prints.")
 @click.option("-z", "compression", type=click.Choice(["lz4", "zlib", "zstd", "snappy"]),
               help="Compress the messages.")  # fmt: skip
 @click.option("-l", "line_by_line", is_flag=True, help="Send each line of FILES as a message.")
@@ -247,14 +235,8 @@ def _format(_context: click.Context, _option: click.Parameter, text: str) -> For
 def _outputs(command: Any) -> Any:
     """Add the options of commands that print messages."""
     for option in (
-        click.option(
-            "-o",
-            "start",
-            help="Start at: beginning, end, @TIME, 15m (ago), or an id as printed by %o.",
-        ),
-        click.option(
-            "-c", "count", type=click.IntRange(min=1), help="End after this many messages."
-        ),
+        click.option("-o", "start", help="beginning, end, @TIME, 15m (ago) or an id as %o prints."),
+        click.option("-c", "count", type=click.IntRange(min=1), help="End after this many."),
         click.option("-e", "ends", is_flag=True, help="End when there are no more messages."),
         click.option(
             "-f",
@@ -262,7 +244,7 @@ def _outputs(command: Any) -> Any:
             default=DEFAULT,
             show_default=True,
             callback=_format,
-            help="What to print for each message: see consume --help.",
+            help="How to print each message: see consume --help.",
         ),
         click.option("-J", "--json", "is_json", is_flag=True, help="One JSON object a line."),
         click.option("-q", "quiet", is_flag=True, help="Do not print a summary."),
@@ -275,14 +257,8 @@ def _outputs(command: Any) -> Any:
 @click.argument("topics", nargs=-1, required=True)
 @click.option("-s", "subscription", default="arneb-client", show_default=True,
               help="The subscription.")  # fmt: skip
-@click.option(
-    "-t",
-    "kind",
-    type=click.Choice(["exclusive", "shared", "failover", "key_shared"]),
-    default="shared",
-    show_default=True,
-    help="The type of the subscription.",
-)
+@click.option("-t", "kind", default="shared", show_default=True, help="Its type.",
+              type=click.Choice(["exclusive", "shared", "failover", "key_shared"]))  # fmt: skip
 @click.option("--peek", is_flag=True, help="Acknowledge nothing.")
 @click.option("--pattern", is_flag=True, help="TOPICS is one tenant/namespace/expression.")
 @_outputs
