@@ -89,6 +89,10 @@ class PublishReader:
         return their end.
 
         Nothing is taken for a channel in ``waiting``, which has an incomplete message.
+
+        The outer loop looks up a method frame and a layout, the inner one takes the messages that
+        have both. All of it is one function, because a call for each message would cost as much as
+        reading it.
         """
         self.need_bytes, self.is_full = 0, False
         judged, judgement = self._judged, self._judgement
