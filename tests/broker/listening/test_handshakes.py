@@ -163,7 +163,11 @@ async def test_the_loop_continues_during_handshakes_a_few_at_a_time(
 
 @pytest.mark.parametrize(
     ("said", "failure"),
-    [(b"", "left before"), (b"GET / HTTP/1.1\r\n\r\n" * 9, "no handshake"), (b"\x16", "left")],
+    [
+        (b"", "disconnected before"),
+        (b"GET / HTTP/1.1\r\n\r\n" * 9, "no handshake"),
+        (b"\x16", "disconnected"),
+    ],
 )
 async def test_the_reason_of_a_failed_handshake_is_named(
     certificates: Certificates, said: bytes, failure: str

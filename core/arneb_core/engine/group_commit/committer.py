@@ -40,12 +40,8 @@ logger = logging.getLogger(__name__)
 
 
 class Committer:
-    """Puts the requests of all connections into commits, and hands these to the commit log.
-
-    Invariants: ``waiting_bytes`` is the size of the requests in ``_waiting`` and in the commits
-    ``_under_way``, which end in the order in which they were started. A cursor that differs from
-    the disk is in ``_dirty`` or in a commit under way, so it will be written.
-    """
+    """Invariants: ``waiting_bytes`` is the size of the requests that wait or are in a commit under
+    way; a cursor that differs from the disk is in ``_dirty`` or in a commit under way."""
 
     def __init__(
         self, log: CommitLog, now_ms: Callable[[], int], leadership_lost: Callable[[], None]
@@ -56,7 +52,6 @@ class Committer:
         self._leadership_lost = leadership_lost
         self._waiting: deque[Request] = deque()
         self.waiting_bytes = 0
-        """Bytes that wait for a commit or are in one under way."""
         self._under_way: deque[PlannedCommit] = deque()
         self._overtaking = Overtaking(log, now_ms)
         self._dirty: dict[LogSubscription, None] = {}
@@ -362,8 +357,7 @@ class Committer:
         self._overtaking.invalidate()
         self._must_trim = False  # the next stored commit says so again
         self._cursors_left = False  # not retried for ever
-        # Cursors go first only after a commit with other requests, so that a cursor commit that
-        # fails as well cannot keep them waiting for ever.
+        # Not after cursors alone: failing again, they would keep requests waiting for ever.
         self._cursors_first = bool(commits[0].requests) and not commits[0].goes_alone
         self._one_by_one = True
         for commit in reversed(commits):
