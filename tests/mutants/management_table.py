@@ -16,6 +16,7 @@ FIELD_TESTS: Final = ("tests/broker/http/management/topology/test_queue_fields.p
 DATA_TESTS: Final = ("tests/broker/data/test_rights.py",)
 HOSTILE_TESTS: Final = ("tests/broker/logins/test_hostile.py",)
 BACKENDS_TESTS: Final = ("tests/broker/logins/test_backends.py",)
+FEDERATION_TESTS: Final = ("tests/broker/http/management/parameters/test_federation.py",)
 
 MANAGEMENT_MUTANTS: Final = (
     Mutant(
@@ -299,5 +300,19 @@ MANAGEMENT_MUTANTS: Final = (
         "answer.aiter_raw()",
         "answer.aiter_bytes()",
         HOSTILE_TESTS,
+    ),
+    Mutant(
+        "a set of upstreams is taken for one upstream",
+        HTTP + "parameters/federation.py",
+        "    if component == UPSTREAM:\n",
+        "    if component in (UPSTREAM, UPSTREAM_SET):\n",
+        FEDERATION_TESTS,
+    ),
+    Mutant(
+        "an upstream needs no URI",
+        HTTP + "parameters/federation.py",
+        "[] if mandatory in value else",
+        "[] if True else",
+        FEDERATION_TESTS,
     ),
 )

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from arneb.http.management.lists.lists import Source, listed, listing_of
+from arneb.http.management.parameters.federation import UPSTREAM, UPSTREAM_SET, federation_in
 from arneb.http.management.parameters.policies import policy_document, policy_in
 from arneb.http.management.parameters.policy_checks import invalid_policy
 from arneb.http.management.parameters.shovels import check_shovel, settings_in
@@ -31,8 +32,8 @@ from arneb_core.access.edits import Edit
 from arneb_core.access.records import GlobalParameter, OperatorPolicy, Parameter, Vhost
 from arneb_core.access.tables import Tables
 
-KEPT: Final = ("federation-upstream", "federation-upstream-set")
-"""Components whose parameters are stored as given."""
+KEPT: Final = (UPSTREAM, UPSTREAM_SET)
+"""Components whose parameters are checked and stored, and have no effect."""
 
 VHOST_LIMITS: Final = "vhost-limits"
 LIMITS: Final = "limits"
@@ -76,7 +77,7 @@ def put_parameter(edit: Edit, vhost: str, component: str, name: str, value: Any)
         settings_in(value)
         edit.set_parameter(vhost, component, name, value)
     elif component in KEPT:
-        edit.set_parameter(vhost, component, name, _object(value))
+        edit.set_parameter(vhost, component, name, federation_in(component, name, value))
     else:
         raise invalid_policy(f"component {component} not found")
 

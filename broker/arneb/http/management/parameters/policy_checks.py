@@ -24,7 +24,7 @@ def check_policy(
 ) -> None:
     """Raise 400 for an invalid policy."""
     if not isinstance(pattern, str):
-        raise invalid_policy(f"pattern should be binary, actually was {_shown(pattern)}")
+        raise invalid_policy(f"pattern should be binary, actually was {shown(pattern)}")
     try:
         check_pattern(pattern)
     except InvalidAccess as error:
@@ -32,20 +32,20 @@ def check_policy(
             f"pattern should be regular expression but is invalid: {error}"
         ) from None
     if apply_to not in APPLY_TO:
-        raise invalid_policy(f"apply-to {_shown(apply_to)} is not one of {', '.join(APPLY_TO)}")
+        raise invalid_policy(f"apply-to {shown(apply_to)} is not one of {', '.join(APPLY_TO)}")
     if type(priority) is not int:
-        raise invalid_policy(f"priority should be a number, actually was {_shown(priority)}")
+        raise invalid_policy(f"priority should be a number, actually was {shown(priority)}")
     if not isinstance(definition, Mapping) or not definition:
         raise invalid_policy("no policy provided")
     known = {name: row for name, row in POLICY_KEYS.items() if row.by_operators or not operator}
     unknown = [(name, value) for name, value in definition.items() if name not in known]
     if unknown:
-        listed = ",".join(f'{{<<"{name}">>,{_shown(value)}}}' for name, value in unknown)
+        listed = ",".join(f'{{<<"{name}">>,{shown(value)}}}' for name, value in unknown)
         raise invalid_policy(f"[{listed}] are not recognised policy settings", escape=not operator)
     for name, value in definition.items():
         if not known[name].is_valid(value):
             words = known[name].words or name
-            raise invalid_policy(f"{_shown(value)} is not a valid {words}", escape=not operator)
+            raise invalid_policy(f"{shown(value)} is not a valid {words}", escape=not operator)
     if sum(name in definition for name in UPSTREAMS) > 1:
         raise invalid_policy(f"cannot specify more than one of {', '.join(UPSTREAMS)}")
 
@@ -57,5 +57,6 @@ def invalid_policy(fault: str, *, escape: bool = False) -> Exception:
     return bad_request(f"Validation failed\n\n{fault}\n")
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """Return a value as RabbitMQ's error texts show it."""
     return f'<<"{value}">>' if isinstance(value, str) else str(value)[:200]
