@@ -97,7 +97,9 @@ def is_named(request: Request, ours: Outcome, theirs: Outcome) -> bool:
     if theirs.status == 500:
         return ours.status < 500  # RabbitMQ fails with an internal error
     if request.user == sweep.WRONG and theirs.reason == "Login failed":
-        return ours.status in (401, 405) and ours.reason in ("Not_Authorized", None)
+        if ours.status == 401:
+            return (ours.reason, ours.asks) == ("Not_Authorized", theirs.asks)
+        return ours.status == 405
     if request.about in NEWER:
         return theirs.status == 404
     if not request.about:  # there is no such path, so RabbitMQ looks for a file of that name

@@ -16,6 +16,7 @@ FIELD_TESTS: Final = ("tests/broker/http/management/topology/test_queue_fields.p
 DATA_TESTS: Final = ("tests/broker/data/test_rights.py",)
 HOSTILE_TESTS: Final = ("tests/broker/logins/test_hostile.py",)
 BACKENDS_TESTS: Final = ("tests/broker/logins/test_backends.py",)
+SESSION_TESTS: Final = ("tests/broker/http/management/test_sessions.py",)
 FEDERATION_TESTS: Final = ("tests/broker/http/management/parameters/test_federation.py",)
 
 MANAGEMENT_MUTANTS: Final = (
@@ -314,5 +315,12 @@ MANAGEMENT_MUTANTS: Final = (
         "[] if mandatory in value else",
         "[] if True else",
         FEDERATION_TESTS,
+    ),
+    Mutant(
+        "a failed login comes without the challenge of HTTP",
+        HTTP + "answering.py",
+        "        raise wrong if by_page else challenged(wrong) from None\n",
+        "        raise wrong\n",
+        SESSION_TESTS,
     ),
 )

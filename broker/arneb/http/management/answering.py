@@ -15,6 +15,7 @@ from arneb.http.management.login import (
     LOOPBACK,
     MARK,
     asked,
+    challenged,
     expect_mark,
     log_in,
     proof_in,
@@ -113,12 +114,14 @@ async def _caller(site: Site, request: Request) -> Principal:
             if request.method not in LOOKING:
                 expect_mark(headers)
             return session.principal
-    proof = proof_in(headers)
-    if proof is None:
-        # On this challenge a browser opens its own login dialog; the page has a better one.
-        by_page = MARK in headers or request.raw_path.startswith(PAGE)
-        raise refused() if by_page else asked()
-    return await log_in(site.authority, *proof, request.address, loopback=request.loopback)
+    by_page = MARK in headers or request.raw_path.startswith(PAGE)
+    try:
+        proof = proof_in(headers)
+        if proof is None:
+            raise refused() if by_page else asked()
+        return await log_in(site.authority, *proof, request.address, loopback=request.loopback)
+    except Refused as wrong:
+        raise wrong if by_page else challenged(wrong) from None
 
 
 def _query(text: str) -> dict[str, str]:

@@ -29,9 +29,19 @@ FORM_BYTES_MAX: Final = 8192
 """A form with name and password; the rest of a longer one is ignored."""
 
 
+CHALLENGE: Final = {"www-authenticate": REALM}
+"""HTTP wants it in every 401, and some clients (Java's) fail when it is missing. A browser opens
+its own login dialog on it; the page, which has a better one, gets none."""
+
+
 def asked() -> Refused:
     """Return the 401 for a request without credentials."""
-    return Refused(401, "", "", {"www-authenticate": REALM})
+    return Refused(401, "", "")
+
+
+def challenged(wrong: Refused) -> Refused:
+    """Return a refusal with the challenge."""
+    return Refused(wrong.status, wrong.error, wrong.reason, CHALLENGE)
 
 
 def expect_mark(headers: Mapping[str, str]) -> None:
@@ -89,7 +99,10 @@ async def _login(site: Site, call: Call) -> Reply:
     form = parse_qs(call.body[:FORM_BYTES_MAX].decode("utf-8", "replace"), keep_blank_values=True)
     name, password = form.get("username", [""])[0], form.get("password", [""])[0]
     loopback = call.headers.get(LOOPBACK) == "true"
-    await log_in(site.authority, name, password, call.address, loopback=loopback)
+    try:
+        await log_in(site.authority, name, password, call.address, loopback=loopback)
+    except Refused as wrong:
+        raise challenged(wrong) from None
     proof = quote(b64encode(f"{name}:{password}".encode()).decode(), safe="")
     cookie = f"{COOKIE}={proof}; Path=/; HttpOnly; SameSite=Strict"
     return Reply("ok", headers={"set-cookie": cookie})

@@ -16,7 +16,7 @@ from tests.broker.http.management.kit import ADMIN, Caller, managed
 from arneb.clustered.vouched import Vouching
 from arneb.http.management import sessions as module
 from arneb.http.management.app import ManagementApp
-from arneb.http.management.login import MARK
+from arneb.http.management.login import MARK, REALM
 from arneb.http.management.sessions import COOKIE, FOREIGN_S, IDLE_S, Sessions, cookie_for, token_in
 from arneb.http.server.asgi import PROOF_WANTED, VOUCHED
 from arneb_core.access.internal import InternalVerdicts
@@ -81,7 +81,23 @@ async def test_the_browser_does_not_ask_for_a_password(tmp_path: Path) -> None:
         by_tool = await call("GET", "overview", user=None)
         assert (by_page.status, by_tool.status) == (401, 401)
         assert "www-authenticate" not in by_page.reply.headers
-        assert "www-authenticate" in by_tool.reply.headers
+        assert by_tool.reply.headers["www-authenticate"] == REALM
+
+
+@pytest.mark.parametrize("proof", ["Basic YWRtaW46d3Jvbmc=", "Basic !", "Bearer x", "Digest x"])
+async def test_a_failed_login_is_answered_with_the_challenge_of_http(
+    tmp_path: Path, proof: str
+) -> None:
+    async with managed(tmp_path) as call:
+        by_tool = await call("GET", "overview", user=None, authorization=proof)
+        assert (by_tool.status, by_tool.json["reason"]) == (401, "Not_Authorized")
+        assert by_tool.reply.headers["www-authenticate"] == REALM
+        by_form = await call("POST", "login", user=None)
+        assert by_form.status == 401
+        assert by_form.reply.headers["www-authenticate"] == REALM
+        by_page = await call("GET", "overview", user=None, authorization=proof, **MARKED)
+        assert (by_page.status, by_page.json["reason"]) == (401, "Not_Authorized")
+        assert "www-authenticate" not in by_page.reply.headers
 
 
 async def test_a_logout_ends_the_session_for_good(tmp_path: Path) -> None:
