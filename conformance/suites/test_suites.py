@@ -7,6 +7,7 @@ require. Some of their tests have races of their own, on either broker, so a fai
 again, alone.
 """
 
+import json
 import re
 import shutil
 from collections.abc import Callable, Mapping
@@ -36,11 +37,15 @@ broker fails every time."""
 MOCHA_WITHIN_MS: Final = "30000"
 """The timeout of each test of amqplib, which would otherwise be two seconds."""
 
+SMALL_BUILD: Final = {"CARGO_PROFILE_TEST_DEBUG": "0"}
+"""Without debugging symbols a build needs a third less time and space."""
+
 PYTEST: Final = "-m pytest -q -rfE -o log_cli=false -W ignore"
 
 STAND_INS: Final = {
     "aio_pika": {"docker_client.py": "tests/docker_client.py"},
     "aiormq": {"outer_conftest.py": "conftest.py"},
+    "amqpy": {"outer_conftest.py": "conftest.py", "pytest.ini": "pytest.ini"},
 }
 """Our files that replace a suite's own, which would start a broker."""
 
@@ -131,6 +136,35 @@ def aiormq(broker: Target) -> str:
     return run_with_pytest("aiormq", "aiormq==7.2.4", "tests", broker)
 
 
+def amqpy(broker: Target) -> str:
+    return run_with_pytest("amqpy", "amqpy==0.13.1", "amqpy/tests", broker)
+
+
+def lapin(broker: Target) -> str:
+    """The tests of the version that ``clients/lapin`` pins, with the crate's own lock file."""
+    cargo, pinned = tool("cargo", "cargo-web"), HERE.parent / "clients/lapin"
+    test = [cargo, "test", "--locked", "--features", "smol", "--test", "*"]
+
+    def make(place: Path) -> None:
+        pin, source = place / "pin", place / "source"
+        shutil.copytree(pinned, pin)
+        question = [cargo, "metadata", "--quiet", "--locked", "--format-version", "1"]
+        packages = json.loads(finished(question, pin, BUILD_WITHIN_S))["packages"]
+        [manifest] = [each["manifest_path"] for each in packages if each["name"] == "lapin"]
+        shutil.copytree(Path(manifest).parent, source)
+        finished([*test, "--quiet", "--no-run"], source, 3 * BUILD_WITHIN_S, SMALL_BUILD)
+
+    place = made_once("suite-lapin", [*pinned.glob("Cargo.*")], make)
+    left_out = [word for each in skipped("lapin") for word in ("--skip", each)]
+    run = [*test, "--no-fail-fast", "--", *left_out]
+    where = {"AMQP_ADDR": f"amqp://guest:guest@{broker.address}/%2f", **SMALL_BUILD}
+
+    def failed(printed: str) -> list[str]:
+        return re.findall(r"^test (\S+) \.\.\. FAILED", printed, re.MULTILINE)
+
+    return passed(run, failed, place / "source", where)
+
+
 def amqp091_go(broker: Target) -> str:
     go, module = tool("go", "golang-go"), "github.com/rabbitmq/amqp091-go"
     pinned = [HERE / "amqp091_go/go.mod", HERE / "amqp091_go/go.sum"]
@@ -179,6 +213,6 @@ def amqplib(broker: Target) -> str:
     return finished([*command, *tries, "--grep", left_out, "test"], where, RUN_WITHIN_S, url)
 
 
-@pytest.mark.parametrize("suite", [py_amqp, kombu, aiormq, amqp091_go, amqplib])
+@pytest.mark.parametrize("suite", [py_amqp, kombu, aiormq, amqpy, amqp091_go, amqplib, lapin])
 def test_own_suite(suite: Callable[[Target], str], secured_broker: Target) -> None:
     print(suite(secured_broker)[-500:])
