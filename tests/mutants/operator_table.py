@@ -15,7 +15,32 @@ PROGRAM_TESTS: Final = ("tests/broker/ctl/test_program.py",)
 
 STARTED_TESTS: Final = ("tests/broker/servers/test_started.py",)
 
+DOCTOR_TESTS: Final = ("tests/broker/doctor/test_doctor.py",)
+
 OPERATOR_MUTANTS: Final = (
+    Mutant(
+        "a store is taken for healthy if another process has its dead broker's number",
+        BROKER + "doctor/directory.py",
+        "        if is_held(path):  # a broker is writing to it\n",
+        '        if Path(f"/proc/{holder}").exists():\n',
+        DOCTOR_TESTS,
+    ),
+    Mutant(
+        "a directory that cannot be checked ends the doctor with a traceback",
+        BROKER + "doctor/directory.py",
+        "    except StoreUnusable as refused:\n"
+        '        yield error("store", str(refused), "name the broker\'s data_dir", str(path))\n'
+        "        return\n    for line",
+        "    except ForeignDirectory:\n        return\n    for line",
+        DOCTOR_TESTS,
+    ),
+    Mutant(
+        "a broker that never answers ends the doctor with a traceback",
+        BROKER + "commands/doctor.py",
+        "        except TimeoutError:\n",
+        "        except RecursionError:\n",
+        DOCTOR_TESTS,
+    ),
     Mutant(
         "a checksum brings its package's command line into every broker",
         "core/arneb_core/api/encoding/checksum.py",

@@ -15,6 +15,9 @@ from arneb.logs.visible import visible
 ILL: Final = 1
 """The exit status if there is something to do."""
 
+ANSWER_S: Final = 20.0
+"""The longest wait for one answer."""
+
 
 @click.command(short_help="Report what is wrong with a broker or its data, and what to do.")
 @click.argument("directory", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
@@ -41,12 +44,16 @@ def doctor(
     from arneb.ctl.session import Misused, Session
     from arneb.doctor.directory import directory_findings, outside_findings
     from arneb.doctor.findings import Finding, Severity
-    from arneb.doctor.running import running_findings
+    from arneb.doctor.running import running_findings, silent
 
     directory, url = _place(directory, named, url)
 
     def looked() -> Iterator[Finding]:
-        caller: Caller = HttpCaller(url) if directory is None else SocketCaller(directory)
+        caller: Caller = (
+            HttpCaller(url, timeout_s=ANSWER_S)
+            if directory is None
+            else SocketCaller(directory, ANSWER_S)
+        )
         session = Session(caller, Output(click.echo, Manner()))
         try:
             found = list(running_findings(session))
@@ -54,6 +61,9 @@ def doctor(
             if directory is None:
                 raise Refused(str(error)) from error
             return directory_findings(directory)
+        except TimeoutError:
+            place = url.rpartition("@")[2] if directory is None else str(directory)
+            found = [silent(place, ANSWER_S)]
         except (Failed, Misused) as error:
             raise Refused(error.text.removeprefix("Error:").strip()) from error
         return chain(found, () if directory is None else outside_findings(directory))

@@ -105,6 +105,8 @@ def serve(
         directory = config.data_dir
         hint = (
             f"`arneb check {directory}` tells more, `arneb salvage {directory} OUT` saves the rest"
+            if (directory / "data.mdb").exists()
+            else "restore a backup if it is gone"
         )
         raise _ended(f"{error}; {hint}", USAGE_STATUS, form) from error
     except (BindFailed, StoreUnusable) as error:

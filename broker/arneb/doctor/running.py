@@ -54,6 +54,14 @@ def running_findings(
         )
 
 
+def silent(place: str, waited_s: float) -> Finding:
+    """What is wrong with a broker at ``place`` that accepts a request and does not answer."""
+    return error(
+        "no-answer", f"the broker has not answered for {waited_s:.0f} s: it hangs, or is suspended",
+        "see its log, what its process does and whether its disk answers", place,
+    )  # fmt: skip
+
+
 def _longest(session: Session) -> list[Mapping[str, Any]]:
     """The longest queues and topics, as the page lists them."""
     query = {"page": "1", "page_size": str(broker_checks.LONGEST), "sort": "messages"}

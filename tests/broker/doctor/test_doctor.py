@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from arneb.demo.process import BrokerProcess
 from arneb.doctor import broker_checks
 from arneb.doctor.directory import directory_findings, file_system, place
 from arneb.doctor.findings import Finding, Severity
+from arneb_core.store.environment import Store
 
 HEALTHY: dict[str, Any] = {
     "mem_used": 10, "mem_limit": 100, "mem_alarm": False, "disk_free": 1000,
@@ -158,6 +160,49 @@ def test_a_directory_without_a_broker(tmp_path: Path) -> None:
     assert found["damage"].what == "bad"
     os.chmod(tmp_path / "data" / "data.mdb", 0o644)
     assert "rights" in checks(directory_findings(tmp_path / "data", lambda _: []))
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_killed_broker_whose_number_another_process_has(tmp_path: Path, damaged: bool) -> None:
+    """In containers every broker has the same number, and so does the doctor."""
+    Store.open(tmp_path / "data").close()
+    if damaged:
+        with (tmp_path / "data" / "data.mdb").open("r+b") as data:
+            data.truncate(8192)
+    (tmp_path / "data" / "arneb.lock").write_text(f"{os.getpid()}\n")
+    found = checks(directory_findings(tmp_path / "data"))
+    assert ("store" if damaged else "unclean") in found
+    assert "no-answer" not in found
+
+
+def test_a_broker_that_does_not_answer_is_not_healthy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Store.open(tmp_path / "data"):
+        done = CliRunner().invoke(arneb, ["doctor", str(tmp_path / "data")])
+        assert (done.exit_code, "cannot be asked" in done.output) == (1, True), done.output
+    monkeypatch.setattr("arneb.commands.doctor.ANSWER_S", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:  # it accepts and says nothing
+        host, port = server.getsockname()
+        url = f"http://guest:secret@{host}:{port}"
+        done = CliRunner().invoke(arneb, ["doctor", "--url", url])
+        assert (done.exit_code, "has not answered" in done.output) == (1, True), done.output
+        assert "secret" not in done.output
+
+
+@pytest.mark.parametrize("file", ["", "arneb.journal", "lock.mdb"])
+def test_a_directory_that_cannot_be_read_is_reported_in_one_line(tmp_path: Path, file: str) -> None:
+    """It has no store, or a directory where a file should be."""
+    path = tmp_path / "data"
+    path.mkdir()
+    if file:
+        Store.open(path).close()
+        (path / file).unlink(missing_ok=True)
+        (path / file).mkdir()
+    done = CliRunner().invoke(arneb, ["doctor", str(path)])
+    assert done.exit_code == 1
+    assert done.exception is None or isinstance(done.exception, SystemExit)
+    assert "error: " in done.output
 
 
 def test_the_command_examines_a_running_broker(tmp_path: Path) -> None:

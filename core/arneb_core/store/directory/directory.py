@@ -151,6 +151,20 @@ def holder_of(path: Path) -> str:
     return ""
 
 
+def is_held(path: Path) -> bool:
+    """Return whether some process has the store open. The number in the lock file does not tell:
+    another process may have it by now, as in a container, where each broker has the same."""
+    with suppress(OSError):
+        fd = os.open(path / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(fd)
+    return False
+
+
 def in_use(path: Path, holder: str) -> StoreLocked:
     """Return the error for a directory that another process has."""
     return StoreLocked(f"{path} is in use by another broker (process {holder or 'unknown'})")
