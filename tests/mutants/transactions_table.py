@@ -422,9 +422,37 @@ TRANSACTION_MUTANTS: Final = (
     Mutant(
         "numbers of a range are assigned after it has expired",
         RESERVATIONS,
-        "            if now_ms < self.now.given_until_ms and number",
+        "            if self.now.gives(now_ms) and number",
         "            if number",
         RESERVATION_TESTS,
+    ),
+    Mutant(
+        "a clock that is set back lets a range outlive the outcomes of its transactions",
+        RESERVATIONS,
+        "        return self.given_until_ms - GIVEN_MS <= now_ms < self.given_until_ms\n",
+        "        return now_ms < self.given_until_ms\n",
+        RESERVATION_TESTS,
+    ),
+    Mutant(
+        "a transaction that ended while the clock was set back opens again after a restart",
+        PULSAR + "services/transactions/coordinator.py",
+        "        until_ms = max(now_ms, found.opened.at_ms) + ",
+        "        until_ms = now_ms + ",
+        BEGINNING_TESTS,
+    ),
+    Mutant(
+        "a clock that is set forward takes outcomes that clients still ask for",
+        PULSAR + "services/transactions/coordinator.py",
+        "gathered(now_ms, may_go=may_go)",
+        "gathered(now_ms)",
+        TRANSACTION_TESTS,
+    ),
+    Mutant(
+        "nobody notices that the clock was set forward",
+        PULSAR + "transactions/outcomes.py",
+        "            self._since_s = now_s\n        return",
+        "            pass\n        return",
+        ("tests/pulsar_frontend/transactions/test_outcomes.py",),
     ),
     Mutant(
         "a range that could not be stored is never retried",

@@ -3,7 +3,8 @@
 The rule: an outcome is a row of its own in the commit that ends the transaction; from time to time
 these rows are gathered, in one commit, into one row of number sets, at about a bit per outcome. So
 a million outcomes are neither a million rows nor hundreds of megabytes. A row of many goes when the
-last of its outcomes is no longer kept.
+last of its outcomes is no longer kept, and never because the clock was set forward
+(:class:`Patience`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,6 +19,9 @@ from arneb_pulsar.transactions.states import TransactionState
 KEPT_MS: Final = 3_600_000
 """An outcome is kept for the time-out of its transaction and an hour: a client that has not heard
 it by then has given up."""
+
+SET_FORWARD_MS: Final = 60_000
+"""A time of day that gains more than this between two looks was set."""
 
 ONE: Final = "pulsar/transaction/outcome/"
 """Key prefix of single outcomes; the transaction's number follows."""
@@ -55,6 +59,27 @@ class Many:
         at = MANY_VALUE.size
         committed = BitMap64.deserialize(value[at : at + length])
         return cls(number, until_ms, committed, BitMap64.deserialize(value[at + length :]))
+
+
+class Patience:
+    """Whether outcomes may go: not within an hour of a start, or of a clock that was set forward.
+    Clients may still ask, whatever the clock says."""
+
+    def __init__(self, now_ms: int, now_s: float) -> None:
+        self._looked = now_ms, now_s
+        self._since_s = now_s
+
+    def __repr__(self) -> str:
+        return f"<Patience since {self._since_s:.0f} s>"
+
+    def is_over(self, now_ms: int, now_s: float) -> bool:
+        """Return whether they may go. ``now_s`` is the event loop's time, ``now_ms`` the time of
+        day."""
+        before_ms, before_s = self._looked
+        self._looked = now_ms, now_s
+        if now_ms - before_ms - 1000 * (now_s - before_s) > SET_FORWARD_MS:
+            self._since_s = now_s
+        return 1000 * (now_s - self._since_s) >= KEPT_MS
 
 
 class Outcomes:
@@ -100,9 +125,10 @@ class Outcomes:
         """Note that the commit is on disk."""
         self._singles[number] = committed, until_ms
 
-    def gathered(self, now_ms: int) -> "Gathered":
-        """Return the change that gathers single rows, and removes rows no longer kept."""
-        gone = [each for each in self._many if each.until_ms <= now_ms]
+    def gathered(self, now_ms: int, *, may_go: bool = True) -> "Gathered":
+        """Return the change that gathers single rows, and removes rows no longer kept if they
+        ``may_go``."""
+        gone = [each for each in self._many if each.until_ms <= now_ms] if may_go else []
         rows: Rows = [(f"{MANY}{each.number}", None) for each in gone]
         singles = dict(self._singles)
         made = None

@@ -56,6 +56,11 @@ class Reserved:
         """The key of its row."""
         return f"{RESERVED}{self.first}"
 
+    def gives(self, now_ms: int) -> bool:
+        """Whether its numbers may be given out now. If the clock was set back they may not: the
+        range would outlive the outcomes of its transactions, and open them again."""
+        return self.given_until_ms - GIVEN_MS <= now_ms < self.given_until_ms
+
     @property
     def kept_until_ms(self) -> int:
         """How long the end of a transaction known only by its range is told: no longer than the
@@ -106,7 +111,7 @@ class _Line:
         """Return the next number, and its range; None if there is none."""
         while self.now is not None:
             number = self.next
-            if now_ms < self.now.given_until_ms and number < self.now.first + self.now.count:
+            if self.now.gives(now_ms) and number < self.now.first + self.now.count:
                 self.next += 1
                 return number, self.now
             self.use(self.following)
@@ -114,7 +119,7 @@ class _Line:
 
     def let_go(self, now_ms: int) -> None:
         """Drop ranges whose time is up, so that they give nothing even if the clock is set back."""
-        while self.now is not None and self.now.given_until_ms <= now_ms:
+        while self.now is not None and not self.now.gives(now_ms):
             self.use(self.following)
 
     def use(self, reserved: Reserved | None) -> None:

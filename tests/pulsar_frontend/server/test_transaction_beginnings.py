@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -159,11 +159,33 @@ async def test_one_lives_as_long_as_it_was_told_and_then_has_ended(
             assert refused.value.code == pb.InvalidTxnStatus
         await end(client, transaction, commit=False)
     async with after_a_kill(tmp_path, "late", until_ms + GIVEN_MS + KEPT_MS) as (context, client):
+        context.transactions._patience._since_s -= KEPT_MS / 1000
         await context.transactions.gather(until_ms + GIVEN_MS + KEPT_MS)
         assert not context.core.metadata(RESERVED)
         with pytest.raises(Refused) as refused:
             await end(client, transaction, commit=True)
         assert refused.value.code == pb.TransactionNotFound
+
+
+async def test_one_that_ended_while_the_clock_was_set_back_opens_no_more(
+    open_broker: OpenBroker, tmp_path: Path
+) -> None:
+    """It was known by its range alone, which says when it was opened at the latest."""
+    async with open_broker() as running, connected(running.context) as (client,):
+        await prepared(client)
+        transaction = await begin(client)
+        now_ms = Clock().wall_ms()
+        await running.context.transactions.gather(now_ms)  # outcomes of others are in another row
+    set_back_ms, nearly_ms = now_ms - 2 * KEPT_MS, now_ms - KEPT_MS + 2 * TIMEOUT_MS
+    async with after_a_kill(tmp_path, "killed", set_back_ms) as (context, client):
+        await end(client, transaction, commit=True)
+        await context.transactions.gather(set_back_ms)
+        await context.transactions.gather(nearly_ms)
+        context.transactions._patience._since_s -= KEPT_MS / 1000
+        await context.transactions.gather(nearly_ms)
+        for commit in (False, True):
+            with pytest.raises(Refused) if not commit else nullcontext():
+                await end(client, transaction, commit=commit)
 
 
 async def test_what_stays_idle_is_recorded(open_broker: OpenBroker, tmp_path: Path) -> None:

@@ -232,10 +232,31 @@ async def test_one_whose_time_is_up_is_aborted(open_broker: OpenBroker) -> None:
         assert refused.value.code == pb.InvalidTxnStatus
         now_ms[0] += 3_600_000 + 6_000
         await transactions.gather(now_ms[0])
+        transactions._patience._since_s -= 3_600
+        await transactions.gather(now_ms[0])
         with pytest.raises(Refused) as refused:
             await end(worker, transaction, commit=True)
         assert refused.value.code == pb.TransactionNotFound
         assert not transactions.outcomes.singles
+
+
+@pytest.mark.parametrize("set_by_ms", [9 * 3_600_000, -9 * 3_600_000])
+async def test_a_clock_that_is_set_changes_no_answer(
+    open_broker: OpenBroker, set_by_ms: int
+) -> None:
+    """A client that missed the answer asks again some minutes later."""
+    async with open_broker() as running, two(running) as (worker, _):
+        transaction = await begin(worker, 5_000)
+        await send(worker, transaction, b"|1")
+        await end(worker, transaction, commit=True)
+        for minutes in range(3):
+            now_ms = Clock().wall_ms() + set_by_ms + 60_000 * minutes
+            await running.context.transactions.gather(now_ms)
+        assert not running.context.transactions.outcomes.singles, "they were drawn together"
+        await end(worker, transaction, commit=True)
+        with pytest.raises(Refused) as refused:
+            await end(worker, transaction, commit=False)
+        assert refused.value.code == pb.InvalidTxnStatus
 
 
 async def test_a_commit_that_cannot_be_stored_may_be_asked_for_again(

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from arneb_pulsar.transactions.checking import check_rows
-from arneb_pulsar.transactions.outcomes import Outcomes
+from arneb_pulsar.transactions.outcomes import KEPT_MS, SET_FORWARD_MS, Outcomes, Patience
 from arneb_pulsar.transactions.states import TransactionState
 
 COMMITTED, ABORTED = TransactionState.COMMITTED, TransactionState.ABORTED
@@ -85,3 +85,28 @@ class OutcomesMachine(RuleBasedStateMachine):
 
 TestOutcomes = OutcomesMachine.TestCase
 TestOutcomes.settings = settings(max_examples=60, stateful_step_count=30)
+
+
+HOUR_S = KEPT_MS / 1000
+
+
+def test_outcomes_stay_for_an_hour_of_which_no_clock_knows() -> None:
+    """Clients ask again within moments, whatever was done to the clock."""
+    patience = Patience(1_000_000, 50.0)
+    assert not patience.is_over(1_000_000 + 9 * KEPT_MS, 51.0), "set forward behind the start"
+    assert not patience.is_over(1_000_000 + 10 * KEPT_MS - 1, 50.0 + HOUR_S)
+    assert patience.is_over(1_000_000 + 10 * KEPT_MS, 51.0 + HOUR_S)
+    now_ms, now_s = 1_000_000 + 10 * KEPT_MS, 51.0 + HOUR_S
+    assert patience.is_over(now_ms - KEPT_MS, now_s + 60), "set back"
+    assert patience.is_over(now_ms - KEPT_MS + SET_FORWARD_MS, now_s + 60), "a little forward"
+    assert not patience.is_over(now_ms, now_s + 60), "forward"
+    assert patience.is_over(now_ms + 1, now_s + 60 + HOUR_S)
+
+
+def test_rows_that_may_not_go_stay() -> None:
+    outcomes = Outcomes(dict([Outcomes({}).row(1, 5, committed=True)]))
+    outcomes.settled(outcomes.gathered(0))
+    assert not outcomes.gathered(9, may_go=False).rows
+    outcomes.settled(outcomes.gathered(9, may_go=False))
+    assert outcomes.find(1) is COMMITTED
+    assert [value for _, value in outcomes.gathered(9).rows] == [None]

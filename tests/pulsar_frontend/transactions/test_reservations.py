@@ -213,3 +213,16 @@ def test_a_clock_that_is_set_back_gives_out_no_number_whose_row_is_gone() -> Non
     assert reservations.take(owner, TIMEOUT_MS, GIVEN_MS - 1) == (2, reserved)
     assert reservations.over((), GIVEN_MS) == [(reserved.key, None)]
     assert reservations.take(owner, TIMEOUT_MS, GIVEN_MS - 1) is None
+
+
+def test_a_clock_that_is_set_back_ends_a_range() -> None:
+    """The outcomes of its transactions would go before its row, and they would open again after the
+    next start."""
+    owner, reservations = OWNERS[0], Reservations({})
+    assert reservations.reserve(1, owner, TIMEOUT_MS, GIVEN_MS) is None
+    reserved = reservations.reserve(2, owner, TIMEOUT_MS, GIVEN_MS)
+    assert reserved is not None
+    reservations.stored(reserved)
+    assert reservations.take(owner, TIMEOUT_MS, GIVEN_MS) == (2, reserved)
+    assert reservations.take(owner, TIMEOUT_MS, GIVEN_MS - 1) is None
+    assert reservations.over((), GIVEN_MS - 1) == [(reserved.key, None)]

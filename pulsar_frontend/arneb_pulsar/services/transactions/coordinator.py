@@ -34,7 +34,7 @@ from arneb_pulsar.services.transactions.open_transaction import (
 )
 from arneb_pulsar.services.transactions.recovered import recovered
 from arneb_pulsar.session.errors import RequestRefused, TopicTerminated, TransactionNotOpen
-from arneb_pulsar.transactions.outcomes import KEPT_MS, MANY, ONE, Outcomes
+from arneb_pulsar.transactions.outcomes import KEPT_MS, MANY, ONE, Outcomes, Patience
 from arneb_pulsar.transactions.records import Acked, pack, pack_sent
 from arneb_pulsar.transactions.states import COORDINATOR, HOW_ENDED, TransactionId, TransactionState
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
@@ -62,6 +62,7 @@ class TransactionCoordinator:
         self.held = HeldRecords(core)
         self._ending = Ending(core, self.held, ended)
         self.outcomes = Outcomes({**core.metadata(ONE), **core.metadata(MANY)})
+        self._patience = Patience(clock.wall_ms(), clock.now())
         self._open: dict[int, OpenTransaction] = {}
         self.memory = HeldBytes()
         self._beginning = Beginning(core, self.held, clock, self._open, self.memory, self._wake)
@@ -126,7 +127,9 @@ class TransactionCoordinator:
 
     async def gather(self, now_ms: int) -> None:
         """Store outcomes in less room (:meth:`.Outcomes.gathered`), and drop used-up ranges."""
-        gathered, over = self.outcomes.gathered(now_ms), self._beginning.over(now_ms)
+        may_go = self._patience.is_over(now_ms, self._clock.now())
+        gathered = self.outcomes.gathered(now_ms, may_go=may_go)
+        over = self._beginning.over(now_ms)
         if not (gathered.rows or over):
             return
         try:
@@ -171,8 +174,9 @@ class TransactionCoordinator:
         :class:`RequestRefused`."""
         found = self._of(wanted, caller)
         if found.state is not TransactionState.OPEN:
-            text = f"transaction {wanted} is {found.state.value}"
-            raise RequestRefused(pb.InvalidTxnStatus, text)
+            raise RequestRefused(
+                pb.InvalidTxnStatus, f"transaction {wanted} is {found.state.value}"
+            )
         return found
 
     def join(
@@ -331,15 +335,12 @@ class TransactionCoordinator:
         if found is None:
             raise RequestRefused(pb.TransactionNotFound, f"transaction {wanted} is not known")
         if caller is not None and found.opened.owner != (caller.role, caller.original):
-            text = f"transaction {wanted} is somebody else's"
-            raise RequestRefused(pb.AuthorizationError, text)
+            raise RequestRefused(pb.AuthorizationError, f"transaction {wanted} is somebody else's")
         return found
 
     def _how_ended(self, number: int) -> TransactionState | None:
-        found = self.outcomes.find(number)
-        if found is None and number not in self._open and self._beginning.is_over(number):
-            return TransactionState.ABORTED
-        return found
+        is_over = number not in self._open and self._beginning.is_over(number)
+        return self.outcomes.find(number) or (TransactionState.ABORTED if is_over else None)
 
     def _wake(self) -> None:
         """Wake :meth:`run`: the first transaction is open."""
@@ -373,9 +374,9 @@ class TransactionCoordinator:
             await self.held.let_go()
 
     def _ended_by(self, found: OpenTransaction, *, commit: bool) -> End:
-        """Return how it would end now."""
+        """Return how it would end now: its outcome outlives its range if the clock is set back."""
         now_ms = self._clock.wall_ms()
-        until_ms = now_ms + found.opened.timeout_ms + KEPT_MS
+        until_ms = max(now_ms, found.opened.at_ms) + found.opened.timeout_ms + KEPT_MS
         row = self.outcomes.row(found.id.least_bits, until_ms, committed=commit)
         return End(commit, now_ms, until_ms, row)
 
