@@ -9,6 +9,7 @@ PULSAR: Final = "pulsar_frontend/arneb_pulsar/"
 AMQP: Final = "amqp_frontend/arneb_amqp/"
 BROKER: Final = "broker/arneb/"
 PASSWORD_TESTS: Final = ("tests/pulsar_frontend/authentication/test_passwords.py",)
+BODY_TESTS: Final = ("tests/broker/http/server/test_bodies.py",)
 HTTP_TESTS: Final = ("tests/broker/http/server/test_server.py",)
 PLAIN_TESTS: Final = ("tests/broker/http/server/test_plain.py",)
 PACE_TESTS: Final = ("tests/broker/http/server/test_pace.py",)
@@ -17,6 +18,20 @@ ROOM_TESTS: Final = ("tests/pulsar_frontend/server/test_listings.py",)
 STOP_TESTS: Final = ("tests/core/engine/test_engine_stops.py",)
 
 PROTOCOL_MUTANTS: Final = (
+    Mutant(
+        "ten thousand tiny chunks of a body are read in one turn",
+        BROKER + "http/server/connection.py",
+        "                    if count % PIECES_A_UNIT == 0:\n",
+        "                    if count < 0:\n",
+        BODY_TESTS,
+    ),
+    Mutant(
+        "a request that says its length in two ways may hide another",
+        BROKER + "http/server/refused.py",
+        '    if b"transfer-encoding" in names and ',
+        "    if not names and ",
+        BODY_TESTS,
+    ),
     Mutant(
         "all requests of a read are answered, whether there is room or not",
         PULSAR + "server/connection.py",
@@ -55,7 +70,7 @@ PROTOCOL_MUTANTS: Final = (
     Mutant(
         "a slow body is waited for forever",
         BROKER + "http/server/connection.py",
-        "        with trio.move_on_after(limits.body_timeout_s) as patience:\n",
+        "        with trio.move_on_after(self._limits.body_timeout_s) as patience:\n",
         '        with trio.move_on_after(float("inf")) as patience:\n',
         HTTP_TESTS,
     ),

@@ -153,7 +153,7 @@ def test_a_directory_without_a_broker(tmp_path: Path) -> None:
     (tmp_path / "thesis").write_text("")
     [foreign] = [each for each in directory_findings(tmp_path, never) if each.check == "store"]
     assert foreign.do == "name the broker's data_dir"
-    with BrokerProcess(tmp_path / "data", listeners=()) as broker:
+    with BrokerProcess(tmp_path / "data", listeners=("amqp",)) as broker:
         broker.kill()
     found = {each.check: each for each in directory_findings(tmp_path / "data", lambda _: ["bad"])}
     assert found["unclean"].severity is Severity.NOTE

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Scope
 from arneb.http.server.asgi import VOUCHED, Answer, Body, path_and_query, phrase
 from arneb.http.server.long_answers import ask_by
 from arneb.http.server.pace import Lane, Pace
-from arneb.http.server.refused import Refused, too_large, too_late
+from arneb.http.server.refused import Refused, expect_known, too_large, too_late
 from arneb.http.server.room import Room, Share
 from arneb.http.server.states import STOPPED, State
 from arneb.settings.http_limits import HEAD_BYTES_MAX, HttpLimits
@@ -42,6 +42,8 @@ with unread input discards the answer."""
 UNTAKEN_S: Final = 0.1
 """An answer that is not written after this long is waiting for its client."""
 
+PIECES_A_UNIT: Final = 4
+"""Pieces of a body, however small, that take as long as a unit of pace."""
 END_OF_HEAD: Final = b"\r\n\r\n"
 
 NOTHING_LARGER: Final[Mapping[str, int]] = {}
@@ -225,8 +227,7 @@ class HttpConnection:
         self._move(State.READING)
         if not isinstance(event, h11.Request):
             return None
-        if event.http_version not in (b"1.0", b"1.1"):
-            raise Refused(505, f"expected HTTP/1.1, got HTTP/{event.http_version.decode()}")
+        expect_known(event)
         return event
 
     async def _too_late(self, what: str, within_s: float) -> Refused:
@@ -251,9 +252,8 @@ class HttpConnection:
         return Lane.NEW if self._is_new else Lane.KNOWN
 
     async def _read_body(self, request: h11.Request) -> bytes:
-        limits = self._limits
         path = path_and_query(request.target)[0].decode("ascii")
-        bytes_max = max(self._larger.get(path, 0), limits.body_bytes_max)
+        bytes_max = max(self._larger.get(path, 0), self._limits.body_bytes_max)
         for name, value in request.headers:
             if name == b"content-length" and int(value) > bytes_max:
                 raise too_large(bytes_max)
@@ -264,12 +264,15 @@ class HttpConnection:
         event = self._wire.next_event()
         if isinstance(event, h11.EndOfMessage):
             return b""
-        body = bytearray()
-        with trio.move_on_after(limits.body_timeout_s) as patience:
+        body, count = bytearray(), 0
+        with trio.move_on_after(self._limits.body_timeout_s) as patience:
             while True:
                 if event is h11.NEED_DATA:
                     self._wire.receive_data(bytes(await self._stream.receive_some(RECEIVE_BYTES)))
                 elif isinstance(event, h11.Data):
+                    count += 1
+                    if count % PIECES_A_UNIT == 0:
+                        await self._pace.begin(Lane.PART)
                     if len(body) + len(event.data) > bytes_max:
                         raise too_large(bytes_max)
                     pieces = len(body) // PIECE_BYTES
@@ -284,7 +287,7 @@ class HttpConnection:
                     break
                 event = self._wire.next_event()
         if patience.cancelled_caught:
-            raise await self._too_late("the body", limits.body_timeout_s)
+            raise await self._too_late("the body", self._limits.body_timeout_s)
         if not isinstance(event, h11.EndOfMessage):
             raise trio.BrokenResourceError(
                 "the client disconnected before its request was complete"
