@@ -1,5 +1,5 @@
-"""Whatever clients do in transactions, one beside the other, beside failing commits, time-outs and
-kills: a small model says what is there.
+"""Whatever clients do in transactions, one beside the other, beside failing commits, time-outs,
+kills and clocks that are set: a small model says what is there.
 
 The rule: a step is done by one client, or two at the same moment; then what was answered is what
 the model says, or one of two outcomes of which it learns. In the end a consumer gets what was
@@ -43,6 +43,7 @@ CLIENTS: Final = 2
 PERMITS: Final = 1000
 START_MS: Final = 1_000_000_000_000
 TIMEOUTS_MS: Final = (2_000, 10_000, 60_000)
+SET_BY_MS: Final = (-3 * 3_600_000, -90_000, -4_000, 90_000, 4 * 3_600_000)
 EXAMPLES: Final = int(os.environ.get("TRANSACTION_EXAMPLES", "20"))
 QUIET_S: Final = 0.005
 """Nothing more comes."""
@@ -71,6 +72,7 @@ STEP = st.one_of(
     st.tuples(st.just("end that fails"), CLIENT, INDEX, st.booleans()),
     st.tuples(st.just("ack that fails"), CLIENT, INDEX, INDEX),
     st.tuples(st.just("let pass"), st.sampled_from((500, 2_000, 9_000))),
+    st.tuples(st.just("set the clock"), st.sampled_from(SET_BY_MS)),
     st.tuples(st.just("come back"), CLIENT),
     st.tuples(st.just("look"),),
     st.tuples(st.just("stop"),),
@@ -514,6 +516,11 @@ class Play:
         self.model.now_ms += passed_ms
         await self._context.transactions.expire(self.model.now_ms)
         self.model.expire()
+
+    async def set_the_clock(self, by_ms: int) -> None:
+        """Time-outs are times of day; how something has ended is known all the same."""
+        await self.let_pass(by_ms)
+        await self._context.transactions.gather(self.model.now_ms)
 
     async def come_back(self, client: int) -> None:
         """What it had goes to the other, or comes again."""
