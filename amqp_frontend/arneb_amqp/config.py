@@ -156,14 +156,15 @@ class AmqpConfig:
     """What the server offers, demands and bounds."""
 
     users: tuple[User, ...] = (GUEST,)
-    """One such table for each user at the first start; later the store has the users. Without any
-    there is one user, ``guest`` with the password ``guest``, who may log in from this machine only;
-    with some, that one is gone."""
+    """One such table for each user at the first start; later the store has the users. Without such
+    a table there is one user, ``guest`` with the password ``guest``, who may log in from this
+    machine only; with one, there is no ``guest``."""
     vhosts: tuple[str, ...] = ("/",)
     """The virtual hosts at the first start; later the store has them."""
     default_queue_type: str = ""
-    """The type of queues that name none, in virtual hosts that name none: ``classic``, ``quorum``
-    or ``stream``; empty: ``classic``. A queue that cannot be of that type is classic."""
+    """The type of queues declared without one, in virtual hosts without a default of their own:
+    ``classic``, ``quorum`` or ``stream``; empty: ``classic``. A queue that cannot be of that type
+    is classic."""
     default_limits: tuple[DefaultLimits, ...] = ()
     """Limits that new virtual hosts have."""
     default_operator_policies: tuple[DefaultOperatorPolicy, ...] = ()

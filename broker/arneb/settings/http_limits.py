@@ -19,7 +19,7 @@ class HttpLimits:
     """Keys of the tables ``[http]`` and ``[http_pulsar]``. Raises :class:`ValueError`."""
 
     body_bytes_max: int = 1024 * 1024
-    """The maximum size of a request's body; the largest documents are policies and schemas."""
+    """The maximum size of a request's body."""
 
     held_bytes_max: int = 64 * 1024 * 1024
     """The maximum memory for all connections of the port: request bodies still arriving, and
