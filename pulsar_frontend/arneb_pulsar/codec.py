@@ -12,8 +12,8 @@ from typing import Final, overload
 
 from arneb_core.api.entries.codec import Message, MessageColumns, Part
 from arneb_core.api.entries.entry import HEADER_BYTES, Origin
+from arneb_pulsar.chunks import join_parts, part_of
 from arneb_pulsar.columns import are_batches, read_columns
-from arneb_pulsar.parts import join_parts, part_of
 from arneb_pulsar.wire.batch import batch_starts, join_batch, message_at, split_batch
 from arneb_pulsar.wire.checksum import join_body, split_body
 from arneb_pulsar.wire.compression import decompress

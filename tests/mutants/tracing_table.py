@@ -110,7 +110,7 @@ TRACING_MUTANTS: Final = (
     Mutant(
         "nobody observes Pulsar's deliveries",
         "pulsar_frontend/arneb_pulsar/server/attachments.py",
-        "            sink = WatchedSink(sink, observer, self._connection, *names)\n",
+        "            sink = ObservedSink(sink, observer, self._connection, *names)\n",
         "            names = names[:1]\n",
         PULSAR_TRACES,
     ),

@@ -23,7 +23,7 @@ from arneb_core.api.errors import (
 )
 from arneb_pulsar.admin import transactions
 from arneb_pulsar.admin.brokers import broker_statistics, brokers, clusters
-from arneb_pulsar.admin.calls import elsewhere
+from arneb_pulsar.admin.calls import unsupported
 from arneb_pulsar.admin.calls.requests import (
     AdminError,
     AdminReply,
@@ -117,7 +117,7 @@ def _found(method: str, raw_path: str) -> tuple[Route, Mapping[str, str]]:
     try:
         return ROUTER.find(method, raw_path)
     except AdminError:
-        elsewhere.check(raw_path)
+        unsupported.check(raw_path)
         raise
 
 

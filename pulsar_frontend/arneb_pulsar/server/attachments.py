@@ -28,7 +28,7 @@ from arneb_pulsar.schemas.compatibility import IncompatibleSchema
 from arneb_pulsar.schemas.schema import Schema, SchemaType
 from arneb_pulsar.server.consumers import ConnectionConsumers, ConnectionSink
 from arneb_pulsar.server.numbering import NumberedSink, Start
-from arneb_pulsar.server.watched import WatchedSink
+from arneb_pulsar.server.observed_sink import ObservedSink
 from arneb_pulsar.services.clients.connections import ClientConnection, close_dead
 from arneb_pulsar.services.clients.consumers import ClientConsumer
 from arneb_pulsar.services.context import BrokerContext
@@ -163,7 +163,7 @@ class Attachments:
         sink: Sink = ConnectionSink(self._connection, self._consumers, effect.key)
         if (observer := self._context.message_observer.observer) is not None:
             names = topic.name, subscription.name
-            sink = WatchedSink(sink, observer, self._connection, *names)
+            sink = ObservedSink(sink, observer, self._connection, *names)
         if config.expose_broker_entry_metadata and effect.reads_broker_metadata:
             sink = NumberedSink(sink, topic, self._start)
         self._check(effect, topic, subscription)

@@ -19,7 +19,7 @@ from arneb_pulsar.names import topic_name_of
 from arneb_pulsar.namespaces.rates import NO_LIMITS, PublishLimits, Throttle
 from arneb_pulsar.packing.entries import deliver_at_ms, without_delay
 from arneb_pulsar.producers.sequences import NEVER
-from arneb_pulsar.server.watched import client_of
+from arneb_pulsar.server.observed_sink import client_of
 from arneb_pulsar.services.clients.connections import ClientConnection
 from arneb_pulsar.services.clients.producers import ProducerClaim
 from arneb_pulsar.services.context import BrokerContext

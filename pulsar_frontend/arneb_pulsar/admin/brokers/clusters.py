@@ -7,7 +7,6 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from arneb_pulsar.admin.calls.elsewhere import GEO_REPLICATION
 from arneb_pulsar.admin.calls.requests import (
     DONE,
     AdminError,
@@ -17,6 +16,7 @@ from arneb_pulsar.admin.calls.requests import (
 )
 from arneb_pulsar.admin.calls.router import Route
 from arneb_pulsar.admin.calls.rules import SUPER_USER, anybody, on_policy, on_tenant
+from arneb_pulsar.admin.calls.unsupported import GEO_REPLICATION
 from arneb_pulsar.admin.namespaces.creation import allowed_clusters
 from arneb_pulsar.admin.namespaces.namespaces import PATH, namespace_of
 from arneb_pulsar.admin.topics.lookup import as_reached

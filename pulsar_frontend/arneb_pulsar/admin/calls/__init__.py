@@ -3,6 +3,6 @@
 The rule: pure; statuses and texts are Pulsar's.
 
 Read in this order: ``requests`` (requests, replies and errors), ``paths`` (the names in a path),
-``rules`` (who may), ``router`` (which handler), ``elsewhere`` (calls that this broker does not
+``rules`` (who may), ``router`` (which handler), ``unsupported`` (calls that this broker does not
 support).
 """

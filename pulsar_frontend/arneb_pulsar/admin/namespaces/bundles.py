@@ -12,10 +12,10 @@ from typing import Final
 from arneb_core.api.errors import SubscriptionNotFound
 from arneb_core.api.subscriptions.subscription import Subscription
 from arneb_core.api.topics.topic import Topic
-from arneb_pulsar.admin.calls.elsewhere import check_name
 from arneb_pulsar.admin.calls.requests import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.calls.router import Route
 from arneb_pulsar.admin.calls.rules import ADMIN, SUPER_USER, on_namespace
+from arneb_pulsar.admin.calls.unsupported import check_name
 from arneb_pulsar.admin.namespaces.namespaces import (
     PATH,
     boundaries_of,

@@ -9,8 +9,8 @@ checks; the others are refused, not ignored. Source: Pulsar's ``Policies``,
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
-from arneb_pulsar.admin.calls.elsewhere import FILTERS, GEO_REPLICATION, OFFLOADING
 from arneb_pulsar.admin.calls.requests import AdminError, AdminRequest
+from arneb_pulsar.admin.calls.unsupported import FILTERS, GEO_REPLICATION, OFFLOADING
 from arneb_pulsar.admin.namespaces.policy_kinds import INVALID, MALFORMED, OF_NAMESPACES
 from arneb_pulsar.namespaces.bundles import BUNDLES_DEFAULT, Boundaries, evenly, read_asked
 from arneb_pulsar.namespaces.coercion import WrongKind, is_nothing

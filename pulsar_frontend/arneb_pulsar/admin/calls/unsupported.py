@@ -1,4 +1,4 @@
-"""Elsewhere: calls of Pulsar's admin API that this broker does not support, each with the reason.
+"""Unsupported: calls of Pulsar's admin API that this broker does not support, each with the reason.
 
 The rule: a call without effect here is refused with one sentence, not answered as if it had worked;
 the caller needs no right to get it. Only calls without a route are looked up here: reading such

@@ -1,4 +1,4 @@
-"""Watched sinks: show the observer what a consumer gets.
+"""Observed sinks: show the observer what a consumer gets.
 
 The rule: a consumer has such a sink if there was an observer when it was attached; deliveries
 through it are not changed.
@@ -10,7 +10,7 @@ from arneb_pulsar.services.clients.connections import ClientConnection
 from arneb_pulsar.services.clients.message_observer import MessageObserver, SeenClient
 
 
-class WatchedSink:
+class ObservedSink:
     """Passes a consumer's deliveries on (:class:`arneb_core.api.subscriptions.consumer.Sink`)."""
 
     __slots__ = ("_connection", "_observer", "_sink", "_subscription", "_topic")
@@ -30,7 +30,7 @@ class WatchedSink:
         self._subscription = subscription
 
     def __repr__(self) -> str:
-        return f"<WatchedSink {self._sink!r}>"
+        return f"<ObservedSink {self._sink!r}>"
 
     def deliver(self, run: Deliveries) -> None:
         """Show the run to the observer, and pass it on."""
