@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Scope
 from arneb.http.server.asgi import VOUCHED, Answer, Body, path_and_query, phrase
 from arneb.http.server.long_answers import ask_by
 from arneb.http.server.pace import Lane, Pace
-from arneb.http.server.refused import Refused, expect_known, too_large, too_late
+from arneb.http.server.refused import Refused, expect_known, expect_small, too_large, too_late
 from arneb.http.server.room import Room, Share
 from arneb.http.server.states import STOPPED, State
 from arneb.settings.http_limits import HEAD_BYTES_MAX, HttpLimits
@@ -254,9 +254,7 @@ class HttpConnection:
     async def _read_body(self, request: h11.Request) -> bytes:
         path = path_and_query(request.target)[0].decode("ascii")
         bytes_max = max(self._larger.get(path, 0), self._limits.body_bytes_max)
-        for name, value in request.headers:
-            if name == b"content-length" and int(value) > bytes_max:
-                raise too_large(bytes_max)
+        expect_small(request, bytes_max)
         if self._wire.they_are_waiting_for_100_continue:
             await self._write(
                 self._wire.send(h11.InformationalResponse(status_code=100, headers=[]))

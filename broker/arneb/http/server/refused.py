@@ -26,6 +26,13 @@ def expect_known(request: h11.Request) -> None:
         raise Refused(400, "expected Content-Length or, in HTTP/1.1, Transfer-Encoding")
 
 
+def expect_small(request: h11.Request, bytes_max: int) -> None:
+    """Raise :class:`Refused` if it says that its body is larger than ``bytes_max``."""
+    for name, value in request.headers:
+        if name == b"content-length" and int(value) > bytes_max:
+            raise too_large(bytes_max)
+
+
 def too_large(bytes_max: int) -> Refused:
     """Return the refusal of a body that is too large."""
     return Refused(413, f"expected a body of at most {bytes_max} bytes")
