@@ -87,6 +87,8 @@ CALLS: Final = (
     Row("GET", f"queues/{V}?page=2&page_size=2&sort=name&columns=name"),
     Row("GET", f"queues/{V}?page=9&page_size=2"),
     Row("GET", f"queues/{V}?page=0"),
+    Row("GET", f"queues/{V}?page=-1"),
+    Row("GET", f"queues/{V}?page=1&page_size=-2"),
     Row("GET", f"queues/{V}?page=1&page_size=501"),
     Row("GET", f"queues/{V}?page=1&page_size=x"),
     Row("GET", f"queues/{V}?page=1&name=Q&columns=name&sort=name"),

@@ -97,7 +97,7 @@ def listing_of(query: Mapping[str, str], *, paged: bool = True) -> Listing:
 
 def _page_of(query: Mapping[str, str]) -> Page:
     number, size = query["page"], query.get("page_size")
-    parsed, parsed_size = _whole(number), PAGE_SIZE if size is None else _whole(size)
+    parsed, parsed_size = _signed(number), PAGE_SIZE if size is None else _signed(size)
     if parsed is None or parsed_size is None:
         raise bad_request("Pagination parameters are invalid")
     if parsed < 1 or not 1 <= parsed_size <= PAGE_SIZE_MAX:
@@ -109,6 +109,11 @@ def _page_of(query: Mapping[str, str]) -> Page:
 
 def _whole(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else None
+
+
+def _signed(text: str) -> int | None:
+    number = _whole(text.removeprefix("-"))
+    return -number if number and text.startswith("-") else number
 
 
 def range_of(query: Mapping[str, str], kind: str) -> Range | None:

@@ -91,6 +91,14 @@ def test_wrong_parameters_are_refused(query: dict[str, str]) -> None:
     assert refused.value.status == 400
 
 
+def test_numbers_below_zero_are_refused_as_numbers() -> None:
+    with pytest.raises(Refused, match="page number -1, page size -2") as refused:
+        listing_of({"page": "-1", "page_size": "-2"})
+    assert refused.value.error == "invalid_pagination_parameters"
+    with pytest.raises(Refused, match="Pagination parameters are invalid"):
+        listing_of({"page": "--1"})
+
+
 @pytest.mark.parametrize(
     ("count", "asked_for", "asks"),
     [
