@@ -11,10 +11,9 @@ from typing import Final
 
 from pyspark.sql.types import StructField, StructType
 
-METADATA: Final = "arneb.options"
+from pyspark_arneb.option_table import MADE_FOR_A_TABLE, OptionError
 
-MADE_FOR_A_TABLE: Final = "provider"
-"""An option that is present only when Spark's catalogue asks."""
+METADATA: Final = "arneb.options"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +31,19 @@ class TableSchema:
         return StructType([StructField(first.name, first.dataType, True, metadata), *others])
 
     def options(self, given: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the options given, or if there are none, those from when the table was created."""
+        """Return the options given, or if there are none, those from when the table was created.
+
+        Raises :class:`.OptionError` if there are none of these either."""
         if given or not self.schema.fields:
             return given
         for field in self.schema.fields:
             if METADATA in field.metadata:
                 kept: Mapping[str, str] = field.metadata[METADATA]
                 return kept
-        return given
+        raise OptionError(
+            "service.url",
+            "Spark has given no options. A table of the catalogue keeps them only if it is created "
+            'with USING and OPTIONS alone, without a list of columns (option "columns") and '
+            "without AS SELECT (INSERT afterwards); a stream is not written with toTable but with "
+            'format("arneb") and options',
+        )

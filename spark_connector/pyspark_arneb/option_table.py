@@ -22,7 +22,11 @@ LOCATION: Final = "location"
 ADDRESSES: Final = ("path", "service.url")
 
 CATALOG_PREFIX: Final = "option."
-"""Prefix of the options that the catalogue repeats."""
+"""Prefix of the options that the catalogue repeats. What it gives without such a twin are the
+table's properties."""
+
+MADE_FOR_A_TABLE: Final = "provider"
+"""An option that is present only when Spark's catalogue asks."""
 
 Value = TypeVar("Value")
 
@@ -73,6 +77,8 @@ class GivenOptions:
             if spelling.lower() in CATALOG_PROPERTIES:
                 continue
             name = canonical.get(spelling.lower())
+            if name is None and is_property(spelling, given):
+                continue
             if name is None:
                 raise OptionError(spelling, "no such option" + _suggestion(spelling, canonical))
             if name in self._values:
@@ -113,6 +119,11 @@ class GivenOptions:
         if name not in self._values:
             raise OptionError(name, "is required")
         return self.parse(name, parser, "")
+
+
+def is_property(name: str, given: Mapping[str, str]) -> bool:
+    """Return whether it is a property of a catalogue table (``TBLPROPERTIES``), and no option."""
+    return MADE_FOR_A_TABLE in given and CATALOG_PREFIX + name not in given
 
 
 def _spelling(given: str, known: Iterable[str]) -> str:

@@ -97,7 +97,8 @@ class DefaultSource(DataSource):
         return BatchWriter(options, encoder)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        options = sink_options(self._given, overwrite=overwrite, is_stream=True)
+        given = TableSchema(schema).options(self._given)
+        options = sink_options(given, overwrite=overwrite, is_stream=True)
         encoder = RowEncoder(schema, options.target)
         if options.delivery is Delivery.AT_LEAST_ONCE:
             return DirectStreamWriter(Publish(options, encoder))

@@ -62,6 +62,48 @@ def test_a_view_of_the_catalogue_is_one_of_a_table(spark: "SparkSession", log: P
         spark.sql("DROP TABLE kept")
 
 
+def test_a_table_may_have_properties_and_a_comment(spark: "SparkSession", log: Path) -> None:
+    """Spark hands a source the properties together with the options."""
+    spark.sql(
+        f"CREATE TABLE noted USING arneb OPTIONS (path '{log}', topic 'keyed', COLUMNS 'entry_id') "
+        "COMMENT 'by key' TBLPROPERTIES ('Team' = 'shop', 'column' = 'none', 'x.y' = '1')"
+    )
+    try:
+        assert spark.table("noted").columns == ["entry_id"]
+        assert spark.table("noted").count() == 2
+        described = {row[0]: row[1] for row in spark.sql("DESCRIBE EXTENDED noted").collect()}
+        assert "Team=shop" in described["Table Properties"]
+        assert [row.tableName for row in spark.sql("SHOW TABLES LIKE 'noted'").collect()] == [
+            "noted"
+        ]
+    finally:
+        spark.sql("DROP TABLE noted")
+    with pytest.raises(Exception, match='no such option; did you mean "columns"'):
+        spark.sql(
+            f"CREATE TABLE n USING arneb OPTIONS (path '{log}', topic 'keyed', column 'entry_id') "
+            "TBLPROPERTIES ('Team' = 'shop')"
+        )
+
+
+def test_a_table_without_its_options_says_how_they_are_kept(
+    spark: "SparkSession", log: Path
+) -> None:
+    """Spark drops the options of a table that is created with a list of columns."""
+    spark.sql(
+        f"CREATE TABLE listed (entry_id BIGINT) USING arneb OPTIONS (path '{log}', topic 'keyed')"
+    )
+    try:
+        with pytest.raises(Exception, match="without a list of columns"):
+            spark.table("listed").count()
+    finally:
+        spark.sql("DROP TABLE listed")
+    with pytest.raises(Exception, match="without AS SELECT .INSERT afterwards"):
+        spark.sql(
+            "CREATE TABLE selected USING arneb OPTIONS ('service.url' 'http://h:1', topic 't') "
+            "AS SELECT X'76' AS value"
+        )
+
+
 def test_a_path_at_home_is_found(spark: "SparkSession", log: Path) -> None:
     home = os.path.relpath(log, Path.home())
     assert spark.read.format("arneb").load(f"~/{home}", topic="keyed").count() == 2
