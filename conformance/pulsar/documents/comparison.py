@@ -24,15 +24,14 @@ class Difference(NamedTuple):
 
 
 def differences(pulsar: Any, arneb: Any, path: str = "") -> Iterator[Difference]:
-    """Every field in which the two documents differ. Of lists with different lengths, only the
-    elements up to the shorter length are compared; but a list that is empty in only one document is
-    a difference."""
+    """Every field in which the two documents differ. Lists of different lengths are a difference,
+    and their elements are compared up to the shorter length."""
     if isinstance(pulsar, dict) and isinstance(arneb, dict):
         for key in sorted(pulsar.keys() | arneb.keys()):
             here = f"{path}.{key}" if path else key
             yield from differences(pulsar.get(key, ABSENT), arneb.get(key, ABSENT), here)
     elif isinstance(pulsar, list) and isinstance(arneb, list):
-        if bool(pulsar) != bool(arneb):
+        if len(pulsar) != len(arneb):
             yield Difference(path, pulsar, arneb)
         for one, other in zip(_sorted(pulsar), _sorted(arneb), strict=False):
             yield from differences(one, other, f"{path}[]")

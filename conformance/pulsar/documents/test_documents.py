@@ -18,6 +18,9 @@ NO_MARKERS: Final = "Pulsar acknowledges the markers of transactions, which Arne
 INDEX: Final = "the topic has one index of delayed messages, not counted by subscription"
 LATELY: Final = "depends on whether there is something to deliver at this moment"
 LATER: Final = "Pulsar ends a transaction in its partitions only after it has answered"
+PLACES: Final = (
+    "Pulsar's sums over partitions join who produces and consumes by place, Arneb's by name"
+)
 WHO: Final = "Pulsar's sums over partitions leave out who produces and consumes, and since when"
 
 EXPLAINED: Final = {
@@ -29,6 +32,7 @@ EXPLAINED: Final = {
     r"cursors\.\w+\.(waitingReadOp|subscriptionHavePendingRead)|waitingCursorsCount": LATELY,
     r"drainingHashesClearedTotal": LATELY,
     r"partitioned-stats\.abortedTxnCount": LATER,
+    r"partitioned-stats\.(publishers|subscriptions\.\w+\.consumers)": PLACES,
     r"stats\.(publishers\[\]|subscriptions\.\w+\.consumers\[\])\.\w+": WHO,
     r"partitioned-stats\.subscriptions\.\w+\.(active\w+|keySharedMode|last\w+Timestamp)": WHO,
 }
