@@ -65,6 +65,15 @@ class QueueTraffic(Consumed):
     whole: Consumed = field(default_factory=Consumed)
     """The sum over all queues of its type in its vhost."""
 
+    def deliver(self, count: int, redelivered: int, *, no_ack: bool) -> None:
+        """Count deliveries to a consumer."""
+        for each in (self, self.whole):
+            if no_ack:
+                each.delivered_no_ack += count
+            else:
+                each.delivered += count
+            each.redelivered += redelivered
+
 
 @dataclass(slots=True, eq=False)
 class VhostTraffic:

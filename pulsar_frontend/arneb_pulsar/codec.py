@@ -16,7 +16,7 @@ from arneb_pulsar.chunks import join_parts, part_of
 from arneb_pulsar.columns import are_batches, read_columns
 from arneb_pulsar.wire.batch import batch_starts, join_batch, message_at, split_batch
 from arneb_pulsar.wire.checksum import join_body, split_body
-from arneb_pulsar.wire.compression import decompress
+from arneb_pulsar.wire.compression import UNCOMPRESSED_BYTES_MAX, decompress
 from arneb_pulsar.wire.metadata import (
     key_of,
     parse_metadata,
@@ -75,6 +75,15 @@ class PulsarCodec:
     def are_batches(self, entries: Sequence[bytes]) -> list[bool]:
         """See :class:`arneb_core.api.entries.codec.ColumnCodec`."""
         return are_batches(entries)
+
+    def unpacked_bytes(self, entry: bytes) -> int:
+        """See :class:`arneb_core.api.entries.codec.PackedCodec`."""
+        try:
+            metadata = parse_metadata(split_body(entry, HEADER_BYTES)[0])
+        except ValueError:
+            return 0
+        size = metadata.uncompressed_size if metadata.compression else 0
+        return size if size <= UNCOMPRESSED_BYTES_MAX else 0
 
     def part_of(self, entry: bytes) -> Part | None:
         """See :class:`arneb_core.api.entries.codec.PartCodec`."""

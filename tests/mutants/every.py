@@ -26,6 +26,7 @@ from tests.mutants.keys_table import KEYS_MUTANTS
 from tests.mutants.lake_table import LAKE_MUTANTS
 from tests.mutants.machine_table import MACHINE_MUTANTS
 from tests.mutants.management_table import MANAGEMENT_MUTANTS
+from tests.mutants.opening_table import OPENING_MUTANTS
 from tests.mutants.operator_table import OPERATOR_MUTANTS
 from tests.mutants.page_table import PAGE_MUTANTS
 from tests.mutants.passes_table import PASSES_MUTANTS
@@ -51,6 +52,7 @@ from tests.mutants.turns_table import TURNS_MUTANTS
 EVERY: Final[tuple[Mutant, ...]] = (
     *MUTANTS,
     *ACCESS_MUTANTS,
+    *OPENING_MUTANTS,
     *OPERATOR_MUTANTS,
     *AUTHORIZATION_MUTANTS,
     *SEMANTICS_MUTANTS,

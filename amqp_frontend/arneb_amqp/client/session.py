@@ -33,7 +33,7 @@ from arneb_amqp.wire.constants import (
     PROTOCOL_HEADER,
     ChannelId,
 )
-from arneb_amqp.wire.deliver import readdress
+from arneb_amqp.wire.deliver import Chunk, readdress
 from arneb_amqp.wire.fast import FastReader
 from arneb_amqp.wire.items import (
     Ack,
@@ -95,7 +95,7 @@ class ClientSession:
         self._uri = uri
         self._name = name
         self._reader = FastReader(FRAME_BYTES_MAX_DEFAULT)
-        self._out: list[bytes] = [PROTOCOL_HEADER]
+        self._out: list[Chunk] = [PROTOCOL_HEADER]
         self._frame_bytes_max = FRAME_BYTES_MAX_DEFAULT
         self._heartbeat_s = 0.0
         self._heard = self._said = now

@@ -16,6 +16,7 @@ from arneb_amqp.errors import AmqpError, internal_error
 from arneb_amqp.server.context import ConnectionContext, ServerContext
 from arneb_amqp.server.operations.consumers import Consumers
 from arneb_amqp.server.operations.effects import EffectRunner
+from arneb_amqp.server.operations.opener import Opener
 from arneb_amqp.server.transport.read_ahead import ReadAhead
 from arneb_amqp.server.transport.reading import Reading
 from arneb_amqp.server.transport.remote import Remote
@@ -26,6 +27,7 @@ from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Disconnect, Refused, Token
 from arneb_amqp.session.events import AlarmsChanged, Committed, ConsumerClosed, Event
 from arneb_amqp.session.transitions import ConnectionState
+from arneb_amqp.session.unopened import Messages, Piece
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_core.api.connections.tls_records import TlsRecords
 from arneb_core.api.process.clock import wall_clock_ms
@@ -68,6 +70,7 @@ class Connection:
         self.link = link_of(sock, records, server.nursery, *rest)
         self._reading = Reading(self.link, server.long_turns)
         self._polling = self._reading.polling
+        self._opener = Opener(self.session.output.unopened, self, server.nursery, self.link.room)
         self._runner = EffectRunner(
             self.session, context, self.consumers, self, server.nursery, instants,
             server.long_turns,
@@ -75,8 +78,7 @@ class Connection:
         self._unblock: trio.Event | None = None
         self._room_made: trio.Event | None = None
         self._ahead = ReadAhead(server.core, self.session.effects)
-        self._is_leased = False
-        self._behind_deliveries = self._answer_follows = False
+        self._is_leased = self._behind_deliveries = self._answer_follows = False
         self._in_turn = False  # all output is written at its end
         self._delivered: trio.Event | None = None
         self._disconnecting = self._peer_first = False
@@ -100,6 +102,7 @@ class Connection:
             self.session.fail(internal_error())
             self.flush()
         finally:
+            self._opener.stop()
             timers.remove(self)
             resource_alarms.leave(self.alarms_changed)
             with trio.move_on_after(CLEANUP_S) as scope:
@@ -191,7 +194,8 @@ class Connection:
         try:
             session, self._is_leased = self.session, True
             session.deliver(consumer, run)
-            if session.output.size + self.link.waiting_bytes > self._high:
+            self._opener.begin()
+            if session.output.size + self._waiting_bytes > self._high:
                 self.consumers.set_writable(False)
         except Exception as error:
             self.break_down(error)
@@ -200,6 +204,20 @@ class Connection:
         if self.session.effects.has_orders:
             # Not at once: the deliverer must not be called back.
             self._server.flusher.add(self._answer)
+
+    def opened(self, piece: Piece, messages: Messages) -> None:
+        """Send a part of a run that was opened in a thread."""
+        try:
+            self._is_leased = True
+            self.session.output.unopened.sent(piece, messages)
+            self._runner.run()
+        except Exception as error:
+            self.break_down(error)
+        self.flush()
+
+    async def all_opened(self) -> None:
+        """Wait until all that waits to be opened is sent."""
+        await self._opener.caught_up()
 
     def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
         """Handle a consumer that the core has detached."""
@@ -249,7 +267,7 @@ class Connection:
             if self._disconnecting:
                 if not self._peer_first:
                     self.link.finish()
-            elif not self.consumers.writable and self.link.waiting_bytes <= self._low:
+            elif not self.consumers.writable and self._waiting_bytes <= self._low:
                 self.consumers.set_writable(True)
             if self._unblock is not None and not session.blocked:
                 self._unblock.set()
@@ -272,9 +290,13 @@ class Connection:
             is_full = self.link.waiting_bytes > self._low
         self._room_made = None
 
+    @property
+    def _waiting_bytes(self) -> int:
+        """What waits for the client, or to be opened."""
+        return self.link.waiting_bytes + self.session.output.unopened.bytes_waiting
+
     def _answer(self) -> None:
-        """Carry out effects of deliveries: answers to stream messages that the consumer did not ask
-        for."""
+        """Carry out effects of deliveries: answers to stream messages that nobody asked for."""
         try:
             self._runner.run()
         except Exception as error:
@@ -285,7 +307,7 @@ class Connection:
             self._room_made.set()
         if self._unblock is not None and self.link.broken:
             self._unblock.set()
-        if not self.consumers.writable:
+        if not self.consumers.writable and self._waiting_bytes <= self._low:
             self.consumers.set_writable(True)
 
     def break_down(self, error: Exception) -> None:

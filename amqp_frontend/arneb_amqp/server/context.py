@@ -29,6 +29,7 @@ from arneb_amqp.session.effects import (
     Vouch,
 )
 from arneb_amqp.session.rights import Rights
+from arneb_amqp.session.unopened import Messages, Piece
 from arneb_amqp.topology.message_observers import Tapped
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.topology import Topology, Vhost, new_name
@@ -117,6 +118,12 @@ class Nobody:
 
     async def room(self) -> None:
         """Do nothing: nothing is written."""
+
+    def opened(self, piece: Piece, messages: Messages) -> None:
+        """Do nothing: the run has been requeued."""
+
+    async def all_opened(self) -> None:
+        """Do nothing: nothing is sent."""
 
     def break_down(self, error: Exception) -> None:
         """Do nothing: the connection is over."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from arneb_amqp.errors import AmqpError
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Refused, Token
+from arneb_amqp.session.unopened import Messages
 from arneb_core.api.process.resource_alarms import Short
 from arneb_core.api.subscriptions.deliveries import Deliveries
 
@@ -89,3 +90,5 @@ class Pulled:
     message_count: int
     owner: ConsumerId
     """The attachment that has the message in flight."""
+    messages: Messages | None = None
+    """The run opened, if that took long."""

@@ -4,19 +4,23 @@ from collections.abc import Iterable
 
 from pamqp.base import Frame as Command
 
+from arneb_amqp.session.unopened import Unopened
 from arneb_amqp.wire.constants import CHANNEL_ZERO, ChannelId
+from arneb_amqp.wire.deliver import Chunk
 from arneb_amqp.wire.methods import encode_method
 
 
 class Output:
-    """Encoded frames in wire order; ``size`` is their bytes."""
+    """Encoded frames in wire order; ``size`` is their bytes. ``unopened`` are deliveries that must
+    be opened before they are encoded."""
 
-    __slots__ = ("_chunks", "_muted", "size")
+    __slots__ = ("_chunks", "_muted", "size", "unopened")
 
     def __init__(self) -> None:
         self._chunks: list[bytes] = []
         self._muted = False
         self.size = 0
+        self.unopened = Unopened()
 
     def __repr__(self) -> str:
         return f"<Output {self.size} bytes in {len(self._chunks)} chunks>"
@@ -26,7 +30,7 @@ class Output:
         if channel == CHANNEL_ZERO or not self._muted:
             self._put((encode_method(channel, command),))
 
-    def send_chunks(self, chunks: Iterable[bytes]) -> None:
+    def send_chunks(self, chunks: Iterable[Chunk]) -> None:
         """Queue encoded frames of a channel, or heartbeats."""
         if not self._muted:
             self._put(chunks)
@@ -42,7 +46,7 @@ class Output:
         self.size = 0
         return data
 
-    def _put(self, chunks: Iterable[bytes]) -> None:
+    def _put(self, chunks: Iterable[Chunk]) -> None:
         # Joining here costs less than asking each of thousands of chunks for its size.
         data = b"".join(chunks)
         self._chunks.append(data)

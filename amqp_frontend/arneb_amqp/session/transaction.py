@@ -13,6 +13,7 @@ from typing import Final
 from arneb_amqp.errors import resource_error
 from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId, Pending
 from arneb_amqp.session.effects import Commit
+from arneb_amqp.wire.deliver import Chunk
 
 ITEM_BYTES: Final = 512
 """Counted for a message or an answer besides its octets. It takes less than half of that here
@@ -105,7 +106,7 @@ class Transaction:
         self._hold(len(entry))
         _extend(self._delayed, exchanges, [entry])
 
-    def give_back(self, chunks: list[bytes]) -> None:
+    def give_back(self, chunks: list[Chunk]) -> None:
         """Add a ``basic.return``, encoded now so that the commit need not encode all of them."""
         self._hold(sum(map(len, chunks)))
         self.mandatory.append(((), b"".join(chunks)))

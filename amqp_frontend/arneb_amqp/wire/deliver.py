@@ -18,7 +18,7 @@ from itertools import chain, repeat
 from operator import itemgetter
 from struct import Struct
 from sys import byteorder
-from typing import Final
+from typing import Final, TypeAlias
 
 from arneb_amqp.errors import ReplyCode
 from arneb_amqp.wire.constants import (
@@ -34,7 +34,6 @@ from arneb_amqp.wire.constants import (
     ChannelId,
     DeliveryTag,
 )
-from arneb_amqp.wire.content import payload_of
 from arneb_amqp.wire.route import shortstr
 from arneb_core.api.entries.entry import HEADER_BYTES
 
@@ -54,6 +53,9 @@ _REDELIVERED: Final = (b"\x00", b"\x01")
 _DELIVER: Final = 60
 _GET_OK: Final = 71
 _RETURN: Final = 50
+
+Chunk: TypeAlias = bytes | memoryview
+"""A part of the output, to be joined with others."""
 
 _RUN_MIN: Final = 8
 """The shortest run for which working on whole lists pays."""
@@ -80,7 +82,7 @@ class DeliverEncoder:
         first_tag: DeliveryTag,
         entries: Sequence[bytes],
         redelivered: bool | Sequence[bool] = False,
-    ) -> list[bytes]:
+    ) -> Sequence[Chunk]:
         """Return ``basic.deliver`` and content of every entry, tagged from ``first_tag`` on, as
         chunks for one ``b"".join``."""
         count = len(entries)
@@ -117,7 +119,7 @@ class DeliverEncoder:
 
     def _encode_mixed(
         self, first_tag: int, entries: Sequence[bytes], bits: list[bytes]
-    ) -> list[bytes]:
+    ) -> Sequence[Chunk]:
         """The same for a run of mixed routes, with no entry too large."""
         hints = list(map(_HINT_OF, entries))
         known = self._prefixes
@@ -136,9 +138,9 @@ class DeliverEncoder:
 
     def _encode_each(
         self, first_tag: int, entries: Sequence[bytes], bits: list[bytes]
-    ) -> list[bytes]:
+    ) -> Sequence[Chunk]:
         """The same for a run that is short or has mixed channels and sizes."""
-        chunks: list[bytes] = []
+        chunks: list[Chunk] = []
         head, entry_bytes_max = self._head, self._frame_bytes_max
         known = self._prefixes.get
         tags = map(_TAG.pack, range(first_tag, first_tag + len(entries)))
@@ -178,7 +180,7 @@ def encode_get_ok(
     entry: bytes,
     message_count: int,
     frame_bytes_max: int,
-) -> list[bytes]:
+) -> list[Chunk]:
     """Return ``basic.get-ok`` with the content of ``entry``, as chunks to join."""
     route_end = HEADER_BYTES + int.from_bytes(entry[HINT_AT:HINT_END], "big")
     size = 4 + 9 + route_end - HEADER_BYTES + 4
@@ -199,7 +201,7 @@ def encode_return(
     route: bytes,
     body: bytes,
     frame_bytes_max: int,
-) -> list[bytes]:
+) -> list[Chunk]:
     """Return ``basic.return`` with the content of a publish (route and body), as chunks to join."""
     text = shortstr(reply_text)
     size = 4 + 2 + len(text) + len(route)
@@ -212,7 +214,7 @@ def encode_return(
     ]
 
 
-def readdress(body: bytes, start: int, channel: ChannelId, frame_bytes_max: int) -> list[bytes]:
+def readdress(body: bytes, start: int, channel: ChannelId, frame_bytes_max: int) -> list[Chunk]:
     """Return the content at ``start``, framed for another channel and peer.
 
     4.2.3: frames may not be larger than negotiated; like RabbitMQ, only bodies are split, because a
@@ -221,8 +223,13 @@ def readdress(body: bytes, start: int, channel: ChannelId, frame_bytes_max: int)
     _, _, header_bytes = FRAME_START.unpack_from(body, start + 1)
     header_at = start + 1 + FRAME_START_BYTES
     header = body[header_at : header_at + header_bytes + 1]
-    chunks = [FRAME_END_OCTET, FRAME_START.pack(FRAME_HEADER, channel, header_bytes), header]
-    payload = payload_of(body, start)
+    chunks: list[Chunk] = [
+        FRAME_END_OCTET,
+        FRAME_START.pack(FRAME_HEADER, channel, header_bytes),
+        header,
+    ]
+    # Views, of which the join makes the only copy: a body may have 128 MiB.
+    payload = memoryview(body)[header_at + header_bytes + 1 + FRAME_START_BYTES : -1]
     step = frame_bytes_max - FRAME_OVERHEAD_BYTES
     for at in range(0, len(payload), step):
         part = payload[at : at + step]

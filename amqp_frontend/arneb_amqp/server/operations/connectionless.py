@@ -13,6 +13,7 @@ from pamqp.base import Frame as Command
 from pamqp.commands import Basic
 
 from arneb_amqp.errors import access_refused, exchange_in_words
+from arneb_amqp.opening import opened
 from arneb_amqp.routing.checks import carbon_copies, check_expiration
 from arneb_amqp.routing.delayed import delay_ms_of, delayed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
@@ -21,7 +22,6 @@ from arneb_amqp.routing.search import Search
 from arneb_amqp.server.context import NOBODY
 from arneb_amqp.server.operations.consumers import ConsumerSink, count_got
 from arneb_amqp.server.operations.methods import Methods
-from arneb_amqp.session.consume.unbatching import unbatched
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Authorize
 from arneb_amqp.session.rights import Rights, RightUndecided
@@ -195,7 +195,7 @@ class Actor:
                 for place, mask in (run.masks or {}).items():
                     masks[place] = masks.get(place, 0) | mask
                 left = attachment.queue.message_count
-                _, entries, _ = unbatched(run, queue)
+                _, entries, _ = await opened(run, queue)
                 again = bool(run.redelivered)
                 got = [fetched(entry, again, left) for entry in entries]
                 size += sum(len(each.payload) for each in got)

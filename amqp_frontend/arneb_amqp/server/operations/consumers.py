@@ -12,6 +12,7 @@ from typing import Final
 import trio
 
 from arneb_amqp.consumption import Consumption
+from arneb_amqp.opening import opened
 from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.server.context import ConnectionContext, CoreEvents
 from arneb_amqp.session.consume.unbatching import unbatched
@@ -29,6 +30,7 @@ from arneb_amqp.topology.queues.attachments import Attachment, give_back
 from arneb_amqp.topology.queues.delivery_counts import counted
 from arneb_amqp.traffic import QueueTraffic
 from arneb_core.access.acting import BY_ITSELF
+from arneb_core.api.entries.entry import Origin
 from arneb_core.api.errors import SubscriptionFenced
 from arneb_core.api.subscriptions.consumer import Consumer
 from arneb_core.api.subscriptions.deliveries import Deliveries
@@ -217,6 +219,12 @@ class Consumers:
             return True
         return False
 
+    def retire(self, request: Cancel) -> None:
+        """Give a consumer nothing more: it is about to be cancelled."""
+        attachment = self.attached.get(self._last_ids.get(request.consumer, request.consumer))
+        if attachment is not None:
+            attachment.consumer.retire()
+
     async def cancel(self, request: Cancel) -> None:
         """Stop deliveries to a consumer."""
         self._forget(request.consumer, self._context.user)
@@ -244,7 +252,10 @@ class Consumers:
             Tap(self._context, request.queue, NO_CHANNEL).delivered(run)
         if attachment.queue.type is QueueType.QUORUM:
             run = counted(run, always=True)
-        return Pulled(run, attachment.queue.message_count, id_)
+        messages = None
+        if run.entries[0][1] != Origin.AMQP:
+            messages = await opened(run, request.queue)
+        return Pulled(run, attachment.queue.message_count, id_, messages)
 
     async def leave(self, consumers: Sequence[ConsumerId]) -> None:
         """Detach these consumers and requeue what they hold."""

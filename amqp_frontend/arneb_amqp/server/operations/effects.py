@@ -103,6 +103,10 @@ class RunnerConnection(CoreEvents, Protocol):
         """Wait until there is room for one more message."""
         ...
 
+    async def all_opened(self) -> None:
+        """Wait until all deliveries that wait to be opened are sent."""
+        ...
+
     def break_down(self, error: Exception) -> None:
         """End the connection at once after a defect of ours."""
         ...
@@ -207,6 +211,10 @@ class EffectRunner:
                             await self._wait_until_published()
                         if _after_deliveries(effect):
                             await self._connection.deliveries_made(to_anybody=True)
+                        if isinstance(effect, Cancel) and self._session.output.unopened:
+                            # What it has been given is sent before the answer.
+                            self._consumers.retire(effect)
+                            await self._connection.all_opened()
                         event = await self._answer(effect)
                         self._session.handle(event, *self._instants())
                         if self._session.discarded:

@@ -5,6 +5,7 @@ is necessary: a batch of another protocol, or a run of which some are redelivere
 """
 
 from collections.abc import Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Final
 
@@ -21,6 +22,7 @@ from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId, consum
 from arneb_amqp.session.effects import Consume, Leave, Reject, Release, Wake
 from arneb_amqp.session.events import Pulled
 from arneb_amqp.session.transaction import Answer, Transaction
+from arneb_amqp.session.unopened import Messages
 from arneb_amqp.traffic import QueueTraffic
 from arneb_amqp.wire.constants import ChannelId, DeliveryTag
 from arneb_amqp.wire.deliver import DeliverEncoder, encode_get_ok
@@ -173,40 +175,40 @@ class Deliverer:
         ids = (*(consumer.id for consumer in self.consumers.values()), *self._getters.values())
         for consumer in list(self.consumers.values()):
             self.remove(consumer)
+        self._context.output.unopened.forget(self.channel)
         unacked, self.unacked = self.unacked, Unacked()
         self._context.discarded.add(unacked)
         return Leave(tuple(sorted({*ids, *unacked.owners()})))
 
     def deliver(self, consumer: ChannelConsumer, owner: ConsumerId, run: Deliveries) -> None:
-        """Send a run of deliveries that ``owner`` has in flight."""
-        positions, entries = run.positions, run.entries
-        parts: dict[int, int] = {}
-        if bytes(map(_ORIGIN, entries)).strip(_AMQP):
-            positions, entries, parts = unbatched(run, consumer.queue)
+        """Send a run of deliveries that ``owner`` has in flight, once it is opened."""
+        unopened = self._context.output.unopened
+        is_foreign = bool(bytes(map(_ORIGIN, run.entries)).strip(_AMQP))
+        if (is_foreign or unopened) and unopened.takes(self.channel, run):
+            unopened.put(self.channel, consumer.queue, run, partial(self._send, consumer, owner))
+            return
+        whole: Messages = (run.positions, run.entries, {})
+        self._send(consumer, owner, run, unbatched(run, consumer.queue) if is_foreign else whole)
+
+    def _send(
+        self, consumer: ChannelConsumer, owner: ConsumerId, run: Deliveries, messages: Messages
+    ) -> None:
+        if consumer.state is ConsumerState.CANCELLED:
+            return  # the core has taken them back
+        positions, entries, parts = messages
         if consumer.stream is not None:
-            positions, entries, parts, passed = of_stream(
-                consumer.stream, owner, run, (positions, entries, parts)
-            )
+            positions, entries, parts, passed = of_stream(consumer.stream, owner, run, messages)
             if passed is not None:
                 self._context.effects.acknowledge(passed)
             if not entries:
                 return
-        redelivered: bool | list[bool] = False
-        traffic, count = consumer.traffic, len(positions)
-        if consumer.no_ack:
-            traffic.delivered_no_ack += count
-            traffic.whole.delivered_no_ack += count
-        else:
-            traffic.delivered += count
-            traffic.whole.delivered += count
-        if run.redelivered:
-            redelivered = [position in run.redelivered for position in positions]
-            again = sum(redelivered)
-            self.redelivered += again
-            traffic.redelivered += again
-            traffic.whole.redelivered += again
+        seen = run.redelivered
+        redelivered = [position in seen for position in positions] if seen else []
+        again = sum(redelivered)
+        self.redelivered += again
+        consumer.traffic.deliver(len(positions), again, no_ack=consumer.no_ack)
         first = self._tags(owner, positions, parts, no_ack=consumer.no_ack)
-        chunks = consumer.encoder.encode_run(DeliveryTag(first), entries, redelivered)
+        chunks = consumer.encoder.encode_run(DeliveryTag(first), entries, redelivered or False)
         self._context.output.send_chunks(chunks)
 
     def acknowledge(self, tags: Sequence[int], transaction: Transaction | None) -> None:
@@ -322,7 +324,7 @@ class Deliverer:
         positions, entries = run.positions, run.entries
         parts: dict[int, int] = {}
         if entries[0][1] != Origin.AMQP:
-            positions, entries, parts = unbatched(run, queue)
+            positions, entries, parts = pulled.messages or unbatched(run, queue)
         assert len(entries) == 1, "basic.get pulls one message"
         redelivered = run.redelivered is not None and positions[0] in run.redelivered
         self.redelivered += redelivered

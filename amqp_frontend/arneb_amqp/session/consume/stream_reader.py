@@ -8,10 +8,11 @@ Source: RabbitMQ's documentation of streams, offset tracking and filtering (3.13
 """
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId
+from arneb_amqp.session.unopened import Messages
 from arneb_amqp.wire.content import properties_of
 from arneb_amqp.wire.properties import decode_properties
 from arneb_amqp.wire.route import content_start
@@ -22,9 +23,6 @@ from arneb_core.api.subscriptions.deliveries import Deliveries
 
 FILTER_VALUE: Final = "x-stream-filter-value"
 """The header in which a publisher sets a message's filter value."""
-
-Messages: TypeAlias = tuple[list[Position], list[bytes], dict[int, int]]
-"""Positions, messages, and by index the number of a message within its batch."""
 
 
 class StreamReader:

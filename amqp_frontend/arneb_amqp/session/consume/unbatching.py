@@ -1,6 +1,7 @@
 """Unbatching: entries of other protocols as AMQP messages.
 
-The rule: an unreadable entry goes out as it is stored, with a header that says so.
+The rule: an unreadable entry goes out as it is stored, with a header that says so. Everything here
+may be called in any thread.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,6 +10,7 @@ from itertools import takewhile
 from typing import Final
 
 from arneb_amqp.codec import encode_message
+from arneb_amqp.session.unopened import Messages
 from arneb_core.api.entries.codec import Message, codecs
 from arneb_core.api.entries.entry import HEADER_BYTES, Origin, messages_in
 from arneb_core.api.entries.position import Position
@@ -30,7 +32,7 @@ def _opened(entry: bytes) -> Sequence[Message]:
     return codecs()[Origin(entry[1])].decode(entry)
 
 
-def unbatched(run: Deliveries, queue: str) -> tuple[list[Position], list[bytes], dict[int, int]]:
+def unbatched(run: Deliveries, queue: str) -> Messages:
     """Return the run as AMQP messages: entries of another origin translated, batches opened.
 
     The result is positions and entries by message, and by index the number of each message that is

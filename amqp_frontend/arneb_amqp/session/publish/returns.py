@@ -11,7 +11,7 @@ from arneb_amqp.errors import ReplyCode, amqp_error
 from arneb_amqp.session.context import ChannelContext, Pause, VhostContext
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.wire.constants import ChannelId
-from arneb_amqp.wire.deliver import encode_return
+from arneb_amqp.wire.deliver import Chunk, encode_return
 from arneb_amqp.wire.route import content_start
 from arneb_core.api.entries.entry import HEADER_BYTES
 
@@ -61,7 +61,7 @@ class Returns:
     def _is_there(self, queue: str) -> bool:
         return self._vhost.has_queue(queue) or self._vhost.foreign_topic(queue)
 
-    def _encoded(self, route: bytes, body: bytes) -> list[bytes]:
+    def _encoded(self, route: bytes, body: bytes) -> list[Chunk]:
         self.count += 1
         self._vhost.router.traffic.returned += 1
         error = amqp_error(ReplyCode.NO_ROUTE)

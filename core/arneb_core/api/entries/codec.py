@@ -165,6 +165,15 @@ class PartCodec(Codec, Protocol):
         ...
 
 
+class PackedCodec(Codec, Protocol):
+    """A codec of an origin whose entries may be compressed."""
+
+    def unpacked_bytes(self, entry: bytes) -> int:
+        """Return how many bytes :meth:`decode` unpacks; 0 if none, or if the entry is damaged. Does
+        not look at the messages."""
+        ...
+
+
 class BrokerCodec:
     """Reads what the broker itself wrote."""
 

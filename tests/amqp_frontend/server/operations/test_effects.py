@@ -37,6 +37,7 @@ from arneb_amqp.session.effects import (
     Wake,
 )
 from arneb_amqp.session.events import RequestDone, RequestFailed
+from arneb_amqp.session.output import Output
 from arneb_core.access.principals import Kind, Principal, Question
 from arneb_core.access.rights import Right
 from arneb_core.api.errors import StoreFull
@@ -89,6 +90,7 @@ class Session:
 
     has_more = False
     discarded = ()
+    output = Output()
 
     def __init__(self, *effects: Effect) -> None:
         self._wanted = list(effects)
