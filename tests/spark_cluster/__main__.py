@@ -118,16 +118,20 @@ def submit(master: str, *more: object) -> list[object]:
 def speculate(
     broker: Arneb, command: list[object], environment: Mapping[str, str], directory: Path
 ) -> None:
-    """A streaming query of which a speculative attempt really runs: rows are published once."""
+    """A streaming query and a batch of which speculative attempts really run: rows are published
+    once."""
+    queues = {"stream": "out", "batch": "out-batch"}
     with connected(broker) as connection:
-        connection.channel().queue_declare("out", durable=True)
+        for queue in queues.values():
+            connection.channel().queue_declare(queue, durable=True)
     url = f"http://127.0.0.1:{broker.http_address.port}"
     found = said(ran([*command, SPECULATING, url, directory], environment))
-    attempts = found["attempts"]
-    assert f"{SLOW}-1" in attempts, f"Spark has not speculated: {attempts}"  # type: ignore[operator]
-    published = Counter(bodies_in(broker.data, "out"))
-    assert published == Counter(map(body_of, range(ROWS))), "expected each row exactly once"
-    print(f"speculation: attempts {attempts}, {ROWS} rows, each once", flush=True)
+    for kind, queue in queues.items():
+        attempts = found[kind]
+        assert f"{SLOW}-1" in attempts, f"Spark has not speculated in the {kind}: {attempts}"  # type: ignore[operator]
+        published = Counter(bodies_in(broker.data, queue))
+        assert published == Counter(map(body_of, range(ROWS))), f"expected each row of the {kind} exactly once"
+        print(f"speculation in a {kind}: attempts {attempts}, {ROWS} rows, each once", flush=True)
 
 
 def connect(broker: Arneb, master: str, environment: Mapping[str, str], directory: Path) -> None:

@@ -1,19 +1,21 @@
-"""A streaming query with speculation, to be submitted: ``spark-submit speculation.py URL PLACE``.
+"""A streaming query and a batch with speculation, to be submitted: ``spark-submit speculation.py
+URL PLACE``.
 
-Spark runs a speculative attempt on another host only. The first attempt of one partition dawdles
-when it has handed on its first row, so Spark runs it a second time, and which of both wins is
-Spark's own matter. Prints which attempts there were, in one line of JSON.
+Both copy the queue ``orders``, to ``out`` and ``out-batch``. Spark runs a speculative attempt on
+another host only. The first attempt of one partition dawdles when it has handed on its first row,
+so Spark runs it a second time, and which of both wins is Spark's own matter. Prints which attempts
+there were, in one line of JSON.
 """
 
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_arneb import DefaultSource
 
@@ -23,10 +25,8 @@ SLOW = 2
 """The partition whose first attempt does."""
 
 
-def main(url: str, place: Path) -> None:
-    spark = SparkSession.builder.getOrCreate()
-    spark.dataSource.register(DefaultSource)
-    attempts = place / "attempts"
+def dawdling(attempts: Path) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What passes on all rows, and remembers the attempts in a directory."""
     attempts.mkdir()
 
     def watched(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -40,15 +40,21 @@ def main(url: str, place: Path) -> None:
                 time.sleep(DAWDLES_S)
             yield batch.slice(1)
 
-    rows = (
-        spark.readStream.format("arneb")
-        .options(**{"service.url": url, "topic": "orders", "startingOffsets": "earliest"})
-        .option("minPartitions", PARTITIONS)
-        .load()
-    )
+    return watched
+
+
+def main(url: str, place: Path) -> None:
+    spark = SparkSession.builder.getOrCreate()
+    spark.dataSource.register(DefaultSource)
+    source = {"service.url": url, "topic": "orders", "minPartitions": str(PARTITIONS)}
+
+    def copied(rows: DataFrame, name: str) -> DataFrame:
+        watch = dawdling(place / name)
+        return rows.select("value", "key").mapInArrow(watch, "value binary, key binary")
+
+    rows = spark.readStream.format("arneb").options(**source, startingOffsets="earliest").load()
     query = (
-        rows.select("value", "key")
-        .mapInArrow(watched, "value binary, key binary")
+        copied(rows, "stream")
         .writeStream.format("arneb")
         .options(**{"service.url": url, "queue": "out"})
         .option("checkpointLocation", str(place / "checkpoint"))
@@ -56,7 +62,13 @@ def main(url: str, place: Path) -> None:
         .start()
     )
     query.awaitTermination()
-    print("JOB " + json.dumps({"attempts": sorted(each.name for each in attempts.iterdir())}))
+    table = spark.read.format("arneb").options(**source).load()
+    sink = {"service.url": url, "queue": "out-batch"}
+    copied(table, "batch").write.format("arneb").mode("append").options(**sink).save()
+    attempts = {
+        name: sorted(each.name for each in (place / name).iterdir()) for name in ("stream", "batch")
+    }
+    print("JOB " + json.dumps(attempts))
     spark.stop()
 
 

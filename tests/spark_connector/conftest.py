@@ -51,12 +51,18 @@ NOT_OURS: Final = (
 """What libraries warn of that nobody here can mend."""
 
 
+NOT_CONNECTED: Final = "Python worker failed to connect back"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Warnings of Spark are no errors of the tests that use it."""
     for item in items:
         if HERE in item.path.parents:
             for each in NOT_OURS:
                 item.add_marker(pytest.mark.filterwarnings(each))
+            # A JVM gives its Python workers ten seconds to connect, and no setting changes that.
+            # Where many others have the processors, that is too short.
+            item.add_marker(pytest.mark.flaky(reruns=2, only_rerun=NOT_CONNECTED))
 
 
 def pytest_report_collectionfinish() -> list[str]:

@@ -58,17 +58,44 @@ def test_an_alias_means_its_option_and_not_both_may_be_given(name: str, alias: s
         read_options({**base, alias: value, name: value})
 
 
-@given(st.sampled_from(sorted(ALIASES)), st.booleans())
-def test_case_does_not_matter_as_spark_does_not_keep_it(name: str, upper: bool) -> None:
-    value = {"topics": "a", "topicsPattern": "a", "path": "/d", "columns": "key"}.get(name, "")
-    if not value:
-        return
+VALUES = {
+    "topic": "a",
+    "topics": "a",
+    "topicsPattern": "a",
+    "queue": "a",
+    "assign": '{"a": [0]}',
+    "path": "/d",
+    "columns": "key",
+    "startingOffsets": '{"a": "1:2"}',
+    "endingOffsets": '{"a": "1:2"}',
+    "startingTime": "5",
+    "endingTime": "5",
+    "startingOffsetsByTimestamp": '{"a": 5}',
+    "endingOffsetsByTimestamp": '{"a": 5}',
+    "timeZone": "Europe/Berlin",
+    "minPartitions": "3",
+    "maxRecordsPerPartition": "3",
+    "failOnDataLoss": "false",
+    "onCorrupt": "skip",
+    "includeProperties": "true",
+    "internalTopics": "true",
+    "valueAs": "string",
+    "columnStyle": "kafka",
+    "pushdown": "true",
+    "snapshot": "load",
+    "nice": "3",
+}
+
+
+@pytest.mark.parametrize("name", sorted(VALUES))
+def test_case_does_not_matter_as_spark_does_not_keep_it(name: str) -> None:
     base = {} if name == "path" else {"path": "/d"}
-    topic = {} if name.startswith("topic") else {"topic": "a"}
-    spelled = name.upper() if upper else name.lower()
-    assert read_options({**base, **topic, spelled: value}) == read_options(
-        {**base, **topic, name: value}
-    )
+    topic = {} if name.startswith("topic") or name in ("queue", "assign") else {"topic": "a"}
+    meant = read_options({**base, **topic, name: VALUES[name]})
+    for spelled in (name.upper(), name.lower()):
+        assert read_options({**base, **topic, spelled: VALUES[name]}) == meant
+    without = read_options({"path": "/other", "topic": "b"} if not topic else {**LEAST, **topic})
+    assert meant != without, "it changes something"
 
 
 BAD = [

@@ -365,6 +365,7 @@ def test_a_hint_that_is_no_address_is_left_out(hint: str) -> None:
         await produce_and_consume(HostileBroker(attack))
 
     played(main)
+    assert closed, "it was never asked to move"
 
 
 @pytest.mark.parametrize("last", [-(1 << 63), -2, (1 << 63) - 1])
