@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pkgutil import iter_modules
 
+import pytest
 from pyspark.sql.datasource import DataSource
 
 import pyspark_arneb
@@ -29,3 +30,18 @@ def test_importing_the_package_loads_no_more_than_planning_needs() -> None:
         check=True,
     )
     assert found.stdout.strip() == "[]"
+
+
+def test_a_spark_that_is_too_old_has_no_such_source_and_keeps_all_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for module in ("pyspark_arneb.source", "pyspark_arneb.stream.reader"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setitem(sys.modules, pyspark_arneb.SINCE_4_2, None)
+    assert not hasattr(pyspark_arneb, "DefaultSource")
+    assert "needs PySpark 4.2 or newer" in caplog.text
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.delitem(sys.modules, "pyspark_arneb.plan.filters", raising=False)
+    monkeypatch.delitem(sys.modules, "pyspark_arneb.batch", raising=False)
+    with pytest.raises(ModuleNotFoundError, match="pyarrow"):
+        pyspark_arneb.DefaultSource  # noqa: B018
