@@ -130,7 +130,9 @@ def speculate(
         attempts = found[kind]
         assert f"{SLOW}-1" in attempts, f"Spark has not speculated in the {kind}: {attempts}"  # type: ignore[operator]
         published = Counter(bodies_in(broker.data, queue))
-        assert published == Counter(map(body_of, range(ROWS))), f"expected each row of the {kind} exactly once"
+        assert published == Counter(map(body_of, range(ROWS))), (
+            f"expected each row of the {kind} exactly once"
+        )
         print(f"speculation in a {kind}: attempts {attempts}, {ROWS} rows, each once", flush=True)
 
 

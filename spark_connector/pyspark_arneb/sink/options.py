@@ -108,8 +108,8 @@ def sink_options(
     """
     if overwrite:
         raise ValueError(
-            'a log is only appended to: expected mode or, of a stream, outputMode "append", got '
-            '"overwrite" or "complete"'
+            'a log is only appended to: expected mode "append" (of a stream, outputMode "append"), '
+            'got "overwrite" or "complete"'
         )
     misplaced = {name: () for name in {**ALIASES, **STREAM_ALIASES} if name not in SINK_ALIASES}
     options = GivenOptions(given, {**SINK_ALIASES, **misplaced})
