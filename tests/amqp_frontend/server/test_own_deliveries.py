@@ -108,7 +108,7 @@ def test_a_single_publishers_turn_also_writes_to_the_other_consumer(
     """Not in a later pass of the loop, where it may have to wait for long turns of others. Messages
     published during a takeover of the journal do wait for another pass, so the test prevents
     takeovers."""
-    monkeypatch.setattr(maintenance, "SETTLE_S", 3600.0)
+    monkeypatch.setattr(maintenance, "TAKEOVER_S", 3600.0)
     monkeypatch.setattr(maintenance, "CURSOR_FLUSH_S", 3600.0)
     late, flush = list[int](), Flusher._flush
 
