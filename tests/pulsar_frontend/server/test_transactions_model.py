@@ -520,7 +520,8 @@ class Play:
     async def set_the_clock(self, by_ms: int) -> None:
         """Time-outs are times of day; how something has ended is known all the same."""
         await self.let_pass(by_ms)
-        await self._context.transactions.gather(self.model.now_ms)
+        for _ in range(2):  # the first draws outcomes together, the second may let them go
+            await self._context.transactions.gather(self.model.now_ms)
 
     async def come_back(self, client: int) -> None:
         """What it had goes to the other, or comes again."""
