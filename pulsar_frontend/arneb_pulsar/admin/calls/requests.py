@@ -38,6 +38,9 @@ class Query(dict[str, str]):
         super().__init__(reversed(items))
         self._items = items
 
+    def __repr__(self) -> str:
+        return f"<Query {self._items!r}>"
+
     def every(self, name: str) -> list[str]:
         """Return all values of a parameter, without empty ones."""
         return [value for key, value in self._items if key == name and value]
