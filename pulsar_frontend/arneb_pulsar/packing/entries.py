@@ -71,7 +71,7 @@ def make_entries(
     named = offset + skipped
     entries: list[bytes] = []
     special: list[bytes] = []
-    append = entries.append
+    append, add_time = entries.append, times.append
     for body in bodies:
         size = len(body)
         if offset <= size <= VIEW_BYTES_MIN:
@@ -89,7 +89,7 @@ def make_entries(
                     append(plain + body)
                     continue
                 if last == TIME_GROUP:
-                    times.append(found[TIME_GROUP])
+                    add_time(found[TIME_GROUP])
                     append(body)  # its place; no entry is a body
                     continue
                 at_ms = 0 if last == KEY_GROUP else six_bytes_varint(found[last])

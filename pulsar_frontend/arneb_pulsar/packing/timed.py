@@ -6,6 +6,9 @@ of them, each in eight bytes of its own, are shifted by the same few operations.
 """
 
 from collections.abc import Sequence
+from itertools import chain
+from operator import add
+from struct import Struct
 from typing import Final
 
 from arneb_core.api.entries.due_key import DELIVER_AT_OFFSET, STAMP_BYTES
@@ -13,6 +16,8 @@ from arneb_core.api.entries.entry import HEADER_BYTES
 
 VARINT_BYTES: Final = 6
 """Bytes of the varint of a time in ms, from 2004 to 2109."""
+
+HEAD: Final = Struct(f"{HEADER_BYTES}s")
 
 LANES_MAX: Final = 2_048
 """Times read at once: 16 KiB, which stays in the processor's cache."""
@@ -37,12 +42,8 @@ def timed_entries(head: bytes, times: Sequence[bytes], bodies: Sequence[bytes]) 
     entries: list[bytes] = []
     for start in range(0, len(times), LANES_MAX):
         some = times[start : start + LANES_MAX]
-        heads = _heads(head, some)
-        offsets = range(0, len(heads), HEADER_BYTES)
-        rest = bodies[start : start + LANES_MAX]
-        entries += [
-            heads[at : at + HEADER_BYTES] + body for at, body in zip(offsets, rest, strict=True)
-        ]
+        heads = chain.from_iterable(HEAD.iter_unpack(_heads(head, some)))
+        entries += map(add, heads, bodies[start : start + LANES_MAX])
     return entries
 
 
