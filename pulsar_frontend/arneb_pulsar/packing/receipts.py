@@ -39,9 +39,10 @@ def pack_receipts(producer_id: int, sequences: Sequence[int], first: Position) -
         number, entry = varint(sequences[0]), varint(first & ENTRY_MASK)
         before, between = _shape(producer_id, ledger, len(number), len(entry))
         return before + number + between + entry
-    if count >= COUNTING_MIN and _is_counting(sequences):
+    is_counting = _is_counting(sequences)
+    if is_counting and count >= COUNTING_MIN:
         return _counted(producer_id, sequences[0], ledger, first & ENTRY_MASK, count)
-    numbers = _varints_of(sequences)
+    numbers = varints(sequences[0], count) if is_counting else list(map(varint, sequences))
     entries = varints(first & ENTRY_MASK, count)
     widths, entry_bytes = set(map(len, numbers)), len(entries[0])
     parts = [b""] * (4 * count)
@@ -81,12 +82,6 @@ def _counted(producer_id: int, sequence: int, ledger: int, entry: int, count: in
         parts.append(frames)
         sequence, entry, count = sequence + some, entry + some, count - some
     return b"".join(parts)
-
-
-def _varints_of(numbers: Sequence[int]) -> list[bytes]:
-    if _is_counting(numbers):
-        return varints(numbers[0], len(numbers))
-    return list(map(varint, numbers))
 
 
 @lru_cache(maxsize=SHAPES_REMEMBERED)
