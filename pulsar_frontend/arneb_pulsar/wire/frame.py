@@ -116,6 +116,8 @@ def _cut_equal(data: bytes, commands: list[bytes], bodies: list[bytes], bound: i
     takes .055 us a frame and the loop of :meth:`FrameReader._cut`, which cuts the same, .14. One
     look tells whether it is worth while.
     """
+    total: int
+    size: int
     total, size = SIZES.unpack_from(data)
     frame_bytes = SIZE_BYTES + total
     last = (EQUAL_FRAMES_MIN - 1) * frame_bytes
