@@ -8,7 +8,7 @@ so those never fall.
 from collections import Counter
 from dataclasses import dataclass, field
 
-from arneb_core.api.subscriptions.limits import Departure
+from arneb_core.api.subscriptions.limits import Departure, Fate
 
 
 @dataclass(slots=True, eq=False)
@@ -87,9 +87,11 @@ class VhostTraffic:
     gone: ExchangeTraffic = field(default_factory=ExchangeTraffic)
     by_type: dict[str, Consumed] = field(default_factory=dict)
     """The sum over all present and past queues of a type."""
-    departed: Counter[tuple[str, Departure, bool]] = field(default_factory=Counter)
-    """Messages that left deleted queues without an acknowledgement, by queue type, reason, and
-    whether they were dead-lettered."""
+    departed: Counter[tuple[str, Departure, Fate]] = field(default_factory=Counter)
+    """Messages that left deleted queues without an acknowledgement, by queue type, reason, and what
+    became of them."""
+    kept_and_taken: int = 0
+    """Dead letters that were kept until queues took them, and are taken."""
     to_confirm: int = 0
     """Messages of publishers that asked for confirms."""
     confirmed: int = 0
@@ -115,6 +117,7 @@ class VhostTraffic:
         for name, consumed in other.by_type.items():
             self.of_type(name).add(consumed)
         self.departed.update(other.departed)
+        self.kept_and_taken += other.kept_and_taken
         self.to_confirm += other.to_confirm
         self.confirmed += other.confirmed
         self.returned += other.returned

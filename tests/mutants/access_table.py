@@ -15,6 +15,13 @@ LOGIN_TESTS: Final = ("tests/amqp_frontend/server/admission/test_logins.py",)
 
 ACCESS_MUTANTS: Final = (
     Mutant(
+        "a cluster has another id after each start",
+        ACCESS + "catalogue.py",
+        "        if not (has_id or belonging.copied_from):\n",
+        "        if not belonging.copied_from:\n",
+        ("tests/core/access/test_catalogue.py",),
+    ),
+    Mutant(
         "a permission that was checked once is never checked again",
         AMQP + "session/rights.py",
         "        self.writable.clear()\n"

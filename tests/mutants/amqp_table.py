@@ -172,9 +172,16 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "dead letters that a seek returned are sent as well",
         "amqp_frontend/arneb_amqp/topology/kept_dead_letters.py",
-        "        held = [each for each in some if each.holder.attached]\n",
-        "        held = some\n",
+        "            if not entry.holder.attached:\n",
+        "            if False:\n",
         KEPT_TESTS,
+    ),
+    Mutant(
+        "all kept dead letters that are due are sent in one pass of the loop",
+        "amqp_frontend/arneb_amqp/topology/kept_dead_letters.py",
+        "        while self._due and part.work < work:\n",
+        "        while self._due:\n",
+        ("tests/amqp_frontend/topology/test_dead_letter_turns.py",),
     ),
     Mutant(
         "a transient queue gets a dead letter again with every try",

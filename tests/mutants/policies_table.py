@@ -23,6 +23,13 @@ ENFORCER_TESTS: Final = ("tests/pulsar_frontend/services/operations/test_policy_
 
 POLICY_MUTANTS: Final = (
     Mutant(
+        "the priority of a policy is whatever was sent",
+        "broker/arneb/http/management/parameters/policy_checks.py",
+        "    if type(priority) not in (int, float):\n",
+        "    if False:\n",
+        ("tests/broker/http/management/parameters/test_policies.py",),
+    ),
+    Mutant(
         "messages with a shortened lifetime expire only at the next check",
         PULSAR + "services/topics/topic_policies.py",
         "            if before_s is None or ttl_s < before_s:\n",

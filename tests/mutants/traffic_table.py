@@ -62,8 +62,15 @@ TRAFFIC_MUTANTS: Final = (
     Mutant(
         "a deleted queue takes its count of dead letters with it",
         AMQP + "topology/queues/queue.py",
-        "            traffic.departed[self.type.value, reason, is_dead_letter] += count\n",
+        "            traffic.departed[self.type.value, reason, fate] += count\n",
         "            pass\n",
+        METRICS,
+    ),
+    Mutant(
+        "dead letters that are kept count as those that may be lost",
+        CORE + "subscription/departures/dead_lettering.py",
+        "if self._state.limits.departing_max is None else Fate.KEPT\n",
+        "if True else Fate.KEPT\n",
         METRICS,
     ),
     Mutant(

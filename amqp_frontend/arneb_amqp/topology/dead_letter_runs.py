@@ -11,12 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from arneb_amqp.routing.death import CHANGED
-from arneb_amqp.topology.dead_letter_turns import (
-    COPY_WORK,
-    LETTER_WORK,
-    REFUSED_WORK,
-    WORK_PER_PASS,
-)
+from arneb_amqp.topology.dead_letter_turns import COPY_WORK, REFUSED_WORK, work_of
 from arneb_amqp.topology.forwarding import Forwarding, MessageKind, send, word_and_route_of
 from arneb_amqp.topology.overflow import Admission
 from arneb_amqp.wire.content import properties_of
@@ -57,7 +52,7 @@ class Letters:
     @property
     def work(self) -> int:
         """The work done so far, and that of what full queues have refused (see
-        :mod:`.letter_turns`)."""
+        :mod:`.dead_letter_turns`)."""
         return self._work + REFUSED_WORK * self._admission.refused_messages
 
     def put(self, entry: bytes) -> None:
@@ -79,8 +74,7 @@ class Letters:
                 self._send(entry, start, way, replacement.of(parts))
             return
         resolved = self._resolve(kind)
-        # However long they are, others like it may follow: what is known now is lost with the part.
-        self._work += LETTER_WORK + min(len(properties), WORK_PER_PASS // 2)
+        self._work += work_of(properties)
         self._known[kind] = resolved.way
         if parts is not None and resolved.is_of_all:
             replacement = _replacement(parts, resolved.headers)

@@ -3,7 +3,7 @@
 The rule: one commit takes a message out of its queue and puts it into those that its dead letter
 exchange routes to, so it is never lost and never duplicated. A message that no queue takes, or that
 would circulate forever by itself, is dropped, as in RabbitMQ, unless the queue's strategy is
-"at-least-once" (:mod:`.kept_letters`).
+"at-least-once" (:mod:`.kept_dead_letters`).
 """
 
 import logging
@@ -86,7 +86,9 @@ class DeadLettering:
         self._waiting: deque[tuple[Departure, Deliveries, Consumer]] = deque()
         """What departed and has not had its turn, in order."""
         self._undelivered: list[tuple[Departure, Deliveries, Consumer]] = []
-        self._kept = KeptDeadLetters(core, target.queue, self._resolve, monotonic_ms)
+        self._kept = KeptDeadLetters(
+            core, target.queue, self._resolve, monotonic_ms, router.traffic
+        )
 
     def __repr__(self) -> str:
         target = self.target
@@ -98,23 +100,25 @@ class DeadLettering:
 
     def departed(self, reason: Departure, run: Deliveries, holder: Consumer) -> None:
         """Move a run to its targets, at once or in later passes of the loop if it is much."""
-        if self.target.keeps:
-            self._kept.send(self._each(reason, run, holder))
-            return
         self._waiting.append((reason, run, holder))
         self._turns.add(self)
 
     @property
     def has_more(self) -> bool:
-        """Whether runs wait for their turn."""
-        return bool(self._waiting)
+        """Whether something waits for its turn."""
+        return bool(self._waiting or self._kept.has_due)
 
     def part(self, work: int) -> int:
         """Move the first messages that wait, about as many as ``work`` allows; return the work."""
+        if not self._waiting:
+            return self._kept.part(work, may_be_lost=not self.target.keeps)
         reason, run, holder = self._waiting.popleft()
         if not holder.attached:
             return 0  # a seek returned the messages to the queue
         try:
+            if self.target.keeps:
+                self._kept.add(self._each(reason, run, holder))
+                return 0
             count, done = self._move(reason, run, holder, work)
         except Exception as error:
             has_failed(self.part, error)
@@ -183,7 +187,9 @@ class DeadLettering:
     def retry(self) -> bool:
         """Retry what could not be committed, and some of what no queue has taken yet; return
         whether there was any."""
-        was_kept = self._kept.retry(may_be_lost=not self.target.keeps)
+        was_kept = self._kept.retry(all_of_them=not self.target.keeps)
+        if was_kept:
+            self._turns.add(self)
         undelivered, self._undelivered = self._undelivered, []
         for reason, run, holder in undelivered:
             self.departed(reason, run, holder)

@@ -11,10 +11,16 @@ from typing import Final
 from arneb.ctl.exits import ExitCode, error
 from arneb.ctl.session import Command, Misused, Session
 
+INTERNAL: Final = "internal"
+"""Global parameters that begin so are the broker's own, and are not exported."""
+
 
 def _export(session: Session) -> None:
     target = session.arguments[0]
     found = session.get("definitions")
+    found["global_parameters"] = [
+        each for each in found["global_parameters"] if not each["name"].startswith(INTERNAL)
+    ]
     text = json.dumps(found, ensure_ascii=False)
     if target == "-":
         session.output.value(found, text)

@@ -6,6 +6,7 @@ messages. The settings fill it at the very first start; from then on the store d
 operator who is locked out changes it while no broker runs.
 """
 
+from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -20,13 +21,26 @@ from arneb_core.access.defaults import NO_DEFAULTS, VhostDefaults
 from arneb_core.access.edits import UNLIMITED, Edit
 from arneb_core.access.namespaces import carried_namespace, proposed_namespace
 from arneb_core.access.passwords import SALT_BYTES, PasswordHash, hash_password
-from arneb_core.access.records import PREFIX, AnyRecord, Seeded, User, Vhost, decode
+from arneb_core.access.records import (
+    PREFIX,
+    AnyRecord,
+    GlobalParameter,
+    Seeded,
+    User,
+    Vhost,
+    decode,
+)
 from arneb_core.access.seed import Seed
 from arneb_core.access.tables import Changed, Tables
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.process.callbacks import call
 
 ALL: Final = ".*"
+
+INTERNAL_CLUSTER_ID: Final = "internal_cluster_id"
+"""The global parameter that tells a cluster from all others, as RabbitMQ names it."""
+
+ID_BYTES: Final = 16
 
 RECORDS_PER_TURN: Final = 200
 """Records of a change that are compared and encoded in one turn, in two milliseconds; a larger
@@ -83,7 +97,8 @@ class Catalogue:
         belonging: Belonging = EVERYTHING,
     ) -> Self:
         """Open the catalogue in the store of ``core``; at the very first start, fill it from
-        ``seed``. ``defaults``: what new vhosts get. ``belonging``: what can be here.
+        ``seed``. ``defaults``: what new vhosts get. ``belonging``: what can be here. A store
+        without an id of its cluster gets one.
 
         Raises :class:`ValueError` for rows that cannot be read, :class:`.AccessError` for an
         impossible seed, and :class:`.CommitFailed`.
@@ -98,6 +113,10 @@ class Catalogue:
             own = replace(seed, users=()) if belonging.copied_from else seed
             ignored = partial(_ignored, catalogue.tables, own)
             catalogue.ignored = tuple(await trio.to_thread.run_sync(ignored))
+        has_id = catalogue.get(GlobalParameter, INTERNAL_CLUSTER_ID) is not None
+        if not (has_id or belonging.copied_from):
+            async with catalogue.changing() as edit:
+                edit.set_global_parameter(INTERNAL_CLUSTER_ID, _new_cluster_id())
         return catalogue
 
     async def _begin(self, seed: Seed) -> None:
@@ -203,6 +222,11 @@ class Catalogue:
 async def hashed(password: str) -> PasswordHash:
     """Hash a new password in a thread. Raises :class:`.InvalidAccess`."""
     return await trio.to_thread.run_sync(hash_password, password, token_bytes(SALT_BYTES))
+
+
+def _new_cluster_id() -> str:
+    random = urlsafe_b64encode(token_bytes(ID_BYTES)).decode().rstrip("=")
+    return f"rabbitmq-cluster-id-{random}"
 
 
 def _ignored(tables: Tables, seed: Seed) -> list[str]:

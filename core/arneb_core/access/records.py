@@ -133,7 +133,7 @@ class Policy(Record):
     pattern: str
     definition: Mapping[str, Any]
     apply_to: str = "all"
-    priority: int = 0
+    priority: float = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +213,8 @@ def _read(row: str, kind: Any, value: Any) -> Any:
         fits = True
     elif kind == Limits:
         fits = isinstance(value, dict) and all(type(each) is int for each in value.values())
+    elif kind is float:
+        fits = type(value) in (int, float)
     elif kind == Mapping[str, Any]:
         fits = isinstance(value, dict)
     else:

@@ -13,7 +13,7 @@ from arneb_core.api.errors import SubscriptionFenced
 from arneb_core.api.process.callbacks import call
 from arneb_core.api.subscriptions.consumer import ConsumerSpec
 from arneb_core.api.subscriptions.deliveries import Deliveries
-from arneb_core.api.subscriptions.limits import Departure, Limits
+from arneb_core.api.subscriptions.limits import Departure, Fate, Limits
 from arneb_core.api.subscriptions.statistics import SubscriptionStatistics
 from arneb_core.api.subscriptions.windows import UnackedWindow, subscription_window
 from arneb_core.api.topics.history import Happened
@@ -340,7 +340,7 @@ class SubscriptionMachine:
         self.acknowledgements.acknowledge_until(place)
         if reason is not None:
             gone = backlog - self.state.acks.backlog
-            self.state.count_departed(reason, gone, is_dead_lettered=False)
+            self.state.count_departed(reason, gone, Fate.DROPPED)
         self.state.cursor_changed()
 
     def _moved(self, how: Happened, place: Position | None) -> None:

@@ -12,6 +12,7 @@ from tests.amqp_frontend.topology.test_failures import entry, ready
 from arneb_amqp.consumption import Consumption
 from arneb_amqp.topology.dead_letter_turns import LETTER_WORK, WORK_PER_PASS, Turns
 from arneb_amqp.topology.dead_letters import DeadLettering
+from arneb_amqp.topology.kept_dead_letters import KEPT_MAX
 from arneb_amqp.wire.content import payload_of
 from arneb_amqp.wire.route import content_start
 from arneb_amqp.wire.tables import long, longstr
@@ -87,18 +88,24 @@ class Passes(trio.abc.Instrument):
         self.most, self.done = max(self.most, self.done), 0
 
 
-async def test_messages_that_die_at_once_leave_in_several_passes(
-    broker: Opener, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each has a routing key of its own, so that nothing is known of it before."""
-    passes = Passes()
+@pytest.fixture
+def passes(monkeypatch: pytest.MonkeyPatch) -> Passes:
+    """Counts the dead letters that are made in each pass, apart from those that are like others."""
+    found = Passes()
     resolve = DeadLettering._resolve
 
     def counted(self: DeadLettering, *arguments: Any) -> Any:
-        passes.done += 1
+        found.done += 1
         return resolve(self, *arguments)
 
     monkeypatch.setattr(DeadLettering, "_resolve", counted)
+    return found
+
+
+async def test_messages_that_die_at_once_leave_in_several_passes(
+    broker: Opener, passes: Passes
+) -> None:
+    """Each has a routing key of its own, so that nothing is known of it before."""
     async with broker() as place:
         await place.declare("dead")
         arguments = {
@@ -120,4 +127,26 @@ async def test_messages_that_die_at_once_leave_in_several_passes(
         found = [each for run in sink.runs for each in run.entries]
     payloads = [payload_of(each, content_start(each)) for each in found]
     assert payloads == [b"%d" % number for number in range(MESSAGES)]
+    assert 0 < passes.most <= WORK_PER_PASS // LETTER_WORK + 1
+
+
+async def test_letters_that_are_kept_leave_in_several_passes_too(
+    broker: Opener, passes: Passes
+) -> None:
+    arguments = {
+        "x-queue-type": longstr("quorum"),
+        "x-overflow": longstr("reject-publish"),
+        "x-dead-letter-exchange": longstr(""),
+        "x-dead-letter-routing-key": longstr("dead"),
+        "x-dead-letter-strategy": longstr("at-least-once"),
+        "x-message-ttl": long(0),
+    }
+    async with broker() as place:
+        await place.declare("dead")
+        queues = [await place.declare(f"q{number}", arguments=arguments) for number in range(8)]
+        trio.lowlevel.add_instrument(passes)
+        entries = [entry(b"", key=f"k{number}") for number in range(KEPT_MAX)]
+        await place.engine.committed(Unit([(queue.topic, entries) for queue in queues]))
+        await until(place.engine, lambda: ready(place, "dead") == 8 * KEPT_MAX)
+        trio.lowlevel.remove_instrument(passes)
     assert 0 < passes.most <= WORK_PER_PASS // LETTER_WORK + 1

@@ -259,7 +259,11 @@ def test_definitions_are_exported_and_imported(
     data, _ = broker
     assert ran(data, "add_vhost", "kept").code == 0
     assert ran(data, "export_definitions", str(tmp_path / "d.json")).code == 0
-    assert json.loads(ran(data, "-q", "export_definitions", "-").out)["vhosts"]
+    exported = json.loads(ran(data, "-q", "export_definitions", "-").out)
+    assert exported["vhosts"]
+    shown = ran(data, "-q", "list_global_parameters").out
+    assert "internal_cluster_id\t" in shown, shown
+    assert [each["name"] for each in exported["global_parameters"]] == ["cluster_name"]
     assert ran(data, "delete_vhost", "kept").code == 0
     assert ran(data, "import_definitions", str(tmp_path / "d.json")).code == 0
     assert "kept" in ran(data, "list_vhosts").out.splitlines()

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import trio
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.requests import Request
 from tests.broker.http.management.kit import Caller, managed
@@ -117,6 +118,39 @@ async def test_counters_do_not_fall_when_what_they_counted_is_deleted(tmp_path: 
         assert after["rabbitmq_global_messages_received_total", "protocol=amqp091"] == 3
         assert after["rabbitmq_queues_deleted_total", ""] == 1
         assert after["rabbitmq_queues", ""] == 0
+
+
+async def test_dead_letters_count_by_the_strategy_of_their_queue(tmp_path: Path) -> None:
+    quorum = {"x-queue-type": "quorum", "x-message-ttl": 0}
+    moved = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
+    kept = {"x-overflow": "reject-publish", "x-dead-letter-strategy": "at-least-once"}
+    wanted = {"disabled": 1, "at_most_once": 2, "at_least_once": 7, "taken": 3}
+
+    def found(samples: Samples) -> dict[str, float]:
+        of = "dead_letter_strategy={},queue_type=rabbit_quorum_queue".format
+        name = "rabbitmq_global_messages_dead_lettered_{}_total".format
+        died = {
+            each: samples[name("expired"), of(each)]
+            for each in ("disabled", "at_most_once", "at_least_once")
+        }
+        return {**died, "taken": samples[name("confirmed"), of("at_least_once")]}
+
+    async with managed(tmp_path) as call:
+        await call.does("PUT", f"queues/{V}/dead", {})
+        for name, more in (
+            ("a", {}),
+            ("b", moved),
+            ("c", moved | kept),
+            ("unrouted", moved | kept | {"x-dead-letter-routing-key": "none"}),
+        ):
+            body = {"durable": True, "arguments": {**quorum, **more}}
+            await call.does("PUT", f"queues/{V}/{name}", body)
+        for name, count in (("a", 1), ("b", 2), ("c", 3), ("unrouted", 4)):
+            for _ in range(count):
+                await publish(call, name)
+        with trio.fail_after(30):
+            while found(await sums(call)) != wanted:
+                await trio.lowlevel.checkpoint()
 
 
 async def test_a_detailed_page_has_the_families_vhosts_and_names_asked_for(

@@ -83,6 +83,7 @@ def test_a_store_begins_with_who_is_copied_and_what_the_settings_grant(data_dir:
             assert catalogue.tables.rows(User) == [ANNA, User("bert")]
             assert [each.user for each in catalogue.tables.rows(Permission)] == ["anna"]
             assert not catalogue.ignored
+            assert catalogue.tables.rows(GlobalParameter) == [NAME], "the id too"
         async with open_engine(data_dir) as core:
             catalogue = await Catalogue.open(core, seed, belonging=OF_BOOKS)
             assert not catalogue.ignored  # of users it is told where they are kept

@@ -1,8 +1,10 @@
 """The catalogue is durable first and visible then; settings count once; a crash leaves all or
 nothing."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from threading import current_thread, main_thread
 
@@ -10,10 +12,10 @@ import pytest
 import trio
 
 from arneb_core.access import edits
-from arneb_core.access.catalogue import RECORDS_PER_TURN, Catalogue
+from arneb_core.access.catalogue import INTERNAL_CLUSTER_ID, RECORDS_PER_TURN, Catalogue
 from arneb_core.access.errors import NamespaceTaken, NoSuchUser, NoSuchVhost
 from arneb_core.access.passwords import NO_PASSWORD
-from arneb_core.access.records import Permission, Record, User, Vhost, encode
+from arneb_core.access.records import GlobalParameter, Permission, Record, User, Vhost, encode
 from arneb_core.access.seed import Seed, SeedUser
 from arneb_core.access.tables import Changed
 from arneb_core.api.core import Unit
@@ -23,6 +25,24 @@ from arneb_core.store.environment import Store
 from arneb_core.testing.faults import FaultyStore
 
 SEED = Seed(("/", "v"), (SeedUser("guest", "secret", ("administrator",)),))
+
+
+def test_a_store_has_an_id_of_its_cluster_for_good(data_dir: Path, tmp_path: Path) -> None:
+    async def id_in(place: Path, *, without: bool = False) -> str:
+        async with open_engine(place) as core:
+            catalogue = await Catalogue.open(core, SEED)
+            found = catalogue.get(GlobalParameter, INTERNAL_CLUSTER_ID)
+            assert found is not None
+            if without:  # as in a store from before there were such ids
+                async with catalogue.changing() as edit:
+                    edit.clear_global_parameter(INTERNAL_CLUSTER_ID)
+            return str(found.value)
+
+    first = trio.run(id_in, data_dir)
+    assert re.fullmatch(r"rabbitmq-cluster-id-[\w-]{22}", first)
+    assert trio.run(partial(id_in, data_dir, without=True)) == first
+    assert trio.run(id_in, data_dir) != first
+    assert trio.run(id_in, tmp_path / "other") != first
 
 
 def test_the_seed_counts_at_the_first_start_and_the_store_after_that(data_dir: Path) -> None:

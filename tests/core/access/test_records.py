@@ -37,7 +37,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "definition": OBJECTS,
     "leaving": st.booleans(),
     "value": VALUES,
-    "priority": st.integers(),
+    "priority": st.integers() | st.floats(allow_nan=False, allow_infinity=False),
     "password": st.builds(PasswordHash, TEXTS, st.sampled_from(HashingAlgorithm)),
 }
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from arneb_core.api.entries.position import Position, position
 from arneb_core.api.errors import StoreFailed
-from arneb_core.api.subscriptions.limits import Departure, Limits
+from arneb_core.api.subscriptions.limits import Departure, Fate, Limits
 from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
@@ -54,7 +54,7 @@ def test_skipping_acknowledges_everything_up_to_there(
             backlog = subscription.statistics().backlog_entries
             await subscription.skip_through(at(through), reason)
             gone = backlog - subscription.statistics().backlog_entries
-            assert subscription.departed == ({(reason, False): gone} if reason else {})
+            assert subscription.departed == ({(reason, Fate.DROPPED): gone} if reason else {})
             left = [at(n) for n in range(20) if n > through and n not in acked]
             assert list(subscription.unacknowledged(100)) == left
             assert subscription.last_unacknowledged == (left[-1] if left else None)

@@ -45,8 +45,9 @@ async def delete_expired(queues: Queues, now_ms: int) -> tuple[float, bool]:
 async def retry_dead_letters(queues: Queues) -> None:
     """Retry dead letters that could not be committed, or that no queue has taken."""
     for number, queue in enumerate(list(queues.attended.values()), 1):
-        were_some = queue.dead_lettering is not None and queue.dead_lettering.retry()
-        if were_some or number % QUEUES_PER_TURN == 0:
+        if queue.dead_lettering is not None:
+            queue.dead_lettering.retry()
+        if number % QUEUES_PER_TURN == 0:
             await trio.lowlevel.checkpoint()
 
 

@@ -27,7 +27,7 @@ from arneb_amqp.wire.tables import Table
 from arneb_core.api.entries.expiry import Ttl
 from arneb_core.api.process.clock import monotonic_ms
 from arneb_core.api.subscriptions.consumer import Consumer
-from arneb_core.api.subscriptions.limits import Departure, Limits
+from arneb_core.api.subscriptions.limits import Departure, Fate, Limits
 from arneb_core.api.subscriptions.subscription import Subscription
 from arneb_core.api.topics.topic import Topic
 
@@ -132,19 +132,19 @@ class Queue:
         return (0, 0) if subscription is None else subscription.lengths
 
     @property
-    def departed(self) -> Mapping[tuple[Departure, bool], int]:
-        """Messages that left it without an acknowledgement, by reason and by whether they were
-        dead-lettered."""
+    def departed(self) -> Mapping[tuple[Departure, Fate], int]:
+        """Messages that left it without an acknowledgement, by reason and by what became of
+        them."""
         subscription = self.topic.subscriptions.get(SUBSCRIPTION)
         return {} if subscription is None else subscription.departed
 
     def count_out(
-        self, traffic: VhostTraffic, departed: Mapping[tuple[Departure, bool], int]
+        self, traffic: VhostTraffic, departed: Mapping[tuple[Departure, Fate], int]
     ) -> None:
         """Add a deleted queue, and its ``departed`` messages, to the vhost's counters."""
         traffic.queues_deleted += not is_reply_queue(self.name)
-        for (reason, is_dead_letter), count in departed.items():
-            traffic.departed[self.type.value, reason, is_dead_letter] += count
+        for (reason, fate), count in departed.items():
+            traffic.departed[self.type.value, reason, fate] += count
 
     @property
     def record(self) -> QueueRecord:

@@ -8,11 +8,9 @@ whole node, so that it does not fall when one of them closes.
 import os
 import platform
 import resource
-from base64 import urlsafe_b64encode
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Final
 
 from prometheus_client.core import (
@@ -32,9 +30,10 @@ from arneb.http.metrics.rows import Values, of_consumed
 from arneb.metrics.text import Metric
 from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.traffic import Consumed, VhostTraffic
+from arneb_core.access.catalogue import INTERNAL_CLUSTER_ID
 from arneb_core.access.records import GlobalParameter
 from arneb_core.api.process.clock import wall_clock_ms
-from arneb_core.api.subscriptions.limits import Departure
+from arneb_core.api.subscriptions.limits import Departure, Fate
 
 AMQP: Final = "amqp091"
 HTTP: Final = "http"
@@ -107,8 +106,10 @@ ALL_DELIVERED: Final = Metric(
 DYING: Final = (QueueType.CLASSIC, QueueType.QUORUM)
 """The queue types with dead letters; a stream has none."""
 
-STRATEGIES: Final = {"at_most_once": True, "disabled": False}
-"""The strategies, and whether the queue has a dead letter exchange."""
+STRATEGIES: Final = {
+    "disabled": Fate.DROPPED, "at_most_once": Fate.MOVED, "at_least_once": Fate.KEPT,
+}  # fmt: skip
+"""The dead letter strategies, and what becomes of what dies."""
 
 DEPARTED: Final = {
     Departure.EXPIRED: "Total number of messages dead-lettered due to message TTL exceeded",
@@ -122,6 +123,18 @@ DEPARTED: Final = {
         "Total number of messages dead-lettered due to delivery-limit exceeded"
     ),
 }
+
+TAKEN: Final = Metric(
+    "messages_dead_lettered_confirmed_total",
+    "Total number of messages dead-lettered and confirmed by target queues",
+)
+
+KEPT: Final = frozenset(
+    (QueueType.QUORUM, reason) for reason in Departure if reason is not Departure.MAX_LENGTH
+)
+"""Which queues keep their dead letters, and which of them: one that is full refuses publishes."""
+
+OF_DEAD_LETTERS: Final = ("queue_type", "dead_letter_strategy")
 
 ATTEMPTS: Final = (
     Metric("auth_attempts_total", "Total number of authorization attempts"),
@@ -143,7 +156,7 @@ class NodeFigures:
     """Channels that have published."""
     summed: tuple[tuple[Family, Values], ...]
     """The sums of families."""
-    departed: Counter[tuple[str, Departure, bool]]
+    departed: Counter[tuple[str, Departure, Fate]]
     """Messages that left existing queues without an acknowledgement."""
 
 
@@ -229,11 +242,14 @@ class NodeCollector(Collector):
             name = f"messages_dead_lettered_{reason.value}_total"
             types = (QueueType.QUORUM,) if reason is Departure.DELIVERY_LIMIT else DYING
             samples = [
-                ((TYPES[each], strategy), float(departed[each.value, reason, is_dead_letter]))
+                ((TYPES[each], strategy), float(departed[each.value, reason, fate]))
                 for each in types
-                for strategy, is_dead_letter in STRATEGIES.items()
+                for strategy, fate in STRATEGIES.items()
+                if fate is not Fate.KEPT or (each, reason) in KEPT
             ]
-            yield _by_labels(Metric(name, help_), ("queue_type", "dead_letter_strategy"), samples)
+            yield _by_labels(Metric(name, help_), OF_DEAD_LETTERS, samples)
+        kept = (TYPES[QueueType.QUORUM], "at_least_once")
+        yield _by_labels(TAKEN, OF_DEAD_LETTERS, [(kept, float(self._traffic.kept_and_taken))])
 
 
 def summed_of_channels(traffic: VhostTraffic) -> tuple[tuple[Family, Values], ...]:
@@ -248,9 +264,7 @@ def summed_of_channels(traffic: VhostTraffic) -> tuple[tuple[Family, Values], ..
 
 
 def _infos(site: Site, library: str) -> Iterator[LibraryMetric]:
-    row = site.catalogue.get(GlobalParameter, "internal_cluster_id")
-    digest = sha256(f"{site.node} {site.data_dir}".encode()).digest()
-    own = f"rabbitmq-cluster-id-{urlsafe_b64encode(digest)[:22].decode()}"
+    row = site.catalogue.get(GlobalParameter, INTERNAL_CLUSTER_ID)
     build = {
         "rabbitmq_version": RABBITMQ_VERSION,
         "prometheus_plugin_version": site.version,
@@ -262,7 +276,7 @@ def _infos(site: Site, library: str) -> Iterator[LibraryMetric]:
     identity = {
         "rabbitmq_node": site.node,
         "rabbitmq_cluster": site.cluster_name,
-        "rabbitmq_cluster_permanent_id": str(row.value) if row is not None else own,
+        "rabbitmq_cluster_permanent_id": "" if row is None else str(row.value),
         "rabbitmq_endpoint": ENDPOINT,
     }
     for name, help_, labels in (

@@ -34,7 +34,7 @@ from arneb_amqp.routing.exchange import Exchange
 from arneb_amqp.server.roster import ConnectionStatistics
 from arneb_amqp.topology.queues.queue import Queue
 from arneb_amqp.topology.topology import Vhost
-from arneb_core.api.subscriptions.limits import Departure
+from arneb_core.api.subscriptions.limits import Departure, Fate
 
 ROWS_PER_TURN: Final = 50
 """Rows made between two checkpoints: about a millisecond."""
@@ -99,14 +99,14 @@ class RabbitPages:
             for each in FAMILIES
             if each.is_summed and each.of is Of.QUEUES and each not in without
         }
-        departed: Counter[tuple[str, Departure, bool]] = Counter()
+        departed: Counter[tuple[str, Departure, Fate]] = Counter()
         rows = [(OF_QUEUES[family], sum_) for family, sum_ in sums.items()]
         async for queue in self._queues(EVERYTHING):
             for of_queue, sum_ in rows:
                 for index, value in enumerate(of_queue(queue)):
                     sum_[index] += value
-            for (reason, is_dead_letter), count in queue.departed.items():
-                departed[queue.type.value, reason, is_dead_letter] += count
+            for (reason, fate), count in queue.departed.items():
+                departed[queue.type.value, reason, fate] += count
         channels, publishers, consumers = [0.0] * len(families.CHANNEL.metrics), 0, 0
         of_channel = OF_CHANNELS[families.CHANNEL]
         opened = 0

@@ -11,7 +11,7 @@ from typing import Protocol
 from arneb_core.api.entries.position import Position
 from arneb_core.api.subscriptions.consumer import Consumer
 from arneb_core.api.subscriptions.key_sharing import KeyShare
-from arneb_core.api.subscriptions.limits import Departure
+from arneb_core.api.subscriptions.limits import Departure, Fate
 
 
 class InspectedSubscription(Protocol):
@@ -44,9 +44,9 @@ class InspectedSubscription(Protocol):
         ...
 
     @property
-    def departed(self) -> Mapping[tuple[Departure, bool], int]:
+    def departed(self) -> Mapping[tuple[Departure, Fate], int]:
         """Messages that left without an acknowledgement since the broker started, by reason and by
-        whether a dead-letter target took them."""
+        what became of them."""
         ...
 
     @property

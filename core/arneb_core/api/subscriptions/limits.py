@@ -22,6 +22,17 @@ class Departure(Enum):
     DELIVERY_LIMIT = "delivery_limit"
 
 
+class Fate(Enum):
+    """What becomes of an entry that departs."""
+
+    DROPPED = "dropped"
+    """It is acknowledged, and gone."""
+    MOVED = "moved"
+    """The dead-letter target gets it."""
+    KEPT = "kept"
+    """So it does, and keeps it until it is safe elsewhere."""
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What makes entries depart from a subscription by themselves; None: nothing does.

@@ -16,7 +16,7 @@ from arneb_core.api.process.waiting import durable
 from arneb_core.api.subscriptions.admin import InspectedSubscription
 from arneb_core.api.subscriptions.consumer import Consumer
 from arneb_core.api.subscriptions.key_sharing import KeyShare
-from arneb_core.api.subscriptions.limits import Departure
+from arneb_core.api.subscriptions.limits import Departure, Fate
 from arneb_core.engine.subscriptions.withholding import SubscriptionWithholding
 from arneb_core.log.memory_log import Log
 from arneb_core.store.format.records import SubscriptionRecord
@@ -165,7 +165,7 @@ class SubscriptionAdmin(SubscriptionWithholding):
         return Position(furthest + 1)
 
     @property
-    def departed(self) -> Mapping[tuple[Departure, bool], int]:
+    def departed(self) -> Mapping[tuple[Departure, Fate], int]:
         """See :attr:`InspectedSubscription.departed`."""
         return self.machine.state.departed or {}
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from arneb_core.api.entries.position import Position
 from arneb_core.api.subscriptions.deliveries import Deliveries
-from arneb_core.api.subscriptions.limits import Departure, Limits
+from arneb_core.api.subscriptions.limits import Departure, Fate, Limits
 from arneb_core.subscription.departures.leaving import Leaving
 from arneb_core.subscription.departures.outstanding import OUTSTANDING_MAX, Outstanding
 from arneb_core.subscription.entries.acknowledgements import Acknowledgements
@@ -87,7 +87,10 @@ class DeadLettering:
     # What departs
 
     def _count(self, reason: Departure, messages: int) -> None:
-        self._state.count_departed(reason, messages, is_dead_lettered=self.has_target)
+        fate = Fate.DROPPED
+        if self.has_target:
+            fate = Fate.MOVED if self._state.limits.departing_max is None else Fate.KEPT
+        self._state.count_departed(reason, messages, fate)
 
     def reject(
         self,

@@ -11,7 +11,7 @@ from typing import Final
 from arneb_core.api.entries.position import Position
 from arneb_core.api.process.callbacks import Done
 from arneb_core.api.subscriptions.consumer import ConsumerSpec
-from arneb_core.api.subscriptions.limits import Departure, Limits
+from arneb_core.api.subscriptions.limits import Departure, Fate, Limits
 from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.cursor.cursor import Cursor
 from arneb_core.dispatch import Receiver
@@ -116,9 +116,9 @@ class SubscriptionState:
         """How many messages each of :attr:`divided` holds."""
         self.history: History | None = None
         """Records what happens, if it is on."""
-        self.departed: dict[tuple[Departure, bool], int] | None = None
-        """Messages that left without an acknowledgement, by reason and by whether they had a
-        dead-letter target; None until there are any."""
+        self.departed: dict[tuple[Departure, Fate], int] | None = None
+        """Messages that left without an acknowledgement, by reason and by what became of them; None
+        until there are any."""
         self.byte_counter: ByteCounter | None = None
         """Counts ready bytes, if a limit needs that."""
         self._reading = outbox.read, self.wake, self.read_failed
@@ -172,11 +172,11 @@ class SubscriptionState:
         out = [place for holder in holders for place in holder.whole]
         return [*out, *self.divided]
 
-    def count_departed(self, reason: Departure, messages: int, *, is_dead_lettered: bool) -> None:
+    def count_departed(self, reason: Departure, messages: int, fate: Fate) -> None:
         """Count ``messages`` that leave without an acknowledgement."""
         if self.departed is None:
             self.departed = {}
-        key = reason, is_dead_lettered
+        key = reason, fate
         self.departed[key] = self.departed.get(key, 0) + messages
 
     def departing(

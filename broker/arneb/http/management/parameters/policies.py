@@ -40,8 +40,6 @@ def policy_in(kind: type[Policy], vhost: str, name: str, body: Body) -> Policy:
     """Return the policy in a body. Raises 400."""
     body.expect("pattern", "definition")
     priority, definition = body.given.get("priority", 0), body.given["definition"]
-    if isinstance(priority, str) and priority.lstrip("-").isdecimal() and len(priority) < 20:
-        priority = int(priority)
     apply_to = body.given.get("apply-to", "all")
     pattern = body.given["pattern"]
     check_policy(pattern, apply_to, definition, priority, operator=kind is OperatorPolicy)

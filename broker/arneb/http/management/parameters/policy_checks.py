@@ -33,7 +33,7 @@ def check_policy(
         ) from None
     if apply_to not in APPLY_TO:
         raise invalid_policy(f"apply-to {shown(apply_to)} is not one of {', '.join(APPLY_TO)}")
-    if type(priority) is not int:
+    if type(priority) not in (int, float):
         raise invalid_policy(f"priority should be a number, actually was {shown(priority)}")
     if not isinstance(definition, Mapping) or not definition:
         raise invalid_policy("no policy provided")
