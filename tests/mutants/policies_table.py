@@ -30,6 +30,13 @@ POLICY_MUTANTS: Final = (
         ("tests/broker/http/management/parameters/test_policies.py",),
     ),
     Mutant(
+        "consumers of partitions are joined by place even if a partition has fewer",
+        PULSAR + "admin/documents/partition_sums.py",
+        "        if len(consumers) != len(joined):\n",
+        "        if len(consumers) > len(joined):\n",
+        ("tests/pulsar_frontend/admin/documents/test_partition_sums.py",),
+    ),
+    Mutant(
         "messages with a shortened lifetime expire only at the next check",
         PULSAR + "services/topics/topic_policies.py",
         "            if before_s is None or ttl_s < before_s:\n",

@@ -2,13 +2,15 @@
 
 The rule: everything for which a document has a figure takes place: each subscription type, with
 consumers that came and left; messages in batches, returned, delayed and expired; transactions
-committed, aborted and open; keys that move.
+committed, aborted and open; keys that move. Every message has a key that its entry has too, as what
+has none goes to other consumers of Key_Shared on the two brokers.
 """
 
 import json
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -20,10 +22,12 @@ from arneb_pulsar.client import (
     ConsumerOptions,
     InitialPosition,
     KeyShared,
+    Message,
     ProducerOptions,
     SubscriptionType,
     connect,
 )
+from arneb_pulsar.client.consumer.consuming import Consuming
 from arneb_pulsar.client.errors import TimedOut
 
 MESSAGES: Final = 60
@@ -84,49 +88,68 @@ async def _of_one(client: Client, admin: Admin, kind: str, topic: str) -> dict[s
         ),
     }
     plain = await client.create_producer(
-        topic, ProducerOptions(name="plain", properties={"p": "q"})
+        topic, ProducerOptions(name="plain", batching=None, properties={"p": "q"})
     )
     batched = await client.create_producer(
-        topic, ProducerOptions(name="batched", batching=Batching(), send_timeout_s=0)
+        topic, ProducerOptions(name="batched", batching=Batching(by_key=True), send_timeout_s=0)
     )
     transacting = await client.create_producer(
-        topic, ProducerOptions(name="transacting", transactions=True, send_timeout_s=0)
+        topic,
+        ProducerOptions(name="transacting", batching=None, transactions=True, send_timeout_s=0),
     )
     for number in range(MESSAGES):
         await plain.send(b"x" * 100, key=f"k{number % KEYS}")
     async with anyio.create_task_group() as group:
-        for _ in range(MESSAGES):
-            group.start_soon(batched.send, b"y" * 50)
+        for number in range(MESSAGES):
+            group.start_soon(partial(batched.send, b"y" * 50, key=f"k{number % KEYS}"))
     for ends in ("commit", "abort", "commit"):
         transaction = await client.begin_transaction(timeout_s=120)
-        await transaction.send(transacting, b"of " + ends.encode())
+        await transaction.send(transacting, b"of " + ends.encode(), key="k0")
         message = await consumers["shared"].receive(RECEIVED_WITHIN_S)
         await transaction.acknowledge(consumers["shared"], message)
         await getattr(transaction, ends)()
-    for name in ("shared", "keys", "over", "alone"):
+    for name in ("shared", "over", "alone"):
         for count in range(9):
             message = await consumers[name].receive(RECEIVED_WITHIN_S)
             if count % 3 == 0:
                 consumers[name].acknowledge(message)
-            elif count % 3 == 1 and name in ("shared", "keys"):
+            elif count % 3 == 1 and name == "shared":
                 consumers[name].negative_acknowledge(message)
-    # Keys move while the first consumer holds messages of some of them.
+    held = await _one_of_each_key(consumers["keys"])
+    # Keys move while the first consumer holds messages of each of them.
     more = [
         await client.subscribe(topic, name, options(kinds, "b"))
         for name, kinds in (("shared", shared), ("keys", keys), ("over", over))
     ]
-    await plain.send(b"later", deliver_after_s=3_600.0)
+    # Of what it returns, messages whose keys have moved wait for the others that it holds.
+    for message in held:
+        consumers["keys"].negative_acknowledge(message)
+    await plain.send(b"later", key="k0", deliver_after_s=3_600.0)
+    answers = [consumers["shared"].acknowledge, consumers["shared"].negative_acknowledge]
     ends_at = time.monotonic() + BUSY_S
     while time.monotonic() < ends_at:
         await plain.send(b"z" * 100, key="k1")
         with suppress(TimedOut):
             message = await consumers["shared"].receive(0.05)
-            consumers["shared"].negative_acknowledge(message)
-            consumers["shared"].acknowledge(await consumers["shared"].receive(0.05))
+            answers.reverse()
+            answers[0](message)
     found = await anyio.to_thread.run_sync(lambda: shown(admin, kind, topic))
     for each in (*more, *consumers.values(), plain, batched, transacting):
         await each.close()
     return found
+
+
+async def _one_of_each_key(consumer: Consuming[bytes]) -> list[Message[bytes]]:
+    """Receive until there is a message of each key, and acknowledge all others, of which there is
+    at least one."""
+    found: dict[str | None, Message[bytes]] = {}
+    acknowledged = 0
+    while len(found) < KEYS or not acknowledged:
+        message = await consumer.receive(RECEIVED_WITHIN_S)
+        if found.setdefault(message.key, message) is not message:
+            consumer.acknowledge(message)
+            acknowledged += 1
+    return list(found.values())
 
 
 def shown(admin: Admin, kind: str, topic: str) -> dict[str, Any]:

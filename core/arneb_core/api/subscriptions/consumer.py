@@ -97,6 +97,11 @@ class Consumer(Protocol):
         ...
 
     @property
+    def priority(self) -> int:
+        """The priority it attached with; lower goes first."""
+        ...
+
+    @property
     def attached(self) -> bool:
         """Whether it has neither left nor been put out."""
         ...

@@ -71,6 +71,10 @@ class AttachedConsumer(InFlight):
         return self.spec.properties
 
     @property
+    def priority(self) -> int:
+        return self.spec.priority
+
+    @property
     def writable(self) -> bool:
         return self.receiver.writable
 

@@ -2,6 +2,6 @@
 
 The rule: they are made of what the core and the services know, and change nothing.
 
-Read in this order: ``topic_documents``, ``subscription_documents``, ``internal_documents`` (ledgers
-and cursors), ``messages``.
+Read in this order: ``topic_documents``, ``subscription_documents``, ``partition_sums``,
+``internal_documents`` (ledgers and cursors), ``messages``.
 """

@@ -3,6 +3,7 @@
 The rule: as for topics; a consumer of another protocol has only what the core knows of it.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from arneb_core.api.entries.entry import HEADER_BYTES
@@ -46,7 +47,7 @@ def subscription_document(
     rates = context.rates.of_subscription(topic, subscription)
     counts = context.rates.counts(topic, subscription)
     messages, size, acks, again, expired = rates.meter.rates
-    consumers = subscription.consumers
+    consumers = _in_order(subscription.consumers, figures.type)
     connected = {id(each.consumer): each for each in context.consumers.of(topic)}
     # Pulsar counts unacknowledged messages only where consumers share a subscription.
     shares = figures.type is not None and figures.type.traits.sharing
@@ -111,6 +112,14 @@ def subscription_document(
     if active is not None:
         found["activeConsumerName"] = active
     return found
+
+
+def _in_order(consumers: Sequence[Consumer], kind: SubscriptionType | None) -> Sequence[Consumer]:
+    """Return consumers in the order of Pulsar's dispatchers: by priority, and of a failover
+    subscription by name."""
+    if kind is SubscriptionType.FAILOVER:
+        consumers = sorted(consumers, key=lambda each: each.name)
+    return sorted(consumers, key=lambda each: each.priority)
 
 
 def backlog_bytes(topic: Topic, subscription: Subscription) -> int:

@@ -4,12 +4,13 @@ The rule: an unknown figure is left out; bytes are those of metadata and payload
 headers that entries have here.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from arneb_core.api.entries.entry import HEADER_BYTES
 from arneb_core.api.topics.topic import Topic
+from arneb_pulsar.admin.documents.partition_sums import earliest_of, sum_of_topics
 from arneb_pulsar.admin.documents.subscription_documents import Document, subscription_document
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.namespaces.rules import QuotaType
@@ -55,7 +56,7 @@ def topic_document(
     topic = context.core.topic(name.core_name)
     figures = topic.statistics()
     subscriptions = topic.subscriptions
-    publishers = context.producers.producing(topic)
+    publishers = sorted(context.producers.producing(topic), key=lambda claim: claim.name)
     earliest = detail.earliest_ms.get(topic.name, {})
     subscription_documents = {
         key: subscription_document(context, topic, each, detail.consumers, earliest.get(key, 0))
@@ -98,7 +99,7 @@ def topic_document(
         "ongoingTxnCount": ended.sending.get(topic.id, 0),
         "abortedTxnCount": ended.aborted[topic.id],
         "committedTxnCount": ended.committed[topic.id],
-        "earliestMsgPublishTimeInBacklogs": _earliest(earliest.values()),
+        "earliestMsgPublishTimeInBacklogs": earliest_of(earliest.values()),
         **NOTHING_OFFLOADED,
         "publishers": [_publisher(claim) for claim in publishers if detail.publishers],
         "waitingPublishers": len(context.producers.of(topic)) - len(publishers),
@@ -154,10 +155,7 @@ def partitioned_document(
         str(part): topic_document(context, part, detail, host)
         for part in context.topics.parts(name)
     }
-    found = _sum(parts.values())
-    for of_each in ("deduplicationStatus", "ownerBroker"):
-        found.pop(of_each, None)
-    found["oldestBacklogMessageAgeSeconds"] = 0
+    found = sum_of_topics(list(parts.values()))
     found["metadata"] = metadata_document(context, name)
     found["partitions"] = parts if each else {}
     return found
@@ -168,36 +166,3 @@ def metadata_document(context: BrokerContext, name: TopicName) -> Document:
     found: Document = {"partitions": context.namespaces.partitions(name), "deleted": False}
     properties = dict(context.namespaces.properties(name))
     return found | ({"properties": properties} if properties else {})
-
-
-EARLIEST: Final = frozenset({"earliestMsgPublishTimeInBacklog", "earliestMsgPublishTimeInBacklogs"})
-LIMITS: Final = frozenset({"backlogQuotaLimitSize", "backlogQuotaLimitTime"})
-"""Fields that are the same for every partition, and not summed."""
-
-
-def _earliest(times_ms: Iterable[int]) -> int:
-    """Return the earliest known time; 0 if there is none."""
-    return min((each for each in times_ms if each > 0), default=0)
-
-
-def _sum(documents: Iterable[Mapping[str, Any]]) -> Document:
-    """Combine documents: numbers are added, times are the latest, lists are joined, tables merged;
-    for other fields the first one counts."""
-    total: Document = {}
-    for document in documents:
-        for key, value in document.items():
-            if key in EARLIEST:
-                total[key] = _earliest((total.get(key, 0), value))
-            elif key not in total:
-                total[key] = _sum([value]) if isinstance(value, Mapping) else value
-            elif isinstance(value, Mapping):
-                total[key] = _sum([total[key], value])
-            elif key.endswith(("Timestamp", "TimeStamp")):
-                total[key] = max(total[key], value)
-            elif key in LIMITS:
-                continue
-            elif isinstance(value, (int, float, list)) and not isinstance(value, bool):
-                total[key] = total[key] + value
-    if total.get("msgRateIn"):
-        total["averageMsgSize"] = total["msgThroughputIn"] / total["msgRateIn"]
-    return total
