@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Generic, TypeVar
 
-from arneb_core.api.entries.position import AFTER_ALL, Position, position, render
+from arneb_core.api.entries.position import AFTER_ALL, Position, position_at, render
 from pyspark_arneb.log.topics import full_name, partition_index, short_name, without_partition
 from pyspark_arneb.option_values import TIME_MS_MAX
 
@@ -199,5 +199,5 @@ def _place(given: object, where: str) -> tuple[Position, int | None]:
     if not found or int(found[1]) > LEDGER_MAX or int(found[2]) > ENTRY_MAX:
         raise ValueError(f"expected {_FORMS} for {where}, got {given!r}")
     # The position before a ledger's first entry means that first entry.
-    place = position(int(found[1]), max(int(found[2]), 0))
+    place = position_at(int(found[1]), max(int(found[2]), 0))
     return place, None if found[3] is None else int(found[3])

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.api.statistics import EngineStatistics
 from arneb_core.api.subscriptions.statistics import SubscriptionStatistics
 from arneb_core.api.subscriptions.subscription_types import SubscriptionType
@@ -49,7 +49,7 @@ class FakeCore:
                 messages=12,
                 bytes=4096,
                 ledgers=2,
-                last=position(2, 4),
+                last=position_at(2, 4),
                 appended_messages_total=30,
                 appended_bytes_total=4000,
                 subscriptions=subscriptions,
@@ -67,7 +67,7 @@ def a_subscription(name: str, backlog: int = 3) -> SubscriptionStatistics:
         ready_entries=1,
         in_flight_messages=2,
         holes=0,
-        mark_delete=position(1, -1),
+        mark_delete=position_at(1, -1),
         delivered_messages_total=9,
         acknowledged_entries_total=7,
         redelivered_entries_total=1,

@@ -22,7 +22,7 @@ from arneb_cluster.protocol.reader import Commit
 from arneb_cluster.protocol.values import Applied
 from arneb_cluster.replica import MEMBERS_ROW, Replica, Step, applied_in
 from arneb_cluster.settings import ShardSettings
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.api.errors import CommitFailed
 from arneb_core.store.commit.transaction import Transaction
 from arneb_core.store.environment import Store
@@ -35,7 +35,7 @@ from arneb_core.testing.faults import DiskFault, broken_disk
 from arneb_core.testing.store_kit import entry
 
 TOPIC = TopicId(1)
-FIRST, LAST = position(1, 0), position(1, 1 << 30)
+FIRST, LAST = position_at(1, 0), position_at(1, 1 << 30)
 NOT_LAID_OVER = Table.META, META_NEXT_TOPIC_ID, pack_number(2)
 """A row that prevents a commit from being held."""
 
@@ -45,7 +45,7 @@ def changes_of(commit: Commit) -> Changes:
     body, number = commit.body, commit.applied.link.number
     if not body:
         return Changes()
-    made = Changes(blocks=[(TOPIC, position(1, number), [entry(body)])])
+    made = Changes(blocks=[(TOPIC, position_at(1, number), [entry(body)])])
     if body.startswith(MEMBERS):
         made.puts.append((*MEMBERS_ROW, body[len(MEMBERS) :]))
     elif not is_held(body):

@@ -15,7 +15,7 @@ from arneb_cluster.protocol.node import Apply
 from arneb_cluster.protocol.reader import Commit
 from arneb_cluster.protocol.values import Applied, Link, Place
 from arneb_cluster.replica import Replica
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.api.errors import StoreFailed
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes, CommitReport
@@ -74,7 +74,7 @@ class Directory:
         link = Link(number, number)
         applied = Applied("h", link, Place(1, number), link, 1, Place(1, 0), number)
         entries = [entry(b"." * size)]
-        changes = Changes([(TopicId(1), position(1, number), entries)], puts=list(puts))
+        changes = Changes([(TopicId(1), position_at(1, number), entries)], puts=list(puts))
         ended = Own(changes, self.reports.append) if own else None
         return Apply(Commit(encode_changes(changes), applied), ended)
 

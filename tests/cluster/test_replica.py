@@ -25,7 +25,7 @@ from arneb_cluster.replica import (
     together,
     unpack_applied,
 )
-from arneb_core.api.entries.position import LedgerId, position
+from arneb_core.api.entries.position import LedgerId, position_at
 from arneb_core.api.errors import StoreFailed, StoreFull
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
@@ -76,7 +76,7 @@ def steps_of(commits: list[Changes]) -> list[Step]:
 
 
 def run(first: int, bodies: list[bytes], ledger: int = 1) -> Block:
-    return TopicId(1), position(ledger, first), [entry(each) for each in bodies]
+    return TopicId(1), position_at(ledger, first), [entry(each) for each in bodies]
 
 
 def rows(store: Store) -> dict[bytes, bytes]:
@@ -172,7 +172,7 @@ def test_where_blocks_are_still_to_be_trimmed_nothing_is_put_before_they_are(
 
     monkeypatch.setattr(transaction, "TRIM_BLOCKS_MAX", 1)
     monkeypatch.setattr(transaction, "TRIM_S_MAX", 60.0)
-    trim = (TopicId(1), position(1, 0), position(1, 99))
+    trim = (TopicId(1), position_at(1, 0), position_at(1, 99))
     with Store.open(tmp_path) as store:
         replica = Replica(store)
         for number in range(5):
@@ -182,12 +182,12 @@ def test_where_blocks_are_still_to_be_trimmed_nothing_is_put_before_they_are(
         replica = Replica(store)  # after a restart, too
         replica.apply([Step(Changes(blocks=[run(0, [b"new"])]), applied(7))])
         with store.snapshot() as snapshot:
-            found = list(snapshot.iter_blocks(TopicId(1), position(1, 0), position(1, 99)))
-        assert found == [(position(1, 0), [entry(b"new")])]
+            found = list(snapshot.iter_blocks(TopicId(1), position_at(1, 0), position_at(1, 99)))
+        assert found == [(position_at(1, 0), [entry(b"new")])]
 
 
 def test_a_leaders_ahead_of_time_writes_survive_the_start_of_a_follower(tmp_path: Path) -> None:
-    trim = (TopicId(1), position(1, 0), position(1, 99))
+    trim = (TopicId(1), position_at(1, 0), position_at(1, 99))
     ahead = Changes(blocks=[run(0, [b"a"])], puts=[(Table.META, META_AHEAD, pack_trims([trim]))])
     with Store.open(tmp_path, follows=True) as store:
         Replica(store).apply([Step(ahead, applied(1))])
@@ -255,7 +255,7 @@ def small(index: int) -> Step:
 
 def entries_in(where: Store | SnapshotEnvironment) -> int:
     with where.snapshot() as snapshot:
-        blocks = snapshot.iter_blocks(TopicId(1), position(1, 0), position(1, 999))
+        blocks = snapshot.iter_blocks(TopicId(1), position_at(1, 0), position_at(1, 999))
         return sum(len(entries) for _, entries in blocks)
 
 
@@ -357,7 +357,7 @@ def test_what_cannot_be_held_goes_to_disk_with_everything_before_it(tmp_path: Pa
 def test_nothing_is_held_while_something_is_to_be_trimmed(tmp_path: Path) -> None:
     with Store.open(tmp_path, follows=True) as store:
         replica = founded(store)
-        store._trims = [(TopicId(1), position(1, 0), position(1, 5))]
+        store._trims = [(TopicId(1), position_at(1, 0), position_at(1, 5))]
         assert not replica.hold(small(0))
         store._trims = []
         assert replica.hold(small(0))

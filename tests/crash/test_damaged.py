@@ -8,7 +8,7 @@ import pytest
 from tests.crash.damaged import Seen, fast_place, judge, main
 from tests.crash.running import survives
 
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 
 SECONDS_PER_KILL_MAX = 40
 
@@ -32,13 +32,13 @@ def test_a_run_whose_journals_held_nothing_is_no_success(
     assert "nothing was tested: the journal held no entry" in capsys.readouterr().out
 
 
-LOG = {position(1, index): b"%d" % index for index in range(4)}
+LOG = {position_at(1, index): b"%d" % index for index in range(4)}
 WORD = "the journal lacks records: record 2 is lost; topic 'public/default/q' entry 1:1 is lost"
 
 
 def state(*missing: int, gaps: tuple[int, ...] = ()) -> Seen:
     left = {place: body for place, body in LOG.items() if place & 0xFF not in missing}
-    return Seen({"q": left}, {"q": {position(1, index) for index in gaps}})
+    return Seen({"q": left}, {"q": {position_at(1, index) for index in gaps}})
 
 
 def test_the_judge_finds_nothing_where_everything_is_there_or_said() -> None:
@@ -54,8 +54,8 @@ def test_the_judge_finds_nothing_where_everything_is_there_or_said() -> None:
         (state(3), "the journal is missing", "no findings"),
         (state(1), WORD, "journal-damaged"),
         (state(2, gaps=(2,)), WORD, "journal-damaged"),
-        (Seen({"q": LOG | {position(1, 3): b"other"}}, {"q": set()}), WORD, "journal-damaged"),
-        (Seen({"q": LOG | {position(1, 4): b"new"}}, {"q": set()}), "", ""),
+        (Seen({"q": LOG | {position_at(1, 3): b"other"}}, {"q": set()}), WORD, "journal-damaged"),
+        (Seen({"q": LOG | {position_at(1, 4): b"new"}}, {"q": set()}), "", ""),
     ],
     ids=["start silent", "check silent", "no gap", "gap not named", "rewritten", "invented"],
 )

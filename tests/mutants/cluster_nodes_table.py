@@ -64,8 +64,8 @@ CLUSTER_NODE_MUTANTS: Final = (
     Mutant(
         "what was counted in advance counts twice",
         "core/arneb_core/engine/catalog/open_counts.py",
-        "        first, last = position(ledger, entries), Position(position(ledger + 1, 0) - 1)\n",
-        "        first, last = position(ledger, 0), Position(position(ledger + 1, 0) - 1)\n",
+        "first, last = position_at(ledger, entries), Position(",
+        "first, last = position_at(ledger, 0), Position(",
         COUNTS_TESTS,
     ),
     Mutant(

@@ -94,8 +94,8 @@ LAKE_MUTANTS: Final = (
     Mutant(
         "the live tail begins one ledger late",
         LAKE + "view.py",
-        "position(_through(table, extent) + 1, 0)",
-        "position(_through(table, extent) + 2, 0)",
+        "position_at(_through(table, extent) + 1, 0)",
+        "position_at(_through(table, extent) + 2, 0)",
         COMMAND_TESTS,
     ),
     Mutant(
@@ -109,7 +109,7 @@ LAKE_MUTANTS: Final = (
         "the broker is told to release a ledger that is not offloaded",
         LAKE + "offload.py",
         "        self._guard.let_go(this, Position(last + 1))\n",
-        "        self._guard.let_go(this, position(ledger_of(last) + 2, 0))\n",
+        "        self._guard.let_go(this, position_at(ledger_of(last) + 2, 0))\n",
         BROKER_TESTS,
     ),
     Mutant(

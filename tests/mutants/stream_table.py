@@ -102,8 +102,8 @@ STREAM_MUTANTS: Final = (
     Mutant(
         "a position beyond the end of its ledger is taken for one of the log",
         "spark_connector/pyspark_arneb/plan/ranges.py",
-        "    return bound > extent.end and bound != position(ledger_of(extent.end) + 1, 0)\n",
-        "    return bound > position(ledger_of(extent.end) + 1, 0)\n",
+        "    return bound > extent.end and bound != position_at(ledger_of(extent.end) + 1, 0)\n",
+        "    return bound > position_at(ledger_of(extent.end) + 1, 0)\n",
         ("tests/spark_connector/test_planning.py",),
     ),
     Mutant(

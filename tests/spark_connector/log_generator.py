@@ -19,7 +19,7 @@ from pamqp.commands import Basic
 from pamqp.header import ContentHeader
 
 from arneb_core.api.entries.entry import EntryFlag, EntryHeader, Origin, messages_in
-from arneb_core.api.entries.position import LedgerId, Position, ledger_of, position
+from arneb_core.api.entries.position import LedgerId, Position, ledger_of, position_at
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.records import LedgerRecord, TopicRecord, pack_number
@@ -114,7 +114,7 @@ class LogWriter:
         """Make a topic; ``name`` is short or full."""
         full = full_topic(name)
         number = len(self._topics) + 1
-        self._topics[full] = _Topic(TopicId(number), position(first_ledger, 0))
+        self._topics[full] = _Topic(TopicId(number), position_at(first_ledger, 0))
         self._store.commit(
             Changes(
                 puts=[
@@ -126,7 +126,7 @@ class LogWriter:
 
     def adopt(self, name: str, *, ledger: int, entries: int) -> None:
         """Go on with the first topic of an existing log: its open ledger has ``entries``."""
-        topic = _Topic(TopicId(1), position(ledger, entries), fresh=False)
+        topic = _Topic(TopicId(1), position_at(ledger, entries), fresh=False)
         with self._store.snapshot() as snapshot:
             stored = snapshot.get(Table.LEDGERS, self._key(topic))
         assert stored is not None, f"expected ledger {ledger} of {name}, got none"
@@ -158,7 +158,7 @@ class LogWriter:
         topic = self._topics[full_topic(name)]
         closed = replace(topic.record, closed_ms=now_ms)
         self._store.commit(Changes(puts=[(Table.LEDGERS, self._key(topic), closed.pack())]))
-        topic.next = position(ledger_of(topic.next) + 1, 0)
+        topic.next = position_at(ledger_of(topic.next) + 1, 0)
         ever = topic.record.messages_before + topic.record.messages
         topic.record, topic.fresh = LedgerRecord(now_ms, messages_before=ever), True
 
@@ -166,8 +166,8 @@ class LogWriter:
         """Remove a closed ledger; with ``keep_record`` only its blocks."""
         topic = self._topics[full_topic(name)]
         number = LedgerId(ledger)
-        last = Position(position(ledger + 1, 0) - 1)
-        changes = Changes(trims=[(topic.id, position(ledger, 0), last)])
+        last = Position(position_at(ledger + 1, 0) - 1)
+        changes = Changes(trims=[(topic.id, position_at(ledger, 0), last)])
         if not keep_record:
             changes.deletes.append((Table.LEDGERS, ledger_key(topic.id, number)))
         report = self._store.commit(changes)

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 import pytest
 from log_generator import amqp_entry
 
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.store.format.block import encode_block
 from arneb_core.store.format.schema import TopicId
 from arneb_core.store.reading.stored_blocks import StoredBlock
 from pyspark_arneb.decode.chunks import Chunk, read_chunks
 from pyspark_arneb.plan.ranges import Loss, Span
 
-SPAN = Span(TopicId(1), "t", position(3, 0), position(3, 9), 10)
+SPAN = Span(TopicId(1), "t", position_at(3, 0), position_at(3, 9), 10)
 
 
 class Asked:
@@ -40,10 +40,10 @@ class Asked:
     ("runs", "rows", "losses"),
     [
         ((), 0, [(0, 9)]),
-        (((position(3, 10), 4),), 0, [(0, 9)]),
-        (((position(7, 0), 4),), 0, [(0, 9)]),
-        (((position(3, 0), 4), (position(7, 0), 4)), 4, [(4, 9)]),
-        (((position(3, 6), 8),), 4, [(0, 5)]),
+        (((position_at(3, 10), 4),), 0, [(0, 9)]),
+        (((position_at(7, 0), 4),), 0, [(0, 9)]),
+        (((position_at(3, 0), 4), (position_at(7, 0), 4)), 4, [(4, 9)]),
+        (((position_at(3, 6), 8),), 4, [(0, 5)]),
     ],
     ids=["nothing", "behind", "another ledger", "half", "the end"],
 )
@@ -55,6 +55,6 @@ def test_what_a_source_does_not_give_is_lost_and_not_asked_for_again(
     assert all(isinstance(each, Chunk) for each in found)
     assert sum(len(each.entries) for each in found if isinstance(each, Chunk)) == rows
     assert lost == [
-        Loss("t", position(3, first), position(3, last), topic_id=SPAN.topic_id)
+        Loss("t", position_at(3, first), position_at(3, last), topic_id=SPAN.topic_id)
         for first, last in losses
     ]

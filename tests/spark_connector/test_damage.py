@@ -10,7 +10,7 @@ from log_generator import LogWriter, amqp_entry, pulsar_entry
 from pyspark.sql.datasource import EqualTo
 
 from arneb_core.api.entries.codec import Message
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.store.format.bodies import SHARED_BYTES_MIN
 from arneb_core.store.format.schema import BodyKey, Table, TopicId, entry_key
 from arneb_core.store.reading.stored_blocks import StoredBlock
@@ -63,7 +63,7 @@ def rows(read: ReadOptions) -> list[dict[str, object]]:
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-SECOND = entry_key(TopicId(1), position(1, 3))
+SECOND = entry_key(TopicId(1), position_at(1, 3))
 """The key of the block with entries 2 and 3."""
 
 
@@ -107,7 +107,7 @@ def test_what_is_damaged_is_one_row_however_the_read_is_divided(
         writer.create("u")
         writer.append_all({"t": run, "u": run}, shared=[large])
         writer.append("t", [amqp_entry(b"6")])
-    place = position(1, 5) if table is Table.ENTRIES else position(1, 1)
+    place = position_at(1, 5) if table is Table.ENTRIES else position_at(1, 1)
     key = entry_key(TopicId(1), place)
     rewrite(path, key if table is Table.ENTRIES else BodyKey(key), [(-1, 1)], table)
     read = options(path, onCorrupt="raw", minPartitions=parts)
@@ -126,7 +126,7 @@ def partitioned(reader: BatchReader) -> list[int]:
     return [row["entry_id"] for batch in batches for row in batch.to_pylist()]
 
 
-@pytest.mark.parametrize("damaged", [position(1, 1), position(1, 5)])
+@pytest.mark.parametrize("damaged", [position_at(1, 1), position_at(1, 5)])
 def test_damage_at_either_end_does_not_keep_the_read_from_being_planned(
     log: Path, damaged: Position
 ) -> None:
@@ -155,7 +155,7 @@ def test_a_lost_body_costs_only_the_entries_that_refer_to_it(tmp_path: Path) -> 
         writer.create("u")
         run = [amqp_entry(b"0"), large, amqp_entry(b"2")]
         writer.append_all({"t": run, "u": run}, shared=[large])
-    key = BodyKey(entry_key(TopicId(1), position(1, 1)))
+    key = BodyKey(entry_key(TopicId(1), position_at(1, 1)))
     rewrite(path, key, [(10, 1)], Table.BODIES)
     with pytest.raises(CorruptionError, match=r"entries 1:1 to 1:1 are damaged: expected a body"):
         rows(options(path))

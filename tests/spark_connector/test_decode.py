@@ -25,7 +25,7 @@ from pamqp.commands import Basic
 from arneb_amqp.codec import encode_message
 from arneb_core.api.entries.codec import Codec, ColumnCodec, Message, MessageColumns, codecs
 from arneb_core.api.entries.entry import HEADER_BYTES, EntryFlag, EntryHeader, Origin, read_header
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.store.format.schema import TopicId
 from arneb_pulsar.codec import encode_messages
 from arneb_pulsar.wire.checksum import split_body
@@ -70,7 +70,7 @@ LEDGER = 7
 
 
 def chunk_of(entries: Sequence[bytes]) -> Chunk:
-    start = position(LEDGER, 100)
+    start = position_at(LEDGER, 100)
     return chunks.chunk_of(range(start, start + len(entries)), entries)
 
 
@@ -155,7 +155,7 @@ def table(entries: Sequence[bytes], style: ColumnStyle = ColumnStyle.ARNEB) -> l
 def rows_of(
     entries: Sequence[bytes], columns: Sequence[Column], topic: str = "orders"
 ) -> list[dict[str, Any]]:
-    span = Span(TopicId(1), full_name(topic), position(LEDGER, 0), Position(1 << 62), 1)
+    span = Span(TopicId(1), full_name(topic), position_at(LEDGER, 0), Position(1 << 62), 1)
     found: list[dict[str, Any]] = []
     for batch in Decoder(span, columns).batches(chunk_of(entries)):
         assert batch.schema == arrow_schema(columns)
@@ -465,7 +465,7 @@ def test_batches_stay_bounded_whatever_an_entry_expands_to(
 ) -> None:
     codec: Codec = Expanding(messages, value_bytes)
     monkeypatch.setattr(decoder, "codecs", lambda: {codec.origin: codec})
-    span = Span(TopicId(1), full_name("t"), position(LEDGER, 0), Position(1 << 62), 1)
+    span = Span(TopicId(1), full_name("t"), position_at(LEDGER, 0), Position(1 << 62), 1)
     entries = [EntryHeader(Origin.PULSAR, messages).pack()] * 2
     columns = STYLES[ColumnStyle.ARNEB]
     rows = [batch.num_rows for batch in Decoder(span, columns).batches(chunk_of(entries))]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.store.format.schema import TopicId
 from arneb_pulsar.wire.proto.pulsar_pb2 import MessageIdData
 from pyspark_arneb.decode.message_id import message_id, varint
@@ -42,7 +42,7 @@ def test_a_varint_has_no_negative_numbers() -> None:
 def column(
     topic: str, ledger: int, positions: Any, indexes: list[int] | None, field: Field
 ) -> list[Any]:
-    span = Span(TopicId(1), full_name(topic), position(ledger, 0), Position(1 << 62), 1)
+    span = Span(TopicId(1), full_name(topic), position_at(ledger, 0), Position(1 << 62), 1)
     made = Places(span).column(field, positions, indexes)
     assert isinstance(made, pa.Array)
     made.validate(full=True)
@@ -55,7 +55,7 @@ def test_ids_counted_up_equal_ids_made_singly(
     ledger: int, first: int, count: int, topic: str
 ) -> None:
     partition = 3 if topic.endswith("3") else -1
-    positions = range(position(ledger, first), position(ledger, first) + count)
+    positions = range(position_at(ledger, first), position_at(ledger, first) + count)
     expected = [message_id(ledger, first + i, partition, -1) for i in range(count)]
     assert column(topic, ledger, positions, None, Field.MESSAGE_ID) == expected
     assert column(topic, ledger, list(positions), None, Field.MESSAGE_ID) == expected
@@ -68,7 +68,7 @@ def test_ids_counted_up_equal_ids_made_singly(
 def test_rows_of_batches_have_ids_with_their_index(
     ledger: int, rows: list[tuple[int, int]]
 ) -> None:
-    positions = [position(ledger, entry) for entry, _ in rows]
+    positions = [position_at(ledger, entry) for entry, _ in rows]
     indexes = [index for _, index in rows]
     assert column("t", ledger, positions, indexes, Field.MESSAGE_ID) == [
         message_id(ledger, entry, -1, index) for entry, index in rows
@@ -89,7 +89,7 @@ def test_kafka_offsets_rise_with_the_place(
     one: tuple[int, int, int], other: tuple[int, int, int]
 ) -> None:
     offsets = [
-        column("t", ledger, [position(ledger, entry)], [index], Field.OFFSET)[0]
+        column("t", ledger, [position_at(ledger, entry)], [index], Field.OFFSET)[0]
         for ledger, entry, index in (one, other)
     ]
     places = [(ledger, entry, max(index, 0)) for ledger, entry, index in (one, other)]
@@ -99,7 +99,7 @@ def test_kafka_offsets_rise_with_the_place(
 
 @given(st.integers(1, (1 << 27) - 1), st.integers(0, OFFSET_ENTRIES_MAX - 300), st.integers(1, 300))
 def test_offsets_counted_up_equal_offsets_made_singly(ledger: int, first: int, count: int) -> None:
-    positions = range(position(ledger, first), position(ledger, first) + count)
+    positions = range(position_at(ledger, first), position_at(ledger, first) + count)
     assert column("t", ledger, positions, None, Field.OFFSET) == column(
         "t", ledger, list(positions), [-1] * count, Field.OFFSET
     )
@@ -108,11 +108,11 @@ def test_offsets_counted_up_equal_offsets_made_singly(ledger: int, first: int, c
 @pytest.mark.parametrize(("entry", "index"), [(OFFSET_ENTRIES_MAX, 0), (0, OFFSET_BATCH_MAX)])
 def test_an_offset_that_would_not_be_unique_is_an_error(entry: int, index: int) -> None:
     with pytest.raises(OverflowError, match="columnStyle"):
-        column("t", 7, [position(7, entry)], [index], Field.OFFSET)
+        column("t", 7, [position_at(7, entry)], [index], Field.OFFSET)
 
 
 def test_constant_columns_say_where_the_topic_is() -> None:
-    rows = range(position(4, 0), position(4, 3))
+    rows = range(position_at(4, 0), position_at(4, 3))
     name = "acme/eu/t-partition-2"
     found = {
         field: column(name, 4, rows, None, field)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from arneb_amqp.topology.names import topic_of
 from arneb_core.access.namespaces import proposed_namespace
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.topics import TopicSelection, full_name
 from pyspark_arneb.offsets import EARLIEST, LATEST, Offsets, Times
@@ -234,7 +234,7 @@ def test_settings_of_kafka_and_pulsar_clients_are_ignored() -> None:
 def test_offsets_are_ledger_and_entry_by_topic(ledger: int, entry: int) -> None:
     text = f'{{"orders": "{ledger}:{entry}"}}'
     start = read_options({**LEAST, "startingOffsets": text}).start
-    assert start.of(ORDERS) == position(ledger, max(entry, 0))
+    assert start.of(ORDERS) == position_at(ledger, max(entry, 0))
     assert start.of(full_name("clicks")) == EARLIEST
 
 
@@ -258,12 +258,14 @@ def test_edges_may_be_written_as_kafkas_source_writes_them() -> None:
 def test_offsets_of_a_partitioned_topic_are_one_for_all_or_one_for_each() -> None:
     text = '{"a": "4:2@9", "b": {"0": "1:0", "2": "latest"}, "c": {"0": "3:1@5"}, "d": "2:2"}'
     start = read_options({"path": "/d", "topics": "a,b,c,d", "startingOffsets": text}).start
-    assert start.of(full_name("a-partition-7")) == position(4, 2)
+    assert start.of(full_name("a-partition-7")) == position_at(4, 2)
     assert start.topic_id_of(full_name("a-partition-7")) == 9
-    assert start.of(full_name("b-partition-0")) == position(1, 0)
+    assert start.of(full_name("b-partition-0")) == position_at(1, 0)
     assert start.of(full_name("b-partition-1")) == EARLIEST
     assert start.of(full_name("b-partition-2")) == LATEST
-    assert start.of(full_name("c")) == position(3, 1), "a topic is its own partition 0, as in Kafka"
+    assert start.of(full_name("c")) == position_at(3, 1), (
+        "a topic is its own partition 0, as in Kafka"
+    )
     assert start.topic_id_of(full_name("c")) == 5
     assert start.topic_id_of(full_name("d")) is None
     topics = [full_name(each) for each in ("a-partition-0", "b-partition-0", "c", "x")]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import Position, position, render
+from arneb_core.api.entries.position import Position, position_at, render
 from arneb_core.store.format.schema import TopicId
 from arneb_core.store.reading.extents import Extent, LedgerExtent
 from pyspark_arneb.log.topics import TopicSelection, full_name
@@ -28,7 +28,7 @@ def ledger_extents(draw: st.DrawFn) -> LedgerExtent:
     batch = draw(st.integers(1, 4))
     created = draw(st.integers(0, 100)) * HOUR_MS
     closed = draw(st.sampled_from([0, created + 1, created + HOUR_MS]))
-    start = position(ledger, first)
+    start = position_at(ledger, first)
     return LedgerExtent(start, Position(start + entries - 1), entries * batch, created, closed)
 
 
@@ -97,15 +97,15 @@ def test_no_partition_has_more_records_than_allowed_unless_a_single_entry(
 
 @given(st.integers(1, 8), st.integers(1, 500))
 def test_partitions_of_plain_messages_differ_by_one_at_most(parts_min: int, entries: int) -> None:
-    last = Position(position(1, 0) + entries - 1)
-    span = Span(TopicId(1), "t", position(1, 0), last, entries)
+    last = Position(position_at(1, 0) + entries - 1)
+    span = Span(TopicId(1), "t", position_at(1, 0), last, entries)
     sizes = [p[0].entries for p in divide([span], parallelism=1, partitions_min=parts_min)]
     assert max(sizes) - min(sizes) <= 1
 
 
 def test_a_small_log_is_not_torn_to_pieces_without_being_asked() -> None:
-    last = Position(position(1, 0) + MESSAGES_WORTH_A_TASK - 1)
-    span = Span(TopicId(1), "t", position(1, 0), last, MESSAGES_WORTH_A_TASK)
+    last = Position(position_at(1, 0) + MESSAGES_WORTH_A_TASK - 1)
+    span = Span(TopicId(1), "t", position_at(1, 0), last, MESSAGES_WORTH_A_TASK)
     assert len(divide([span], parallelism=64)) == 1
 
 
@@ -114,7 +114,7 @@ def test_nothing_to_read_is_no_partition() -> None:
 
 
 PLACES = st.sampled_from([EARLIEST, LATEST]) | st.builds(
-    position, st.integers(1, 62), st.integers(0, 40)
+    position_at, st.integers(1, 62), st.integers(0, 40)
 )
 
 
@@ -156,12 +156,12 @@ def test_a_start_before_the_log_is_a_loss_up_to_its_first_entry(
 
 
 def test_what_was_lost_beyond_the_end_does_not_matter() -> None:
-    ledger = LedgerExtent(position(9, 0), position(9, 5), 6)
-    log = Extent(TopicId(1), full_name("t"), (ledger,), end=position(9, 6))
-    bounds = options(start=Offsets(position(2, 0)), end=Offsets(position(3, 4)))
+    ledger = LedgerExtent(position_at(9, 0), position_at(9, 5), 6)
+    log = Extent(TopicId(1), full_name("t"), (ledger,), end=position_at(9, 6))
+    bounds = options(start=Offsets(position_at(2, 0)), end=Offsets(position_at(3, 4)))
     spans, losses = select([log], bounds)
     assert spans == []
-    assert losses == [Loss(log.topic, position(2, 0), position(3, 3), topic_id=log.topic_id)]
+    assert losses == [Loss(log.topic, position_at(2, 0), position_at(3, 3), topic_id=log.topic_id)]
     text = "persistent://public/default/t from 2:0 to before 3:4 (retention removed it)"
     assert str(losses[0]) == text
 
@@ -169,13 +169,13 @@ def test_what_was_lost_beyond_the_end_does_not_matter() -> None:
 WHOLE = Extent(
     TopicId(7),
     full_name("t"),
-    (LedgerExtent(position(3, 0), position(3, 5), 6),),
-    floor=position(3, 0),
-    end=position(3, 6),
+    (LedgerExtent(position_at(3, 0), position_at(3, 5), 6),),
+    floor=position_at(3, 0),
+    end=position_at(3, 6),
 )
 
 
-@pytest.mark.parametrize("end", [position(3, 6), position(4, 0)])
+@pytest.mark.parametrize("end", [position_at(3, 6), position_at(4, 0)])
 def test_the_end_itself_and_the_next_ledgers_beginning_are_no_loss(end: Position) -> None:
     """A read that ended with a whole ledger may go on at either."""
     for bounds in (options(start=Offsets(end)), options(end=Offsets(end))):
@@ -183,7 +183,7 @@ def test_the_end_itself_and_the_next_ledgers_beginning_are_no_loss(end: Position
 
 
 @pytest.mark.parametrize("bound", ["start", "end"])
-@pytest.mark.parametrize("place", [position(3, 7), position(4, 1), position(5, 0)])
+@pytest.mark.parametrize("place", [position_at(3, 7), position_at(4, 1), position_at(5, 0)])
 def test_a_bound_beyond_the_end_is_a_loss(bound: str, place: Position) -> None:
     """The topic may have been deleted and made anew, and counts from 1 again."""
     spans, losses = select([WHOLE], options(**{bound: Offsets(place)}))
@@ -197,11 +197,11 @@ GAPS = Extent(
     TopicId(7),
     full_name("t"),
     (
-        LedgerExtent(position(3, 0), position(3, 5), 6),
-        LedgerExtent(position(6, 0), position(6, 5), 6),
+        LedgerExtent(position_at(3, 0), position_at(3, 5), 6),
+        LedgerExtent(position_at(6, 0), position_at(6, 5), 6),
     ),
-    floor=position(3, 0),
-    end=position(6, 6),
+    floor=position_at(3, 0),
+    end=position_at(6, 6),
 )
 """Ledgers 4 and 5 ended without an entry."""
 
@@ -210,9 +210,9 @@ GAPS = Extent(
 @pytest.mark.parametrize(
     ("place", "end"),
     [
-        (position(3, 7), position(3, 6)),
-        (position(4, 1), position(4, 0)),
-        (position(5, 9), position(5, 0)),
+        (position_at(3, 7), position_at(3, 6)),
+        (position_at(4, 1), position_at(4, 0)),
+        (position_at(5, 9), position_at(5, 0)),
     ],
 )
 def test_a_bound_behind_the_end_of_its_ledger_is_a_loss(
@@ -224,7 +224,9 @@ def test_a_bound_behind_the_end_of_its_ledger_is_a_loss(
     assert loss == Loss(GAPS.topic, end, Position(place - 1), why)
 
 
-@pytest.mark.parametrize("place", [position(3, 6), position(4, 0), position(5, 0), position(6, 0)])
+@pytest.mark.parametrize(
+    "place", [position_at(3, 6), position_at(4, 0), position_at(5, 0), position_at(6, 0)]
+)
 def test_a_bound_between_two_ledgers_is_no_loss(place: Position) -> None:
     for bounds in (options(start=Offsets(place)), options(end=Offsets(place))):
         assert select([GAPS], bounds)[1] == []
@@ -232,29 +234,29 @@ def test_a_bound_between_two_ledgers_is_no_loss(place: Position) -> None:
 
 def test_where_a_ledger_that_is_gone_may_have_ended_is_told() -> None:
     """Its length is gone with it, so whoever read it to its end must be told where to go on."""
-    log = replace(WHOLE, floor=position(3, 0))
-    (loss,) = select([log], options(start=Offsets(position(2, 8))))[1]
-    assert loss.first == position(2, 8)
+    log = replace(WHOLE, floor=position_at(3, 0))
+    (loss,) = select([log], options(start=Offsets(position_at(2, 8))))[1]
+    assert loss.first == position_at(2, 8)
     assert loss.why == "retention removed it; if ledger 2 ended at 2:8, go on at 3:0"
-    (loss,) = select([log], options(start=Offsets(position(1, 8))))[1]
+    (loss,) = select([log], options(start=Offsets(position_at(1, 8))))[1]
     assert loss.why == "retention removed it"
 
 
 def test_a_bound_in_a_log_that_has_nothing_yet_is_a_loss() -> None:
     """Whoever had the bound had it of a topic that was there before."""
     log = Extent(TopicId(8), full_name("t"), ())
-    (loss,) = select([log], options(start=Offsets(position(1, 4))))[1]
+    (loss,) = select([log], options(start=Offsets(position_at(1, 4))))[1]
     assert loss.why == "its log ends at 0:0"
 
 
 @pytest.mark.parametrize("bound", ["start", "end"])
 def test_a_bound_with_the_id_of_another_topic_is_a_loss_and_then_all_is_read(bound: str) -> None:
-    offsets = Offsets(LATEST, {WHOLE.topic: position(3, 2)}, topic_ids={WHOLE.topic: 6})
+    offsets = Offsets(LATEST, {WHOLE.topic: position_at(3, 2)}, topic_ids={WHOLE.topic: 6})
     spans, losses = select([WHOLE], options(**{bound: offsets}))
     (loss,) = losses
     assert loss.why == "that topic, with the id 6, is gone; the one of its name has the id 7"
-    assert [(span.first, span.last) for span in spans] == [(position(3, 0), position(3, 5))]
-    same = Offsets(EARLIEST, {WHOLE.topic: position(3, 2)}, topic_ids={WHOLE.topic: 7})
+    assert [(span.first, span.last) for span in spans] == [(position_at(3, 0), position_at(3, 5))]
+    same = Offsets(EARLIEST, {WHOLE.topic: position_at(3, 2)}, topic_ids={WHOLE.topic: 7})
     assert select([WHOLE], options(start=same))[1] == []
 
 
@@ -279,38 +281,39 @@ def test_no_ledger_that_may_hold_the_asked_times_is_left_out(
 
 def test_a_start_before_a_log_that_was_drained_is_a_loss() -> None:
     """All of it was acknowledged and went; what was asked for is gone all the same."""
-    log = Extent(TopicId(1), full_name("t"), (), floor=position(5, 0), end=position(5, 0))
-    spans, losses = select([log], options(start=Offsets(position(4, 2))))
+    log = Extent(TopicId(1), full_name("t"), (), floor=position_at(5, 0), end=position_at(5, 0))
+    spans, losses = select([log], options(start=Offsets(position_at(4, 2))))
     assert spans == []
     why = "retention removed it; if ledger 4 ended at 4:2, go on at 5:0"
-    lost = Loss(log.topic, position(4, 2), Position(position(5, 0) - 1), why, log.topic_id)
+    lost = Loss(log.topic, position_at(4, 2), Position(position_at(5, 0) - 1), why, log.topic_id)
     assert losses == [lost]
-    assert select([log], options(start=Offsets(position(5, 0)))) == ([], [])
+    assert select([log], options(start=Offsets(position_at(5, 0)))) == ([], [])
 
 
-TRIMMED = replace(GAPS, floor=position(3, 0), trimmed_end=position(1, 8))
+TRIMMED = replace(GAPS, floor=position_at(3, 0), trimmed_end=position_at(1, 8))
 """Ledger 1 was removed with 8 entries, and ledger 2 without any."""
 
 
-@pytest.mark.parametrize("place", [position(1, 8), position(2, 0), position(3, 0)])
+@pytest.mark.parametrize("place", [position_at(1, 8), position_at(2, 0), position_at(3, 0)])
 def test_a_start_at_the_end_of_what_was_trimmed_is_no_loss(place: Position) -> None:
     spans, losses = select([TRIMMED], options(start=Offsets(place)))
     assert losses == []
-    assert [span.first for span in spans] == [position(3, 0), position(6, 0)]
+    assert [span.first for span in spans] == [position_at(3, 0), position_at(6, 0)]
     assert select([TRIMMED], options(start=Offsets(place), end=Offsets(place))) == ([], [])
-    drained = replace(TRIMMED, ledgers=(), end=position(3, 0))
+    drained = replace(TRIMMED, ledgers=(), end=position_at(3, 0))
     assert select([drained], options(start=Offsets(place))) == ([], [])
 
 
 def test_what_was_trimmed_before_its_end_is_a_loss() -> None:
-    (loss,) = select([TRIMMED], options(start=Offsets(position(1, 7))))[1]
-    assert (loss.first, loss.last) == (position(1, 7), position(3, 0) - 1)
+    (loss,) = select([TRIMMED], options(start=Offsets(position_at(1, 7))))[1]
+    assert (loss.first, loss.last) == (position_at(1, 7), position_at(3, 0) - 1)
     assert loss.why == "retention removed it"
 
 
 @pytest.mark.parametrize("bound", ["start", "end"])
 @pytest.mark.parametrize(
-    ("place", "end"), [(position(1, 9), position(1, 8)), (position(2, 1), position(2, 0))]
+    ("place", "end"),
+    [(position_at(1, 9), position_at(1, 8)), (position_at(2, 1), position_at(2, 0))],
 )
 def test_a_bound_behind_the_end_of_a_trimmed_ledger_is_a_loss(
     bound: str, place: Position, end: Position
@@ -323,15 +326,17 @@ def test_a_bound_behind_the_end_of_a_trimmed_ledger_is_a_loss(
 
 def test_entries_that_are_damaged_behind_what_was_trimmed_are_a_loss() -> None:
     """The first ledger that is left has lost its first entries."""
-    log = replace(TRIMMED, ledgers=(LedgerExtent(position(3, 2), position(3, 5), 4),))
-    (loss,) = select([log], options(start=Offsets(position(1, 8))))[1]
-    assert (loss.first, loss.last) == (position(3, 0), position(3, 1))
+    log = replace(TRIMMED, ledgers=(LedgerExtent(position_at(3, 2), position_at(3, 5), 4),))
+    (loss,) = select([log], options(start=Offsets(position_at(1, 8))))[1]
+    assert (loss.first, loss.last) == (position_at(3, 0), position_at(3, 1))
 
 
 def test_times_win_over_offsets() -> None:
     """Kafka's source has the same precedence."""
-    log = Extent(TopicId(1), full_name("t"), (LedgerExtent(position(1, 0), position(1, 5), 6),))
-    late = Offsets(position(1, 3))
+    log = Extent(
+        TopicId(1), full_name("t"), (LedgerExtent(position_at(1, 0), position_at(1, 5), 6),)
+    )
+    late = Offsets(position_at(1, 3))
     spans, _ = select(
         [log], options(start=late, end=late, starting_times=Times(0), ending_times=Times(1))
     )
@@ -340,7 +345,7 @@ def test_times_win_over_offsets() -> None:
 
 @pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets"])
 def test_offsets_of_a_topic_that_is_not_read_are_refused(option: str) -> None:
-    offsets = Offsets(LATEST, {full_name("other"): position(1, 0)})
+    offsets = Offsets(LATEST, {full_name("other"): position_at(1, 0)})
     name = {"startingOffsets": "start", "endingOffsets": "end"}[option]
     with pytest.raises(OptionError, match=f'"{option}".*other is not among'):
         select([Extent(TopicId(1), full_name("t"), ())], options(**{name: offsets}))
@@ -349,7 +354,9 @@ def test_offsets_of_a_topic_that_is_not_read_are_refused(option: str) -> None:
 @given(st.integers(2, 50), st.data())
 def test_cutting_a_span_keeps_every_entry_and_message(entries: int, data: st.DataObject) -> None:
     messages = data.draw(st.integers(entries, 5 * entries))
-    span = Span(TopicId(1), "t", position(3, 4), Position(position(3, 4) + entries - 1), messages)
+    span = Span(
+        TopicId(1), "t", position_at(3, 4), Position(position_at(3, 4) + entries - 1), messages
+    )
     head, tail = span.cut(data.draw(st.integers(1, entries - 1)))
     assert (head.first, tail.last, head.last + 1) == (span.first, span.last, tail.first)
     assert head.messages + tail.messages == messages

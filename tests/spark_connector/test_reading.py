@@ -17,7 +17,7 @@ from log_generator import START_MS, LogWriter, amqp_entry, pulsar_entry
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, Not, StringContains
 
 from arneb_core.api.entries.codec import Message
-from arneb_core.api.entries.position import position, render
+from arneb_core.api.entries.position import position_at, render
 from arneb_core.api.errors import StoreUnusable
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
@@ -374,16 +374,16 @@ def test_a_forked_process_opens_the_directory_itself(log: Path) -> None:
     """As Spark's workers do: the process from which they are forked has nothing open."""
     three_ledgers(log)
     close_environments()
-    assert in_child(lambda: last_place(log) == position(3, 99))
-    assert last_place(log) == position(3, 99)
+    assert in_child(lambda: last_place(log) == position_at(3, 99))
+    assert last_place(log) == position_at(3, 99)
 
 
 def test_what_was_opened_before_a_fork_is_left_alone_in_the_child(log: Path) -> None:
     three_ledgers(log)
     with environment(str(log)).snapshot() as snapshot:
         assert in_child(lambda: refused(log))
-        assert len(snapshot.read_blocks(TopicId(1), position(1, 0), bytes_max=1)) == 1
-    assert last_place(log) == position(3, 99)
+        assert len(snapshot.read_blocks(TopicId(1), position_at(1, 0), bytes_max=1)) == 1
+    assert last_place(log) == position_at(3, 99)
 
 
 def refused(log: Path) -> bool:

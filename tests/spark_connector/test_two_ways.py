@@ -15,7 +15,7 @@ from pyspark import cloudpickle
 from pyspark.sql.datasource import EqualTo, GreaterThan
 
 from arneb_core.api.entries.codec import Message
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.schema import Table, TopicId, entry_key
@@ -89,7 +89,7 @@ def _damage(path: Path) -> None:
             rows = list(snapshot.scan(Table.CATALOG, b"topic/"))
             number = [key for key, _ in rows].index(b"topic/persistent://public/default/damaged")
             topic_id = int(rows[number][1].split(b'"id":')[1].split(b",")[0])
-            key = entry_key(TopicId(topic_id), position(1, 1))
+            key = entry_key(TopicId(topic_id), position_at(1, 1))
             value = snapshot.get(Table.ENTRIES, key)
         assert value is not None, "it was written a moment ago"
         store.commit(Changes(puts=[(Table.ENTRIES, key, value[:-3] + b"???")]))

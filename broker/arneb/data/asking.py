@@ -13,7 +13,7 @@ from starlette.requests import Request
 
 from arneb.data.errors import DataError, bad_request
 from arneb_core.api.encoding.json_text import InvalidJson, parse_json
-from arneb_core.api.entries.position import AFTER_ALL, Position, position
+from arneb_core.api.entries.position import AFTER_ALL, Position, position_at
 
 _POSITION: Final = re.compile(r"(\d{1,10}):(\d{1,10})", re.ASCII)
 NUMBER: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
@@ -139,7 +139,7 @@ def parse_position(text: str) -> Position | None:
     ledger, entry = int(found[1]), int(found[2])
     if ledger > LEDGER_MAX or entry > ENTRY_MAX:
         return None
-    return Position(min(position(ledger, entry), AFTER_ALL))
+    return Position(min(position_at(ledger, entry), AFTER_ALL))
 
 
 def parameters(request: Request) -> Fields:

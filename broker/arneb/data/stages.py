@@ -16,7 +16,7 @@ from arneb.data.room import Room
 from arneb.settings.data_limits import DataLimits
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.entries.entry import EntryHeader, Origin
-from arneb_core.api.entries.position import Position, ledger_of, position
+from arneb_core.api.entries.position import Position, ledger_of, position_at
 from arneb_core.api.errors import CommitFailed, StoreFailed, TopicNotFound
 from arneb_core.api.process.waiting import durable
 from arneb_core.api.topics.settings import WITHOUT_END, TopicSettings
@@ -185,8 +185,8 @@ class Stages:
         found: dict[int, bytes] = {}
         number = 0
         for ledger in topic.ledgers():
-            place = position(ledger.id, 0)
-            while ledger_of(place) == ledger.id and place < position(ledger.id, ledger.entries):
+            place = position_at(ledger.id, 0)
+            while ledger_of(place) == ledger.id and place < position_at(ledger.id, ledger.entries):
                 for _, entries in await topic.read(place, READ_BYTES):
                     for entry in entries:
                         if number in wanted:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from arneb_core.api.entries.position import Position, before, ledger_of, position, render
+from arneb_core.api.entries.position import Position, before, ledger_of, position_at, render
 from arneb_core.cursor.acks import AckState, Changes
 from arneb_core.log.memory_log import Log
 from arneb_core.store.format.records import CursorRecord
@@ -152,7 +152,7 @@ class Cursor:
         total = 0.0
         averages: dict[int, float] = {}
         for info in ledgers:
-            low = max(before(position(info.id, 0)), self.acks.mark_delete)
+            low = max(before(position_at(info.id, 0)), self.acks.mark_delete)
             left = ledgers.count_between(low, info.last)
             if left:
                 left -= self.acks.acknowledged_between(low, info.last)

@@ -16,7 +16,7 @@ from arneb_core.api.entries.position import (
     Position,
     before,
     ledger_of,
-    position,
+    position_at,
 )
 from arneb_core.api.errors import StoreFailed
 from arneb_core.log.ledgers import LedgerIndex, LedgerInfo, empty_ledger
@@ -289,11 +289,11 @@ class DurableLog:
             if info.id > dropped:
                 changes.puts.append((Table.LEDGERS, ledger_key(self.topic_id, info.id), None))
                 if info.entries:
-                    changes.trims.append((self.topic_id, position(info.id, 0), info.last))
+                    changes.trims.append((self.topic_id, position_at(info.id, 0), info.last))
                     end = info.last + 1
         if end is not None:
             # So that a reader who has read up to there is not told of a loss.
-            record = TrimmedRecord(Position(end), position(ledger + 1, 0))
+            record = TrimmedRecord(Position(end), position_at(ledger + 1, 0))
             changes.puts.append((Table.CATALOG, trimmed_key(self.topic_id), record.pack()))
         self.planned_drops.append(ledger)
 
@@ -302,5 +302,5 @@ class DurableLog:
         disk, and their blocks are being trimmed."""
         self.planned_drops.pop(0)
         self.ledgers.drop_through(ledger)
-        self.tail.drop_through(Position(position(ledger + 1, 0) - 1))
+        self.tail.drop_through(Position(position_at(ledger + 1, 0) - 1))
         self._gaps = [gap for gap in self._gaps if ledger_of(gap[1]) > ledger]

@@ -17,7 +17,7 @@ from arneb_core.api.entries.position import (
     LedgerId,
     Position,
     before,
-    position,
+    position_at,
     render,
 )
 
@@ -42,7 +42,7 @@ class LedgerInfo:
     @property
     def last(self) -> Position:
         """The last entry; the bound before the first one when the ledger is empty."""
-        return position(self.id, self.entries - 1)
+        return position_at(self.id, self.entries - 1)
 
     def extended(self, entries: int, messages: int, bytes: int) -> "LedgerInfo":  # noqa: A002
         """Return this ledger with that much more behind its last entry."""
@@ -105,7 +105,7 @@ class LedgerIndex:
         """Count entries appended to the open ledger; return the position of the first."""
         info = self._open_ledger()
         self.becomes(info.extended(entries, messages, bytes), entries)
-        return position(info.id, info.entries)
+        return position_at(info.id, info.entries)
 
     def becomes(self, info: LedgerInfo, added: int) -> None:
         """Replace the open ledger by ``info``, which has ``added`` more entries."""
@@ -153,14 +153,14 @@ class LedgerIndex:
     def next_append(self) -> Position:
         """The next entry's position: in the open ledger, or first in the one to come."""
         if not self._ledgers:
-            return position(FIRST_LEDGER, 0)
+            return position_at(FIRST_LEDGER, 0)
         info = self._ledgers[-1]
-        return position(info.id + 1, 0) if info.closed_ms else position(info.id, info.entries)
+        return position_at(info.id + 1, 0) if info.closed_ms else position_at(info.id, info.entries)
 
     @property
     def floor(self) -> Position:
         """The bound just before everything that exists; nothing at or below it ever will."""
-        return before(position(self._ids[0], 0)) if self._ids else BEFORE_ALL
+        return before(position_at(self._ids[0], 0)) if self._ids else BEFORE_ALL
 
     @property
     def first(self) -> Position | None:
@@ -197,14 +197,14 @@ class LedgerIndex:
             return Position(place + 1)
         for info in self._ledgers[bisect_right(self._ids, ledger) :]:
             if info.entries:
-                return position(info.id, 0)
+                return position_at(info.id, 0)
         return None
 
     def at_or_before(self, place: Position) -> Position | None:
         """Return ``place`` if it is an entry, else the last entry below it."""
         ledger = place >> ENTRY_BITS
         if size := self._sizes.get(ledger):
-            return position(ledger, min(place & ENTRY_MASK, size - 1))
+            return position_at(ledger, min(place & ENTRY_MASK, size - 1))
         for info in self._ledgers[bisect_left(self._ids, ledger) - 1 :: -1]:
             if info.entries and info.id < ledger:
                 return info.last
@@ -234,7 +234,7 @@ class LedgerIndex:
         start = bisect_left(self._ids, low_exclusive >> ENTRY_BITS)
         stop = bisect_right(self._ids, high_inclusive >> ENTRY_BITS)
         for info in self._ledgers[start:stop]:
-            first = max(position(info.id, 0), Position(low_exclusive + 1))
+            first = max(position_at(info.id, 0), Position(low_exclusive + 1))
             last = min(info.last, high_inclusive)
             if first <= last:
                 yield first, last

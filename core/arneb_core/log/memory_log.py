@@ -12,7 +12,7 @@ from arneb_core.api.entries.position import (
     LedgerId,
     Position,
     before,
-    position,
+    position_at,
 )
 from arneb_core.log.durable_log import DurableLog, Read
 from arneb_core.log.ledgers import LedgerIndex
@@ -86,7 +86,7 @@ class MemoryLog:
     def drop_through(self, ledger: LedgerId) -> None:
         """Forget the ledgers up to ``ledger``, inclusive, and free their entries."""
         self.ledgers.drop_through(ledger)
-        self.tail.drop_through(Position(position(ledger + 1, 0) - 1))
+        self.tail.drop_through(Position(position_at(ledger + 1, 0) - 1))
 
 
 Log = DurableLog | MemoryLog

@@ -14,7 +14,7 @@ from arneb_core.api.entries.position import (
     before,
     entry_of,
     ledger_of,
-    position,
+    position_at,
 )
 from arneb_core.log.durable_log import Runs
 from arneb_core.log.ledgers import LedgerInfo
@@ -67,9 +67,9 @@ async def find_offset(topic: Readable, offset: int) -> Position | None:
         if offset < info.messages_before + info.messages:
             wanted = max(0, offset - info.messages_before)
             if info.messages == info.entries:
-                return position(info.id, wanted)
+                return position_at(info.id, wanted)
             _, index = await _count(topic, info, info.entries, wanted)
-            return position(info.id, index)
+            return position_at(info.id, index)
     return None
 
 
@@ -78,7 +78,7 @@ async def _count(topic: Readable, info: LedgerInfo, entries: int, messages: int)
     would make more than ``messages``. Return them with the number of entries."""
     counted = index = 0
     while index < entries:
-        runs = await topic.read(position(info.id, index), READ_BYTES)
+        runs = await topic.read(position_at(info.id, index), READ_BYTES)
         if not runs or ledger_of(runs[0][0]) != info.id:
             break  # trimmed meanwhile
         for first, run in runs:

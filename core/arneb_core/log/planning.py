@@ -14,7 +14,7 @@ from arneb_core.api.entries.position import (
     LedgerId,
     Position,
     ledger_of,
-    position,
+    position_at,
     render,
 )
 from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
@@ -73,7 +73,7 @@ def plan_run(
     opens = newest is None or bool(newest.closed_ms) or roll or _is_full(newest, now_ms, bytes_max)
     if newest is None or opens:
         newest = ledger_behind(newest, ledger_id_behind(newest, used), now_ms)
-    first = position(newest.id, newest.entries)
+    first = position_at(newest.id, newest.entries)
     ledger = newest.extended(len(entries), messages, size)
     return PlannedRun(first, entries, messages, size, ledger, opens)
 
@@ -85,7 +85,7 @@ def plan_placed(
     opens = newest is None or newest.id < ledger_of(first)
     if newest is None or opens:
         newest = ledger_behind(newest, ledger_of(first), now_ms)
-    assert position(newest.id, newest.entries) == first, f"not due at {render(first)}: {newest}"
+    assert position_at(newest.id, newest.entries) == first, f"not due at {render(first)}: {newest}"
     ledger = newest.extended(len(run.entries), run.messages, run.bytes)
     return PlannedRun(first, run.entries, run.messages, run.bytes, ledger, opens)
 

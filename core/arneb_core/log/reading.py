@@ -9,7 +9,14 @@ from typing import Final
 import trio
 
 from arneb_core.api.entries.entry import messages_in, read_header
-from arneb_core.api.entries.position import BEFORE_ALL, LedgerId, Position, before, position, render
+from arneb_core.api.entries.position import (
+    BEFORE_ALL,
+    LedgerId,
+    Position,
+    before,
+    position_at,
+    render,
+)
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.process.waiting import answered
 from arneb_core.log.durable_log import Runs
@@ -74,7 +81,7 @@ class TopicReading:
         for info in self.log.ledgers:
             # A ledger opens with its first entry, so entries of earlier ledgers are not newer.
             if info.created_ms < publish_time_ms or start is None:
-                start = position(info.id, 0)
+                start = position_at(info.id, 0)
         place = None if start is None else self.log.after(before(start))
         while place is not None and place <= (self.last or BEFORE_ALL):
             runs = await self.read(place, SCAN_BYTES)
@@ -104,7 +111,7 @@ class TopicReading:
     def floor(self) -> Position:
         """The beginning of the oldest ledger, even if that is empty."""
         for info in self.log.ledgers:
-            return position(info.id, 0)
+            return position_at(info.id, 0)
         return self.log.ledgers.next_append
 
     async def read(self, place: Position, bytes_max: int) -> Runs:

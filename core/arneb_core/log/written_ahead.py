@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Final
 
 from arneb_core.api.core import CountedRun
-from arneb_core.api.entries.position import ENTRY_MASK, LedgerId, ledger_of, position
+from arneb_core.api.entries.position import ENTRY_MASK, LedgerId, ledger_of, position_at
 from arneb_core.log.planning import LEDGER_ENTRIES_MAX
 from arneb_core.store.format.changes import Trim
 from arneb_core.store.format.schema import TopicId
@@ -47,7 +47,7 @@ class Ahead:
     def trim(self, topic_id: TopicId) -> Trim:
         """Return the trim that removes them."""
         first, last = self.ledgers[0], self.ledgers[-1]
-        return topic_id, position(first, 0), position(last, ENTRY_MASK)
+        return topic_id, position_at(first, 0), position_at(last, ENTRY_MASK)
 
 
 def placed_from(
@@ -56,10 +56,13 @@ def placed_from(
     """Place the runs of one topic from the start of ``ledger`` on, in ledgers that are filled like
     any others."""
     placed: list[CountedRun] = []
-    at, size = position(ledger, 0), 0
+    at, size = position_at(ledger, 0), 0
     for run in runs:
         if at & ENTRY_MASK >= LEDGER_ENTRIES_MAX or size >= bytes_max:
-            at, size = position(ledger_of(at) + 1, 0), 0
+            at, size = position_at(ledger_of(at) + 1, 0), 0
         placed.append(replace(run, first=at))
-        at, size = position(ledger_of(at), (at & ENTRY_MASK) + len(run.entries)), size + run.bytes
+        at, size = (
+            position_at(ledger_of(at), (at & ENTRY_MASK) + len(run.entries)),
+            size + run.bytes,
+        )
     return placed, Ahead(range(ledger, ledger_of(at) + 1))

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from arneb_core.api.entries.position import FIRST_LEDGER, Position, position
+from arneb_core.api.entries.position import FIRST_LEDGER, Position, position_at
 from arneb_core.store.data_file.meta_pages import check_file
 from arneb_core.store.data_file.page_walk import PageWalk
 from arneb_core.store.data_file.pages import BIG_DATA, PageDamaged, PageFile, PageKind, kind_of
@@ -96,7 +96,7 @@ def acknowledged(path: Path) -> dict[str, dict[str, set[Position]]]:
                     _, _, kind, low = parse_cursor_key(cursor)
                     if kind is CursorKind.PLACE:
                         mark_delete = CursorRecord.unpack(content).mark_delete
-                        assert mark_delete >= position(FIRST_LEDGER, -1)
+                        assert mark_delete >= position_at(FIRST_LEDGER, -1)
                         gone |= {each for each in logs[name] if each <= mark_delete}
                     elif kind is CursorKind.HOLES:
                         low <<= CHUNK_BITS

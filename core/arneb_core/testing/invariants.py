@@ -4,7 +4,7 @@ The rule: these checks look at private state, change nothing, and raise :class:`
 what they found.
 """
 
-from arneb_core.api.entries.position import AFTER_ALL, Position, before, position, render
+from arneb_core.api.entries.position import AFTER_ALL, Position, before, position_at, render
 from arneb_core.cursor.acks import AckState
 from arneb_core.cursor.holes import CHUNK_BITS, CHUNK_MASK
 from arneb_core.log.ledgers import LedgerIndex
@@ -22,9 +22,9 @@ def check_ledgers(ledgers: LedgerIndex) -> None:
     assert ledgers.entries == ledgers.count_after(ledgers.floor)
     assert not ledgers.count_after(before(ledgers.next_append))
     filled = [info for info in infos if info.entries]
-    assert ledgers.first == (position(filled[0].id, 0) if filled else None)
+    assert ledgers.first == (position_at(filled[0].id, 0) if filled else None)
     assert ledgers.last == (filled[-1].last if filled else None)
-    assert [position(info.id, 0) for info in filled] == [
+    assert [position_at(info.id, 0) for info in filled] == [
         first for first, _ in ledgers.runs(ledgers.floor, AFTER_ALL)
     ]
 

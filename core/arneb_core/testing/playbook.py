@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from arneb_core.api.entries.entry import EntryHeader, Origin
-from arneb_core.api.entries.position import BEFORE_ALL, FIRST_LEDGER, Position, position
+from arneb_core.api.entries.position import BEFORE_ALL, FIRST_LEDGER, Position, position_at
 from arneb_core.api.subscriptions.consumer import ConsumerSpec
 from arneb_core.api.topics.settings import DelayedSettings
 from arneb_core.cursor.acks import AckState
@@ -85,7 +85,7 @@ def to(consumer: str, *numbers: int, redelivered: Sequence[int] = ()) -> Deliver
 
 def place(number: int) -> Position:
     """Return the position of the entry with that number."""
-    return position(FIRST_LEDGER, number)
+    return position_at(FIRST_LEDGER, number)
 
 
 def places(*numbers: int) -> list[Position]:

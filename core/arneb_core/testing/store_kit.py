@@ -16,7 +16,7 @@ from arneb_core.api.entries.position import (
     LedgerId,
     Position,
     ledger_of,
-    position,
+    position_at,
 )
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes, CommitReport
@@ -87,11 +87,11 @@ class TopicModel:
     @property
     def next_append(self) -> Position:
         if not self.ledgers:
-            return position(1, 0)
+            return position_at(1, 0)
         newest = max(self.ledgers)
         if self.ledgers[newest].closed_ms:
-            return position(newest + 1, 0)
-        return position(newest, len(self.ledgers[newest].entries))
+            return position_at(newest + 1, 0)
+        return position_at(newest, len(self.ledgers[newest].entries))
 
     @property
     def messages_ever(self) -> int:
@@ -103,7 +103,7 @@ class TopicModel:
     def entries(self) -> dict[Position, bytes]:
         """Return the whole log by position."""
         return {
-            position(number, index): body
+            position_at(number, index): body
             for number, ledger in self.ledgers.items()
             for index, body in enumerate(ledger.entries)
         }
@@ -186,9 +186,9 @@ class StoreModel:
         if len(topic.ledgers) > 1:
             oldest = min(topic.ledgers)
             ledger = topic.ledgers.pop(oldest)
-            first = position(oldest, 0)
+            first = position_at(oldest, 0)
             changes.puts.append((Table.LEDGERS, ledger_key(topic.id, ledger_of(first)), None))
-            changes.trims.append((topic.id, first, position(oldest, len(ledger.entries) - 1)))
+            changes.trims.append((topic.id, first, position_at(oldest, len(ledger.entries) - 1)))
 
     def put(self, changes: Changes, key: bytes, value: bytes | None) -> None:
         """Put a frontend's row; None removes it."""
@@ -209,7 +209,7 @@ def commit_small(store: Store, changes: Changes) -> CommitReport:
 
 def read_log(snapshot: Snapshot, topic: TopicModel) -> dict[Position, bytes]:
     """Return a topic's log as the store has it, without dropped ledgers."""
-    first = position(min(topic.ledgers, default=1), 0)
+    first = position_at(min(topic.ledgers, default=1), 0)
     found = [
         (Position(place + index), body)
         for place, entries in snapshot.iter_blocks(topic.id, first)

@@ -17,7 +17,7 @@ from arneb_core.api.entries.position import (
     LedgerId,
     Position,
     ledger_of,
-    position,
+    position_at,
 )
 from arneb_core.cursor.holes import CHUNK_SIZE
 from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
@@ -57,7 +57,7 @@ def positions(ledger_max: int = (1 << 31) - 2) -> st.SearchStrategy[Position]:
     """Generate any position, in a log or not, including bounds that are no entry."""
     edges = st.sampled_from([0, 1, CHUNK_SIZE - 1, CHUNK_SIZE, ENTRY_MASK - 1, ENTRY_MASK])
     return st.builds(
-        position, st.integers(1, ledger_max), st.one_of(edges, st.integers(0, ENTRY_MASK))
+        position_at, st.integers(1, ledger_max), st.one_of(edges, st.integers(0, ENTRY_MASK))
     )
 
 
@@ -117,7 +117,7 @@ def edge_positions(ledgers: LedgerIndex) -> list[Position]:
     for info in ledgers:
         edges = {*range(0, info.entries, CHUNK_SIZE), info.entries}
         near = {edge + step for edge in edges for step in range(-EDGE_REACH, EDGE_REACH + 1)}
-        found |= {position(info.id, entry) for entry in near if 0 <= entry < info.entries}
+        found |= {position_at(info.id, entry) for entry in near if 0 <= entry < info.entries}
     return sorted(found)
 
 
@@ -154,7 +154,7 @@ class Picks:
     def of(self, universe: Sequence[Position]) -> list[Position]:
         """Return the positions, taken from ``universe``, the entries of the log."""
         start = self.start % (len(universe) + 1)
-        last = universe[-1] if universe else position(1, -1)
+        last = universe[-1] if universe else position_at(1, -1)
         beyond = [Position(last + 1 + step) for step in range(self.beyond)]
         chosen = [*universe[start :: self.step][: self.length], *beyond, *self.strangers]
         if self.seed:

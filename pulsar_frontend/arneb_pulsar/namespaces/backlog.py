@@ -6,7 +6,7 @@ The rule: pure; entries count with the average size of their ledger, as in all s
 from collections.abc import Sequence
 from typing import Final
 
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.api.topics.admin import LedgerStatistics
 
 EVICTED_TO: Final = 0.9
@@ -23,7 +23,7 @@ def place_leaving(ledgers: Sequence[LedgerStatistics], bytes_left: int) -> Posit
             continue
         if info.bytes > left:
             stay = left * info.entries // info.bytes
-            return position(info.id, info.entries - 1 - stay)
+            return position_at(info.id, info.entries - 1 - stay)
         left -= info.bytes
     return None
 
@@ -32,8 +32,8 @@ def bytes_from(ledgers: Sequence[LedgerStatistics], place: Position) -> int:
     """Return the bytes of the entries from ``place`` on."""
     total = 0
     for info in ledgers:
-        if info.entries and position(info.id, info.entries - 1) >= place:
-            below = max(0, place - position(info.id, 0))
+        if info.entries and position_at(info.id, info.entries - 1) >= place:
+            below = max(0, place - position_at(info.id, 0))
             total += (info.entries - below) * info.bytes // info.entries
     return total
 
@@ -47,7 +47,7 @@ def nth_entry(
         if not info.entries:
             continue
         step = min(left, info.entries)
-        found = position(info.id, info.entries - step if from_end else step - 1)
+        found = position_at(info.id, info.entries - step if from_end else step - 1)
         left -= step
         if not left:
             break

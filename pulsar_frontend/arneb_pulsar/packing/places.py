@@ -13,7 +13,7 @@ from arneb_core.api.entries.position import (
     ENTRY_BITS,
     ENTRY_MASK,
     Position,
-    position,
+    position_at,
 )
 from arneb_pulsar.wire.ack_sets import done_mask
 from arneb_pulsar.wire.counting import equally_long, put_counting
@@ -48,7 +48,7 @@ def position_of(message_id: MessageIdData) -> Position | None:
     """Return the position that ``message_id`` names; None for an id that no entry can have."""
     ledger, entry = message_id.ledgerId, message_id.entryId
     if ledger < LEDGERS and entry < ENTRIES:
-        return position(ledger, entry)
+        return position_at(ledger, entry)
     return None
 
 
@@ -63,8 +63,8 @@ def place_of(message_id: MessageIdData) -> Position:
     if ledger >= LEDGERS:
         return AFTER_ALL
     if entry > LARGEST:
-        return position(ledger, 0)
-    return position(ledger, min(entry, ENTRIES - 1))
+        return position_at(ledger, 0)
+    return position_at(ledger, min(entry, ENTRIES - 1))
 
 
 def message_id_of(
@@ -118,7 +118,7 @@ def _neighbours(ids: Sequence[MessageIdData], raw: bytes) -> list[Position]:
         return []
     if _consecutive_ids(ledger, entry, count) not in raw:
         return []
-    start = position(ledger, entry)
+    start = position_at(ledger, entry)
     return list(range(start, start + count))  # type: ignore[arg-type]
 
 

@@ -13,7 +13,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from arneb_core.api.entries.position import Position, ledger_of, position, render
+from arneb_core.api.entries.position import Position, ledger_of, position_at, render
 from arneb_core.store.format.block import BlockCorrupt, BodyLost, block_span, cut_run, whole_parts
 from arneb_core.store.reading.stored_blocks import StoredBlock
 from pyspark_arneb.decode.heads import PUBLISHED_OFFSET, Heads
@@ -155,7 +155,7 @@ def _whole_parts(
 def _damage(block: StoredBlock, span: Span, first: Position, reason: str) -> Damage:
     """Describe a block that cannot be decoded: its key says where it ends, and its head, if valid,
     where it begins."""
-    start = Position(max(first, position(ledger_of(block.last), 0)))
+    start = Position(max(first, position_at(ledger_of(block.last), 0)))
     try:
         claimed, count = block_span(block.value)
         if claimed + count - 1 == block.last:

@@ -11,7 +11,7 @@ from typing import Final
 
 from arneb_core.api.entries.codec import Codec, PartCodec
 from arneb_core.api.entries.entry import EntryFlag, Origin
-from arneb_core.api.entries.position import Position, ledger_of, position
+from arneb_core.api.entries.position import Position, ledger_of, position_at
 from arneb_core.store.format.block import BlockCorrupt
 from pyspark_arneb.decode.chunks import READ_BYTES, Chunk, chunk_of
 from pyspark_arneb.decode.heads import ORIGIN_OFFSET, Heads
@@ -119,8 +119,8 @@ class Assembler:
         fewer."""
         (extent,) = self._source.extents([self._span.topic])[:1] or (None,)
         ledger = ledger_of(self._span.first)
-        missing = LOOK_BACK_ENTRIES - (self._span.first - position(ledger, 0))
-        start = position(ledger, 0)
+        missing = LOOK_BACK_ENTRIES - (self._span.first - position_at(ledger, 0))
+        start = position_at(ledger, 0)
         for each in reversed(extent.ledgers if extent is not None else ()):
             if ledger_of(each.first) >= ledger or missing <= 0:
                 continue

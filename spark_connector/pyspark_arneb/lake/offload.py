@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from time import time_ns
 from typing import TYPE_CHECKING, Final
 
-from arneb_core.api.entries.position import Position, ledger_of, position
+from arneb_core.api.entries.position import Position, ledger_of, position_at
 from pyspark_arneb.lake.data_file import COMPRESSIONS
 from pyspark_arneb.lake.merging import merge
 from pyspark_arneb.lake.sealing import Sealed, Sealer
@@ -151,7 +151,7 @@ class Offload:
         table = SealedTable.open_or_create(self._target, extent.topic, arrow_schema(COLUMNS))
         table.adopt(this)
         through = table.through(this)
-        start = position(0 if through is None else through + 1, 0)
+        start = position_at(0 if through is None else through + 1, 0)
         self._guard.hold(this, start, table.id)
         self._look_for_loss(extent, table, start)
         sealer = Sealer(
@@ -184,7 +184,7 @@ class Offload:
         """Let the log remove everything up to ``last``, the last entry of a ledger."""
         self._guard.let_go(this, Position(last + 1))
         if self._options.trim:
-            self._guard.trim(this, position(ledger_of(last) + 1, 0))
+            self._guard.trim(this, position_at(ledger_of(last) + 1, 0))
 
     def _look_for_loss(self, extent: "Extent", table: SealedTable, start: Position) -> None:
         """Check that the log still has what follows the sealed ledgers."""

@@ -17,7 +17,7 @@ from arneb_core.api.entries.position import (
     ENTRY_MASK,
     Position,
     ledger_of,
-    position,
+    position_at,
 )
 from pyspark_arneb.decode.chunks import ROWS_MAX
 from pyspark_arneb.decode.times import TIME_MS_MAX, times_of_ms
@@ -86,7 +86,7 @@ def view_of(
     if table is None:
         return View(None, (), (), tuple(extents), 0, 0, ErasedKeys())
     partitions = set(map(partition_index, names))
-    starts = [position(_through(table, extent) + 1, 0) for extent in extents]
+    starts = [position_at(_through(table, extent) + 1, 0) for extent in extents]
     files = [file for file in table.files() if not names or file.partition in partitions]
     return View(
         table,
@@ -185,7 +185,7 @@ def _held(table: SealedTable, loss: Loss) -> Loss | None:
     if through is None or ledger_of(loss.last) > through:
         return None
     files = [file for file in table.files() if file.partition == log.partition]
-    begin = position(files[0].first, 0) if files else loss.first
+    begin = position_at(files[0].first, 0) if files else loss.first
     is_complete = table.messages_ever(log) <= sum(file.rows for file in files)
     if begin <= loss.first or is_complete or ErasedKeys.of(table.target):
         return loss  # what is erased is missing on purpose

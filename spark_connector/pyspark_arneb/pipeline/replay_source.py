@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession, functions
 
-from arneb_core.api.entries.position import Position, entry_of, ledger_of, position
+from arneb_core.api.entries.position import Position, entry_of, ledger_of, position_at
 from arneb_core.store.reading.extents import Extent
 from pyspark_arneb.lake.erasure import ErasedKeys
 from pyspark_arneb.lake.spark_table import is_erased, rows_of, sealed_part
@@ -157,14 +157,14 @@ class ReplaySource:
         if options.has_time_bounds:
             yield sealed
             return
-        first = max(position(sealed.ledger, sealed.first), options.start.of(sealed.topic))
-        last = min(position(sealed.ledger, sealed.last), options.end.of(sealed.topic) - 1)
+        first = max(position_at(sealed.ledger, sealed.first), options.start.of(sealed.topic))
+        last = min(position_at(sealed.ledger, sealed.last), options.end.of(sealed.topic) - 1)
         if first <= last:
             entries = last - first + 1
             yield replace(
                 sealed,
                 first=entry_of(first),
-                last=sealed.last - (position(sealed.ledger, sealed.last) - last),
+                last=sealed.last - (position_at(sealed.ledger, sealed.last) - last),
                 messages=sealed.messages_in(entries),
             )
 

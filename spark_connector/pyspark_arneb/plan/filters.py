@@ -30,7 +30,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from pyspark_arneb.log.topics import partition_index, short_name, without_partition
 from pyspark_arneb.plan.ranges import Span
 from pyspark_arneb.schema import Column, Field
@@ -155,8 +155,8 @@ def within(span: Span, filters: Sequence[RowFilter]) -> Span | None:
             least, most = each.bounds()
             if least > _ENTRY_MAX or most < 0:
                 return None
-            first = max(first, position(span.ledger, max(least, 0)))
-            last = Position(min(last, position(span.ledger, min(most, _ENTRY_MAX))))
+            first = max(first, position_at(span.ledger, max(least, 0)))
+            last = Position(min(last, position_at(span.ledger, min(most, _ENTRY_MAX))))
     if last < first:
         return None
     entries = last - first + 1

@@ -14,7 +14,7 @@ from arneb_core.api.entries.position import (
     Position,
     entry_of,
     ledger_of,
-    position,
+    position_at,
     render,
 )
 from arneb_core.store.format.schema import TopicId
@@ -199,7 +199,7 @@ def _replaced(extent: Extent, bounds: Offsets) -> Loss:
 def _is_beyond(bound: Position, extent: Extent) -> bool:
     """Return whether the bound is beyond the log; a read that ended with a whole ledger may still
     continue at the beginning of the next."""
-    return bound > extent.end and bound != position(ledger_of(extent.end) + 1, 0)
+    return bound > extent.end and bound != position_at(ledger_of(extent.end) + 1, 0)
 
 
 def _end_before(bound: Position, extent: Extent) -> Position | None:
@@ -207,10 +207,10 @@ def _end_before(bound: Position, extent: Extent) -> Position | None:
     bound; for a ledger without entries, its beginning. Every ledger has its beginning."""
     number = ledger_of(bound)
     if extent.trimmed_end is not None and extent.trimmed_end < bound < extent.floor:
-        ended = max(extent.trimmed_end, position(number, 0))
+        ended = max(extent.trimmed_end, position_at(number, 0))
         return None if extent.is_at_floor(bound) else ended
     if entry_of(bound) == 0 or not extent.first <= bound <= extent.end:
         return None
     ends = (Position(each.last + 1) for each in extent.ledgers if ledger_of(each.first) == number)
-    end = next(ends, extent.end if ledger_of(extent.end) == number else position(number, 0))
+    end = next(ends, extent.end if ledger_of(extent.end) == number else position_at(number, 0))
     return end if bound > end else None

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
-from arneb_core.api.entries.position import Position, entry_of, ledger_of, position
+from arneb_core.api.entries.position import Position, entry_of, ledger_of, position_at
 
 FORMAT: Final = 1
 """The version of the JSON; an offset of another one is refused."""
@@ -141,7 +141,7 @@ def _place(given: object) -> Position:
     found = _PLACE.fullmatch(given) if isinstance(given, str) else None
     if not found:
         raise OffsetError(f'expected "ledger:entry", got {given!r}')
-    return position(int(found[1]), int(found[2]))
+    return position_at(int(found[1]), int(found[2]))
 
 
 def _number(fields: Mapping[str, object], name: str) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from pyspark_arneb.service.connection import Address, ask
 from pyspark_arneb.service.errors import ServiceError
 from pyspark_arneb.stream.cursor import CursorGone, CursorState, Places
@@ -53,7 +53,7 @@ def _cursor_state(said: dict[str, Any]) -> CursorState:
     ledger, _, entry = said["next"].partition(":")
     backlog = said["backlog"]
     return CursorState(
-        position(int(ledger), int(entry)),
+        position_at(int(ledger), int(entry)),
         backlog["messages"],
         backlog["bytes"],
         int(backlog["seconds"]),

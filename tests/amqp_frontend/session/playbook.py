@@ -35,7 +35,7 @@ from arneb_amqp.wire.methods import decode_method, encode_method
 from arneb_amqp.wire.properties import Properties, encode_properties
 from arneb_amqp.wire.tables import boolean, table
 from arneb_core.access.principals import Principal, Question
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.api.subscriptions.deliveries import Deliveries
 
 NOW = 1000.0
@@ -377,7 +377,7 @@ def _entry(payload: bytes, key: str) -> bytes:
 
 def run_of(first: int, count: int, payload: bytes = b"x", **fields: Any) -> Deliveries:
     """Deliveries of ``count`` messages, beginning with entry ``first`` of ledger 1."""
-    places = [position(1, number) for number in range(first, first + count)]
+    places = [position_at(1, number) for number in range(first, first + count)]
     return Deliveries(places, [_cached(payload)] * count, **fields)
 
 

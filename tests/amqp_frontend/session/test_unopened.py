@@ -11,7 +11,7 @@ from arneb_amqp.session.unopened import IN_A_PIECE, IN_A_TURN, Messages, Unopene
 from arneb_amqp.wire.constants import ChannelId
 from arneb_core.api.entries.codec import Message
 from arneb_core.api.entries.entry import HEADER_BYTES, EntryHeader, Origin
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.api.subscriptions.deliveries import Deliveries
 
 ONE, TWO = ChannelId(1), ChannelId(2)
@@ -41,7 +41,7 @@ def run_of(*sizes: int, ledger: int = 1) -> Deliveries:
     entries = [
         EntryHeader(Origin.PULSAR if size else Origin.AMQP).pack() + b"%d" % size for size in sizes
     ]
-    places = [position(ledger, number) for number in range(len(sizes))]
+    places = [position_at(ledger, number) for number in range(len(sizes))]
     return Deliveries(places, entries, offsets=list(range(len(sizes))))
 
 

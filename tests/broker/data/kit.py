@@ -21,7 +21,7 @@ from arneb_amqp.config import AmqpConfig
 from arneb_amqp.topology.topology import Topology
 from arneb_core.api.entries.codec import Message, codecs
 from arneb_core.api.entries.entry import Origin
-from arneb_core.api.entries.position import Position, ledger_of, position
+from arneb_core.api.entries.position import Position, ledger_of, position_at
 from arneb_core.api.process.clock import wall_clock_ms
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_pulsar.config import PulsarConfig
@@ -113,8 +113,8 @@ async def messages(engine: Engine, name: str) -> list[Message]:
     """All messages of a topic."""
     topic, found = engine.topic(name), list[Message]()
     for info in topic.ledgers():
-        place = position(info.id, 0)
-        while ledger_of(place) == info.id and place < position(info.id, info.entries):
+        place = position_at(info.id, 0)
+        while ledger_of(place) == info.id and place < position_at(info.id, info.entries):
             for _, entries in await topic.read(place, 1 << 20):
                 for entry in entries:
                     found += codecs()[Origin(entry[1])].decode(entry)

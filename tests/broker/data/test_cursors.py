@@ -7,7 +7,7 @@ import pytest
 from tests.broker.data.kit import Served, served
 
 from arneb.data.cursors import Cursors
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import open_engine
@@ -59,7 +59,7 @@ async def test_a_cursor_is_created_moved_and_released(tmp_path: Path) -> None:
         assert (found["created"], found["next"], found["backlog"]["messages"]) == (False, "1:4", 6)
         found = await moved(here, "acknowledge", A, topic={"next": "1:2"})
         assert found["next"] == "1:4", "a cursor never moves back"
-        assert topic.subscriptions["q"].mark_delete == position(1, 3)
+        assert topic.subscriptions["q"].mark_delete == position_at(1, 3)
         found = await moved(here, "acknowledge", A, topic={"next": "1:10"})
         assert found["backlog"] == {"messages": 0, "entries": 0, "bytes": 0, "seconds": 0}
         assert (await opened(here, A, expect=True))[A]["created"] is False

@@ -20,7 +20,7 @@ from arneb.data.rights import Everything
 from arneb.data.targets import Targets
 from arneb.settings.data_limits import DataLimits
 from arneb_core.api.core import Unit
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.api.errors import CoreError
 from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_core.engine.engine import Engine, open_engine
@@ -265,7 +265,7 @@ def test_cursors_belong_to_their_owners_for_as_long_as_their_leases_last(
                         topic = engine.topic(name)
                         assert ("q" in topic.subscriptions) == (name in model)
                         if name in model:
-                            place = position(1, model[name].next) - 1
+                            place = position_at(1, model[name].next) - 1
                             assert topic.subscriptions["q"].mark_delete == place
 
     trio.run(play)
@@ -293,7 +293,7 @@ async def _move(
                 holder = Holder("q", owner, rest[2])
                 await cursors.open(holder, dict.fromkeys(topics, EARLIEST), expect=rest[3])
             elif kind == "ack":
-                place = Position(position(1, rest[2]))
+                place = Position(position_at(1, rest[2]))
                 await cursors.renew(Holder("q", owner), dict.fromkeys(topics, place))
             else:
                 await cursors.release(Holder("q", owner), topics)

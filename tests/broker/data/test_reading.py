@@ -13,7 +13,7 @@ from tests.broker.data.kit import Served, served
 
 from arneb.data.blocks import BYTES_DEFAULT, PIECE_BYTES, frames
 from arneb_core.api.core import Unit
-from arneb_core.api.entries.position import AFTER_ALL, Position, position, render
+from arneb_core.api.entries.position import AFTER_ALL, Position, position_at, render
 from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine
 from arneb_core.engine.topics.stored_reading import StoredReading
@@ -112,7 +112,7 @@ async def test_a_read_begins_where_what_was_trimmed_ended(tmp_path: Path) -> Non
         await publish(here.engine, A, [b"1", b"2"])
         await topic.roll()
         await publish(here.engine, A, [b"3"])
-        await topic.trim(position(2, 0))
+        await topic.trim(position_at(2, 0))
 
         def planned(place: Position) -> tuple[list[Span], list[Loss]]:
             source = Remote(here.address)
@@ -120,10 +120,10 @@ async def test_a_read_begins_where_what_was_trimmed_ended(tmp_path: Path) -> Non
             options = ReadOptions(source, TopicSelection(names=(A,)), start=start)
             return select(source.open().extents([A]), options)
 
-        spans, losses = await here.call(planned, position(1, 2))
-        assert ([span.first for span in spans], losses) == ([position(2, 0)], [])
-        _, (loss,) = await here.call(planned, position(1, 1))
-        assert (loss.first, loss.last) == (position(1, 1), position(2, 0) - 1)
+        spans, losses = await here.call(planned, position_at(1, 2))
+        assert ([span.first for span in spans], losses) == ([position_at(2, 0)], [])
+        _, (loss,) = await here.call(planned, position_at(1, 1))
+        assert (loss.first, loss.last) == (position_at(1, 1), position_at(2, 0) - 1)
 
 
 @given(cut=st.tuples(st.integers(0, 300), st.integers(0, 300)), size=st.sampled_from([1, 70_000]))
@@ -139,7 +139,7 @@ def test_any_range_is_complete(
             low, high = sorted(cut)
             topic_id = here.engine.topic(A).id
             source = Remote(here.address).open()
-            first, last = position(1, low), position(1, high)
+            first, last = position_at(1, low), position_at(1, high)
             place, seen = first, set[int]()
             while True:
                 blocks = await here.call(source.read, topic_id, place, last, size)
@@ -150,7 +150,7 @@ def test_any_range_is_complete(
                 if not blocks or place > last:
                     break
             assert {each for each in seen if first <= each <= last} == set(
-                range(first, min(last, position(1, 299)) + 1)
+                range(first, min(last, position_at(1, 299)) + 1)
             )
 
     trio.run(play)
@@ -169,9 +169,9 @@ async def test_a_topic_that_was_created_again_is_not_taken_for_the_old_one(tmp_p
         error = await refused(here, "topic_replaced", "GET", "/blocks", parameters=both)
         assert A in error.reason
         source = Remote(here.address).open()
-        gone = await here.call(source.read, old.id, position(1, 0), AFTER_ALL, 1 << 20)
+        gone = await here.call(source.read, old.id, position_at(1, 0), AFTER_ALL, 1 << 20)
         assert list(gone) == []
-        (block,) = await here.call(source.read, new.id, position(1, 0), AFTER_ALL, 1 << 20)
+        (block,) = await here.call(source.read, new.id, position_at(1, 0), AFTER_ALL, 1 << 20)
         assert block.decode()[1] == [make_entry(b"new")]
 
 
@@ -288,7 +288,7 @@ async def test_for_a_client_that_does_not_read_only_one_piece_is_read(tmp_path: 
             held.append(size)
 
         reading = Counting(here.engine.reader)
-        sent = frames(reading, topic, position(1, 0), position(9, 0), BYTES_DEFAULT, hold)
+        sent = frames(reading, topic, position_at(1, 0), position_at(9, 0), BYTES_DEFAULT, hold)
         async with aclosing(sent) as pieces:
             for count in range(1, 6):
                 piece = await anext(pieces)
@@ -307,7 +307,9 @@ async def test_clients_that_never_read_delay_nobody(tmp_path: Path) -> None:
         for stream in streams:
             await stream.send_all(request.encode())
         source = Remote(here.address).open()
-        blocks = await here.call(source.read, topic.id, position(1, 0), position(1, 399), 1 << 30)
+        blocks = await here.call(
+            source.read, topic.id, position_at(1, 0), position_at(1, 399), 1 << 30
+        )
         assert sum(len(block.decode()[1]) for block in blocks) == 400
         for stream in streams:
             await trio.aclose_forcefully(stream)

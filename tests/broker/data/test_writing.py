@@ -11,7 +11,7 @@ from tests.broker.data.queues import bind, declare
 
 from arneb.settings.data_limits import DataLimits
 from arneb_core.api.entries.entry import Origin
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.api.topics.settings import TopicSettings
 from pyspark_arneb.service.errors import ServiceError
 
@@ -209,7 +209,7 @@ async def test_rows_for_a_queues_topic_are_in_the_queues_protocol(tmp_path: Path
         await here.ask("POST", "/publish", rows=body)
         first, second = await messages(here.engine, name)
         assert (first.key, second.key) == (b"k", b"orders")
-        (run,) = await here.engine.topic(name).read(position(1, 0), 1)
+        (run,) = await here.engine.topic(name).read(position_at(1, 0), 1)
         assert run[1][0][1] == Origin.AMQP
 
 

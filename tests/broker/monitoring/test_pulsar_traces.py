@@ -18,7 +18,7 @@ from arneb.monitoring.traces import Spans
 from arneb_amqp.codec import encode_message
 from arneb_core.api.entries.codec import Message
 from arneb_core.api.entries.entry import HEADER_BYTES, EntryHeader, Origin
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_core.engine.engine import open_engine
 from arneb_pulsar.config import PulsarConfig
@@ -108,7 +108,7 @@ def test_each_message_of_a_batch_has_its_own_trace_and_its_own_delivery() -> Non
     entry = batch_of(SAMPLED, None, SAMPLED)
     traced.observer.sent(CLIENT, TOPIC, [entry])
     assert traced.names == [f"publish {TOPIC}"] * 2
-    run = Deliveries([position(3, 7)], [entry], masks={position(3, 7): 0b100})
+    run = Deliveries([position_at(3, 7)], [entry], masks={position_at(3, 7): 0b100})
     traced.observer.delivered(CLIENT, TOPIC, "s", run)
     [delivered] = traced.spans[2:]
     assert delivered.attributes is not None

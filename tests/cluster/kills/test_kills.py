@@ -10,7 +10,7 @@ from conformance.brokers.process import Address
 from tests.cluster.kills.canary import Canary
 from tests.cluster.kills.equal import differences
 
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.schema import Table, TopicId
@@ -59,15 +59,15 @@ def test_directories_are_compared_by_content_and_every_difference_is_found(
     tmp_path: Path,
 ) -> None:
     topic = TopicId(1)
-    run = (topic, position(1, 0), [entry(b"a"), entry(b"b")])
+    run = (topic, position_at(1, 0), [entry(b"a"), entry(b"b")])
     row = (Table.CATALOG, b"frontend/x", b"1")
     one = directory(tmp_path / "one", Changes(blocks=[run], puts=[row]))
-    parts = [Changes(blocks=[(topic, position(1, n), [each])]) for n, each in enumerate(run[2])]
+    parts = [Changes(blocks=[(topic, position_at(1, n), [each])]) for n, each in enumerate(run[2])]
     same = directory(tmp_path / "same", Changes(puts=[row]), *parts)
     assert not differences({"one": one, "same": same})
     trimmed = directory(
         tmp_path / "trimmed", Changes(puts=[row]), *parts,
-        Changes(trims=[(topic, position(1, 0), position(1, 0))]),
+        Changes(trims=[(topic, position_at(1, 0), position_at(1, 0))]),
     )  # fmt: skip
     assert not differences({"one": one, "trimmed": trimmed})
     nothing = directory(tmp_path / "nothing", Changes(puts=[row]))
@@ -75,7 +75,9 @@ def test_directories_are_compared_by_content_and_every_difference_is_found(
     for name, changes in {
         "row": Changes(blocks=[run], puts=[(*row[:2], b"2")]),
         "more": Changes(blocks=[run], puts=[row, (Table.CATALOG, b"frontend/y", b"1")]),
-        "entry": Changes(blocks=[(topic, position(1, 0), [entry(b"a"), entry(b"c")])], puts=[row]),
+        "entry": Changes(
+            blocks=[(topic, position_at(1, 0), [entry(b"a"), entry(b"c")])], puts=[row]
+        ),
     }.items():
         other = directory(tmp_path / name, changes)
         (said,) = differences({"one": one, name: other})

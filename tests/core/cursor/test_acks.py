@@ -5,7 +5,7 @@ Random programs against the model are in ``test_acks_model.py``.
 
 import pytest
 
-from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, LedgerId, position
+from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, LedgerId, position_at
 from arneb_core.cursor.acks import ONE_BY_ONE_MAX, AckState
 from arneb_core.cursor.holes import CHUNK_SIZE
 from arneb_core.testing.invariants import check_ack_state
@@ -36,10 +36,10 @@ def test_a_gap_closes_over_ledgers_of_any_size(size: int) -> None:
 def test_a_run_moves_mark_delete_over_the_end_of_a_chunk(entry: int, length: int) -> None:
     ledgers = log_of(2 * CHUNK_SIZE)
     state = AckState(ledgers)
-    state.reset(position(1, entry - length + 1))
-    run = [position(1, entry - length + 1 + i) for i in range(length)]
+    state.reset(position_at(1, entry - length + 1))
+    run = [position_at(1, entry - length + 1 + i) for i in range(length)]
     assert state.acknowledge(run) == length
-    assert (state.mark_delete, state.holes) == (position(1, entry), 0)
+    assert (state.mark_delete, state.holes) == (position_at(1, entry), 0)
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_a_run_moves_mark_delete_over_the_end_of_a_chunk(entry: int, length: int
 )
 def test_what_looks_like_a_run_by_its_ends_is_looked_at(entries: list[int]) -> None:
     state = AckState(log_of(20))
-    newly = state.acknowledge([position(1, entry) for entry in entries])
+    newly = state.acknowledge([position_at(1, entry) for entry in entries])
     assert newly == len(set(entries))
-    assert [entry for entry in range(20) if state.is_acknowledged(position(1, entry))] == sorted(
+    assert [entry for entry in range(20) if state.is_acknowledged(position_at(1, entry))] == sorted(
         set(entries)
     )
 
@@ -68,7 +68,7 @@ def test_a_run_that_continues_in_the_next_ledger_is_contiguous() -> None:
     ledgers = log_of(3, 0, 2)
     state = AckState(ledgers)
     assert state.acknowledge([*everything(ledgers)[:4]]) == 4
-    assert state.mark_delete == position(3, 0)
+    assert state.mark_delete == position_at(3, 0)
 
 
 def test_an_open_ledger_is_not_left_behind() -> None:
@@ -77,24 +77,24 @@ def test_an_open_ledger_is_not_left_behind() -> None:
     state = AckState(ledgers)
     state.acknowledge_until(AFTER_ALL)
     ledgers.extend(2, 2, 2)
-    assert state.unacknowledged(BEFORE_ALL, AFTER_ALL, 9) == [position(1, 1), position(1, 2)]
+    assert state.unacknowledged(BEFORE_ALL, AFTER_ALL, 9) == [position_at(1, 1), position_at(1, 2)]
     ledgers.close(1)
     ledgers.open(LedgerId(2), 1)
     ledgers.extend(1, 1, 1)
-    assert state.acknowledge([position(2, 0)]) == 1
-    assert state.mark_delete == position(1, 0)
-    assert state.acknowledge([position(1, 1), position(1, 2)]) == 2
-    assert state.mark_delete == position(2, 0)
+    assert state.acknowledge([position_at(2, 0)]) == 1
+    assert state.mark_delete == position_at(1, 0)
+    assert state.acknowledge([position_at(1, 1), position_at(1, 2)]) == 2
+    assert state.mark_delete == position_at(2, 0)
 
 
 def test_what_is_not_in_the_log_yet_cannot_be_acknowledged() -> None:
     ledgers = log_of(2)
     state = AckState(ledgers)
-    beyond = [position(1, entry) for entry in range(12)]
-    assert state.acknowledge([position(1, 2)]) == 0
+    beyond = [position_at(1, entry) for entry in range(12)]
+    assert state.acknowledge([position_at(1, 2)]) == 0
     assert state.acknowledge(beyond) == 2
-    assert state.acknowledge_until(position(7, 0)) == 0
-    assert not state.acknowledge_messages(position(1, 2), 1, 2)
+    assert state.acknowledge_until(position_at(7, 0)) == 0
+    assert not state.acknowledge_messages(position_at(1, 2), 1, 2)
     ledgers.extend(10, 10, 10)
     assert state.unacknowledged(BEFORE_ALL, AFTER_ALL, 99) == beyond[2:]
 
@@ -103,27 +103,30 @@ def test_what_is_not_in_the_log_yet_cannot_be_acknowledged() -> None:
 def test_a_run_over_the_end_of_the_log_is_cut_there(size: int) -> None:
     ledgers = log_of(size)
     state = AckState(ledgers)
-    state.reset(position(1, size - 2))
-    beyond = [position(1, size - 1 + step) for step in range(12)]
+    state.reset(position_at(1, size - 2))
+    beyond = [position_at(1, size - 1 + step) for step in range(12)]
     assert state.acknowledge(beyond) == 1
     assert state.acknowledge(range(beyond[0], beyond[-1])) == 0  # type: ignore[arg-type]
     ledgers.extend(11, 11, 11)
-    assert state.unacknowledged(BEFORE_ALL, AFTER_ALL, 99) == [position(1, size - 2), *beyond[1:]]
+    assert state.unacknowledged(BEFORE_ALL, AFTER_ALL, 99) == [
+        position_at(1, size - 2),
+        *beyond[1:],
+    ]
 
 
 def test_a_range_over_several_ledgers_counts_the_entries_that_are_there() -> None:
     """Between the ends of two ledgers lie four thousand million positions without entries."""
     state = AckState(log_of(3, 2))
-    assert state.acknowledge(range(position(1, 0), position(2, 1))) == 4  # type: ignore[arg-type]
-    assert state.mark_delete == position(2, 0)
+    assert state.acknowledge(range(position_at(1, 0), position_at(2, 1))) == 4  # type: ignore[arg-type]
+    assert state.mark_delete == position_at(2, 0)
     state = AckState(log_of(3, 2))
-    assert state.acknowledge(range(position(1, 1), position(9, 1))) == 4  # type: ignore[arg-type]
+    assert state.acknowledge(range(position_at(1, 1), position_at(9, 1))) == 4  # type: ignore[arg-type]
     assert state.holes == 4
 
 
 def test_a_batch_counts_once_and_its_last_message_makes_it_whole() -> None:
     state = AckState(log_of(2))
-    place = position(1, 1)
+    place = position_at(1, 1)
     assert not state.acknowledge_messages(place, 0b011, 3)
     assert state.unacked_mask(place) == 0b100
     assert not state.acknowledge_messages(place, 0b001, 3)
@@ -137,36 +140,36 @@ def test_a_batch_counts_once_and_its_last_message_makes_it_whole() -> None:
 def test_a_half_acked_batch_goes_with_everything_up_to_it(batches: int) -> None:
     """Whether the masks or the places are fewer."""
     state = AckState(log_of(20))
-    state.acknowledge_until(position(1, 9))
+    state.acknowledge_until(position_at(1, 9))
     for entry in range(11, 11 + batches):
-        state.acknowledge_messages(position(1, entry), 1, 2)
-    assert state.acknowledge_until(position(1, 11)) == 2
-    assert sorted(state.masks) == [position(1, entry) for entry in range(12, 11 + batches)]
+        state.acknowledge_messages(position_at(1, entry), 1, 2)
+    assert state.acknowledge_until(position_at(1, 11)) == 2
+    assert sorted(state.masks) == [position_at(1, entry) for entry in range(12, 11 + batches)]
 
 
 def test_a_stretch_below_mark_delete_is_acknowledged() -> None:
     state = AckState(log_of(20))
-    state.acknowledge([*(position(1, entry) for entry in (0, 1, 2, 3, 4, 5, 6, 9))])
-    assert state.acknowledged_between(position(1, 1), position(1, 3)) == 2
-    assert state.acknowledged_between(position(1, 3), position(1, 1)) == 0
-    assert state.acknowledged_between(position(1, 3), position(1, 6)) == 3
-    assert state.acknowledged_between(position(1, 3), position(1, 7)) == 3
-    assert state.acknowledged_between(position(1, 3), position(1, 9)) == 4
+    state.acknowledge([*(position_at(1, entry) for entry in (0, 1, 2, 3, 4, 5, 6, 9))])
+    assert state.acknowledged_between(position_at(1, 1), position_at(1, 3)) == 2
+    assert state.acknowledged_between(position_at(1, 3), position_at(1, 1)) == 0
+    assert state.acknowledged_between(position_at(1, 3), position_at(1, 6)) == 3
+    assert state.acknowledged_between(position_at(1, 3), position_at(1, 7)) == 3
+    assert state.acknowledged_between(position_at(1, 3), position_at(1, 9)) == 4
 
 
 def test_messages_that_a_batch_does_not_have_mean_nothing() -> None:
     state = AckState(log_of(1))
-    assert not state.acknowledge_messages(position(1, 0), 0b1000, 3)
-    assert state.unacked_mask(position(1, 0)) is None
+    assert not state.acknowledge_messages(position_at(1, 0), 0b1000, 3)
+    assert state.unacked_mask(position_at(1, 0)) is None
     with pytest.raises(ValueError, match="at least one message at 1:0, got 0"):
-        state.acknowledge_messages(position(1, 0), 1, 0)
+        state.acknowledge_messages(position_at(1, 0), 1, 0)
 
 
 def test_a_mask_from_a_seek_with_too_many_bits_does_not_hold_the_entry() -> None:
     state = AckState(log_of(2))
-    state.reset(position(1, 0), 0b11111)
-    assert state.acknowledge_messages(position(1, 0), 0b111, 3)
-    assert state.mark_delete == position(1, 0)
+    state.reset(position_at(1, 0), 0b11111)
+    assert state.acknowledge_messages(position_at(1, 0), 0b111, 3)
+    assert state.mark_delete == position_at(1, 0)
 
 
 def test_undoing_a_unit_gives_half_acked_batches_their_masks_back() -> None:
@@ -187,6 +190,6 @@ def test_undoing_a_unit_gives_half_acked_batches_their_masks_back() -> None:
 
 def test_a_state_says_where_it_stands() -> None:
     state = AckState(log_of(9))
-    state.acknowledge([position(1, entry) for entry in (0, 1, 4, 5)])
-    state.acknowledge_messages(position(1, 8), 1, 2)
+    state.acknowledge([position_at(1, entry) for entry in (0, 1, 4, 5)])
+    state.acknowledge_messages(position_at(1, 8), 1, 2)
     assert repr(state) == "<AckState 1:1, 2 holes, 1 half-acked>"

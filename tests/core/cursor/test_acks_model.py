@@ -12,7 +12,7 @@ from hypothesis import note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, Position, ledger_of, position
+from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, Position, ledger_of, position_at
 from arneb_core.cursor.acks import AckState, Changes
 from arneb_core.log.ledgers import LedgerIndex
 from arneb_core.testing.invariants import check_ack_state
@@ -88,7 +88,7 @@ class AcksAgainstTheModel(RuleBasedStateMachine):
         that steps meet at the same entries; one that is not there if the log is empty."""
         index, anywhere = divmod(index, 2)
         near = self.universe if anywhere else self.model.unacknowledged()[:6] or self.universe
-        return near[index % len(near)] if near else position(1, index)
+        return near[index % len(near)] if near else position_at(1, index)
 
     @property
     def universe(self) -> list[Position]:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap
 
-from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, LedgerId, position
+from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, LedgerId, position_at
 from arneb_core.cursor.acks import KIND_CHUNK, KIND_MASK, AckState
 from arneb_core.cursor.holes import CHUNK_SIZE
 from arneb_core.testing.invariants import check_ack_state
@@ -48,9 +48,9 @@ def test_one_stuck_entry_is_stored_in_few_bytes() -> None:
 def test_only_the_chunks_that_changed_are_written() -> None:
     ledgers = log_of(CHUNK_SIZE * 3)
     state = AckState(ledgers)
-    state.acknowledge([position(1, 5 + chunk * CHUNK_SIZE) for chunk in range(3)])
+    state.acknowledge([position_at(1, 5 + chunk * CHUNK_SIZE) for chunk in range(3)])
     assert len(state.take_changes()) == 3
-    state.acknowledge([position(1, 7 + CHUNK_SIZE)])
+    state.acknowledge([position_at(1, 7 + CHUNK_SIZE)])
     assert [suffix for suffix, _ in state.take_changes()] == [
         KIND_CHUNK + bytes.fromhex("000000010001")
     ]
@@ -61,9 +61,9 @@ def test_what_comes_and_goes_between_two_commits_is_not_written() -> None:
     ledgers = log_of(10)
     state = AckState(ledgers)
     state.take_changes()
-    state.acknowledge([position(1, 1)])
-    state.acknowledge_messages(position(1, 0), 1, 2)
-    state.acknowledge([position(1, 0)])
+    state.acknowledge([position_at(1, 1)])
+    state.acknowledge_messages(position_at(1, 0), 1, 2)
+    state.acknowledge([position_at(1, 0)])
     assert state.take_changes() == []
 
 
@@ -71,31 +71,31 @@ def test_a_failed_commit_is_written_by_the_next_one() -> None:
     """Without another change; and what came and went meanwhile is deleted to be sure."""
     ledgers = log_of(20)
     state = AckState(ledgers)
-    state.acknowledge([position(1, 0), position(1, 5)])
-    state.acknowledge_messages(position(1, 8), 1, 2)
+    state.acknowledge([position_at(1, 0), position_at(1, 5)])
+    state.acknowledge_messages(position_at(1, 8), 1, 2)
     failed = state.take_changes()
     assert len(failed) == 2
     state.mark_dirty_again(failed)
     assert state.take_changes() == failed
     state.mark_dirty_again(failed)
-    state.acknowledge_until(position(1, 9))
+    state.acknowledge_until(position_at(1, 9))
     assert state.take_changes() == [(suffix, None) for suffix, _ in failed]
 
 
 def test_a_chunk_is_written_again_when_mark_delete_took_holes_from_it() -> None:
     ledgers = log_of(20)
     state = AckState(ledgers)
-    state.acknowledge([position(1, entry) for entry in (1, 2, 7)])
+    state.acknowledge([position_at(1, entry) for entry in (1, 2, 7)])
     state.take_changes()
-    state.acknowledge([position(1, 0)])
-    assert state.mark_delete == position(1, 2)
+    state.acknowledge([position_at(1, 0)])
+    assert state.mark_delete == position_at(1, 2)
     assert state.take_changes() == [(CHUNK_KEY, bytes(BitMap([7]).serialize()))]
 
 
 def test_the_keys_and_values_on_disk_do_not_change() -> None:
     state = AckState(log_of(10))
-    state.acknowledge([position(1, 3)])
-    state.acknowledge_messages(position(1, 9), 0b1, 10)
+    state.acknowledge([position_at(1, 3)])
+    state.acknowledge_messages(position_at(1, 9), 0b1, 10)
     assert state.take_changes() == [
         (KIND_CHUNK + bytes.fromhex("000000010000"), bytes(BitMap([3]).serialize())),
         (KIND_MASK + bytes.fromhex("0000000100000009"), bytes.fromhex("fe03")),
@@ -105,12 +105,12 @@ def test_the_keys_and_values_on_disk_do_not_change() -> None:
 def test_a_cursor_below_the_log_is_lifted_to_it() -> None:
     ledgers = log_of(3, 3, 3)
     state = AckState(ledgers)
-    state.acknowledge([position(1, 2), position(3, 0)])
-    state.acknowledge_messages(position(2, 0), 1, 2)
+    state.acknowledge([position_at(1, 2), position_at(3, 0)])
+    state.acknowledge_messages(position_at(2, 0), 1, 2)
     state.take_changes()
     ledgers.drop_through(LedgerId(2))
     state.log_trimmed()
-    assert state.mark_delete == position(3, 0)
+    assert state.mark_delete == position_at(3, 0)
     assert sorted(suffix[:1] for suffix, value in state.take_changes() if value is None) == [
         KIND_CHUNK, KIND_CHUNK, KIND_MASK
     ]  # fmt: skip
@@ -120,21 +120,21 @@ def test_a_cursor_below_the_log_is_lifted_to_it() -> None:
 def test_a_seek_deletes_what_was_stored_beyond_it() -> None:
     ledgers = log_of(20)
     state = AckState(ledgers)
-    state.acknowledge([position(1, entry) for entry in (0, 5, 6)])
-    state.acknowledge_messages(position(1, 8), 1, 2)
+    state.acknowledge([position_at(1, entry) for entry in (0, 5, 6)])
+    state.acknowledge_messages(position_at(1, 8), 1, 2)
     state.take_changes()
-    state.reset(position(1, 0))
+    state.reset(position_at(1, 0))
     assert [value for _, value in state.take_changes()] == [None, None]
 
 
 def test_a_unit_taken_back_is_taken_back_on_disk() -> None:
     ledgers = log_of(20)
     state = AckState(ledgers)
-    state.acknowledge([position(1, 5), position(1, 7)])
+    state.acknowledge([position_at(1, 5), position_at(1, 7)])
     state.take_changes()
-    state.restore([position(1, 5)])
+    state.restore([position_at(1, 5)])
     assert state.take_changes() == [(CHUNK_KEY, bytes(BitMap([7]).serialize()))]
-    state.restore([position(1, 7)])
+    state.restore([position_at(1, 7)])
     assert state.take_changes() == [(CHUNK_KEY, None)]
 
 
@@ -185,7 +185,7 @@ def test_mutated_records_are_refused_or_give_a_sound_state(
 ) -> None:
     ledgers = log_of(CHUNK_SIZE + 1_000)
     state = AckState(ledgers)
-    state.acknowledge([position(1, entry) for entry in entries])
+    state.acknowledge([position_at(1, entry) for entry in entries])
     pairs = []
     for suffix, value in state.take_changes():
         assert value is not None
@@ -201,11 +201,11 @@ def test_mutated_records_are_refused_or_give_a_sound_state(
 def test_a_stored_cursor_whose_next_ledger_was_dropped_moves_over_the_holes_behind_it() -> None:
     ledgers = log_of(2, 5)
     state = AckState(ledgers)
-    state.acknowledge([position(2, 0), position(2, 1)])
+    state.acknowledge([position_at(2, 0), position_at(2, 1)])
     pairs = [(suffix, value) for suffix, value in state.take_changes() if value is not None]
     ledgers.drop_through(LedgerId(1))
     loaded = AckState.load(ledgers, state.mark_delete, pairs)
-    assert loaded.mark_delete == position(2, 1)
+    assert loaded.mark_delete == position_at(2, 1)
     check_ack_state(loaded)
     assert [value for _, value in loaded.take_changes()] == [None]
 
@@ -220,10 +220,10 @@ def test_stored_acks_that_say_nothing_are_left_out_and_deleted() -> None:
         (KIND_MASK + bytes.fromhex("0000000100000003"), b"\2"),
         (b"\0", b"the engine's own record"),
     ]
-    state = AckState.load(ledgers, position(1, 1), pairs)
+    state = AckState.load(ledgers, position_at(1, 1), pairs)
     check_ack_state(state)
-    assert state.unacknowledged(BEFORE_ALL, AFTER_ALL, 9) == [position(1, 2), position(1, 3)]
-    assert dict(state.masks) == {position(1, 3): 2}
+    assert state.unacknowledged(BEFORE_ALL, AFTER_ALL, 9) == [position_at(1, 2), position_at(1, 3)]
+    assert dict(state.masks) == {position_at(1, 3): 2}
     assert [(suffix, value is None) for suffix, value in state.take_changes()] == [
         (CHUNK_KEY, False),
         (KIND_CHUNK + bytes.fromhex("000000090000"), True),

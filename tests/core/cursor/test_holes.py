@@ -3,13 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import ENTRY_MASK, Position, position
+from arneb_core.api.entries.position import ENTRY_MASK, Position, position_at
 from arneb_core.cursor.holes import CHUNK_SIZE, Holes, by_chunk, of_run
 from arneb_core.cursor.unsaved import Unsaved
 
 LOW = st.sampled_from([0, 1, 2, 63, 64, CHUNK_SIZE - 2, CHUNK_SIZE - 1])
 PLACES = st.builds(
-    lambda ledger, chunk, low: position(ledger, chunk * CHUNK_SIZE + low),
+    lambda ledger, chunk, low: position_at(ledger, chunk * CHUNK_SIZE + low),
     st.integers(1, 2),
     st.integers(0, 2),
     LOW,
@@ -83,7 +83,7 @@ def test_questions_about_a_range(held: set[Position], first: Position, last: Pos
 
 @given(SETS, LOW, st.integers(0, 300), st.integers(0, 80))
 def test_what_is_missing(held: set[Position], low: int, length: int, limit: int) -> None:
-    first = position(1, CHUNK_SIZE + low - 40)
+    first = position_at(1, CHUNK_SIZE + low - 40)
     last = Position(first + length)
     wanted = [place for place in range(first, last + 1) if place not in held]
     assert holes_of(held).missing(first, last, limit) == wanted[:limit]

@@ -7,7 +7,7 @@ import trio
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.subscriptions.limits import Departure, Fate, Limits
 from arneb_core.api.subscriptions.subscription import InitialPosition
@@ -26,7 +26,7 @@ async def topic_with(engine: Engine, count: int) -> None:
 
 
 def at(number: int) -> Position:
-    return position(1, number)
+    return position_at(1, number)
 
 
 @given(

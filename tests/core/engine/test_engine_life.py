@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from arneb_core.api.core import Unit
-from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, Position, ledger_of, position
+from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, Position, ledger_of, position_at
 from arneb_core.api.errors import (
     NotAllowed,
     StoreFailed,
@@ -131,7 +131,7 @@ async def test_a_reader_holds_no_ledger_and_goes_on_behind_what_went(
         await quiet(engine)
         await acknowledged(consumer, sink.positions)
         await quiet(engine)
-        assert topic.first == position(3, 0)
+        assert topic.first == position_at(3, 0)
         assert slow.in_flight == 1
         slow.flow(100)
         await quiet(engine)
@@ -158,10 +158,10 @@ async def test_a_seek_goes_to_what_is_left_of_a_trimmed_log(
         await quiet(engine)
         for place, left in (
             (BEFORE_ALL, 2),
-            (position(1, 1), 2),
-            (position(2, 7), 2),
-            (position(3, 1), 1),
-            (position(3, 2), 0),
+            (position_at(1, 1), 2),
+            (position_at(2, 7), 2),
+            (position_at(3, 1), 1),
+            (position_at(3, 2), 0),
             (AFTER_ALL, 0),
         ):
             await subscription.seek(place)

@@ -14,14 +14,14 @@ from arneb_core.api.entries.position import (
     Position,
     before,
     ledger_of,
-    position,
+    position_at,
 )
 from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
 from arneb_core.testing.invariants import check_ledgers
 from arneb_core.testing.strategies import CHUNK_SIZES, ledger_indexes, positions
 
 PLACES = st.one_of(
-    st.builds(position, st.integers(1, 14), st.integers(-1, 8)),
+    st.builds(position_at, st.integers(1, 14), st.integers(-1, 8)),
     positions(ledger_max=14),
     st.sampled_from([BEFORE_ALL, AFTER_ALL]),
 )
@@ -84,7 +84,7 @@ class LedgersAgainstAList(RuleBasedStateMachine):
         info = self.index.close(self.now_ms)
         assert info.closed_ms == self.now_ms
         assert info.entries == sum(ledger_of(p) == self.used for p in self.entries)
-        assert self.index.next_append == position(self.used + 1, 0)
+        assert self.index.next_append == position_at(self.used + 1, 0)
         self.open = False
 
     @precondition(lambda self: len(self.ids) > 1)
@@ -124,7 +124,7 @@ TestLedgersAgainstAList = LedgersAgainstAList.TestCase
 def test_a_loaded_index_gives_the_answers_of_a_list(
     index: LedgerIndex, low: Position, high: Position
 ) -> None:
-    entries = [position(info.id, i) for info in index for i in range(info.entries)]
+    entries = [position_at(info.id, i) for info in index for i in range(info.entries)]
     check_answers(index, entries, low, high)
 
 
@@ -143,7 +143,7 @@ def test_an_empty_index_has_nothing_and_begins_at_the_first_ledger() -> None:
     assert index.first is index.last is None
     assert index.current is None
     assert index.after(BEFORE_ALL) is index.at_or_before(AFTER_ALL) is None
-    assert index.next_append == position(1, 0)
+    assert index.next_append == position_at(1, 0)
     assert before(index.next_append) == index.floor == BEFORE_ALL
     assert index.count_after(BEFORE_ALL) == index.count_between(BEFORE_ALL, AFTER_ALL) == 0
     assert list(index.runs(BEFORE_ALL, AFTER_ALL)) == []
@@ -157,12 +157,12 @@ def test_the_next_entry_after_a_closed_ledger_skips_empty_ones() -> None:
             LedgerInfo(LedgerId(7), 1, 1, 1, 1),
         ]
     )
-    assert index.after(position(2, 1)) == position(7, 0)
-    assert index.at_or_before(before(position(7, 0))) == position(2, 1)
-    assert index.floor == before(position(2, 0))
+    assert index.after(position_at(2, 1)) == position_at(7, 0)
+    assert index.at_or_before(before(position_at(7, 0))) == position_at(2, 1)
+    assert index.floor == before(position_at(2, 0))
     index.drop_through(LedgerId(2))
-    assert index.first == position(7, 0)
-    assert index.at_or_before(position(6, 5)) is None
+    assert index.first == position_at(7, 0)
+    assert index.at_or_before(position_at(6, 5)) is None
 
 
 def test_a_ledger_closed_at_time_zero_stays_closed() -> None:

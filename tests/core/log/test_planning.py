@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import FIRST_LEDGER, position
+from arneb_core.api.entries.position import FIRST_LEDGER, position_at
 from arneb_core.log.ledgers import LedgerIndex
 from arneb_core.log.planning import LEDGER_ENTRIES_MAX, count_in, plan_run
 from arneb_core.log.retention import LEDGER_AGE_MS_MAX
@@ -29,7 +29,7 @@ def test_runs_follow_one_another_and_a_full_or_old_ledger_takes_no_more(runs, by
             before, [bytes(size)] * entries, entries, now_ms, roll=roll, bytes_max=bytes_max
         )
         if before is None:
-            assert run.opens and run.first == position(FIRST_LEDGER, 0)
+            assert run.opens and run.first == position_at(FIRST_LEDGER, 0)
         else:
             is_over = (
                 before.entries >= LEDGER_ENTRIES_MAX
@@ -38,7 +38,7 @@ def test_runs_follow_one_another_and_a_full_or_old_ledger_takes_no_more(runs, by
             )
             assert run.opens is (roll or is_over)
             ledger = before.id + 1 if run.opens else before.id
-            assert run.first == position(ledger, 0 if run.opens else before.entries)
+            assert run.first == position_at(ledger, 0 if run.opens else before.entries)
         count_in(ledgers, run)
         ever += entries
         assert ledgers.newest == run.ledger and ledgers.messages_ever == ever

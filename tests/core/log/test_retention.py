@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import BEFORE_ALL, LedgerId, Position, before, position
+from arneb_core.api.entries.position import BEFORE_ALL, LedgerId, Position, before, position_at
 from arneb_core.api.topics.settings import WITHOUT_END, Retention
 from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
 from arneb_core.log.retention import droppable_through
@@ -29,10 +29,10 @@ def through(
 
 def test_without_retention_what_every_cursor_passed_goes() -> None:
     index = ledgers(10, 20, 30)
-    assert through(index, position(2, 9), 0, 0) == 2
-    assert through(index, position(3, 8), 0, 0) == 2
-    assert through(index, position(3, 9), 0, 0) == 3
-    assert through(index, before(position(4, 0)), 0, 0) == 3
+    assert through(index, position_at(2, 9), 0, 0) == 2
+    assert through(index, position_at(3, 8), 0, 0) == 2
+    assert through(index, position_at(3, 9), 0, 0) == 3
+    assert through(index, before(position_at(4, 0)), 0, 0) == 3
     assert through(index, BEFORE_ALL, 0, 0) is None
 
 
@@ -43,7 +43,7 @@ def test_without_a_cursor_only_retention_holds_ledgers() -> None:
 
 def test_the_last_ledger_stays_even_when_it_is_closed() -> None:
     closed = LedgerIndex([LedgerInfo(LedgerId(1), 1, 1, 10, 1, 2)])
-    assert through(closed, position(1, 0), 0, 0) is None
+    assert through(closed, position_at(1, 0), 0, 0) is None
     assert through(LedgerIndex(), None, 0, 0) is None
 
 
@@ -79,7 +79,7 @@ def test_empty_ledgers_do_not_hold_others_back() -> None:
             LedgerInfo(LedgerId(5), 0, 0, 0, 1),
         ]
     )
-    assert through(index, position(2, 0), 0, 0) == 4
+    assert through(index, position_at(2, 0), 0, 0) == 4
     assert through(index, BEFORE_ALL, 0, 0) == 1
 
 

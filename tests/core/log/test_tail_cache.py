@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.log.tail_cache import CacheBudget, TailCache
 
-START = position(1, 0)
+START = position_at(1, 0)
 RUNS = st.lists(st.integers(1, 5), min_size=1, max_size=12)
 
 

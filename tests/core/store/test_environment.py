@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from arneb_core.api.entries.position import AFTER_ALL, Position, position
+from arneb_core.api.entries.position import AFTER_ALL, Position, position_at
 from arneb_core.store.commit import transaction
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes, CommitReport
@@ -148,7 +148,7 @@ def test_long_keys_are_found_under_their_whole_name(store: Store) -> None:
 def test_a_block_is_never_written_over_and_nothing_else_of_the_commit_is(store: Store) -> None:
     make_log(store, runs=1)
     again = Changes(
-        blocks=[(TOPIC, position(1, 0), [entry(), entry()])], puts=[(Table.CATALOG, KEY, b"")]
+        blocks=[(TOPIC, position_at(1, 0), [entry(), entry()])], puts=[(Table.CATALOG, KEY, b"")]
     )
     with pytest.raises(AssertionError, match="already"):
         store.commit(again)
@@ -197,11 +197,11 @@ def test_a_trim_takes_the_blocks_wholly_inside(
     with Store.open(tmp_path / "data") as store:
         make_log(store, runs=5)
         other = TopicId(2)
-        store.commit(Changes(blocks=[(other, position(1, 0), [b""])]))
-        report = store.commit(Changes(trims=[(TOPIC, position(*first), position(*last))]))
+        store.commit(Changes(blocks=[(other, position_at(1, 0), [b""])]))
+        report = store.commit(Changes(trims=[(TOPIC, position_at(*first), position_at(*last))]))
         assert report.trims_left == 0
-        assert places(store) == [position(1, index) for index in left]
-        assert places(store, other) == [position(1, 0)]
+        assert places(store) == [position_at(1, index) for index in left]
+        assert places(store, other) == [position_at(1, 0)]
 
 
 def test_trims_go_on_in_later_commits_until_they_are_done(
@@ -282,7 +282,7 @@ def test_a_block_that_cannot_be_read_is_trimmed_like_the_others(store: Store) ->
     store.commit(Changes(puts=[(Table.ENTRIES, key, b"rubbish")]))
     store.commit(
         Changes(
-            trims=[(TOPIC, position(1, 0), AFTER_ALL)],
+            trims=[(TOPIC, position_at(1, 0), AFTER_ALL)],
             prefixes=[(Table.LEDGERS, key[:4])],
         )
     )
@@ -331,6 +331,6 @@ def test_what_was_reported_is_there_after_sigkill(data_dir: Path) -> None:
             reported = int(line)
     with Store.open(data_dir) as store:
         found = places(store)
-        assert found == [position(1, index) for index in range(len(found))]
+        assert found == [position_at(1, index) for index in range(len(found))]
         assert len(found) % 3 == 0
         assert reported < len(found) // 3 <= reported + 2

@@ -13,7 +13,7 @@ from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import connected
 
 from arneb_core.api.entries.entry import EntryHeader, Origin
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.testing.engine_kit import attach
@@ -487,7 +487,7 @@ def test_a_message_is_shown_with_what_is_known_of_it() -> None:
         properties=[pb.KeyValue(key="ü", value="\n")],
     )
     body = join_body(metadata.SerializeToString(), b"payload")
-    headers, payload = message_of(position(3, 4), EntryHeader(Origin.PULSAR).pack() + body)
+    headers, payload = message_of(position_at(3, 4), EntryHeader(Origin.PULSAR).pack() + body)
     assert payload == b"payload"
     assert dict(headers) == {
         "X-Pulsar-Message-ID": "3:4",
@@ -505,7 +505,7 @@ def test_a_message_is_shown_with_what_is_known_of_it() -> None:
 def test_any_entry_can_be_shown(origin: Origin, body: bytes, time_ms: int) -> None:
     metadata = pb.MessageMetadata(producer_name="p", sequence_id=1, publish_time=time_ms)
     for each in (body, join_body(metadata.SerializeToString(), body)):
-        headers, _ = message_of(position(1, 1), EntryHeader(origin).pack() + each)
+        headers, _ = message_of(position_at(1, 1), EntryHeader(origin).pack() + each)
         for name, value in headers:
             assert (name + value).isascii()
             assert "\n" not in value

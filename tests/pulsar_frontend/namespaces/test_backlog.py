@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import LedgerId, Position, position
+from arneb_core.api.entries.position import LedgerId, Position, position_at
 from arneb_core.api.topics.admin import LedgerStatistics
 from arneb_pulsar.namespaces.backlog import bytes_from, nth_entry, place_leaving
 
@@ -18,7 +18,7 @@ ledgers = st.lists(st.integers(0, 5), max_size=5).map(
 
 
 def places(log: list[LedgerStatistics]) -> list[Position]:
-    return [position(info.id, entry) for info in log for entry in range(info.entries)]
+    return [position_at(info.id, entry) for info in log for entry in range(info.entries)]
 
 
 @given(ledgers, st.integers(0, 300))
@@ -39,5 +39,5 @@ def test_the_nth_entry(log: list[LedgerStatistics], number: int, from_end: bool)
 
 @given(ledgers, st.integers(0, 6), st.integers(0, 6))
 def test_bytes_from_a_place_on(log: list[LedgerStatistics], ledger: int, entry: int) -> None:
-    place = position(ledger, entry)
+    place = position_at(ledger, entry)
     assert bytes_from(log, place) == SIZE * sum(each >= place for each in places(log))

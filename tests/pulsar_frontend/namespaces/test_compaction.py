@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from arneb_core.api.entries.codec import Message
 from arneb_core.api.entries.entry import EntryHeader, Origin
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_pulsar.codec import encode_messages
 from arneb_pulsar.namespaces.compaction import Compaction, keys_in
 from arneb_pulsar.wire.checksum import join_body
@@ -42,7 +42,7 @@ def test_what_stays_is_what_a_dictionary_would_keep(log: list[list[tuple[bytes, 
     kept: dict[bytes | None, tuple[Position, int]] = {}
     everything: set[tuple[Position, int]] = set()
     for number, messages in enumerate(log):
-        place = position(1, number)
+        place = position_at(1, number)
         found.add(place, entry_of(messages))
         for index, (key, value) in enumerate(messages):
             everything.add((place, index))
@@ -78,12 +78,15 @@ def test_encrypted_messages_are_superseded_by_the_keys_that_stand_outside() -> N
         encrypted(b"6", partition_key="c", num_chunks_from_msg=2),
     ]
     for number, entry in enumerate(log):
-        found.add(position(1, number), entry)
+        found.add(position_at(1, number), entry)
     assert places_of(found.superseded) == {
-        (position(1, 0), 0), (position(1, 0), 1), (position(1, 1), 0), (position(1, 4), 0)
-    }  # fmt: skip
-    assert places_of(found.spent) == {(position(1, 3), 0)}
-    assert found.latest == {b"a": (position(1, 2), 0), b"c": (position(1, 0), 2)}
+        (position_at(1, 0), 0),
+        (position_at(1, 0), 1),
+        (position_at(1, 1), 0),
+        (position_at(1, 4), 0),
+    }
+    assert places_of(found.spent) == {(position_at(1, 3), 0)}
+    assert found.latest == {b"a": (position_at(1, 2), 0), b"c": (position_at(1, 0), 2)}
 
 
 @given(st.binary(max_size=40))
@@ -91,6 +94,6 @@ def test_what_cannot_be_read_stays(body: bytes) -> None:
     found = Compaction()
     entry = EntryHeader(Origin.PULSAR).pack() + b"\x0e\x01" + body
     if not keys_in(entry):
-        found.add(position(1, 0), entry)
+        found.add(position_at(1, 0), entry)
         assert not found.superseded
         assert not found.spent

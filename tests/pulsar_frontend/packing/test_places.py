@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, position
+from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, position_at
 from arneb_pulsar.packing.places import place_of, position_of, split_acks
 from arneb_pulsar.wire.ack_sets import ALL_MESSAGES
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandAck, MessageIdData
@@ -16,12 +16,12 @@ MINUS_ONE = (1 << 64) - 1
 @pytest.mark.parametrize(
     ("ledger", "entry", "place"),
     [
-        (1, 0, position(1, 0)),
-        (5, 17, position(5, 17)),
+        (1, 0, position_at(1, 0)),
+        (5, 17, position_at(5, 17)),
         (MINUS_ONE, MINUS_ONE, BEFORE_ALL),
         (LARGEST, LARGEST, AFTER_ALL),
-        (5, MINUS_ONE, position(5, 0)),
-        (5, LARGEST, position(5, (1 << 32) - 1)),
+        (5, MINUS_ONE, position_at(5, 0)),
+        (5, LARGEST, position_at(5, (1 << 32) - 1)),
         (1 << 40, 3, AFTER_ALL),
     ],
 )
@@ -45,8 +45,8 @@ def test_acks_are_split_into_whole_entries_and_parts() -> None:
     ack.message_id.add(ledgerId=2, entryId=1 << 32)
     ack.message_id.add(ledgerId=2, entryId=1)
     whole, partial = split_acks(ack.message_id, ack.SerializeToString())
-    assert whole == [position(2, 3), position(2, 1)]
-    assert partial == [(position(2, 4), ALL_MESSAGES & ~0b0110)]
+    assert whole == [position_at(2, 3), position_at(2, 1)]
+    assert partial == [(position_at(2, 4), ALL_MESSAGES & ~0b0110)]
 
 
 @st.composite

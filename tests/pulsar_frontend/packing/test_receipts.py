@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tests.pulsar_frontend.wire.strategies import IDS, read
 
 from arneb_core.api.entries.entry import EntryHeader, Origin
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_pulsar.packing.deliveries import MessageFrames
 from arneb_pulsar.packing.receipts import pack_receipts, receipt
@@ -33,9 +33,9 @@ def test_a_run_of_receipts_is_protobufs(
     producer: int, first: int, count: int, ledger: int, entry: int
 ) -> None:
     sequences = [min(first + index, (1 << 64) - 1) for index in range(count)]
-    packed = pack_receipts(producer, sequences, position(ledger, entry))
+    packed = pack_receipts(producer, sequences, position_at(ledger, entry))
     one_by_one = [
-        receipt(producer, sequence, 0, position(ledger, entry + index))
+        receipt(producer, sequence, 0, position_at(ledger, entry + index))
         for index, sequence in enumerate(sequences)
     ]
     assert packed == b"".join(one_by_one)
@@ -45,7 +45,7 @@ def test_a_run_of_receipts_is_protobufs(
 def test_receipts_take_sequence_ids_in_any_order(
     producer: int, sequences: list[int], ledger: int
 ) -> None:
-    found = commands_in(pack_receipts(producer, sequences, position(ledger, 120)))
+    found = commands_in(pack_receipts(producer, sequences, position_at(ledger, 120)))
     assert [command.type for command in found] == [BaseCommand.SEND_RECEIPT] * len(sequences)
     told = [command.send_receipt for command in found]
     assert [each.producer_id for each in told] == [producer] * len(sequences)
@@ -56,7 +56,7 @@ def test_receipts_take_sequence_ids_in_any_order(
 
 @given(IDS, IDS, IDS)
 def test_a_receipt_echoes_the_highest_sequence_id(producer: int, first: int, last: int) -> None:
-    (command,) = commands_in(receipt(producer, first, last, position(7, 9)))
+    (command,) = commands_in(receipt(producer, first, last, position_at(7, 9)))
     assert command.send_receipt.highest_sequence_id == last
 
 
@@ -75,10 +75,10 @@ def runs(draw: st.DrawFn) -> Deliveries:
     if draw(st.booleans()):
         ledger, first = draw(LEDGERS), draw(st.integers(0, 1 << 22))
         count = draw(st.integers(1, 200))
-        places = [position(ledger, first + index) for index in range(count)]
+        places = [position_at(ledger, first + index) for index in range(count)]
     else:
         places = draw(
-            st.lists(st.builds(position, LEDGERS, ENTRIES), min_size=1, max_size=20, unique=True)
+            st.lists(st.builds(position_at, LEDGERS, ENTRIES), min_size=1, max_size=20, unique=True)
         )
     bodies = draw(st.lists(st.binary(max_size=40), min_size=1, max_size=4))
     entries = [entry_of(bodies[index % len(bodies)]) for index in range(len(places))]
@@ -103,7 +103,7 @@ def test_deliveries_say_what_the_run_says(
     run: Deliveries, consumer: int, partition: int, epoch: int | None
 ) -> None:
     frames = MessageFrames(consumer, partition, epoch)
-    frames.pack(Deliveries([position(3, 4)], [entry_of(b"before")]))
+    frames.pack(Deliveries([position_at(3, 4)], [entry_of(b"before")]))
     found = read(FrameReader(), frames.pack(run))
     assert [payload for _, payload in found] == [entry[40:] for entry in run.entries]
     for place, (data, _) in zip(run.positions, found, strict=True):
@@ -122,7 +122,7 @@ def assert_says(
     epoch: int | None,
 ) -> None:
     assert message.consumer_id == consumer
-    assert position(message.message_id.ledgerId, message.message_id.entryId) == place
+    assert position_at(message.message_id.ledgerId, message.message_id.entryId) == place
     assert message.message_id.partition == partition
     assert message.redelivery_count == (run.redelivery_counts or {}).get(place, 0)
     assert mask_of(message.ack_set) == (run.masks or {}).get(place, 0)
@@ -133,5 +133,5 @@ def assert_says(
 def test_many_body_sizes_do_not_gather_without_end() -> None:
     frames = MessageFrames(1)
     for size in range(10_000):
-        frames.pack(Deliveries([position(1, 200)], [entry_of(bytes(size))]))
+        frames.pack(Deliveries([position_at(1, 200)], [entry_of(bytes(size))]))
     assert max(map(len, frames._heads.values())) <= 4096

@@ -10,7 +10,7 @@ from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import Closed, RawClient, body_of, connected
 
 from arneb_core.api.entries.entry import EntryHeader, Origin
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.api.errors import StoreFull
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.server.connection import Connection
@@ -27,7 +27,7 @@ EXCLUSIVE = CommandSubscribe.Exclusive
 
 
 def place_of(message_id: MessageIdData) -> int:
-    return position(message_id.ledgerId, message_id.entryId)
+    return position_at(message_id.ledgerId, message_id.entryId)
 
 
 async def test_a_receipt_waits_for_the_disk(open_broker: OpenBroker) -> None:

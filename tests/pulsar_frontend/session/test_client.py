@@ -4,7 +4,7 @@ import pytest
 from tests.pulsar_frontend.session.consume.test_consumers import message, pulsar_entry, subscribe
 from tests.pulsar_frontend.session.playbook import Playbook, received, said
 
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_pulsar.session.interface.effects import AddPermits, AttachConsumer
 from arneb_pulsar.session.interface.events import (
@@ -63,7 +63,7 @@ def test_checksums_are_for_who_reads_them(version: int) -> None:
     play, key = attached(version)
     whole, bare = join_body(b"metadata", b"payload"), b"\0\0\0\x08metadatapayload"
     entries = [pulsar_entry(whole), pulsar_entry(bare)]
-    play >> Delivered(key, Deliveries([position(1, 4), position(1, 5)], entries))
+    play >> Delivered(key, Deliveries([position_at(1, 4), position_at(1, 5)], entries))
     play << message(4, whole if version >= 11 else bare) << message(5, bare)
     play.over()
 

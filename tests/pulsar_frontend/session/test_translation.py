@@ -13,7 +13,7 @@ from arneb_amqp.wire.properties import Properties, encode_properties
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import longstr
 from arneb_core.api.entries.entry import EntryHeader, Origin
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_pulsar.codec import CODEC
 from arneb_pulsar.session.interface.events import Delivered
@@ -69,7 +69,7 @@ def test_a_turn_translates_only_so_much_and_what_comes_later_stays_behind(
     session, expected = play.session, []
     edges = [0, *sorted(cut for cut in cuts if cut < len(sizes)), len(sizes)]
     for epoch, (start, stop) in enumerate(pairwise(edges)):
-        places = [position(1, number) for number in range(start, stop)]
+        places = [position_at(1, number) for number in range(start, stop)]
         session.handle(Delivered(key, Deliveries(places, entries[start:stop])), play.now)
         for number in range(start, stop):
             body = b"%d" % number if sizes[number] else PULSAR_BODY

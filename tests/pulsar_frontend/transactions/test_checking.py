@@ -5,7 +5,7 @@ import pytest
 from pyroaring import BitMap64
 
 from arneb_core.api.entries.entry import EntryHeader, Origin
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_pulsar.transactions.checking import check_records, check_rows
 from arneb_pulsar.transactions.outcomes import MANY, ONE, Many, Outcomes
 from arneb_pulsar.transactions.records import Acked, Opened, pack, pack_sent
@@ -51,8 +51,8 @@ def test_a_damaged_row_is_found(key: str, value: bytes, found: str) -> None:
 
 def test_sound_records_are_no_findings() -> None:
     """The first may be gone: what has ended is acknowledged piece by piece."""
-    acked = pack(1, Acked(3, "s", 1, [position(1, 1)]), 1)
-    part = pack(1, Acked(3, "s", 1, [], {position(1, 2): (1, 2)}), 1)
+    acked = pack(1, Acked(3, "s", 1, [position_at(1, 1)]), 1)
+    part = pack(1, Acked(3, "s", 1, [], {position_at(1, 2): (1, 2)}), 1)
     other = pack(2, Opened(1, 2, ("me", "")), 1)
     log = [
         *pack_sent(9, 3, [ENTRY], 1),
@@ -74,7 +74,7 @@ def test_sound_records_are_no_findings() -> None:
         (pack_sent(1, 3, [b"short"], 1)[0], "expected an entry of at least"),
         (pack_sent(1, 3, [bytes(60)], 1)[0], "expected entry format"),
         (pack(1, Acked(3, "s", 1), 1), "expected something acknowledged"),
-        (pack(1, Acked(3, "s", 1, [position(1, 1)]), 1)[:-2], ""),
+        (pack(1, Acked(3, "s", 1, [position_at(1, 1)]), 1)[:-2], ""),
     ],
 )
 def test_a_damaged_record_is_found(record: bytes, found: str) -> None:
@@ -84,4 +84,4 @@ def test_a_damaged_record_is_found(record: bytes, found: str) -> None:
 
 
 def enumerated(records: list[bytes]) -> list[tuple[Position, bytes]]:
-    return [(position(1, index), each) for index, each in enumerate(records)]
+    return [(position_at(1, index), each) for index, each in enumerate(records)]

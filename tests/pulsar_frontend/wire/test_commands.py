@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.pulsar_frontend.wire.strategies import mutated, read, sends, simple_commands
 
-from arneb_core.api.entries.position import BEFORE_ALL, position
+from arneb_core.api.entries.position import BEFORE_ALL, position_at
 from arneb_pulsar.packing.places import message_id_of
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.commands import FIELD_OF, parse_command
@@ -44,7 +44,7 @@ BUILT = [
     commands.ack_response(1, 2),
     commands.ack_response(1, 2, pb.NotAllowedError, "x"),
     commands.last_message_id(
-        1, message_id_of(position(1, 2), -1, 3), message_id_of(position(1, 1))
+        1, message_id_of(position_at(1, 2), -1, 3), message_id_of(position_at(1, 1))
     ),
     commands.schema_failed(1, pb.TopicNotFound, "x"),
     commands.schema_found(1, pb.Schema(name="s", schema_data=b"", type=pb.Schema.String), b"1"),

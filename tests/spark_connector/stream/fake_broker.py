@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from arneb_core.api.entries.entry import EntryHeader, Origin, messages_in
-from arneb_core.api.entries.position import Position, ledger_of, position
+from arneb_core.api.entries.position import Position, ledger_of, position_at
 from arneb_core.store.format.block import encode_block
 from arneb_core.store.format.schema import TopicId
 from arneb_core.store.reading.extents import Extent, LedgerExtent
@@ -28,7 +28,7 @@ class Ledger:
     closed: bool = False
 
     def extent(self, *, estimated: bool = False) -> LedgerExtent:
-        first = position(self.number, 0)
+        first = position_at(self.number, 0)
         messages = sum(map(messages_in, self.entries))
         if estimated and not self.closed:
             messages = len(self.entries) * messages_in(self.entries[-1])
@@ -50,13 +50,13 @@ class Topic:
 
     @property
     def end(self) -> Position:
-        return position(self.ledgers[-1].number, len(self.ledgers[-1].entries))
+        return position_at(self.ledgers[-1].number, len(self.ledgers[-1].entries))
 
     def from_(self, first: Position) -> Iterator[tuple[Position, bytes]]:
         for ledger in self.ledgers:
             for number, entry in enumerate(ledger.entries):
-                if position(ledger.number, number) >= first:
-                    yield position(ledger.number, number), entry
+                if position_at(ledger.number, number) >= first:
+                    yield position_at(ledger.number, number), entry
 
 
 @dataclass
@@ -116,10 +116,10 @@ class FakeBroker:
         for name, topic in self.logs.items():
             passed = [cursor.next for (_, of), cursor in self.cursors.items() if of == name]
             low = min([*passed, topic.end])
-            while topic.ledgers[0].closed and position(topic.ledgers[0].number + 1, 0) <= low:
+            while topic.ledgers[0].closed and position_at(topic.ledgers[0].number + 1, 0) <= low:
                 del topic.ledgers[0]
             first = topic.ledgers[0]
-            if first.closed and position(first.number, len(first.entries)) <= low:
+            if first.closed and position_at(first.number, len(first.entries)) <= low:
                 del topic.ledgers[0]
 
     # The source of blocks.
@@ -141,7 +141,7 @@ class FakeBroker:
             for ledger in topic.ledgers:
                 for start in range(0, len(ledger.entries), BLOCK_ENTRIES):
                     entries = ledger.entries[start : start + BLOCK_ENTRIES]
-                    place = position(ledger.number, start)
+                    place = position_at(ledger.number, start)
                     end = Position(place + len(entries) - 1)
                     if end >= first and place <= last:
                         found.append(StoredBlock(end, bytes(encode_block(place, entries))))
@@ -208,7 +208,7 @@ class FakeBroker:
                 for ledger in topic.ledgers
                 if ledger.entries
             ),
-            position(first.number, 0),
+            position_at(first.number, 0),
             topic.end,
             first.before,
         )

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.store.format.schema import TopicId
 from arneb_core.store.reading.extents import Extent, LedgerExtent
 from pyspark_arneb.stream.admission import Limits, admit, shares
@@ -21,7 +21,7 @@ def ledgers(draw: st.DrawFn) -> tuple[LedgerExtent, ...]:
     found: list[LedgerExtent] = []
     before = draw(st.integers(0, 9))
     for number in range(1, draw(st.integers(0, 4)) + 1):
-        first = position(number, draw(st.integers(0, 3)) if number == 1 else 0)
+        first = position_at(number, draw(st.integers(0, 3)) if number == 1 else 0)
         entries = draw(st.integers(1, 30))
         messages = entries + draw(st.integers(0, 3)) * entries
         size = draw(st.integers(0, 100)) * entries
@@ -34,15 +34,15 @@ def ledgers(draw: st.DrawFn) -> tuple[LedgerExtent, ...]:
 @st.composite
 def extents(draw: st.DrawFn) -> Extent:
     found = draw(ledgers())
-    end = Position(found[-1].last + 1) if found else position(1, 0)
+    end = Position(found[-1].last + 1) if found else position_at(1, 0)
     before = found[0].messages_before if found else 0
-    return Extent(TopicId(1), "t", found, position(1, 0), end, before)
+    return Extent(TopicId(1), "t", found, position_at(1, 0), end, before)
 
 
 @st.composite
 def backlogs(draw: st.DrawFn) -> Backlog:
     extent = draw(extents())
-    begin = draw(st.builds(position, st.integers(1, 4), st.integers(0, 30)))
+    begin = draw(st.builds(position_at, st.integers(1, 4), st.integers(0, 30)))
     return backlog_of(extent, Position(min(begin, extent.end)), BEYOND)
 
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from pyspark_arneb.log.topics import full_name
 from pyspark_arneb.stream.offset import OffsetError, StreamOffset, TopicOffset, begins
 
-POSITIONS = st.builds(position, st.integers(0, 1 << 31), st.integers(0, (1 << 32) - 2))
+POSITIONS = st.builds(position_at, st.integers(0, 1 << 31), st.integers(0, (1 << 32) - 2))
 COUNTS = st.integers(0, 1 << 40)
 TOPIC_OFFSETS = st.builds(TopicOffset, st.integers(0, 1 << 32), POSITIONS, COUNTS) | st.builds(
     TopicOffset, st.integers(0, 1 << 32), POSITIONS, COUNTS, POSITIONS, COUNTS
@@ -22,7 +22,7 @@ OFFSETS = st.builds(
     st.none() | st.text(min_size=1, max_size=9),
     st.booleans(),
 )
-ONE = StreamOffset({full_name("a"): TopicOffset(1, position(1, 5), 5)}, "spark-1")
+ONE = StreamOffset({full_name("a"): TopicOffset(1, position_at(1, 5), 5)}, "spark-1")
 
 
 @given(OFFSETS)
@@ -105,7 +105,7 @@ def test_an_offset_of_another_source_is_refused_in_one_line(
 
 
 def test_a_micro_batch_begins_where_its_start_ends() -> None:
-    end = ONE.moved({full_name("a"): TopicOffset(1, position(1, 9), 9)})
+    end = ONE.moved({full_name("a"): TopicOffset(1, position_at(1, 9), 9)})
     assert begins(ONE, end) == ONE.topics
 
 
@@ -113,12 +113,12 @@ def test_a_micro_batch_begins_where_its_end_says_so() -> None:
     """A restart before the first batch was done asks for the initial offset anew, and would get
     another one; the batch that is run again is the one that was planned."""
     first_end = StreamOffset(
-        {full_name("a"): TopicOffset(1, position(1, 9), 9, position(1, 2), 2)}, "spark-1"
+        {full_name("a"): TopicOffset(1, position_at(1, 9), 9, position_at(1, 2), 2)}, "spark-1"
     )
     asked_anew = StreamOffset(
-        {full_name("a"): TopicOffset(1, position(1, 9), 9)}, "spark-2", initial=True
+        {full_name("a"): TopicOffset(1, position_at(1, 9), 9)}, "spark-2", initial=True
     )
-    assert begins(asked_anew, first_end) == {full_name("a"): TopicOffset(1, position(1, 2), 2)}
+    assert begins(asked_anew, first_end) == {full_name("a"): TopicOffset(1, position_at(1, 2), 2)}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.spark_connector.stream.fake_broker import FakeBroker
 from tests.spark_connector.stream.micro_batches import STEPS, Checkpoint, Killed, Run
 
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from pyspark_arneb.errors import DataLossError
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.topics import TopicSelection, full_name
@@ -254,16 +254,16 @@ def test_a_query_whose_count_is_wrong_goes_on_behind_what_was_trimmed() -> None:
     broker.roll("a")
     broker.append("a", [b"3"])
     (extent,) = broker.extents([full_name("a")])
-    assert extent.floor == position(2, 0)
-    said = TopicOffset(extent.topic_id, position(1, 2), messages=7)
+    assert extent.floor == position_at(2, 0)
+    said = TopicOffset(extent.topic_id, position_at(1, 2), messages=7)
     assert continue_from(said, extent).loss == (
         "topic a from 1:2 to before 2:0, removed by retention"
     )
-    known = replace(extent, trimmed_end=position(1, 2))
+    known = replace(extent, trimmed_end=position_at(1, 2))
     assert continue_from(said, known).loss is None
-    early = replace(said, next=position(1, 1))
+    early = replace(said, next=position_at(1, 1))
     assert continue_from(early, known).loss is not None
-    damaged = replace(known, ledgers=(replace(known.ledgers[0], first=position(2, 1)),))
+    damaged = replace(known, ledgers=(replace(known.ledgers[0], first=position_at(2, 1)),))
     assert continue_from(said, damaged).loss is not None
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pika
 
 from arneb.demo.process import BrokerProcess
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from pyspark_arneb.log.directory import Directory
 from pyspark_arneb.log.topics import full_name
 from pyspark_arneb.service.connection import close_connections
@@ -76,13 +76,13 @@ def test_a_stream_goes_on_though_the_broker_was_killed_and_the_log_trimmed(
         run_to_the_end(spark, broker, tmp_path)
         purge(broker)
         publish(broker, range(16, 18))
-        assert floor(data) == position(2, 0), "the stream and the queue have both passed it"
+        assert floor(data) == position_at(2, 0), "the stream and the queue have both passed it"
         broker.kill()
     with BrokerProcess(data) as broker:
         publish(broker, range(18, 40))
         purge(broker)
         publish(broker, range(40, 41))
-        assert floor(data) == position(2, 0), "the stream has not read it"
+        assert floor(data) == position_at(2, 0), "the stream has not read it"
         run_to_the_end(spark, broker, tmp_path)
         close_connections()
     rows = [

@@ -29,7 +29,7 @@ AFTER_ALL: Final = Position((1 << 63) - 1)
 """Sorts after every entry that can exist."""
 
 
-def position(ledger: int, entry: int) -> Position:
+def position_at(ledger: int, entry: int) -> Position:
     """Return the position of entry ``entry`` in ledger ``ledger``.
 
     ``entry`` may be -1: the position just before the ledger's first entry.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from arneb_core.api.entries.entry import messages_in
-from arneb_core.api.entries.position import LedgerId, Position, entry_of, position
+from arneb_core.api.entries.position import LedgerId, Position, entry_of, position_at
 from arneb_core.log.stamps import stamp_of
 from arneb_core.store.format.block import BlockCorrupt
 from arneb_core.store.format.records import LedgerRecord
@@ -52,7 +52,7 @@ class OpenCounts:
         counted = self._counted.get((topic_id, ledger), NOTHING)
         entries, messages, size = counted.entries, counted.messages, counted.bytes_total
         latest_ms, blocks, damage = counted.latest_ms, 0, None
-        first, last = position(ledger, entries), Position(position(ledger + 1, 0) - 1)
+        first, last = position_at(ledger, entries), Position(position_at(ledger + 1, 0) - 1)
         try:
             for place, run in snapshot.iter_blocks(topic_id, first, last):
                 # A run's position says how many entries precede it, even if some of them are lost.

@@ -15,7 +15,7 @@ from arneb_core.api.entries.position import (
     Position,
     entry_of,
     ledger_of,
-    position,
+    position_at,
     render,
 )
 from arneb_core.api.topics.settings import TopicSettings
@@ -178,8 +178,8 @@ def _recover_ledger(
     entries, messages, size = record.entries, record.messages, record.bytes_total
     latest_ms = record.closed_ms if entries else 0
     if not record.closed_ms:
-        first = position(ledger, 0)
-        last = Position(position(ledger + 1, 0) - 1)
+        first = position_at(ledger, 0)
+        last = Position(position_at(ledger + 1, 0) - 1)
         counted, error = counts.count(snapshot, topic_id, ledger, always)
         entries, messages, size = counted.entries, counted.messages, counted.bytes_total
         latest_ms = counted.latest_ms

@@ -8,7 +8,7 @@ from typing import ParamSpec, Protocol, cast
 
 import trio
 
-from arneb_core.api.entries.position import Position, before, position
+from arneb_core.api.entries.position import Position, before, position_at
 from arneb_core.api.errors import SubscriptionFenced
 from arneb_core.api.nodes.lease import Lease
 from arneb_core.api.process.name_locks import NameLocks
@@ -177,7 +177,7 @@ class SubscriptionAdmin(SubscriptionWithholding):
         ledgers, after = self.topic.log.ledgers, self.mark_delete
         total = 0
         for info in ledgers:
-            left = ledgers.count_between(max(before(position(info.id, 0)), after), info.last)
+            left = ledgers.count_between(max(before(position_at(info.id, 0)), after), info.last)
             if left:
                 total += left * info.bytes // info.entries
         return total
@@ -200,7 +200,7 @@ class SubscriptionAdmin(SubscriptionWithholding):
     def last_unacknowledged(self) -> Position | None:
         """See :attr:`InspectedSubscription.last_unacknowledged`."""
         for info in reversed(list(self.topic.log.ledgers)):
-            low = before(position(info.id, 0))
+            low = before(position_at(info.id, 0))
             left = self.machine.state.acks.unacknowledged(low, info.last, info.entries)
             if left:
                 return left[-1]
@@ -219,7 +219,7 @@ class SubscriptionAdmin(SubscriptionWithholding):
         """See :meth:`InspectedSubscription.overlook`."""
         ledgers, cursor = self.topic.log.ledgers, self.machine.state.cursor
         for info in list(ledgers):
-            low = max(before(position(info.id, 0)), self.mark_delete)
+            low = max(before(position_at(info.id, 0)), self.mark_delete)
             for first, last in ledgers.runs(low, info.last):
                 left = set(other.unacknowledged(info.entries, before(first)))
                 every = map(Position, range(first, last + 1))

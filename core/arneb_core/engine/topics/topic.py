@@ -16,7 +16,7 @@ from arneb_core.api.entries.position import (
     Position,
     before,
     ledger_of,
-    position,
+    position_at,
 )
 from arneb_core.api.errors import NotAllowed, SubscriptionBusy, SubscriptionNotFound, TopicFenced
 from arneb_core.api.subscriptions.consumer import Consumer
@@ -139,7 +139,7 @@ class LogTopic(TopicAdmin):
             # Runs already planned go into the ending ledger; later ones open another.
             log.ended = max(log.ended, newest.id)
             await self.engine.catalog.change(rolls=self, on_commit=lambda: None)
-        return position(newest.id + 1, 0)
+        return position_at(newest.id + 1, 0)
 
     async def trim(self, place: Position) -> None:
         """See :meth:`arneb_core.api.topics.admin.InspectedTopic.trim`."""

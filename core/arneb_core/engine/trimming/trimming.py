@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from arneb_core.api.entries.position import LedgerId, Position, before, ledger_of, position
+from arneb_core.api.entries.position import LedgerId, Position, before, ledger_of, position_at
 from arneb_core.api.topics.settings import NOTHING_KEPT, Retention
 from arneb_core.cursor.acks import AckState
 from arneb_core.engine.trimming.slowest_subscription import Slowest
@@ -84,7 +84,7 @@ class Trimming:
         if isinstance(log, DurableLog):
             return
         marks = [each.mark_delete for each in self._subscriptions.values()]
-        through = min(marks, default=before(position(ledger_of(log.ledgers.next_append), 0)))
+        through = min(marks, default=before(position_at(ledger_of(log.ledgers.next_append), 0)))
         log.tail.drop_through(through)
         last_full = LedgerId((through + 1 >> 32) - 1)
         if any(info.id <= last_full for info in log.ledgers):

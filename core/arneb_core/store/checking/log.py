@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from struct import error
 
 from arneb_core.api.entries.entry import ENTRY_FORMAT, HEADER, HEADER_BYTES, Origin, read_header
-from arneb_core.api.entries.position import Position, entry_of, ledger_of, position, render
+from arneb_core.api.entries.position import Position, entry_of, ledger_of, position_at, render
 from arneb_core.store.checking.findings import FindingKind
 from arneb_core.store.checking.inventory import Inventory, LedgerCount, TopicInventory
 from arneb_core.store.format.block import BlockCorrupt, BodyLost, block_references
@@ -163,7 +163,7 @@ class _Walk:
         self._pass_gaps(topic_id, topic, ledger, first)
         unknown = self.behind_damage == (topic_id, ledger_of(last))
         if entry_of(first) != ledger.entries and not unknown:
-            expected = position(ledger_of(last), ledger.entries)
+            expected = position_at(ledger_of(last), ledger.entries)
             detail = f"expected its first entry to be {render(expected)}, got {render(first)}"
             inventory.add(FindingKind.BLOCK_GAP, where, detail)
             self.damaged.add((topic_id, ledger_of(last)))
@@ -174,7 +174,7 @@ class _Walk:
 
     def pass_last_gap(self, topic: TopicInventory, number: int, ledger: LedgerCount) -> None:
         """Count a gap at the end of a ledger."""
-        place = position(number, ledger.entries)
+        place = position_at(number, ledger.entries)
         if last := topic.gaps.get(place):
             ledger.entries = entry_of(last) + 1
             ledger.messages += last - place + 1
@@ -187,7 +187,7 @@ class _Walk:
         first: Position,
     ) -> None:
         """Count a gap right before ``first``: each lost entry as one message."""
-        place = position(ledger_of(first), ledger.entries)
+        place = position_at(ledger_of(first), ledger.entries)
         last = None if topic is None else topic.gaps.get(place)
         if last is not None and last < first:
             ledger.entries = entry_of(last) + 1

@@ -12,7 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple, Protocol
 
-from arneb_core.api.entries.position import LedgerId, Position, before, ledger_of, position, render
+from arneb_core.api.entries.position import (
+    LedgerId,
+    Position,
+    before,
+    ledger_of,
+    position_at,
+    render,
+)
 from arneb_core.store.format.changes import Block, Changes
 from arneb_core.store.format.commit_record import CommitRecord
 from arneb_core.store.format.records import TopicRecord, pack_gap
@@ -115,12 +122,12 @@ def _expected(
     stored: Stored, end: Position | None, topic_id: TopicId, ledger: LedgerId
 ) -> Position | None:
     """Return where the topic's next entry belongs if it is in ``ledger``; None: nowhere."""
-    start = position(ledger, 0)
+    start = position_at(ledger, 0)
     if end is not None and end > start:
         return end
     if stored.get(Table.LEDGERS, ledger_key(topic_id, ledger)) is None:
         return None
-    last = stored.last_position(topic_id, before(position(ledger + 1, 0)))
+    last = stored.last_position(topic_id, before(position_at(ledger + 1, 0)))
     return start if last is None or last < start else Position(last + 1)
 
 

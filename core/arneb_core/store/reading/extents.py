@@ -17,7 +17,7 @@ from arneb_core.api.entries.position import (
     Position,
     entry_of,
     ledger_of,
-    position,
+    position_at,
 )
 from arneb_core.store.format.block import BlockCorrupt
 from arneb_core.store.format.records import LedgerRecord, TopicRecord, TrimmedRecord
@@ -118,10 +118,10 @@ def _extent(snapshot: "Snapshot", topic_id: TopicId, name: str) -> Extent:
         topic_id,
         name,
         tuple(_ledgers(snapshot, topic_id, records)),
-        position(records[0][0], 0),
+        position_at(records[0][0], 0),
         _end(snapshot, topic_id, *records[-1]),
         records[0][1].messages_before,
-        _trimmed_end(snapshot, topic_id, position(records[0][0], 0)),
+        _trimmed_end(snapshot, topic_id, position_at(records[0][0], 0)),
     )
 
 
@@ -135,9 +135,9 @@ def _end(
     snapshot: "Snapshot", topic_id: TopicId, ledger: LedgerId, record: LedgerRecord
 ) -> Position:
     if record.closed_ms:
-        return position(ledger, record.entries)
-    last = snapshot.last_position(topic_id, up_to=position(ledger, ENTRY_MASK))
-    return Position(max(position(ledger, 0), 0 if last is None else last + 1))
+        return position_at(ledger, record.entries)
+    last = snapshot.last_position(topic_id, up_to=position_at(ledger, ENTRY_MASK))
+    return Position(max(position_at(ledger, 0), 0 if last is None else last + 1))
 
 
 def _ledgers(
@@ -164,18 +164,18 @@ def _first(snapshot: "Snapshot", topic_id: TopicId) -> Position | None:
         try:
             return block.decode()[0]
         except BlockCorrupt:
-            return position(ledger_of(block.last), 0)
+            return position_at(ledger_of(block.last), 0)
     return None
 
 
 def _ledger(
     snapshot: "Snapshot", topic_id: TopicId, ledger: LedgerId, record: LedgerRecord, first: Position
 ) -> LedgerExtent | None:
-    start = Position(max(position(ledger, 0), first))
+    start = Position(max(position_at(ledger, 0), first))
     if record.closed_ms:
-        last: Position | None = position(ledger, record.entries - 1)
+        last: Position | None = position_at(ledger, record.entries - 1)
     else:
-        last = snapshot.last_position(topic_id, up_to=position(ledger, ENTRY_MASK))
+        last = snapshot.last_position(topic_id, up_to=position_at(ledger, ENTRY_MASK))
     if last is None or last < start:
         return None
     entries, skipped = last - start + 1, entry_of(start)

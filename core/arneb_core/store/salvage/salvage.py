@@ -20,7 +20,7 @@ from arneb_core.api.entries.position import (
     LedgerId,
     Position,
     ledger_of,
-    position,
+    position_at,
     render,
 )
 from arneb_core.store.format.block import (
@@ -255,7 +255,7 @@ class Salvage:
         self.topics[topic_id] = UNOWNED, _kept_for_ever(topic_id)
         found, end = [], 0
         for _, entries in sorted(left, key=lambda run: run[0]):
-            first = position(FIRST_LEDGER, end)
+            first = position_at(FIRST_LEDGER, end)
             found.append(self.stored.note(first, entries, bytes(encode_block(first, entries))))
             end += len(entries)
         self.logs[topic_id] = put_together(

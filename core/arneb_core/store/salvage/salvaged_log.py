@@ -17,7 +17,7 @@ from arneb_core.api.entries.position import (
     before,
     entry_of,
     ledger_of,
-    position,
+    position_at,
 )
 from arneb_core.store.format.records import LedgerRecord
 
@@ -124,17 +124,17 @@ class SalvagedLog:
         if not self.ledgers:
             return place
         lowest, highest = min(self.ledgers), max(self.ledgers)
-        if place >= position(highest + 1, -1):
-            place = position(highest + 1, -1)
-        if place < position(lowest, 0) or self.contains(place):
+        if place >= position_at(highest + 1, -1):
+            place = position_at(highest + 1, -1)
+        if place < position_at(lowest, 0) or self.contains(place):
             return place
         ledger = ledger_of(Position(place + 1))
-        while ledger > lowest and place != position(ledger, -1):
+        while ledger > lowest and place != position_at(ledger, -1):
             entries = self.ledgers[ledger].entries if ledger in self.ledgers else 0
             if entries:
-                return min(place, position(ledger, entries - 1))
-            place, ledger = position(ledger, -1), LedgerId(ledger - 1)
-        return min(place, position(ledger, -1))
+                return min(place, position_at(ledger, entries - 1))
+            place, ledger = position_at(ledger, -1), LedgerId(ledger - 1)
+        return min(place, position_at(ledger, -1))
 
 
 def put_together(
@@ -201,7 +201,7 @@ def _ledger(
         messages += _gap(made, ledger, end, known_end)
         end = known_end
     if record is not None and not record.closed_ms:
-        made.open_end = position(ledger, end)
+        made.open_end = position_at(ledger, end)
     created_ms = record.created_ms if record is not None else now_ms
     closed_ms = (record.closed_ms if record is not None else 0) or max(now_ms, created_ms, 1)
     return LedgerRecord(created_ms, closed_ms, end, messages, size, messages_before)
@@ -211,5 +211,5 @@ def _gap(made: SalvagedLog, ledger: LedgerId, start: int, end: int) -> int:
     """Add a gap; each lost entry counts as one message, so that offsets behind it move as little as
     possible."""
     if start < end:
-        made.gaps.append((position(ledger, start), position(ledger, end - 1)))
+        made.gaps.append((position_at(ledger, start), position_at(ledger, end - 1)))
     return end - start

@@ -4,7 +4,7 @@ The rule: they change nothing. Numbers come from what the parts know anyway; non
 every entry.
 """
 
-from arneb_core.api.entries.position import before, position
+from arneb_core.api.entries.position import before, position_at
 from arneb_core.api.subscriptions.statistics import SubscriptionStatistics
 from arneb_core.subscription.entries.delivery import Delivery
 from arneb_core.subscription.entries.ready import Ready
@@ -56,7 +56,7 @@ class Counters:
         acks, ledgers = self._state.acks, self._state.log.ledgers
         total, entries = 0.0, 0
         for info in ledgers:
-            low = max(before(position(info.id, 0)), acks.mark_delete)
+            low = max(before(position_at(info.id, 0)), acks.mark_delete)
             left = ledgers.count_between(low, info.last)
             if left:
                 left -= acks.acknowledged_between(low, info.last)

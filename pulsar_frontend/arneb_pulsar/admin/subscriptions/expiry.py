@@ -6,7 +6,7 @@ reports, but the other subscriptions of the call are expired all the same.
 
 from typing import Any, Final
 
-from arneb_core.api.entries.position import before, position
+from arneb_core.api.entries.position import before, position_at
 from arneb_core.api.errors import SubscriptionNotFound
 from arneb_core.api.subscriptions.limits import Departure
 from arneb_core.api.subscriptions.subscription import Subscription
@@ -32,7 +32,7 @@ CLEARLY: Final = 1.5
 SECONDS_MAX: Final = 2**31 - 1
 """68 years, either way."""
 
-FIRST: Final = position(1, 0)
+FIRST: Final = position_at(1, 0)
 
 OF_ANOTHER: Final = (
     "Invalid parameter for expire message by position, partition index of passed in message "

@@ -7,7 +7,7 @@ from typing import Any, Final
 import trio
 
 from arneb_core.api.entries.entry import read_header
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.api.errors import SubscriptionFenced, SubscriptionNotFound
 from arneb_core.api.subscriptions.subscription import InitialPosition, Subscription
 from arneb_core.api.topics.topic import Topic
@@ -100,7 +100,7 @@ def place_of(wanted: Any) -> Position | None:
         raise AdminError(400, f"expected a message id, got {wanted!r:.60}") from error
     if ledger < 0:
         return None
-    return position(min(ledger, LEDGERS - 1), min(max(entry, 0), ENTRIES - 1))
+    return position_at(min(ledger, LEDGERS - 1), min(max(entry, 0), ENTRIES - 1))
 
 
 def passed_of(wanted: Any, size: int) -> int:
@@ -177,7 +177,7 @@ async def reset_to_id(context: BrokerContext, request: AdminRequest) -> AdminRep
     wanted = request.json()
     place, mask = place_of(wanted), None
     if place is None:
-        place = topic.first or position(1, 0)
+        place = topic.first or position_at(1, 0)
     else:
         entry = await topic.entry_at(place)
         size = 1 if entry is None else read_header(entry).messages
@@ -196,7 +196,7 @@ async def backlog_size(context: BrokerContext, request: AdminRequest) -> AdminRe
     place = place_of(request.json())
     text = "calculate backlog size is not allowed for partitioned-topic"
     topic = undivided(context, topic_of(context, request), text)
-    return document(bytes_from(topic.ledgers(), place or position(1, 0)))
+    return document(bytes_from(topic.ledgers(), place or position_at(1, 0)))
 
 
 async def truncate(context: BrokerContext, request: AdminRequest) -> AdminReply:

@@ -12,7 +12,7 @@ from tests.amqp_frontend.session.playbook import Delivered, client, opened, run_
 from arneb_amqp.session.effects import Acknowledge, Consume, Leave, Reject, Release
 from arneb_amqp.session.events import RequestDone
 from arneb_amqp.wire.constants import ChannelId
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_core.api.subscriptions.windows import Window
 
@@ -23,7 +23,7 @@ class Model:
     """A queue, and what each delivery tag stands for."""
 
     def __init__(self) -> None:
-        self.ready: deque[Position] = deque(position(1, entry) for entry in range(200))
+        self.ready: deque[Position] = deque(position_at(1, entry) for entry in range(200))
         self.next_tag = 1
         self.out: dict[int, tuple[int, Position]] = {}
 

@@ -39,14 +39,14 @@ from arneb_amqp.wire.tables import longstr
 from arneb_core.api.entries import codec as core_codec
 from arneb_core.api.entries.codec import Message
 from arneb_core.api.entries.entry import EntryHeader, Origin
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.api.subscriptions.deliveries import Deliveries
 
 FIRST = ConsumerId(1)
 
 
 def places(*entries: int) -> list[Any]:
-    return [position(1, entry) for entry in entries]
+    return [position_at(1, entry) for entry in entries]
 
 
 def consuming(play: Playbook | None = None, tag: str = "c", **fields: object) -> Playbook:
@@ -85,7 +85,7 @@ def test_deliveries_carry_tag_route_and_payload() -> None:
 
 def test_redelivered_messages_are_marked() -> None:
     with consuming() as play:
-        play >> Delivered(1, run_of(0, 3, redelivered={position(1, 1)}))
+        play >> Delivered(1, run_of(0, 3, redelivered={position_at(1, 1)}))
         for redelivered in (False, True, False):
             play << sent(Basic.Deliver, redelivered=redelivered)
 

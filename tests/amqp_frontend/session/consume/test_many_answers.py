@@ -22,7 +22,7 @@ from arneb_amqp.session.effects import Acknowledge, Commit, Leave, Reject, Relea
 from arneb_amqp.session.events import RequestDone
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.methods import encode_method
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 
 MANY = 3 * ANSWERS_PER_TURN
 
@@ -43,7 +43,7 @@ def with_unanswered(count: int) -> Playbook:
 
 
 def places(first: int, after: int) -> list[Position]:
-    return [position(1, number) for number in range(first, after)]
+    return [position_at(1, number) for number in range(first, after)]
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_all_does_not_include_later_deliveries(requeue: bool | None) -> None:
 @pytest.mark.parametrize("kind", [Acknowledge, Reject, Release])
 def test_the_core_receives_them_in_pieces(kind: type[Release]) -> None:
     count = 2 * POSITIONS_PER_TURN + 5
-    masks = {position(2, 1): 3}
+    masks = {position_at(2, 1): 3}
     found = list(in_pieces(kind(AnsweredDeliveries(ConsumerId(7), places(0, count), masks))))
     assert all(isinstance(each, kind) for each in found)
     assert {each.answered.consumer for each in found} == {7}
@@ -231,7 +231,7 @@ def test_many_acknowledgements_are_undone_in_turns() -> None:
 
 
 def test_messages_of_divided_batches_are_joined_by_their_masks() -> None:
-    one, other = position(2, 1), position(2, 2)
+    one, other = position_at(2, 1), position_at(2, 2)
     answered = AnsweredDeliveries(ConsumerId(7), places(0, 2), {one: 1})
     answered.join(AnsweredDeliveries(ConsumerId(7), places(2, 3), {one: 4, other: 2}))
     assert answered.positions == places(0, 3)

@@ -17,7 +17,7 @@ from arneb_amqp.wire.properties import Properties, encode_properties
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import longstr
 from arneb_core.api.entries.entry import EntryHeader, Origin
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.api.subscriptions.deliveries import Deliveries
 
 WORDS = "queue 'q' in vhost '/'"
@@ -40,7 +40,7 @@ def reading(play: Playbook, wanted: StreamFilter) -> Playbook:
 
 def run(first: int, *values: str | None, offset: int = 0) -> Deliveries:
     count = len(values)
-    positions = [position(1, first + index) for index in range(count)]
+    positions = [position_at(1, first + index) for index in range(count)]
     numbers = list(range(offset, offset + count))
     return Deliveries(positions, [entry(each) for each in values], offsets=numbers)
 
@@ -80,9 +80,9 @@ def test_what_it_did_not_ask_for_is_acknowledged_at_once() -> None:
         play >> Delivered(1, run(0, "b", "a", None, "a"))
         play << sent(Basic.Deliver, delivery_tag=1) << sent(Basic.Deliver, delivery_tag=2)
         answered = play.effect(Acknowledge).answered
-        assert sorted(answered.positions) == [position(1, 0), position(1, 2)]
+        assert sorted(answered.positions) == [position_at(1, 0), position_at(1, 2)]
         play >> client(Basic.Ack, delivery_tag=2, multiple=True)
-        answered = AnsweredDeliveries(ConsumerId(1), [position(1, 1), position(1, 3)])
+        answered = AnsweredDeliveries(ConsumerId(1), [position_at(1, 1), position_at(1, 3)])
         play << Acknowledge(answered)
 
 

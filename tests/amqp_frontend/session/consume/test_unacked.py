@@ -5,7 +5,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from arneb_amqp.session.consume.unacked import Unacked
 from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 
 consumers = st.integers(1, 3).map(ConsumerId)
 
@@ -36,7 +36,7 @@ class UnackedMachine(RuleBasedStateMachine):
 
     def positions(self, count: int) -> list[Position]:
         first, self.next_entry = self.next_entry, self.next_entry + count
-        return [position(1, entry) for entry in range(first, first + count)]
+        return [position_at(1, entry) for entry in range(first, first + count)]
 
     @rule(owner=consumers, count=st.integers(1, 6))
     def add(self, owner: ConsumerId, count: int) -> None:
@@ -115,14 +115,14 @@ TestUnacked = UnackedMachine.TestCase
 def test_delivery_tags_go_up_to_the_largest_number() -> None:
     unacked = Unacked()
     unacked.next_tag = (1 << 63) - 2
-    assert unacked.add(ConsumerId(1), [position(1, 0), position(1, 1)]) == (1 << 63) - 2
+    assert unacked.add(ConsumerId(1), [position_at(1, 0), position_at(1, 1)]) == (1 << 63) - 2
     groups, unknown = unacked.pop([(1 << 63) - 1])
-    assert (groups[0].positions, unknown) == ([position(1, 1)], None)
+    assert (groups[0].positions, unknown) == ([position_at(1, 1)], None)
 
 
 def test_one_consumer_needs_one_group_and_no_second_dict() -> None:
     unacked = Unacked()
-    unacked.add(ConsumerId(1), [position(1, entry) for entry in range(1000)])
+    unacked.add(ConsumerId(1), [position_at(1, entry) for entry in range(1000)])
     groups, _ = unacked.pop_through(500)
     assert [len(group.positions) for group in groups] == [500]
     assert unacked._owners is None

@@ -10,7 +10,7 @@ from arneb_amqp.session.consume import unbatching
 from arneb_amqp.session.consume.unbatching import LARGE_BATCH, OPENED_MAX, unbatched
 from arneb_core.api.entries.codec import Message
 from arneb_core.api.entries.entry import EntryHeader, Origin
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.api.subscriptions.deliveries import Deliveries
 
 
@@ -44,7 +44,7 @@ def batch(count: int) -> bytes:
 def test_a_large_batch_is_opened_once_for_a_consumer_that_gets_it_message_by_message(
     codec: CountingCodec,
 ) -> None:
-    place, count = position(1, 1), 10 * LARGE_BATCH
+    place, count = position_at(1, 1), 10 * LARGE_BATCH
     for number in range(count):
         # A new object each time, since it may be read again.
         run = Deliveries([place], [bytes(bytearray(batch(count)))], masks={place: 1 << number})
@@ -57,7 +57,7 @@ def test_a_large_batch_is_opened_once_for_a_consumer_that_gets_it_message_by_mes
 def test_only_a_few_are_remembered(codec: CountingCodec) -> None:
     for _ in range(2):
         for more in range(1, OPENED_MAX + 2):
-            unbatched(Deliveries([position(1, more)], [batch(LARGE_BATCH + more)]), "q")
+            unbatched(Deliveries([position_at(1, more)], [batch(LARGE_BATCH + more)]), "q")
     assert codec.opened == 2 * (OPENED_MAX + 1)
 
 

@@ -12,7 +12,7 @@ from arneb_core.api.entries.position import (
     before,
     entry_of,
     ledger_of,
-    position,
+    position_at,
     render,
 )
 from arneb_core.testing.strategies import positions
@@ -24,14 +24,14 @@ PAIRS = st.tuples(LEDGERS, ENTRIES)
 
 @given(LEDGERS, ENTRIES)
 def test_a_position_gives_its_parts_back(ledger: int, entry: int) -> None:
-    place = position(ledger, entry)
+    place = position_at(ledger, entry)
     assert (ledger_of(place), entry_of(place)) == (ledger, entry)
 
 
 @given(PAIRS, PAIRS)
 def test_positions_sort_like_pairs(one: tuple[int, int], other: tuple[int, int]) -> None:
-    assert (position(*one) < position(*other)) == (one < other)
-    assert (position(*one) == position(*other)) == (one == other)
+    assert (position_at(*one) < position_at(*other)) == (one < other)
+    assert (position_at(*one) == position_at(*other)) == (one == other)
 
 
 @given(positions())
@@ -42,27 +42,27 @@ def test_every_position_lies_between_the_ends(place: Position) -> None:
 
 @given(LEDGERS, ENTRIES)
 def test_before_is_the_greatest_bound_below(ledger: int, entry: int) -> None:
-    place = position(ledger, entry)
+    place = position_at(ledger, entry)
     assert before(place) + 1 == place
-    assert before(place) == position(ledger, entry - 1)
+    assert before(place) == position_at(ledger, entry - 1)
 
 
 @given(LEDGERS)
 def test_the_bound_before_a_ledger_is_no_entry_of_the_ledger_below(ledger: int) -> None:
-    bound = before(position(ledger, 0))
+    bound = before(position_at(ledger, 0))
     assert entry_of(bound) == ENTRY_MASK
-    assert bound > position(ledger - 1, ENTRY_MASK - 1)
+    assert bound > position_at(ledger - 1, ENTRY_MASK - 1)
 
 
 @given(LEDGERS, ENTRIES)
 def test_people_read_ledger_and_entry(ledger: int, entry: int) -> None:
-    assert render(position(ledger, entry)) == f"{ledger}:{entry}"
-    assert render(before(position(ledger, 0))) == f"{ledger}:-1"
+    assert render(position_at(ledger, entry)) == f"{ledger}:{entry}"
+    assert render(before(position_at(ledger, 0))) == f"{ledger}:-1"
 
 
 @pytest.mark.parametrize(
     ("place", "text"),
-    [(BEFORE_ALL, "1:-1"), (position(1, 0), "1:0"), (position(42, 7), "42:7")],
+    [(BEFORE_ALL, "1:-1"), (position_at(1, 0), "1:0"), (position_at(42, 7), "42:7")],
 )
 def test_the_text_of_a_position(place: Position, text: str) -> None:
     assert render(place) == text

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from arneb_core.api.entries.position import LedgerId, Position, position
+from arneb_core.api.entries.position import LedgerId, Position, position_at
 from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.api.topics.settings import TopicSettings
@@ -23,8 +23,8 @@ from arneb_core.testing.engine_kit import attach, make_entry, publish, quiet
 from arneb_core.testing.store_kit import commit_small, end_of_last_record
 
 ENTRIES = 20
-LOST = [position(1, index) for index in (5, 6, 11)]
-WHOLE = [index for index in range(ENTRIES) if position(1, index) not in LOST]
+LOST = [position_at(1, index) for index in (5, 6, 11)]
+WHOLE = [index for index in range(ENTRIES) if position_at(1, index) not in LOST]
 
 
 async def begin(place: Path, killed: Path) -> None:
@@ -45,7 +45,7 @@ def data(tmp_path: Path) -> Path:
     with Store.open(killed) as store:
         store.prepare_tiny()
         for index in range(1, ENTRIES):
-            run = (TopicId(1), position(1, index), [make_entry(b"%d" % index)])
+            run = (TopicId(1), position_at(1, index), [make_entry(b"%d" % index)])
             assert commit_small(store, Changes([run])).needs_takeover
             ends.append(end_of_last_record(store))
     data = bytearray((killed / JOURNAL_NAME).read_bytes())
@@ -78,8 +78,8 @@ async def test_consumers_pass_over_what_is_lost_with_a_line_and_a_count(
         assert engine.topic("q").subscriptions["amqp"].statistics().backlog_entries == len(WHOLE)
         found, places = await delivered(engine)
         assert found == bodies(WHOLE)
-        assert places == [position(1, index) for index in WHOLE]
-        assert await publish(engine, "q", [b"later"]) == position(2, 0)
+        assert places == [position_at(1, index) for index in WHOLE]
+        assert await publish(engine, "q", [b"later"]) == position_at(2, 0)
 
 
 async def test_who_comes_or_goes_back_later_passes_over_it_too(data: Path) -> None:
@@ -104,7 +104,7 @@ async def test_it_stays_so_after_further_starts_and_kills(data: Path, tmp_path: 
         async with open_engine(data) as engine:
             found, _ = await delivered(engine, f"s{life}", initial=InitialPosition.EARLIEST)
             assert found[: len(WHOLE)] == bodies(WHOLE)
-            assert await publish(engine, "q", [b"later"]) == position(2 + life, 0)
+            assert await publish(engine, "q", [b"later"]) == position_at(2 + life, 0)
             killed = tmp_path / f"killed{life}"
             shutil.copytree(data, killed)
         kinds = [each.kind for each in check(killed)]
@@ -115,8 +115,8 @@ async def test_it_stays_so_after_further_starts_and_kills(data: Path, tmp_path: 
 async def test_offsets_behind_it_do_not_move(data: Path) -> None:
     async with open_engine(data) as engine:
         topic = engine.topic("q")
-        assert await offset_of(topic, position(1, 12)) == 12
-        assert await find_offset(topic, 12) == position(1, 12)
+        assert await offset_of(topic, position_at(1, 12)) == 12
+        assert await find_offset(topic, 12) == position_at(1, 12)
         assert await find_offset(topic, 5) == LOST[0]
         await publish(engine, "q", [b"later"])
         assert topic.first_offset(LedgerId(2)) == ENTRIES
@@ -126,14 +126,14 @@ async def test_offsets_between_batches_count_it_as_one_message_each(data: Path) 
     with Store.open(data) as store:
         store.commit(Changes())
         batch = make_entry(b"batch", messages=3)
-        store.commit(Changes([(TopicId(1), position(1, ENTRIES), [batch])]))
+        store.commit(Changes([(TopicId(1), position_at(1, ENTRIES), [batch])]))
     async with open_engine(data) as engine:
         topic = engine.topic("q")
-        assert await offset_of(topic, position(1, 12)) == 12
+        assert await offset_of(topic, position_at(1, 12)) == 12
         assert await offset_of(topic, LOST[1]) == 6
-        assert await find_offset(topic, 12) == position(1, 12)
+        assert await find_offset(topic, 12) == position_at(1, 12)
         assert await find_offset(topic, 6) == LOST[1]
-        assert await find_offset(topic, ENTRIES + 2) == position(1, ENTRIES)
+        assert await find_offset(topic, ENTRIES + 2) == position_at(1, ENTRIES)
         assert topic.messages == ENTRIES + 3
 
 
@@ -147,7 +147,7 @@ async def test_it_goes_with_its_ledger(data: Path) -> None:
         await quiet(engine)
         engine._committer.flush_cursors()
         await quiet(engine)
-        assert engine.topic("q").first == position(2, 0)
+        assert engine.topic("q").first == position_at(2, 0)
     with Store.open(data) as store, store.snapshot() as snapshot:
         assert snapshot.rows(Table.GAPS) == 0
 
@@ -164,10 +164,10 @@ async def test_reading_by_time_and_place_passes_over_it(data: Path) -> None:
     async with open_engine(data) as engine:
         topic = engine.topic("q")
         assert await topic.entry_at(LOST[0]) is None
-        assert await topic.entry_at(position(1, 7)) is not None
+        assert await topic.entry_at(position_at(1, 7)) is not None
         runs = await topic.read(Position(LOST[0]), 1 << 20)
-        assert runs[0][0] == position(1, 7)
-        assert await topic.first_published(0) == position(1, 0)
+        assert runs[0][0] == position_at(1, 7)
+        assert await topic.first_published(0) == position_at(1, 0)
         assert await topic.first_published(1) is None
 
 
@@ -182,23 +182,23 @@ async def test_the_last_entry_is_one_that_is_there(data_dir: Path, whole: int) -
     with Store.open(data_dir) as store:
         changes = Changes()
         if not whole:
-            changes.trims.append((TopicId(1), position(1, 0), position(1, 0)))
+            changes.trims.append((TopicId(1), position_at(1, 0), position_at(1, 0)))
         size = whole * len(make_entry(b"kept"))
         record = LedgerRecord(1, 1, 5, 5, size).pack()
         changes.puts += [
             (Table.LEDGERS, ledger_key(TopicId(1), LedgerId(1)), record),
-            (Table.GAPS, gap_key(TopicId(1), position(1, 4)), pack_gap(position(1, whole))),
+            (Table.GAPS, gap_key(TopicId(1), position_at(1, 4)), pack_gap(position_at(1, whole))),
         ]
         store.commit(changes)
     async with open_engine(data_dir) as engine:
         topic = engine.topic("q")
-        assert topic.last == (position(1, whole - 1) if whole else None)
+        assert topic.last == (position_at(1, whole - 1) if whole else None)
         found = await topic.last_entry()
         assert (found and found[0]) == topic.last
         assert await topic.first_published(1 << 40) is None
         subscription = await topic.subscribe("s", initial=InitialPosition.EARLIEST)
         await subscription.seek_time(1 << 40)
-        assert await publish(engine, "q", [b"later"]) == position(2, 0)
-        assert topic.last == position(2, 0)
+        assert await publish(engine, "q", [b"later"]) == position_at(2, 0)
+        assert topic.last == position_at(2, 0)
         assert (await delivered(engine, "s"))[0] == [b"later"]
     assert {each.kind for each in check(data_dir)} <= {FindingKind.GAP}

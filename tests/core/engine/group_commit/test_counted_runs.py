@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from arneb_core.api.core import CountedRun, Unit
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.api.errors import StoreFailed, TopicFenced
 from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_core.api.topics.settings import TopicSettings
@@ -35,8 +35,8 @@ def run_of(engine: Engine, name: str, entries: list[bytes]) -> CountedRun:
 async def bodies(engine: Engine, name: str) -> list[bytes]:
     topic, found = engine.topic(name), list[bytes]()
     for info in topic.ledgers():
-        place = position(info.id, 0)
-        while place < position(info.id, info.entries):
+        place = position_at(info.id, 0)
+        while place < position_at(info.id, info.entries):
             for _, entries in await topic.read(place, 1 << 20):
                 found += map(body_of, entries)
                 place = place + len(entries)  # type: ignore[assignment]
@@ -133,7 +133,7 @@ async def test_publish_times_never_go_back_whatever_runs_say(tmp_path: Path) -> 
         early = [make_entry(b"1", publish_time_ms=500), make_entry(b"2", publish_time_ms=500)]
         await engine.committed(Unit(runs=[run_of(engine, "a", early)]))
         await append(engine, "a", [make_entry(b"3", publish_time_ms=700)])
-        found = [e for _, entries in await topic.read(position(1, 0), 1 << 20) for e in entries]
+        found = [e for _, entries in await topic.read(position_at(1, 0), 1 << 20) for e in entries]
         assert [stamp_of(each) for each in found] == [1_000] * 4
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from arneb_core.api.core import Unit
 from arneb_core.api.entries.codec import codecs
 from arneb_core.api.entries.entry import Origin
-from arneb_core.api.entries.position import Position, position, render
+from arneb_core.api.entries.position import Position, position_at, render
 from arneb_core.api.errors import CommitFailed, SubscriptionNotFound
 from arneb_core.api.subscriptions.consumer import ConsumerSpec
 from arneb_core.api.subscriptions.limits import Limits
@@ -278,7 +278,7 @@ async def test_what_is_settled_by_nobodys_acknowledgement_is_told(data_dir: Path
         await quiet(engine)
         consumer.detach()
         await subscription.purge()
-        await subscription.seek(position(1, 1))
+        await subscription.seek(position_at(1, 1))
         found = await lines(engine)
         reasons = [line.get("reason", line["event"]) for line in found]
         assert reasons == [
@@ -422,7 +422,9 @@ def test_what_a_history_tells_is_what_the_cursor_says(steps: list[Step], has_tar
                 acked, out = replay(await lines(engine))
                 acks = subscription.machine.state.acks  # type: ignore[attr-defined]
                 last = engine.topic("q").last
-                known = [] if last is None else [position(1, n) for n in range((last & 0xFFFF) + 1)]
+                known = (
+                    [] if last is None else [position_at(1, n) for n in range((last & 0xFFFF) + 1)]
+                )
                 assert acked == {place for place in known if acks.is_acknowledged(place)}
                 assert out == {each.name: each.places for each in consumers if each.places}
 
@@ -467,7 +469,7 @@ def replay(told: list[dict[str, Any]]) -> tuple[set[Position], dict[str, set[Pos
     acked: set[Position] = set()
     out: dict[str, set[Position]] = {}
     for line in told:
-        places = {position(line["ledger"], entry) for entry in line["entries"]}
+        places = {position_at(line["ledger"], entry) for entry in line["entries"]}
         mine = out.setdefault(line.get("consumer", "").partition("#")[0], set())
         match line["event"]:
             case "delivered":
@@ -480,7 +482,7 @@ def replay(told: list[dict[str, Any]]) -> tuple[set[Position], dict[str, set[Pos
                 mine -= places
             case "purged" | "skipped":
                 through = max(places)
-                every = {position(1, entry) for entry in range((through & 0xFFFF) + 1)}
+                every = {position_at(1, entry) for entry in range((through & 0xFFFF) + 1)}
                 if line["event"] == "purged":
                     every -= set().union(*out.values())
                 acked |= every

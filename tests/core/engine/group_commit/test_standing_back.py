@@ -5,7 +5,7 @@ from typing import cast
 import pytest
 from tests.core.engine.group_commit.test_planned_commit import ENTRY_BYTES, PlanningMachine
 
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.engine.group_commit.gathering import is_little
 from arneb_core.engine.group_commit.request import Request
 from arneb_core.engine.topics.topic import LogTopic
@@ -111,7 +111,7 @@ def test_only_what_one_write_stores_goes_before_what_nobody_waits_for(
         )
         for run in runs
     ]
-    changes = Changes(blocks=[(TopicId(n), position(1, 0), run) for n, run in enumerate(runs)])
+    changes = Changes(blocks=[(TopicId(n), position_at(1, 0), run) for n, run in enumerate(runs)])
     inline = InlineCommits(lambda changes: None)
     suits = [inline.suits(changes) for _ in range(SMALL_COMMITS_MIN + 1)][-1]
     assert is_little(waiting) == suits == is_one_write

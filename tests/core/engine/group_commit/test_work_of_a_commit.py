@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.counting import calls_of
 
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.api.subscriptions.limits import Limits
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.group_commit.request import Request
@@ -194,7 +194,7 @@ def test_the_thread_makes_few_calls_for_a_commit(tmp_path: Path) -> None:
     with Store.open(tmp_path / "data") as store:
         store.prepare_tiny()
         for number in range(4):
-            run = TopicId(1), position(1, number), [b"x" * 300]
+            run = TopicId(1), position_at(1, number), [b"x" * 300]
             calls = calls_of(lambda run=run: store.commit(Changes([run])))
         assert calls <= THREAD_CALLS_MAX
 

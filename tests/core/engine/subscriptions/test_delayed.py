@@ -13,7 +13,7 @@ import trio.testing
 from arneb_core.api.core import Unit
 from arneb_core.api.entries.due_key import due_key
 from arneb_core.api.entries.entry import EntryHeader, Origin
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.api.errors import CommitFailed
 from arneb_core.api.subscriptions.subscription import InitialPosition, Subscription
 from arneb_core.api.subscriptions.subscription_types import SubscriptionType
@@ -532,7 +532,7 @@ async def test_an_index_of_what_is_not_delayed_is_found(
 ) -> None:
     await make_store(tmp_path / "data", monkeypatch)
     with Store.open(tmp_path / "data") as store:
-        _, rows = sealed(T, 50, [due_key(START_MS, position(9, 9))], 5, 5)
+        _, rows = sealed(T, 50, [due_key(START_MS, position_at(9, 9))], 5, 5)
         store.commit(Changes(puts=rows))
         with store.snapshot() as snapshot:
             assert Kind.DELAYED_PLACE in {finding.kind for finding in check(snapshot)}

@@ -14,7 +14,7 @@ import pytest
 import trio
 import trio.testing
 
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.engine.threads import reader as reader_module
 from arneb_core.engine.threads.loop_calls import LoopCalls
 from arneb_core.engine.threads.reader import Reader, runs_of
@@ -169,8 +169,8 @@ def test_after_the_end_nothing_is_written_to_what_may_be_another_file() -> None:
 def block(first: int, count: int) -> StoredBlock:
     """A block of ledger 1, whose entries say where they stand."""
     entries = [b"entry %d" % number for number in range(first, first + count)]
-    value = bytes(encode_block(position(1, first), entries))
-    return StoredBlock(position(1, first + count - 1), value)
+    value = bytes(encode_block(position_at(1, first), entries))
+    return StoredBlock(position_at(1, first + count - 1), value)
 
 
 def damaged(good: StoredBlock) -> StoredBlock:
@@ -178,19 +178,19 @@ def damaged(good: StoredBlock) -> StoredBlock:
 
 
 def test_runs_are_what_was_asked_for() -> None:
-    runs = runs_of([block(0, 3), block(3, 3)], position(1, 1), position(1, 4))
+    runs = runs_of([block(0, 3), block(3, 3)], position_at(1, 1), position_at(1, 4))
     assert runs == [
-        (position(1, 1), [b"entry 1", b"entry 2"]),
-        (position(1, 3), [b"entry 3", b"entry 4"]),
+        (position_at(1, 1), [b"entry 1", b"entry 2"]),
+        (position_at(1, 3), [b"entry 3", b"entry 4"]),
     ]
 
 
 def test_what_stands_before_a_damaged_block_can_be_had() -> None:
     whole, bad = block(0, 3), damaged(block(3, 3))
-    both = runs_of([whole, bad, block(6, 3)], position(1, 0), position(1, 8))
-    assert [place for place, _ in both] == [position(1, 0)]
+    both = runs_of([whole, bad, block(6, 3)], position_at(1, 0), position_at(1, 8))
+    assert [place for place, _ in both] == [position_at(1, 0)]
     with pytest.raises(BlockCorrupt):
-        runs_of([bad, block(6, 3)], position(1, 3), position(1, 8))
+        runs_of([bad, block(6, 3)], position_at(1, 3), position_at(1, 8))
 
 
 def test_one_read_at_a_time_is_made_in_the_loop_and_several_are_not(
@@ -215,7 +215,7 @@ def test_one_read_at_a_time_is_made_in_the_loop_and_several_are_not(
                 function(*args)
 
         def read() -> None:
-            reader.read(TopicId(1), position(1, 0), position(1, 8), 1000, found.append)
+            reader.read(TopicId(1), position_at(1, 0), position_at(1, 8), 1000, found.append)
 
         read()
         answer(1)
@@ -244,7 +244,7 @@ def test_what_cannot_be_made_in_the_loop_is_an_answer(
     with Store.open(data_dir) as store:
         reader = Reader(store, lambda function, *args: calls.put((function, args)))
         found: list[object] = []
-        reader.read(TopicId(1), position(1, 0), position(1, 8), 1000, found.append)
+        reader.read(TopicId(1), position_at(1, 0), position_at(1, 8), 1000, found.append)
         function, args = calls.get(timeout=5)
         function(*args)
         reader.stop()

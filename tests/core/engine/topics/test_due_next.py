@@ -12,7 +12,7 @@ from tests.core.engine.subscriptions.test_delayed import (
     topic_with,
 )
 
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.topics.settings import DelayedSettings, TrackerKind
 from arneb_core.engine.catalog import delayed_indexes
@@ -29,7 +29,7 @@ async def test_what_comes_due_next_is_told_and_looking_changes_nothing(
     times = [1000 + 37 * number % 400 for number in range(60)]
 
     def places() -> list[tuple[int, Position]]:
-        return sorted((START_MS + at, position(1, index)) for index, at in enumerate(times))
+        return sorted((START_MS + at, position_at(1, index)) for index, at in enumerate(times))
 
     async with running(data_dir, clock, delays) as engine:
         (held,) = await topic_with(engine, "s", durable=durable)

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from arneb_core.api.core import Unit
-from arneb_core.api.entries.position import BEFORE_ALL, Position, position
+from arneb_core.api.entries.position import BEFORE_ALL, Position, position_at
 from arneb_core.api.errors import StoreFailed, StoreUnusable
 from arneb_core.api.subscriptions.consumer import ConsumerSpec
 from arneb_core.api.subscriptions.subscription import InitialPosition
@@ -185,7 +185,7 @@ async def test_a_trim_during_a_read_wakes_its_reader(
         assert len(held) == 1 and not sink.runs
         monkeypatch.setattr(engine.reader, "read", ask)
         consumer = subscription.attach(EXCLUSIVE, RecordingSink())
-        consumer.acknowledge_until(position(3, 1))
+        consumer.acknowledge_until(position_at(3, 1))
         told = Outcome()
         consumer.acknowledge([], told)
         assert await told.wait() is None

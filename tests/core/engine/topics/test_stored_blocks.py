@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arneb_core.api.core import Unit
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine, open_engine
 from arneb_core.engine.topics import stored_reading
@@ -82,11 +82,11 @@ async def test_what_topics_share_is_handed_out_with_its_bodies_within_bounds(
     async with open_engine(tmp_path) as engine:
         t, u = await engine.create_topic("t"), await engine.create_topic("u")
         await engine.committed(Unit([(t, large), (u, large)]))
-        found = await handed_out(engine, position(1, 0), position(1, 15), 1)
+        found = await handed_out(engine, position_at(1, 0), position_at(1, 15), 1)
         assert list(found.values()) == list(map(body_of, large))
-        found = await handed_out(engine, position(1, 7), position(1, 9), 1 << 30)
+        found = await handed_out(engine, position_at(1, 7), position_at(1, 9), 1 << 30)
         assert list(found.values()) == list(map(body_of, large[7:10]))
-        got = await stored(engine, position(1, 0), position(1, 15), 1)
+        got = await stored(engine, position_at(1, 0), position_at(1, 15), 1)
         assert len(got.blocks) == 1
         assert len(got.blocks[0][1]) < 2 * BLOCK_BYTES_MAX
 
@@ -99,7 +99,7 @@ async def test_a_damaged_block_is_handed_out_as_it_is_and_those_around_it_too(
         for body in (b"1", b"2", b"3"):
             await append(engine, "t", [make_entry(body * 200)])
         topic_id = engine.topic("t").id
-    key = entry_key(TopicId(topic_id), position(1, 1))
+    key = entry_key(TopicId(topic_id), position_at(1, 1))
     with Store.open(tmp_path) as store:
         with store.snapshot() as snapshot:
             value = snapshot.get(Table.ENTRIES, key)
@@ -107,10 +107,10 @@ async def test_a_damaged_block_is_handed_out_as_it_is_and_those_around_it_too(
         damaged = value[:-1] + b"?"
         store.commit(Changes(puts=[(Table.ENTRIES, key, damaged)]))
     async with open_engine(tmp_path) as engine:
-        got = await stored(engine, position(1, 0), position(1, 2), 1 << 20)
-        assert [place for place, _ in got.blocks] == [position(1, n) for n in range(3)]
+        got = await stored(engine, position_at(1, 0), position_at(1, 2), 1 << 20)
+        assert [place for place, _ in got.blocks] == [position_at(1, n) for n in range(3)]
         assert got.blocks[1][1] == damaged
-        assert got.next == position(1, 3)
+        assert got.next == position_at(1, 3)
 
 
 class Passes(trio.abc.Instrument):

@@ -8,7 +8,7 @@ from weakref import ref
 import pytest
 import trio
 
-from arneb_core.api.entries.position import BEFORE_ALL, Position, ledger_of, position
+from arneb_core.api.entries.position import BEFORE_ALL, Position, ledger_of, position_at
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.process.resource_alarms import NOTHING_SHORT, Resource
 from arneb_core.api.subscriptions.subscription import InitialPosition
@@ -84,8 +84,8 @@ async def test_a_drained_topic_keeps_no_entry_though_nothing_more_is_published(
             assert (topic.first, topic.last, topic.messages) == (None, None, 0)
             assert subscription.statistics().backlog_entries == 0
             assert store.free_bytes > len(LARGE) * 70_000
-            assert await publish(engine, "q", [b"next"]) == position(2, 0)
-            assert await topic.offset_of(position(2, 0)) == len(LARGE)
+            assert await publish(engine, "q", [b"next"]) == position_at(2, 0)
+            assert await topic.offset_of(position_at(2, 0)) == len(LARGE)
             _, sink = attach(subscription, unlimited=True)
             await quiet(engine)
             assert sink.bodies == [b"next"]
@@ -105,18 +105,18 @@ async def test_where_what_was_trimmed_ended_is_kept(data_dir: Path) -> None:
             await publish(engine, "q", LARGE)
             assert trimmed_end() is None
             await drain(engine, subscription)
-            assert trimmed_end() == position(1, len(LARGE))
+            assert trimmed_end() == position_at(1, len(LARGE))
             await publish(engine, "q", LARGE[:2])
             await engine.topic("q").roll()
             await publish(engine, "q", LARGE[:3])
-            await engine.topic("q").trim(position(3, 0))
-            assert trimmed_end() == position(1, len(LARGE)), "nothing may go yet"
+            await engine.topic("q").trim(position_at(3, 0))
+            assert trimmed_end() == position_at(1, len(LARGE)), "nothing may go yet"
             await drain(engine, subscription)
             with store.snapshot() as snapshot:
                 (extent,) = find_extents(snapshot, ["q"])
-            assert (extent.floor, extent.trimmed_end) == (position(3, 0), position(2, 2))
+            assert (extent.floor, extent.trimmed_end) == (position_at(3, 0), position_at(2, 2))
         async with open_engine(data_dir, store=store) as engine:
-            assert trimmed_end() == position(2, 2)
+            assert trimmed_end() == position_at(2, 2)
             await engine.delete_topic("q")
             with store.snapshot() as snapshot:
                 assert not list(snapshot.scan(Table.CATALOG, TRIMMED_PREFIX))
@@ -135,7 +135,7 @@ async def test_an_end_that_an_older_version_left_behind_does_not_count(data_dir:
             store.commit(Changes(puts=[(Table.CATALOG, key, row)]))
             with store.snapshot() as snapshot:
                 (extent,) = find_extents(snapshot, ["q"])
-            assert (extent.floor, extent.trimmed_end) == (position(3, 0), None)
+            assert (extent.floor, extent.trimmed_end) == (position_at(3, 0), None)
 
 
 async def test_a_purge_frees_the_log(data_dir: Path) -> None:
@@ -235,7 +235,7 @@ async def test_who_was_moved_back_among_many_keeps_what_it_wants_again(
             await drain(engine, each)
         engine.ledger_closed(topic)
         await quiet(engine)
-        await others[3].seek(position(1, 2))
+        await others[3].seek(position_at(1, 2))
         await drain(engine, last)
         engine.ledger_closed(topic)
         await quiet(engine)
@@ -258,7 +258,7 @@ async def test_a_small_one_waits_until_it_is_old(data_dir: Path) -> None:
         now += ENDED_AGE_MS_MIN
         await looked(engine)
         assert topic.messages == 0
-        assert topic.next_append == position(2, 0)
+        assert topic.next_append == position_at(2, 0)
 
 
 @pytest.mark.parametrize("resource", [Resource.DISK, Resource.MEMORY])
@@ -289,10 +289,10 @@ async def test_retention_by_time_begins_when_an_idle_ledger_is_old(data_dir: Pat
         assert len(topic.ledgers()) == 1
         now += 1
         await looked(engine)
-        assert topic.messages == len(LARGE) and topic.next_append == position(2, 0)
+        assert topic.messages == len(LARGE) and topic.next_append == position_at(2, 0)
         now += 5_000
         await looked(engine)
-        assert topic.messages == 0 and topic.next_append == position(2, 0)
+        assert topic.messages == 0 and topic.next_append == position_at(2, 0)
 
 
 async def test_entries_of_the_same_commit_keep_it(data_dir: Path) -> None:
@@ -314,7 +314,7 @@ async def test_entries_of_the_same_commit_keep_it(data_dir: Path) -> None:
             faulty.release()
             assert await acked.wait() is None
             await quiet(engine)
-            assert behind == [position(1, len(LARGE) + 1)]
+            assert behind == [position_at(1, len(LARGE) + 1)]
             assert sink.positions[-1] == behind[0]
 
 
@@ -332,7 +332,7 @@ async def test_a_commit_that_fails_takes_nothing_away(data_dir: Path) -> None:
             assert isinstance(await told.wait(), StoreFailed)
             topic = engine.topic("q")
             await until(lambda: not topic.messages)  # they are written again by themselves
-            assert topic.next_append == position(2, 0) and rows(store, Table.LEDGERS) == 1
+            assert topic.next_append == position_at(2, 0) and rows(store, Table.LEDGERS) == 1
 
 
 async def test_a_restart_goes_on_behind_the_ledger_that_went(data_dir: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from pyroaring import BitMap
 
 from arneb_core.api.entries.entry import HEADER_BYTES
-from arneb_core.api.entries.position import LedgerId, Position, position
+from arneb_core.api.entries.position import LedgerId, Position, position_at
 from arneb_core.api.errors import FormatMismatch, StoreUnusable
 from arneb_core.store.checking import findings
 from arneb_core.store.checking.check import check
@@ -55,9 +55,9 @@ T = TopicId(1)
 NOBODY = TopicId(9)
 CURSOR = cursor_prefix(T, SubscriptionId(1))
 FAN = TopicId(3)
-BODY = entry_key(FAN, position(1, 1))
+BODY = entry_key(FAN, position_at(1, 1))
 BIG = entry(bytes(5_000))
-BATCH = position(2, 3)
+BATCH = position_at(2, 3)
 """An entry of five messages."""
 
 
@@ -90,8 +90,8 @@ def sound(tmp_path: Path) -> Iterator[Store]:
         changes.puts += [
             (Table.META, META_CLEAN, b""),
             (Table.CURSORS, CURSOR + PLACE_SUFFIX, place((2, 1), (3, 3))),
-            (Table.CURSORS, CURSOR + holes_suffix(position(2, 0) >> 16), holes(4)),
-            (Table.CURSORS, CURSOR + holes_suffix(position(3, 0) >> 16), holes(0, 1, 2)),
+            (Table.CURSORS, CURSOR + holes_suffix(position_at(2, 0) >> 16), holes(4)),
+            (Table.CURSORS, CURSOR + holes_suffix(position_at(3, 0) >> 16), holes(0, 1, 2)),
             (Table.CURSORS, CURSOR + mask_suffix(BATCH), pack_mask(0b10101)),
         ]
         store.commit(changes)
@@ -106,7 +106,7 @@ def sound(tmp_path: Path) -> Iterator[Store]:
 
 
 def place(mark_delete: tuple[int, int], read: tuple[int, int]) -> bytes:
-    return CursorRecord(position(*mark_delete), position(*read)).pack()
+    return CursorRecord(position_at(*mark_delete), position_at(*read)).pack()
 
 
 def holes(*lows: int) -> bytes:
@@ -135,14 +135,14 @@ def drop(table: Table, key: bytes) -> Changes:
 
 
 def block(first: tuple[int, int], *bodies: bytes) -> bytes:
-    return bytes(encode_block(position(*first), bodies))
+    return bytes(encode_block(position_at(*first), bodies))
 
 
 def move(table: Table, old: bytes, new: bytes, value: bytes) -> Changes:
     return Changes(puts=[(table, new, value)], deletes=[(table, old)])
 
 
-FIRST = entry_key(T, position(2, 2))
+FIRST = entry_key(T, position_at(2, 2))
 RUN = (entry(b"0"), entry(b"1"), entry(b"2"))
 RUN_AT = (2, 0)
 
@@ -199,21 +199,33 @@ DAMAGE: dict[str, tuple[Changes, FindingKind]] = {
         Kind.CATALOG_RECORD,
     ),
     "end of what was trimmed above the first ledger": (
-        put(Table.CATALOG, trimmed_key(T), TrimmedRecord(position(2, 1), position(2, 0)).pack()),
+        put(
+            Table.CATALOG,
+            trimmed_key(T),
+            TrimmedRecord(position_at(2, 1), position_at(2, 0)).pack(),
+        ),
         Kind.CATALOG_RECORD,
     ),
     "end of what was trimmed inside a ledger": (
-        put(Table.CATALOG, trimmed_key(T), TrimmedRecord(position(1, 1), position(2, 1)).pack()),
+        put(
+            Table.CATALOG,
+            trimmed_key(T),
+            TrimmedRecord(position_at(1, 1), position_at(2, 1)).pack(),
+        ),
         Kind.CATALOG_RECORD,
     ),
     "end of what was trimmed of no topic": (
         put(
-            Table.CATALOG, trimmed_key(NOBODY), TrimmedRecord(position(1, 1), position(2, 0)).pack()
+            Table.CATALOG,
+            trimmed_key(NOBODY),
+            TrimmedRecord(position_at(1, 1), position_at(2, 0)).pack(),
         ),
         Kind.CATALOG_RECORD,
     ),
     "end of what was trimmed without a topic": (
-        put(Table.CATALOG, b"trimmed/x", TrimmedRecord(position(1, 1), position(2, 0)).pack()),
+        put(
+            Table.CATALOG, b"trimmed/x", TrimmedRecord(position_at(1, 1), position_at(2, 0)).pack()
+        ),
         Kind.CATALOG_RECORD,
     ),
     "short ledger key": (put(Table.LEDGERS, b"\0\0\0\1", b""), Kind.LEDGER_KEY),
@@ -255,7 +267,7 @@ DAMAGE: dict[str, tuple[Changes, FindingKind]] = {
         Kind.LEDGER_OFFSET,
     ),
     "last block of a closed ledger gone": (
-        drop(Table.ENTRIES, entry_key(T, position(3, 5))),
+        drop(Table.ENTRIES, entry_key(T, position_at(3, 5))),
         Kind.LEDGER_COUNTS,
     ),
     "short block key": (put(Table.ENTRIES, FIRST[:11], block(RUN_AT, *RUN)), Kind.BLOCK_KEY),
@@ -266,7 +278,7 @@ DAMAGE: dict[str, tuple[Changes, FindingKind]] = {
     "truncated block": (put(Table.ENTRIES, FIRST, block(RUN_AT, *RUN)[:-1]), Kind.BLOCK_CORRUPT),
     "empty block": (put(Table.ENTRIES, FIRST, b""), Kind.BLOCK_CORRUPT),
     "block under a higher key": (
-        move(Table.ENTRIES, FIRST, entry_key(T, position(2, 3)), block(RUN_AT, *RUN)),
+        move(Table.ENTRIES, FIRST, entry_key(T, position_at(2, 3)), block(RUN_AT, *RUN)),
         Kind.BLOCK_PLACE,
     ),
     "block with an entry too few": (
@@ -275,37 +287,37 @@ DAMAGE: dict[str, tuple[Changes, FindingKind]] = {
     ),
     "middle block gone": (drop(Table.ENTRIES, FIRST), Kind.BLOCK_GAP),
     "block that overlaps": (
-        put(Table.ENTRIES, entry_key(T, position(4, 6)), block((4, 5), RUN[0], RUN[1])),
+        put(Table.ENTRIES, entry_key(T, position_at(4, 6)), block((4, 5), RUN[0], RUN[1])),
         Kind.BLOCK_GAP,
     ),
     "block across ledgers": (
-        put(Table.ENTRIES, entry_key(T, position(4, 6)), block((4, 7), RUN[0])),
+        put(Table.ENTRIES, entry_key(T, position_at(4, 6)), block((4, 7), RUN[0])),
         Kind.BLOCK_PLACE,
     ),
     "block of no ledger": (
-        put(Table.ENTRIES, entry_key(T, position(5, 0)), block((5, 0), RUN[0])),
+        put(Table.ENTRIES, entry_key(T, position_at(5, 0)), block((5, 0), RUN[0])),
         Kind.BLOCK_ORPHAN,
     ),
     "block of no topic": (
-        put(Table.ENTRIES, entry_key(NOBODY, position(1, 0)), block((1, 0), RUN[0])),
+        put(Table.ENTRIES, entry_key(NOBODY, position_at(1, 0)), block((1, 0), RUN[0])),
         Kind.BLOCK_ORPHAN,
     ),
     "entry without a header": (
-        put(Table.ENTRIES, entry_key(T, position(4, 6)), block((4, 6), b"x" * 39)),
+        put(Table.ENTRIES, entry_key(T, position_at(4, 6)), block((4, 6), b"x" * 39)),
         Kind.ENTRY_HEADER,
     ),
     "entry of another format": (
-        put(Table.ENTRIES, entry_key(T, position(4, 6)), block((4, 6), b"\2" + RUN[0][1:])),
+        put(Table.ENTRIES, entry_key(T, position_at(4, 6)), block((4, 6), b"\2" + RUN[0][1:])),
         Kind.ENTRY_HEADER,
     ),
     "entry of an unknown origin": (
-        put(Table.ENTRIES, entry_key(T, position(4, 6)), block((4, 6), b"\1\7" + RUN[0][2:])),
+        put(Table.ENTRIES, entry_key(T, position_at(4, 6)), block((4, 6), b"\1\7" + RUN[0][2:])),
         Kind.ENTRY_HEADER,
     ),
     "entry without messages": (
         put(
             Table.ENTRIES,
-            entry_key(T, position(4, 6)),
+            entry_key(T, position_at(4, 6)),
             block((4, 6), RUN[0][:4] + bytes(4) + RUN[0][8:]),
         ),
         Kind.ENTRY_HEADER,
@@ -313,7 +325,7 @@ DAMAGE: dict[str, tuple[Changes, FindingKind]] = {
     "entry with a reserved field": (
         put(
             Table.ENTRIES,
-            entry_key(T, position(4, 6)),
+            entry_key(T, position_at(4, 6)),
             block((4, 6), RUN[0][: HEADER_BYTES - 1] + b"\1"),
         ),
         Kind.ENTRY_HEADER,
@@ -363,23 +375,23 @@ DAMAGE: dict[str, tuple[Changes, FindingKind]] = {
         Kind.CURSOR_PLACE,
     ),
     "acks that are no bitmap": (
-        put(Table.CURSORS, CURSOR + holes_suffix(position(2, 0) >> 16), b"rubbish"),
+        put(Table.CURSORS, CURSOR + holes_suffix(position_at(2, 0) >> 16), b"rubbish"),
         Kind.HOLES_CORRUPT,
     ),
     "acks that are empty": (
-        put(Table.CURSORS, CURSOR + holes_suffix(position(2, 0) >> 16), pack_holes(BitMap())),
+        put(Table.CURSORS, CURSOR + holes_suffix(position_at(2, 0) >> 16), pack_holes(BitMap())),
         Kind.HOLES_CORRUPT,
     ),
     "ack below mark-delete": (
-        put(Table.CURSORS, CURSOR + holes_suffix(position(2, 0) >> 16), holes(1, 4)),
+        put(Table.CURSORS, CURSOR + holes_suffix(position_at(2, 0) >> 16), holes(1, 4)),
         Kind.HOLES_PLACE,
     ),
     "ack between ledgers": (
-        put(Table.CURSORS, CURSOR + holes_suffix(position(3, 0) >> 16), holes(0, 6)),
+        put(Table.CURSORS, CURSOR + holes_suffix(position_at(3, 0) >> 16), holes(0, 6)),
         Kind.HOLES_PLACE,
     ),
     "ack chunk behind the log": (
-        put(Table.CURSORS, CURSOR + holes_suffix(position(7, 0) >> 16), holes(0)),
+        put(Table.CURSORS, CURSOR + holes_suffix(position_at(7, 0) >> 16), holes(0)),
         Kind.HOLES_PLACE,
     ),
     "mask without messages": (
@@ -387,11 +399,11 @@ DAMAGE: dict[str, tuple[Changes, FindingKind]] = {
         Kind.MASK_CORRUPT,
     ),
     "mask below mark-delete": (
-        put(Table.CURSORS, CURSOR + mask_suffix(position(2, 0)), b"\1"),
+        put(Table.CURSORS, CURSOR + mask_suffix(position_at(2, 0)), b"\1"),
         Kind.MASK_PLACE,
     ),
     "mask behind the log": (
-        put(Table.CURSORS, CURSOR + mask_suffix(position(4, 6)), b"\1"),
+        put(Table.CURSORS, CURSOR + mask_suffix(position_at(4, 6)), b"\1"),
         Kind.MASK_PLACE,
     ),
     "mask of more messages than there are": (
@@ -399,7 +411,7 @@ DAMAGE: dict[str, tuple[Changes, FindingKind]] = {
         Kind.MASK_BITS,
     ),
     "mask of a fully acked batch": (
-        put(Table.CURSORS, CURSOR + mask_suffix(position(3, 1)), b"\1"),
+        put(Table.CURSORS, CURSOR + mask_suffix(position_at(3, 1)), b"\1"),
         Kind.MASK_ACKED,
     ),
     "short body key": (put(Table.BODIES, BODY[:11], b""), Kind.BODY_KEY),
@@ -411,7 +423,7 @@ DAMAGE: dict[str, tuple[Changes, FindingKind]] = {
     "empty body": (put(Table.BODIES, BODY, b""), Kind.BODY_CORRUPT),
     "body gone": (drop(Table.BODIES, BODY), Kind.BODY_MISSING),
     "body of nobody": (
-        put(Table.BODIES, entry_key(FAN, position(1, 0)), pack_body(BIG)),
+        put(Table.BODIES, entry_key(FAN, position_at(1, 0)), pack_body(BIG)),
         Kind.BODY_ORPHAN,
     ),
     "too few references": (put(Table.REFERENCES, BODY, pack_number(1)), Kind.BODY_COUNT),
@@ -419,7 +431,7 @@ DAMAGE: dict[str, tuple[Changes, FindingKind]] = {
     "references not counted": (drop(Table.REFERENCES, BODY), Kind.BODY_COUNT),
     "no number of references": (put(Table.REFERENCES, BODY, b"2"), Kind.BODY_COUNT),
     "count without a body": (
-        put(Table.REFERENCES, entry_key(FAN, position(1, 0)), pack_number(1)),
+        put(Table.REFERENCES, entry_key(FAN, position_at(1, 0)), pack_number(1)),
         Kind.BODY_COUNT,
     ),
     "delayed row of no topic": (
@@ -476,16 +488,16 @@ def test_a_finding_says_where_and_what(sound: Store) -> None:
 
 def test_what_is_being_trimmed_is_no_finding(sound: Store) -> None:
     """Ledger 2 is dropped, and a restart came before its blocks were deleted."""
-    last = position(2, 5)
+    last = position_at(2, 5)
     changes = Changes(
         puts=[
-            (Table.META, META_TRIMS, pack_trims([(T, position(2, 0), last)])),
-            (Table.CURSORS, CURSOR + PLACE_SUFFIX, CursorRecord(last, position(3, 4)).pack()),
+            (Table.META, META_TRIMS, pack_trims([(T, position_at(2, 0), last)])),
+            (Table.CURSORS, CURSOR + PLACE_SUFFIX, CursorRecord(last, position_at(3, 4)).pack()),
         ],
         prefixes=[(Table.CURSORS, CURSOR + b"\2")],
         deletes=[
             (Table.LEDGERS, ledger_key(T, LedgerId(2))),
-            (Table.CURSORS, CURSOR + holes_suffix(position(2, 0) >> 16)),
+            (Table.CURSORS, CURSOR + holes_suffix(position_at(2, 0) >> 16)),
         ],
     )
     sound.commit(changes)

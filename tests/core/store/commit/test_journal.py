@@ -11,7 +11,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.api.errors import StoreFull
 from arneb_core.store.checking.check import check
 from arneb_core.store.commit.journal import RUN_BYTES_MAX, RUNS_MAX
@@ -133,10 +133,10 @@ def test_a_reader_gets_what_is_journaled_in_blocks_as_of_any(
         assert commit_small(store, tiny(model, body)).needs_takeover
     with store.snapshot() as snapshot:
         assert_holds(snapshot, model)
-        ((first, entries),) = snapshot.read_blocks(TOPIC, position(1, 1), bytes_max=1)
-        assert (first, len(entries)) == (position(1, 1), 2)
-        ((first, entries),) = snapshot.read_blocks(TOPIC, position(1, 4), bytes_max=1)
-        assert (first, len(entries)) == (position(1, 4), 1)
+        ((first, entries),) = snapshot.read_blocks(TOPIC, position_at(1, 1), bytes_max=1)
+        assert (first, len(entries)) == (position_at(1, 1), 2)
+        ((first, entries),) = snapshot.read_blocks(TOPIC, position_at(1, 4), bytes_max=1)
+        assert (first, len(entries)) == (position_at(1, 4), 1)
         sizes = [len(value) for _, _, value in snapshot.journaled_blocks()]
         assert len(sizes) == 3
         assert max(sizes) <= BLOCK_BYTES_MAX
@@ -337,9 +337,9 @@ def test_a_snapshot_keeps_what_is_taken_over_meanwhile(store: Store, model: Stor
         store.commit(Changes())
         commit_small(store, tiny(deepcopy(model), b"later"))
         assert_holds(snapshot, model)
-        assert _last(snapshot, position(1, 0)) == position(1, 0)
-        assert _last(snapshot, position(1, 1)) == position(1, 1)
-        assert _last(snapshot, position(9, 9)) == position(1, 1)
+        assert _last(snapshot, position_at(1, 0)) == position_at(1, 0)
+        assert _last(snapshot, position_at(1, 1)) == position_at(1, 1)
+        assert _last(snapshot, position_at(9, 9)) == position_at(1, 1)
 
 
 READ = """

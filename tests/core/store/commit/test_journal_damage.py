@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import LedgerId, Position, before, position, render
+from arneb_core.api.entries.position import LedgerId, Position, before, position_at, render
 from arneb_core.api.errors import StoreFailed, StoreUnusable
 from arneb_core.store.checking.check import check
 from arneb_core.store.checking.findings import FindingKind
@@ -98,7 +98,7 @@ def test_what_stands_behind_a_damaged_record_is_served_and_the_loss_is_said(
     flip(data, ends[49] - 50)  # the fiftieth
     damaged = (data / JOURNAL_NAME).read_bytes()
     assert kinds(data) == [FindingKind.JOURNAL, FindingKind.GAP]
-    lost = position(1, 50)
+    lost = position_at(1, 50)
     with Store.open(data) as store:
         (line,) = caplog.messages
         assert line == (
@@ -145,7 +145,7 @@ def test_a_cursor_stays_behind_a_lost_record_and_what_a_frontend_keeps_does_not(
             model.append(changes, "t0", [entry(b"letter")])
             model.put(changes, b"frontend/%d" % number, b"")
             changes.puts.append(
-                (Table.CURSORS, key, CursorRecord(position(1, number), position(1, 9)).pack())
+                (Table.CURSORS, key, CursorRecord(position_at(1, number), position_at(1, 9)).pack())
             )
             assert commit_small(store, changes).needs_takeover
             ends.append(end_of_last_record(store))
@@ -154,11 +154,11 @@ def test_a_cursor_stays_behind_a_lost_record_and_what_a_frontend_keeps_does_not(
         (line,) = caplog.messages
         assert "acknowledgements of 2 records behind that are not taken" in line
         place = snapshot.get(Table.CURSORS, key)
-        assert place == CursorRecord(position(1, 1), position(1, 9)).pack()
+        assert place == CursorRecord(position_at(1, 1), position_at(1, 9)).pack()
         rows = [key for key, _ in snapshot.scan(Table.CATALOG, b"frontend/")]
         assert rows == [b"frontend/%d" % number for number in (0, 1, 3, 4)]
         store.prepare_tiny()
-        assert_serves(store, model, position(1, 12))
+        assert_serves(store, model, position_at(1, 12))
     assert {*kinds(data)} == {FindingKind.JOURNAL_KEPT, FindingKind.GAP}
 
 
@@ -200,7 +200,7 @@ def test_a_journal_that_is_not_there_or_not_whole_is_noticed(
     assert FindingKind.JOURNAL in kinds(data)
     left = {"cut": 5_000, "its end zeroed": end_of_block(5_000)}
     kept = sum(end <= left.get(wreck, 0) for end in ends)
-    lost = [position(1, index) for index in range(kept + 1, RUNS + 1)]
+    lost = [position_at(1, index) for index in range(kept + 1, RUNS + 1)]
     with Store.open(data) as store:
         (line,) = caplog.messages
         assert f"{kept} of its records are whole" in line
@@ -245,7 +245,7 @@ def test_a_record_that_is_cut_off_is_said_and_is_no_damage(
     with Store.open(data) as store:
         (line,) = caplog.records
         assert line.levelno == logging.WARNING
-        assert_serves(store, model, position(1, RUNS))
+        assert_serves(store, model, position_at(1, RUNS))
         store.prepare_tiny()
     assert check(data) == []
     assert not (data / KEPT).exists()
@@ -283,9 +283,9 @@ def test_topics_have_their_own_gaps(data: Path, caplog: pytest.LogCaptureFixture
                 for topic in (1, 2, 3)
             ] == [[("1:3", "1:3")], [("1:2", "1:3")], [("1:2", "1:2"), ("1:4", "1:4")]]
             lost = {
-                "t0": [position(1, 3)],
-                "t1": [position(1, 2), position(1, 3)],
-                "t2": [position(1, 2), position(1, 4)],
+                "t0": [position_at(1, 3)],
+                "t1": [position_at(1, 2), position_at(1, 3)],
+                "t2": [position_at(1, 2), position_at(1, 4)],
             }
             for name, places in lost.items():
                 found = read_log(snapshot, model.topics[name])
@@ -327,7 +327,7 @@ def test_a_full_disk_keeps_nothing_aside_and_serves_all_the_same(
     monkeypatch.setattr("arneb_core.store.journal.damaged_journal._write", full)
     with Store.open(data) as store:
         assert caplog.messages[0].endswith("not kept: [Errno 28] No space left on device")
-        assert_serves(store, model, position(1, 11))
+        assert_serves(store, model, position_at(1, 11))
 
 
 def test_a_run_whose_ledger_is_not_there_is_left_out_and_said(
@@ -372,7 +372,7 @@ def test_whatever_is_damaged_what_is_not_said_to_be_lost_is_served(
                     for first, last in snapshot.gaps(topic.id)
                     for each in range(first, last + 1)
                 ]
-                end = max(log, default=before(position(1, 0)))
+                end = max(log, default=before(position_at(1, 0)))
                 assert set(whole) - set(log) == {
                     *gaps,
                     *(each for each in whole if each > end),
@@ -388,7 +388,7 @@ def test_entries_that_are_missing_without_being_known_to_be_are_found(data: Path
     flip(data, ends[10] - 40)
     with Store.open(data) as store:
         store.commit(Changes())
-        store.commit(Changes(deletes=[(Table.GAPS, gap_key(TopicId(1), position(1, 11)))]))
+        store.commit(Changes(deletes=[(Table.GAPS, gap_key(TopicId(1), position_at(1, 11)))]))
         with store.snapshot() as snapshot:
             assert snapshot.gaps(TopicId(1)) == []
     assert FindingKind.BLOCK_GAP in kinds(data)

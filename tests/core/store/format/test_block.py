@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.store.format.block import (
     BLOCK_BYTES_MAX,
     HEADER_BYTES,
@@ -20,7 +20,7 @@ from arneb_core.store.format.block import (
 )
 from arneb_core.store.format.schema import BodyKey, TopicId, entry_key
 
-places = st.builds(position, st.integers(1, 2**31 - 1), st.integers(0, 2**32 - 1000))
+places = st.builds(position_at, st.integers(1, 2**31 - 1), st.integers(0, 2**32 - 1000))
 runs = st.lists(st.binary(max_size=60), min_size=1, max_size=30)
 
 
@@ -126,7 +126,7 @@ def test_a_count_that_the_bytes_cannot_hold_is_corrupt_even_with_a_right_checksu
 
 
 def test_a_block_of_another_format_is_corrupt() -> None:
-    value = encode_block(position(1, 0), [b"x"])
+    value = encode_block(position_at(1, 0), [b"x"])
     value[0] = 3
     with pytest.raises(BlockCorrupt, match="expected block format 1"):
         block_span(bytes(value))
@@ -148,15 +148,15 @@ def test_a_split_run_is_the_run_in_pieces(
 
 
 def test_a_split_is_not_finer_than_needed() -> None:
-    pieces = split_run(position(1, 0), [bytes(1000)] * 600)
+    pieces = split_run(position_at(1, 0), [bytes(1000)] * 600)
     assert [len(piece) for _, piece, _ in pieces] == [262, 262, 76]
     assert BLOCK_BYTES_MAX // 1000 == 262
 
 
 def test_an_empty_run_gives_no_block() -> None:
-    assert split_run(position(1, 0), []) == []
+    assert split_run(position_at(1, 0), []) == []
 
 
 def test_a_run_across_a_ledger_boundary_is_refused() -> None:
     with pytest.raises(AssertionError, match="crosses a ledger"):
-        encode_block(position(1, 2**32 - 1), [b"a", b"b"])
+        encode_block(position_at(1, 2**32 - 1), [b"a", b"b"])

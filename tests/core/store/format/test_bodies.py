@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.store.checking.check import check
 from arneb_core.store.environment import Store
 from arneb_core.store.format.block import BodyLost
@@ -56,9 +56,9 @@ def test_a_fan_out_is_written_once_and_counted(
     entries: list[bytes], topics: int, alone: int
 ) -> None:
     """``alone`` of the runs have equal bytes that are other objects."""
-    runs: list[Block] = [(TopicId(n + 1), position(1, n), entries) for n in range(topics)]
+    runs: list[Block] = [(TopicId(n + 1), position_at(1, n), entries) for n in range(topics)]
     copies = [bytes(bytearray(each)) for each in entries]
-    runs += [(TopicId(99 + n), position(1, 0), copies) for n in range(alone)]
+    runs += [(TopicId(99 + n), position_at(1, 0), copies) for n in range(alone)]
     encoded = encode_runs(runs, shared_entries([run for _, _, run in runs[:topics]]))
     distinct = {id(each): len(each) for each in entries if len(each) >= BIG}
     assert len(encoded.bodies) == len(distinct)
@@ -73,9 +73,9 @@ def test_a_fan_out_is_written_once_and_counted(
 
 def test_what_is_in_one_place_only_is_no_body() -> None:
     big = bytes(BIG)
-    encoded = encode_runs([(TopicId(1), position(1, 0), [big])], [big])
+    encoded = encode_runs([(TopicId(1), position_at(1, 0), [big])], [big])
     assert encoded.bodies == {}
-    assert encoded.blocks == encode_runs([(TopicId(1), position(1, 0), [big])], []).blocks
+    assert encoded.blocks == encode_runs([(TopicId(1), position_at(1, 0), [big])], []).blocks
 
 
 @pytest.fixture
@@ -111,8 +111,8 @@ def test_a_body_outlives_the_topic_that_it_is_named_after(fan: Path) -> None:
     with Store.open(fan) as store:
         with store.snapshot() as snapshot:
             ((place, [found]),) = snapshot.iter_blocks(TopicId(3))
-            assert (place, len(found)) == (position(1, 0), 100_040)
-        store.commit(Changes(trims=[(TopicId(3), Position(0), position(9, 0))]))
+            assert (place, len(found)) == (position_at(1, 0), 100_040)
+        store.commit(Changes(trims=[(TopicId(3), Position(0), position_at(9, 0))]))
         with store.snapshot() as snapshot:
             assert rows(snapshot) == (0, 0)
 

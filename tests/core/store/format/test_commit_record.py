@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.store.format.block import BLOCK_BYTES_MAX
 from arneb_core.store.format.bodies import SHARED_BYTES_MIN, encode_runs
 from arneb_core.store.format.changes import Changes
@@ -22,7 +22,7 @@ from arneb_core.store.format.commit_record import (
 from arneb_core.store.format.schema import TABLE_NUMBERS, Table, TopicId
 
 TOPICS = st.integers(1, 3).map(TopicId)
-PLACES = st.builds(position, st.integers(1, 3), st.integers(0, 50))
+PLACES = st.builds(position_at, st.integers(1, 3), st.integers(0, 50))
 RUNS = st.lists(
     st.tuples(TOPICS, PLACES, st.lists(st.binary(max_size=40), min_size=1, max_size=3)),
     max_size=5,
@@ -98,7 +98,7 @@ def test_a_record_with_another_salt_is_none(changes: Changes, salt: int, other: 
 @pytest.mark.parametrize("size", [SHARED_BYTES_MIN, BLOCK_BYTES_MAX + 1])
 def test_what_was_to_be_kept_once_still_is(size: int) -> None:
     shared, own = bytes(size), b"own" * size
-    runs = [(TopicId(topic), position(1, 0), [shared, own]) for topic in (1, 2)]
+    runs = [(TopicId(topic), position_at(1, 0), [shared, own]) for topic in (1, 2)]
     data, _ = encode_record(1, 1, 0, Changes(runs, shared=[shared]))
     assert len(data) < 2 * (len(own) + size)
     found = parse_record(bytes(data))
@@ -117,10 +117,10 @@ def test_what_was_to_be_kept_once_still_is(size: int) -> None:
 
 def test_a_long_run_comes_back() -> None:
     entries = [bytes([index % 251]) * 5_000 for index in range(200)]
-    data, _ = encode_record(1, 1, 0, Changes([(TopicId(1), position(1, 7), entries)]))
+    data, _ = encode_record(1, 1, 0, Changes([(TopicId(1), position_at(1, 7), entries)]))
     found = parse_record(bytes(data))
     assert found is not None
-    assert merged_blocks([found[0].changes]) == [(TopicId(1), position(1, 7), entries)]
+    assert merged_blocks([found[0].changes]) == [(TopicId(1), position_at(1, 7), entries)]
 
 
 def test_every_table_has_a_number_of_its_own() -> None:

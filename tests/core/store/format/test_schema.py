@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import LedgerId, Position, position
+from arneb_core.api.entries.position import LedgerId, Position, position_at
 from arneb_core.store.format.long_keys import is_long, shorten, unwrap, wrap
 from arneb_core.store.format.schema import (
     PLACE_SUFFIX,
@@ -33,7 +33,7 @@ u32 = st.integers(0, 2**32 - 1)
 topics = u32.map(TopicId)
 ledgers = u32.map(LedgerId)
 subscriptions = u32.map(SubscriptionId)
-places = st.builds(position, st.integers(0, 2**31 - 1), u32)
+places = st.builds(position_at, st.integers(0, 2**31 - 1), u32)
 
 
 @given(st.tuples(topics, places), st.tuples(topics, places))

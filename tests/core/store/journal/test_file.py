@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.store.commit.journal import RECORD_BYTES_MAX, Journal
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.commit_record import HEADER, STAMP_BYTES, CommitRecord
@@ -93,7 +93,7 @@ class File:
     def append(self, size: int, body: bytes = b"\0") -> list[tuple[int, bytes]]:
         """A record; the writes that were made."""
         number, offset = self._journal.number + 1, self.end
-        changes = Changes([(TopicId(1), position(1, number), [(body * (size + 1))[:size]])])
+        changes = Changes([(TopicId(1), position_at(1, number), [(body * (size + 1))[:size]])])
         self._file.writes = []
         with patch.object(journal_writing, "write_at", self._file.pwrite):
             self._journal.append(changes)
@@ -143,7 +143,7 @@ class Slots(File):
 
     def append(self, size: int, body: bytes = b"\0") -> list[tuple[int, bytes]]:
         number = (self.numbers[-1] if self.numbers else self.state.number) + 1
-        changes = Changes([(TopicId(1), position(1, number), [(body * (size + 1))[:size]])])
+        changes = Changes([(TopicId(1), position_at(1, number), [(body * (size + 1))[:size]])])
         made, self._checksum = in_slots(1, number, self._checksum, SALT, changes, self.end)
         if not self.end:
             self._head, self._head_checksum = number, self._checksum
@@ -321,7 +321,7 @@ def test_a_long_record_over_old_ones_is_no_certain_damage_whatever_block_of_it_i
 def test_a_file_in_which_a_record_was_undone_is_sound_and_is_given_up() -> None:
     file = made([[10]])
     journal = file._journal
-    changes = Changes([(TopicId(1), position(1, 2), [bytes(9_000)])])
+    changes = Changes([(TopicId(1), position_at(1, 2), [bytes(9_000)])])
 
     def failing(_: int, data: memoryview, at: int) -> None:
         file._file.pwrite(-1, data, at)
@@ -405,7 +405,7 @@ def test_several_faults_are_all_said() -> None:
 def test_a_record_that_a_client_wrote_is_none() -> None:
     """A body may hold what looks like a record; it does not know the salt."""
     file = made([[100]])
-    run = Changes([(TopicId(1), position(1, 9), [b"forged"])])
+    run = Changes([(TopicId(1), position_at(1, 9), [b"forged"])])
     forged, _ = in_blocks(1, 9, 0, SALT + 1, run, BLOCK_BYTES, lambda _: b"anything")
     file.append(9_000)
     file.data[2 * BLOCK_BYTES : 2 * BLOCK_BYTES + len(forged)] = forged

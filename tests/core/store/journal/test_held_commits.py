@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.api.errors import StoreFailed, StoreFull
 from arneb_core.store.commit import commits as commits_module
 from arneb_core.store.data_file import room as room_module
@@ -22,7 +22,7 @@ TOPIC = TopicId(1)
 
 def run(first: int, count: int = 1) -> Changes:
     entries = [entry(b"%d" % (first + each)) for each in range(count)]
-    return Changes(blocks=[(TOPIC, position(1, first), entries)])
+    return Changes(blocks=[(TOPIC, position_at(1, first), entries)])
 
 
 def row(value: bytes, key: str = "one") -> Changes:
@@ -37,7 +37,7 @@ def holding(path: Path) -> Store:
 
 def found(store: Store) -> list[bytes]:
     with store.snapshot() as snapshot:
-        blocks = snapshot.iter_blocks(TOPIC, position(1, 0), position(1, 999))
+        blocks = snapshot.iter_blocks(TOPIC, position_at(1, 0), position_at(1, 999))
         return [each for _, entries in blocks for each in entries]
 
 
@@ -76,7 +76,7 @@ def test_a_snapshot_that_was_begun_before_goes_on_finding_it(tmp_path: Path) -> 
         store.hold(run(0), 10)
         with store.snapshot() as snapshot:
             store.commit(Changes())
-            blocks = snapshot.iter_blocks(TOPIC, position(1, 0), position(1, 9))
+            blocks = snapshot.iter_blocks(TOPIC, position_at(1, 0), position_at(1, 9))
             assert sum(len(entries) for _, entries in blocks) == 1
 
 
@@ -272,9 +272,9 @@ def test_where_room_is_inside_the_file_only_it_is_not_asked_for_by_each_commit_e
     disk = Allocating(monkeypatch, 0)
     with Store.open(tmp_path) as store:
         for each in range(60):
-            blocks = [(TOPIC, position(1, each), [entry(bytes(1 << 20))])]
+            blocks = [(TOPIC, position_at(1, each), [entry(bytes(1 << 20))])]
             store.commit(Changes(blocks=blocks))
-        store.commit(Changes(trims=[(TOPIC, position(1, 0), position(1, 59))]))
+        store.commit(Changes(trims=[(TOPIC, position_at(1, 0), position_at(1, 59))]))
         while store.statistics().trims_left:
             store.commit(Changes())
         disk.error = errno.ENOSPC

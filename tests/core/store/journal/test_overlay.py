@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import Position, before, position
+from arneb_core.api.entries.position import Position, before, position_at
 from arneb_core.store.checking.check import check
 from arneb_core.store.commit.journal import ROWS_MAX, RUN_BYTES_MAX
 from arneb_core.store.environment import Store
@@ -33,7 +33,7 @@ A_ROW = FRONTEND_PREFIX + b"amqp/binding"
 
 LAID_OVER = {
     "nothing": Changes(),
-    "entries": Changes([(TopicId(1), position(1, 0), [b""])]),
+    "entries": Changes([(TopicId(1), position_at(1, 0), [b""])]),
     "the place of a cursor": Changes(puts=[(Table.CURSORS, A_CURSOR, b"")]),
     "holes of a cursor that go": Changes(deletes=[(Table.CURSORS, A_CURSOR)]),
     "a row of a frontend's": Changes(puts=[(Table.CATALOG, A_ROW, None)]),
@@ -45,7 +45,7 @@ NOT_LAID_OVER = {
     "what is written ahead": Changes(puts=[(Table.META, b"ahead", b"")]),
     "a topic that goes": Changes(deletes=[(Table.CATALOG, b"topic/t")]),
     "all rows of a cursor": Changes(prefixes=[(Table.CURSORS, b"c")]),
-    "a trim": Changes(trims=[(TopicId(1), position(1, 0), position(1, 1))]),
+    "a trim": Changes(trims=[(TopicId(1), position_at(1, 0), position_at(1, 1))]),
     "a bucket of delayed entries": Changes(puts=[(Table.DELAYED, b"d", b"")]),
     "a cursor and a topic": Changes(
         puts=[(Table.CURSORS, A_CURSOR, b""), (Table.CATALOG, b"topic/t", b"")]
@@ -74,8 +74,8 @@ def where(runs: list[tuple[Position, list[bytes]]]) -> list[Position]:
 def test_a_log_is_read_to_a_place_below_what_is_written_ahead(
     tmp_path: Path, is_held: bool
 ) -> None:
-    topic, first, late, ahead = TopicId(1), position(1, 0), position(1, 1), position(3, 0)
-    place = pack_trims([(topic, ahead, position(3, 9))])
+    topic, first, late, ahead = TopicId(1), position_at(1, 0), position_at(1, 1), position_at(3, 0)
+    place = pack_trims([(topic, ahead, position_at(3, 9))])
     puts: list[tuple[Table, bytes, bytes | None]] = [(Table.META, META_AHEAD, place)]
     with Store.open(tmp_path) as store:
         store.prepare_holding()
@@ -85,7 +85,7 @@ def test_a_log_is_read_to_a_place_below_what_is_written_ahead(
         meanwhile = Changes([(topic, late, [entry(b"meanwhile")])])
         assert store.hold(meanwhile, 100) if is_held else store.commit_tiny(meanwhile) is not None
         with store.snapshot() as snapshot:
-            for last in (late, before(ahead), ahead, position(3, 9), position(4, 0)):
+            for last in (late, before(ahead), ahead, position_at(3, 9), position_at(4, 0)):
                 assert where(list(snapshot.iter_blocks(topic, first, last))) == [first, late]
                 found = snapshot.read_blocks(topic, first, bytes_max=1000, last=last)
                 assert where(found) == [first, late]
@@ -195,7 +195,7 @@ def test_a_killed_store_has_what_was_acknowledged(store: Store, tmp_path: Path) 
     store.commit(changes)
     store.prepare_tiny()
     key = cursor_prefix(TopicId(1), number) + PLACE_SUFFIX
-    place = CursorRecord(position(1, 0), position(1, 1)).pack()
+    place = CursorRecord(position_at(1, 0), position_at(1, 1)).pack()
     changes = Changes(puts=[(Table.CURSORS, key, place)])
     model.append(changes, "t", [entry(b"a letter")])
     assert commit_small(store, changes).needs_takeover

@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.store.commit import journal as journal_module
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes
@@ -63,7 +63,7 @@ class BusyBroker:
             self.take_over()
 
     def add(self) -> None:
-        changes = Changes(blocks=[(TOPIC, position(1, self.confirmed), [self._body])])
+        changes = Changes(blocks=[(TOPIC, position_at(1, self.confirmed), [self._body])])
         if self.store.commit_tiny(changes) is None:
             self.take_over()
             assert self.store.commit_tiny(changes) is not None
@@ -121,7 +121,7 @@ def test_what_it_has_not_read_anew_is_damaged_if_there_is_a_later_record(tmp_pat
     with busy(tmp_path, 350e6) as broker:
         while broker.store._journal._offset < journal_reader.FIRST_BYTES + (1 << 20):
             changes = Changes(
-                blocks=[(TOPIC, position(1, broker.confirmed), [entry(bytes(9_000))])]
+                blocks=[(TOPIC, position_at(1, broker.confirmed), [entry(bytes(9_000))])]
             )
             assert broker.store.commit_tiny(changes)
             broker.confirmed += 1
@@ -185,7 +185,7 @@ def test_a_broker_that_begins_its_journal_anew_meanwhile_is_read_at_once(
 
         def give_up() -> None:
             """The journal is not to be written any more, and what it has is taken over."""
-            changes = Changes(blocks=[(TOPIC, position(1, broker.confirmed), [entry(b"x")])])
+            changes = Changes(blocks=[(TOPIC, position_at(1, broker.confirmed), [entry(b"x")])])
             with patch.object(OpenJournal, "write", fails), pytest.raises(OSError, match="told"):
                 store.commit_tiny(changes)
             store.commit(changes)

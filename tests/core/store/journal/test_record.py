@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.store.format.block import BLOCK_BYTES_MAX
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.commit_record import MAGIC_WITH_STAMP, parse_record, stamp_in
@@ -22,7 +22,7 @@ from arneb_core.store.journal.slots import SECTOR_BYTES, SLOT_BYTES, in_slots
 ENTRIES = st.lists(st.binary(max_size=700), min_size=1, max_size=FEW_ENTRIES + 2)
 RUNS = st.tuples(
     st.integers(1, (1 << 32) - 1).map(TopicId),
-    st.builds(position, st.integers(1, 1 << 30), st.integers(0, 1000)),
+    st.builds(position_at, st.integers(1, 1 << 30), st.integers(0, 1000)),
     ENTRIES,
 )
 NUMBERS = st.integers(0, (1 << 64) - 2)
@@ -48,7 +48,7 @@ def test_a_run_is_laid_out_as_the_plain_way_does(
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_few_entries_that_are_two_blocks_are_laid_out_in_the_plain_way(more: int) -> None:
-    run = (TopicId(1), position(1, 0), [bytes(BLOCK_BYTES_MAX // 2 + more)] * 2)
+    run = (TopicId(1), position_at(1, 0), [bytes(BLOCK_BYTES_MAX // 2 + more)] * 2)
     place = (1, 2, 3, 4, Changes([run]), 0, stamp_at)
     made, checksum = in_blocks(*place)
     assert (bytes(made), checksum) == in_blocks_plainly(*place)
@@ -90,7 +90,7 @@ def test_a_whole_record_of_the_layout_before_has_its_mark_in_its_last_sector(
 
 
 def test_no_record_of_the_layout_before_ends_where_a_sector_does() -> None:
-    run = (TopicId(1), position(1, 0))
+    run = (TopicId(1), position_at(1, 0))
     ends = [
         len(in_slots(1, 2, 3, 4, Changes([(*run, [bytes(size)])]), 0)[0]) - SLOT_BYTES
         for size in range(0, 1_100, 8)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.store.environment import Store
 from arneb_core.store.format.block import decode_block
 from arneb_core.store.format.changes import Changes
@@ -31,7 +31,7 @@ def trimmed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, T
         yield store, model.topics["t"]
 
 
-PLACES = st.builds(position, st.integers(1, 5), st.integers(0, 8))
+PLACES = st.builds(position_at, st.integers(1, 5), st.integers(0, 8))
 
 
 @given(bounds=st.tuples(PLACES, PLACES).map(sorted), bytes_max=st.integers(1, 2_000))
@@ -59,7 +59,7 @@ def test_what_is_handed_out_holds_something_of_what_is_asked_for(
 
 def test_nothing_is_handed_out_of_what_has_been_trimmed(trimmed: tuple[Store, TopicModel]) -> None:
     store, topic = trimmed
-    first, last = position(1, 0), position(1, 6)
+    first, last = position_at(1, 0), position_at(1, 6)
     with store.snapshot() as snapshot:
         found = hand_out(snapshot, topic.id, first, last, 1 << 20)
     assert (found.blocks, found.next) == ([], last + 1)

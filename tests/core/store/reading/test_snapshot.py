@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import AFTER_ALL, Position, ledger_of, position
+from arneb_core.api.entries.position import AFTER_ALL, Position, ledger_of, position_at
 from arneb_core.api.errors import StoreFailed, StoreUnusable
 from arneb_core.store.checking.check import check
 from arneb_core.store.data_file.page_release import FORGET_BYTES
@@ -46,7 +46,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, StoreModel
     return store, model
 
 
-PLACES = st.builds(position, st.integers(1, 5), st.integers(-1, 16))
+PLACES = st.builds(position_at, st.integers(1, 5), st.integers(-1, 16))
 
 
 @given(data=st.data())
@@ -121,7 +121,7 @@ def test_reading_blocks_gives_exactly_the_range(
 
 def _before(entries: dict[Position, bytes], first: Position) -> list[bytes]:
     """What may share a block with the entry at ``first``."""
-    ledger = position(ledger_of(first), 0)
+    ledger = position_at(ledger_of(first), 0)
     return [body for place, body in entries.items() if ledger <= place < first]
 
 
@@ -177,7 +177,7 @@ def test_a_snapshot_sees_nothing_later(store: Store) -> None:
         model.append(changes, "t", [entry(b"2")])
         model.put(changes, KEY, b"late")
         store.commit(changes)
-        assert read_log(before, topic) == {position(1, 0): entry(b"1")}
+        assert read_log(before, topic) == {position_at(1, 0): entry(b"1")}
         assert before.get(Table.CATALOG, KEY) is None
         with store.snapshot() as after:
             assert_holds(after, model)

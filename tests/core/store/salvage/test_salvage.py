@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyroaring import BitMap
 
-from arneb_core.api.entries.position import BEFORE_ALL, Position, position
+from arneb_core.api.entries.position import BEFORE_ALL, Position, position_at
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.records import CursorRecord, LedgerRecord, pack_holes
@@ -40,12 +40,12 @@ OPEN = {1: LedgerRecord(created_ms=1)}
 
 def place(mark_delete: int, read_position: int) -> bytes:
     """A cursor's row in ledger 1."""
-    return CursorRecord(position(1, mark_delete), position(1, read_position)).pack()
+    return CursorRecord(position_at(1, mark_delete), position_at(1, read_position)).pack()
 
 
 def log(entries: int, *, missing: tuple[int, int] | None = None) -> SalvagedLog:
     """Of a ledger with so many entries."""
-    blocks = [FoundBlock(position(1, each), 1, 1, 1, each) for each in range(entries)]
+    blocks = [FoundBlock(position_at(1, each), 1, 1, 1, each) for each in range(entries)]
     if missing is not None:
         del blocks[missing[0] : missing[1] + 1]
     records = {1: LedgerRecord(1, 2, entries, entries, entries)}
@@ -76,8 +76,8 @@ def test_a_cursor_goes_to_the_start_when_only_rows_from_before_a_seek_may_be_lef
     cursor = SalvagedCursor()
     cursor.take_old([place(5, 9)], goes_back=True)
     rows = written(cursor, log(10))
-    assert rows == {PLACE_SUFFIX: CursorRecord(BEFORE_ALL, position(1, 9)).pack()}
-    assert cursor.last_known == position(1, 8)
+    assert rows == {PLACE_SUFFIX: CursorRecord(BEFORE_ALL, position_at(1, 9)).pack()}
+    assert cursor.last_known == position_at(1, 8)
 
 
 def test_a_cursor_of_which_nothing_is_left_begins_at_the_start() -> None:
@@ -89,7 +89,7 @@ def test_a_cursor_of_which_nothing_is_left_begins_at_the_start() -> None:
 def test_what_was_acknowledged_one_by_one_stays_so() -> None:
     cursor = SalvagedCursor()
     cursor.take(CursorKind.PLACE, 0, place(2, 8))
-    chunk = position(1, 0) >> 16
+    chunk = position_at(1, 0) >> 16
     cursor.take(CursorKind.HOLES, chunk, pack_holes(BitMap([1, 4, 6, 30])))
     assert written(cursor, log(10, missing=(6, 7))) == {
         PLACE_SUFFIX: place(2, 8),
@@ -101,21 +101,21 @@ def test_what_was_acknowledged_one_by_one_stays_so() -> None:
 
 
 def test_of_two_blocks_at_one_place_the_longer_is_taken() -> None:
-    blocks = [FoundBlock(position(1, 0), count, count, count, count) for count in (1, 4)]
+    blocks = [FoundBlock(position_at(1, 0), count, count, count, count) for count in (1, 4)]
     made = put_together(OPEN, blocks, up_to=BEFORE_ALL, any_ledger=False, now_ms=3)  # type: ignore[arg-type]
     assert made.blocks == [blocks[1]]
     assert not made.gaps
 
 
 def test_a_block_goes_behind_what_a_cursor_knows_though_that_ends_inside_of_it() -> None:
-    made = put_together(OPEN, [], up_to=position(1, 4), any_ledger=False, now_ms=3)  # type: ignore[arg-type]
-    block = FoundBlock(position(1, 2), 8, 8, 800, 0)
-    assert made.gaps == [(position(1, 0), position(1, 4))]
+    made = put_together(OPEN, [], up_to=position_at(1, 4), any_ledger=False, now_ms=3)  # type: ignore[arg-type]
+    block = FoundBlock(position_at(1, 2), 8, 8, 800, 0)
+    assert made.gaps == [(position_at(1, 0), position_at(1, 4))]
     assert made.misses(block.first, block.last)
     made.fill(block)
-    assert made.gaps == [(position(1, 0), position(1, 1))]
+    assert made.gaps == [(position_at(1, 0), position_at(1, 1))]
     assert made.blocks == [block]
-    assert made.open_end == position(1, 10)
+    assert made.open_end == position_at(1, 10)
     assert (made.ledgers[1].entries, made.ledgers[1].messages) == (10, 10)  # type: ignore[index]
 
 
@@ -220,7 +220,7 @@ def test_rows_of_the_journal_are_laid_over_unless_nothing_tells_how_old_they_are
     number = model.subscribe(changes, "a", "s")
     model.append(changes, "a", [entry(b"%d" % each) for each in range(10)])
     prefix = cursor_prefix(TopicId(1), number)
-    chunk = position(1, 0) >> 16
+    chunk = position_at(1, 0) >> 16
     model.put(changes, b"frontend/old", b"")
     changes.puts += [
         (Table.CURSORS, prefix + PLACE_SUFFIX, place(0, 10)),
@@ -239,7 +239,7 @@ def test_rows_of_the_journal_are_laid_over_unless_nothing_tells_how_old_they_are
     salvage(path, tmp_path / "whole")
     with Store.open(tmp_path / "whole") as store, store.snapshot() as snapshot:
         assert [*snapshot.scan(Table.CATALOG, b"frontend/")] == [(b"frontend/new", b"")]
-    assert acknowledged(tmp_path / "whole") == {"a": {"s": {position(1, at) for at in range(6)}}}
+    assert acknowledged(tmp_path / "whole") == {"a": {"s": {position_at(1, at) for at in range(6)}}}
     with (path / "data.mdb").open("r+b") as file:
         for page in (0, 1):
             file.seek(page * PAGE_BYTES + PAGE_FLAGS_AT)
@@ -256,13 +256,13 @@ def test_cursors_below_a_lost_branch_page_are_as_they_were(tmp_path: Path) -> No
     model.create_topic(changes, "a")
     model.append(changes, "a", [entry(b"%d" % each) for each in range(20)])
     stood: dict[str, set[Position]] = {}
-    chunk = position(1, 0) >> 16
+    chunk = position_at(1, 0) >> 16
     for each in range(150):
         name = f"s{each}"
         prefix = cursor_prefix(TopicId(1), SubscriptionId(model.subscribe(changes, "a", name)))
         changes.puts.append((Table.CURSORS, prefix + PLACE_SUFFIX, place(each % 10, 15)))
         changes.puts.append((Table.CURSORS, prefix + holes_suffix(chunk), pack_holes(BitMap([12]))))
-        stood[name] = {position(1, at) for at in [*range(each % 10 + 1), 12]}
+        stood[name] = {position_at(1, at) for at in [*range(each % 10 + 1), 12]}
     with Store.open(path) as store:
         store.commit(changes)
     pages = page_classes(path)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.store.checking.check import check
 from arneb_core.store.checking.findings import FindingKind
 from arneb_core.store.data_file.meta_pages import TAIL, TAIL_AT
@@ -58,8 +58,8 @@ def test_the_last_block_of_a_log_that_is_damaged_is_missing_and_its_place_not_gi
     change(data, last * PAGE_BYTES + 300, b"damaged")
     report = salvage(data, out)
     assert any("entries 1:1 to 1:1" in each for each in report.missing)
-    kept = model.topics["a"].entries()[position(1, 0)]
-    assert logs_by_name(out) == {"a": {position(1, 0): kept}}
+    kept = model.topics["a"].entries()[position_at(1, 0)]
+    assert logs_by_name(out) == {"a": {position_at(1, 0): kept}}
     assert [each.kind for each in check(out)] == [FindingKind.GAP]
     with open_snapshot_environment(out) as environment, environment.snapshot() as snapshot:
         [(_, value)] = snapshot.scan(Table.LEDGERS, b"")
@@ -69,20 +69,22 @@ def test_the_last_block_of_a_log_that_is_damaged_is_missing_and_its_place_not_gi
 def test_a_block_whose_row_names_a_topic_that_is_not_there_is_kept_and_told(tmp_path: Path) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
     model = make(data, "ab", size=10)
-    key = entry_key(TopicId(2), position(1, 1))
-    change(data, row_at(data, key) + NODE_BYTES, entry_key(TopicId(7), position(1, 1)))
+    key = entry_key(TopicId(2), position_at(1, 1))
+    change(data, row_at(data, key) + NODE_BYTES, entry_key(TopicId(7), position_at(1, 1)))
     report = salvage(data, out)
     name = NAMELESS % 7
     assert any(name in each for each in report.missing)
-    assert logs_by_name(out)[name] == {position(1, 1): model.topics["b"].entries()[position(1, 1)]}
+    assert logs_by_name(out)[name] == {
+        position_at(1, 1): model.topics["b"].entries()[position_at(1, 1)]
+    }
 
 
 def test_a_block_where_another_stands_is_told(tmp_path: Path) -> None:
     """The row of the first topic's second block now says the place of its first."""
     data, out = tmp_path / "data", tmp_path / "out"
     make(data, "ab", size=10)
-    at = row_at(data, entry_key(TopicId(2), position(1, 1))) + NODE_BYTES
-    change(data, at, entry_key(TopicId(1), position(1, 9)))
+    at = row_at(data, entry_key(TopicId(2), position_at(1, 1))) + NODE_BYTES
+    change(data, at, entry_key(TopicId(1), position_at(1, 9)))
     report = salvage(data, out)
     assert report.missing
 

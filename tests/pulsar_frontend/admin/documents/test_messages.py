@@ -7,7 +7,7 @@ from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import body_of, connected
 
 from arneb_core.api.entries.entry import EntryHeader, Origin
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_pulsar.admin.api import answer
 from arneb_pulsar.admin.documents.messages import message_of
 from arneb_pulsar.wire.checksum import join_body
@@ -20,7 +20,7 @@ def shown(
     metadata: pb.MessageMetadata, payload: bytes = b"x"
 ) -> tuple[list[tuple[str, str]], bytes]:
     body = join_body(metadata.SerializeToString(), payload)
-    return message_of(position(3, 4), EntryHeader(Origin.PULSAR).pack() + body)
+    return message_of(position_at(3, 4), EntryHeader(Origin.PULSAR).pack() + body)
 
 
 def message(**fields: object) -> pb.MessageMetadata:

@@ -8,7 +8,7 @@ from tests.pulsar_frontend.admin_client import Admin
 from tests.pulsar_frontend.conftest import OpenBroker, Running
 from tests.pulsar_frontend.raw_client import RawClient, connected
 
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_pulsar.admin.subscriptions.expiry import ALMOST_CAUGHT_UP
 
 pytestmark = pytest.mark.real_time
@@ -126,6 +126,9 @@ async def test_of_a_topic_without_messages_there_is_none_to_name(open_broker: Op
         await admin("PUT", "/t")
         await admin("PUT", "/t/subscription/s")
         place = {"ledgerId": 1, "entryId": 0}
-        assert running.core.topics["persistent://public/default/t"].last in (None, position(1, -1))
+        assert running.core.topics["persistent://public/default/t"].last in (
+            None,
+            position_at(1, -1),
+        )
         assert (await admin("POST", PATH.format("s"), place))[0] == 409
         assert (await admin("POST", PATH.format("s") + "/" + "9" * 19))[0] == 409

@@ -9,7 +9,7 @@ from tests.pulsar_frontend.conftest import OpenBroker, Running
 from tests.pulsar_frontend.raw_client import RawClient, body_of, connected
 from tests.pulsar_frontend.session.playbook import received
 
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_pulsar.services.topics.compactor import COMPACTION, Status
@@ -125,7 +125,7 @@ async def test_what_took_a_key_away_is_marked_last(open_broker: OpenBroker) -> N
         with pytest.raises(StoreFailed):
             await compact(running)
         running.store.heal()
-        assert position(1, 2) in marks.unacknowledged(9)
+        assert position_at(1, 2) in marks.unacknowledged(9)
         await compact(running)
         assert [entry for entry, _ in await read(client, 1)] == [1]
 

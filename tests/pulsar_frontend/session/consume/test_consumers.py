@@ -4,7 +4,7 @@ import pytest
 from tests.pulsar_frontend.session.playbook import Playbook, received, said
 
 from arneb_core.api.entries.entry import EntryHeader, Origin
-from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, position
+from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, position_at
 from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_core.api.subscriptions.key_sharing import KeySharing, KeySharingMode
 from arneb_core.api.subscriptions.statistics import SubscriptionStatistics
@@ -49,6 +49,7 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import CommandAck, CommandSubscribe, Mes
 
 MINUS_ONE = (1 << 64) - 1
 LARGEST = (1 << 63) - 1
+FIRST = position_at(1, 0)
 CLOSED_BY_BROKER = said(pb.CommandCloseConsumer(consumer_id=1, request_id=MINUS_ONE))
 
 
@@ -135,8 +136,8 @@ def test_subscribe_says_how_keys_are_shared_out(
         (None, InitialPosition.LATEST, None),
         ((MINUS_ONE, MINUS_ONE), InitialPosition.EARLIEST, None),
         ((LARGEST, LARGEST), InitialPosition.LATEST, None),
-        ((3, 7), InitialPosition.LATEST, position(3, 7)),
-        ((3, MINUS_ONE), InitialPosition.LATEST, position(3, 0)),
+        ((3, 7), InitialPosition.LATEST, position_at(3, 7)),
+        ((3, MINUS_ONE), InitialPosition.LATEST, position_at(3, 0)),
     ],
 )
 def test_a_reader_starts_at_its_message_inclusively(
@@ -188,7 +189,7 @@ def test_closing_detaches() -> None:
     close = pb.CommandCloseConsumer(consumer_id=1, request_id=9)
     play >> received(close) << DetachConsumer(key) << success(9)
     play >> received(close) << success(9)
-    play >> Delivered(key, Deliveries([position(1, 0)], [pulsar_entry()]))
+    play >> Delivered(key, Deliveries([FIRST], [pulsar_entry()]))
     play.over()
 
 
@@ -283,7 +284,8 @@ def message(entry: int, body: bytes, **fields: object) -> object:
 def test_deliveries_become_messages() -> None:
     play = Playbook()
     key = attach(play)
-    run = Deliveries([position(1, 4), position(1, 5)], [pulsar_entry(b"a"), pulsar_entry(b"b")])
+    positions = [position_at(1, 4), position_at(1, 5)]
+    run = Deliveries(positions, [pulsar_entry(b"a"), pulsar_entry(b"b")])
     play >> Delivered(key, run) << message(4, b"a") << message(5, b"b")
     play.over()
 
@@ -292,11 +294,11 @@ def test_redelivered_and_half_acknowledged_entries_say_so() -> None:
     play = Playbook()
     key = attach(play)
     run = Deliveries(
-        [position(1, 4), position(1, 5)],
+        [position_at(1, 4), position_at(1, 5)],
         [pulsar_entry(b"a"), pulsar_entry(b"b")],
-        redelivered={position(1, 4)},
-        redelivery_counts={position(1, 4): 3},
-        masks={position(1, 5): 0b101},
+        redelivered={position_at(1, 4)},
+        redelivery_counts={position_at(1, 4): 3},
+        masks={position_at(1, 5): 0b101},
     )
     play >> Delivered(key, run)
     play << message(4, b"a", redelivery_count=3) << message(5, b"b", ack_set=[5])
@@ -306,7 +308,7 @@ def test_redelivered_and_half_acknowledged_entries_say_so() -> None:
 def test_a_partitions_messages_carry_its_index() -> None:
     play = Playbook()
     key = attach(play, topic="t-partition-3")
-    play >> Delivered(key, Deliveries([position(1, 4)], [pulsar_entry()]))
+    play >> Delivered(key, Deliveries([position_at(1, 4)], [pulsar_entry()]))
     assert play.heard().command.message_id.partition == 3
 
 
@@ -316,7 +318,7 @@ def test_an_entry_that_cannot_be_translated_is_delivered_as_it_is() -> None:
     key = attach(play)
     foreign = EntryHeader(Origin.AMQP).pack() + b"not AMQP"
     entries = [pulsar_entry(), foreign]
-    play >> Delivered(key, Deliveries([position(1, 4), position(1, 5)], entries))
+    play >> Delivered(key, Deliveries([position_at(1, 4), position_at(1, 5)], entries))
     play << message(4, b"body")
     body = play.heard().payload
     (decoded,) = CODEC.decode(EntryHeader(Origin.PULSAR).pack() + body)
@@ -339,9 +341,9 @@ def test_redelivery_on_a_shared_subscription_is_by_message_and_counts() -> None:
     play >> received(command) << Redeliver(key, None, count=True)
     command.message_ids.add(ledgerId=1, entryId=7)
     command.message_ids.add(ledgerId=MINUS_ONE, entryId=7)
-    play >> received(command) << Redeliver(key, [position(1, 7)], count=True)
+    play >> received(command) << Redeliver(key, [position_at(1, 7)], count=True)
     command.message_ids.add(ledgerId=1, entryId=7)  # once more, and counted once
-    play >> received(command) << Redeliver(key, [position(1, 7)], count=True)
+    play >> received(command) << Redeliver(key, [position_at(1, 7)], count=True)
     play.over()
 
 
@@ -357,7 +359,7 @@ def test_redelivery_on_an_exclusive_subscription_is_a_rewind() -> None:
 def test_messages_carry_the_epoch_of_the_last_redelivery() -> None:
     play = Playbook()
     key = attach(play, subType=CommandSubscribe.Exclusive, consumer_epoch=1)
-    run = Deliveries([position(1, 4)], [pulsar_entry()])
+    run = Deliveries([position_at(1, 4)], [pulsar_entry()])
     play >> Delivered(key, run)
     assert play.heard().command.consumer_epoch == 1
     command = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=1, consumer_epoch=2)
@@ -380,8 +382,8 @@ def test_individual_acks_are_whole_entries_and_parts_of_batches() -> None:
     play = Playbook()
     key = attach(play)
     play >> received(ack(CommandAck.Individual, (1, 2, []), (1, 3, [0b1001]), (1, 5, [])))
-    done = ALL_MESSAGES & ~0b1001
-    play << Acknowledge(key, 1, [position(1, 2), position(1, 5)], [(position(1, 3), done)], None)
+    partly = [(position_at(1, 3), ALL_MESSAGES & ~0b1001)]
+    play << Acknowledge(key, 1, [position_at(1, 2), position_at(1, 5)], partly, None)
     play.over()
 
 
@@ -389,7 +391,7 @@ def test_a_receipt_comes_only_when_the_ack_is_durable() -> None:
     play = Playbook()
     key = attach(play)
     play >> received(ack(CommandAck.Individual, (1, 2, []), request_id=8))
-    play << Acknowledge(key, 1, [position(1, 2)], [], 8)
+    play << Acknowledge(key, 1, [position_at(1, 2)], [], 8)
     play.over()
     play >> Acknowledged(1, 8, None) << said(pb.CommandAckResponse(consumer_id=1, request_id=8))
     play.over()
@@ -407,9 +409,9 @@ def test_cumulative_acks_on_an_exclusive_subscription() -> None:
     play = Playbook()
     key = attach(play, subType=CommandSubscribe.Exclusive)
     play >> received(ack(CommandAck.Cumulative, (1, 7, [])))
-    play << AcknowledgeUntil(key, 1, position(1, 7), None, None)
+    play << AcknowledgeUntil(key, 1, position_at(1, 7), None, None)
     play >> received(ack(CommandAck.Cumulative, (1, 8, [0b100]), request_id=3))
-    play << AcknowledgeUntil(key, 1, position(1, 8), ALL_MESSAGES & ~0b100, 3)
+    play << AcknowledgeUntil(key, 1, position_at(1, 8), ALL_MESSAGES & ~0b100, 3)
     play.over()
 
 
@@ -440,8 +442,8 @@ def test_acks_of_a_transaction_name_it() -> None:
     play >> received(ack(CommandAck.Individual, (1, 2, []), (1, 3, [6]), request_id=3, **of))
     effect = play.take(AcknowledgeInTransaction)
     assert effect.transaction == TransactionId(0, 1)
-    assert (effect.whole, effect.until) == ([position(1, 2)], None)
-    assert [place for place, _ in effect.partial] == [position(1, 3)]
+    assert (effect.whole, effect.until) == ([position_at(1, 2)], None)
+    assert [place for place, _ in effect.partial] == [position_at(1, 3)]
     too_many = [(1, number, []) for number in range(1_001)]
     play >> received(ack(CommandAck.Individual, *too_many, request_id=4, **of))
     assert play.heard().command.error == pb.NotAllowedError
@@ -454,9 +456,9 @@ def test_acks_of_a_transaction_name_it() -> None:
 @pytest.mark.parametrize(
     ("message_id", "place", "mask"),
     [
-        (MessageIdData(ledgerId=2, entryId=3), position(2, 3), None),
-        (MessageIdData(ledgerId=2, entryId=3, ack_set=[6]), position(2, 3), 6),
-        (MessageIdData(ledgerId=2, entryId=3, ack_set=[0]), position(2, 4), None),
+        (MessageIdData(ledgerId=2, entryId=3), position_at(2, 3), None),
+        (MessageIdData(ledgerId=2, entryId=3, ack_set=[6]), position_at(2, 3), 6),
+        (MessageIdData(ledgerId=2, entryId=3, ack_set=[0]), position_at(2, 4), None),
         (MessageIdData(ledgerId=MINUS_ONE, entryId=MINUS_ONE), BEFORE_ALL, None),
         (MessageIdData(ledgerId=LARGEST, entryId=LARGEST), AFTER_ALL, None),
     ],
@@ -498,7 +500,7 @@ def test_a_consumer_may_come_back_before_the_seek_is_answered() -> None:
     play >> ConsumerClosed(key) << CLOSED_BY_BROKER
     again = attach(play)
     play >> SeekDone(key, 9, None) << success(9)
-    play >> Delivered(again, Deliveries([position(1, 0)], [pulsar_entry()])) << message(0, b"body")
+    play >> Delivered(again, Deliveries([FIRST], [pulsar_entry()])) << message(0, b"body")
     play.over()
 
 
@@ -545,7 +547,7 @@ def test_the_last_message_id(size: int, index: int) -> None:
     play = Playbook()
     key = attach(play, topic="t-partition-2")
     play >> received(pb.CommandGetLastMessageId(consumer_id=1, request_id=9)) << ReadLast(key, 9)
-    play >> LastRead(key, 9, position(4, 5), size, position(4, 2))
+    play >> LastRead(key, 9, position_at(4, 5), size, position_at(4, 2))
     answer = play.heard().command
     last, before = answer.last_message_id, answer.consumer_mark_delete_position
     assert (last.ledgerId, last.entryId, last.partition, last.batch_index) == (4, 5, 2, index)
@@ -569,7 +571,7 @@ def test_statistics_of_a_consumer(kind: int, name: str, unacked: int) -> None:
     key = attach(play, subType=kind)
     play >> received(pb.CommandConsumerStats(request_id=9, consumer_id=1))
     play << DescribeConsumer(key, 9)
-    known = SubscriptionStatistics("s", Type.SHARED, True, 1, 12, 2, 10, 0, position(1, 0), 0, 0, 0)
+    known = SubscriptionStatistics("s", Type.SHARED, True, 1, 12, 2, 10, 0, FIRST, 0, 0, 0)
     since = "2026-01-02T03:04:05.678Z"
     play >> ConsumerDescribed(key, 9, known, 10, -3, True, "127.0.0.1:9", since)
     answer = play.heard().command

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.pulsar_frontend.session.playbook import received
 
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.packing.places import IDS_PER_TURN
 from arneb_pulsar.session.connection.connection import ConnectionSession
@@ -58,7 +58,7 @@ def test_acknowledgements_are_cut_and_answered_once(
     command = pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual)
     if asks:
         command.request_id = 9
-    places = [position(1, 2 * number) for number in range(count)]
+    places = [position_at(1, 2 * number) for number in range(count)]
     for number in range(count):
         command.message_id.add(ledgerId=1, entryId=2 * number, ack_set=[5] if has_sets else [])
     turns = carried_out(attached(), command, FLOW)
@@ -90,7 +90,7 @@ def test_redeliveries_are_cut(count: int) -> None:
         assert each.positions is not None
         assert len(each.positions) <= IDS_PER_TURN
         places += each.positions
-    assert places == [position(1, number) for number in range(count)]
+    assert places == [position_at(1, number) for number in range(count)]
     assert max(sum(isinstance(one, Redeliver) for one in turn) for turn in turns) == 1
 
 

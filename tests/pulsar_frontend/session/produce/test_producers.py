@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.pulsar_frontend.session.playbook import CLOCK_MS, Playbook, Received, received, said
 
 from arneb_core.api.entries.entry import HEADER_BYTES, read_header
-from arneb_core.api.entries.position import position
+from arneb_core.api.entries.position import position_at
 from arneb_core.api.errors import StoreFailed
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.packing import entries
@@ -188,9 +188,9 @@ def test_a_producer_that_was_fenced_out_hears_what_became_of_what_it_had_sent() 
     play.over()
     # Another of the same number on the connection hears nothing of it.
     open_producer(play)
-    play >> Appended(second, StoreFailed("no"), position(0, 0))
+    play >> Appended(second, StoreFailed("no"), position_at(0, 0))
     play.over()
-    play >> Appended(first, None, position(7, 5))
+    play >> Appended(first, None, position_at(7, 5))
     place = pb.MessageIdData(ledgerId=7, entryId=5)
     play << said(pb.CommandSendReceipt(producer_id=1, sequence_id=0, message_id=place))
     play << said(
@@ -253,8 +253,8 @@ def test_one_receive_is_one_run_for_each_topic() -> None:
     assert [entry[HEADER_BYTES:] for entry in run_a.entries] == [body(b"0"), body(b"2"), body(b"3")]
     assert read_header(run_b.entries[0]).publish_time_ms == CLOCK_MS
     play.over()
-    play >> Appended(run_b, None, position(1, 7)) << receipt(0, 1, 7, producer_id=2)
-    play >> Appended(run_a, None, position(2, 40))
+    play >> Appended(run_b, None, position_at(1, 7)) << receipt(0, 1, 7, producer_id=2)
+    play >> Appended(run_a, None, position_at(2, 40))
     told = sorted(
         (each.producer_id, each.sequence_id, each.message_id.entryId)
         for each in (play.heard().command for _ in range(3))
@@ -280,7 +280,7 @@ def test_no_receipt_before_the_run_is_durable() -> None:
     play >> sends((1, 0, body()))
     run = play.take(AppendRun)
     play.over()
-    play >> Appended(run, None, position(3, 4)) << receipt(0, 3, 4)
+    play >> Appended(run, None, position_at(3, 4)) << receipt(0, 3, 4)
     play.over()
 
 
@@ -288,7 +288,7 @@ def test_a_failed_run_is_refused_message_by_message() -> None:
     play = Playbook()
     open_producer(play)
     play >> sends((1, 0, body()), (1, 1, body()))
-    play >> Appended(play.take(AppendRun), StoreFailed("disk"), position(0, 0))
+    play >> Appended(play.take(AppendRun), StoreFailed("disk"), position_at(0, 0))
     play << send_error(0, pb.PersistenceError, "disk")
     play << send_error(1, pb.PersistenceError, "disk")
     play.over()
@@ -299,7 +299,7 @@ def test_a_batch_is_confirmed_with_its_highest_sequence_id() -> None:
     open_producer(play)
     send = CommandSend(producer_id=1, sequence_id=10, highest_sequence_id=19, num_messages=10)
     play >> received(send, body=body())
-    play >> Appended(play.take(AppendRun), None, position(1, 0))
+    play >> Appended(play.take(AppendRun), None, position_at(1, 0))
     answer = play.heard().command
     assert (answer.sequence_id, answer.highest_sequence_id) == (10, 19)
 
@@ -326,7 +326,7 @@ def test_a_damaged_message_is_refused_in_its_turn() -> None:
     run = play.take(AppendRun)
     assert [entry[HEADER_BYTES:] for entry in run.entries] == [body(b"0"), body(b"2")]
     play.over()
-    play >> Appended(run, None, position(1, 0))
+    play >> Appended(run, None, position_at(1, 0))
     play << receipt(0, 1, 0) << checksum_error(1) << receipt(2, 1, 1)
     play.over()
 
@@ -338,7 +338,7 @@ def test_a_damaged_message_waits_for_earlier_runs() -> None:
     earlier = play.take(AppendRun)
     play >> sends((1, 1, DAMAGED))
     play.over()
-    play >> Appended(earlier, None, position(1, 0)) << receipt(0, 1, 0) << checksum_error(1)
+    play >> Appended(earlier, None, position_at(1, 0)) << receipt(0, 1, 0) << checksum_error(1)
     play.over()
 
 
@@ -366,7 +366,7 @@ def test_each_producer_hears_in_the_order_in_which_it_sent(
     play._effects.clear()
     for ledger, run in enumerate(reversed(runs)):
         assert sum(len(each.sequences) for each in run.sends) == len(run.entries)
-        play >> Appended(run, None, position(ledger + 1, 0))
+        play >> Appended(run, None, position_at(ledger + 1, 0))
     told: dict[int, list[tuple[int, bool]]] = {}
     while play._frames:
         command = play.heard().command
@@ -454,7 +454,7 @@ def test_closing_waits_for_the_last_receipt() -> None:
     play >> Received(sends((1, 0, body())).data + received(close).data)
     run = play.take(AppendRun)
     play.over()
-    play >> Appended(run, None, position(1, 0))
+    play >> Appended(run, None, position_at(1, 0))
     play << receipt(0, 1, 0) << said(pb.CommandSuccess(request_id=9)) << LeaveProducer(key)
     play.over()
     play >> received(close) << said(pb.CommandSuccess(request_id=9))
@@ -477,7 +477,7 @@ def test_a_producer_whose_topic_is_gone_is_told_to_come_again() -> None:
     run = play.take(AppendRun)
     play >> ProducerDisconnected(key) << LeaveProducer(key)
     play << said(pb.CommandCloseProducer(producer_id=1, request_id=(1 << 64) - 1))
-    play >> Appended(run, StoreFailed("gone"), position(0, 0))
+    play >> Appended(run, StoreFailed("gone"), position_at(0, 0))
     play >> sends((1, 1, body()))
     play.over()
     assert open_producer(play) != key

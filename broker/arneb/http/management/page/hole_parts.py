@@ -7,7 +7,7 @@ holes. A cursor without holes has no parts.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from arneb_core.api.entries.position import Position, before, position
+from arneb_core.api.entries.position import Position, before, position_at
 from arneb_core.api.subscriptions.subscription import Subscription
 from arneb_core.api.topics.admin import LedgerStatistics
 
@@ -47,7 +47,7 @@ def _cut(
         start = 0
         while start < each.entries:
             end = min(each.entries, start + room)
-            ranges.append((before(position(each.id, start)), position(each.id, end - 1)))
+            ranges.append((before(position_at(each.id, start)), position_at(each.id, end - 1)))
             room -= end - start
             start = end
             if not room:

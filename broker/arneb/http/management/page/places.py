@@ -16,7 +16,7 @@ from arneb_amqp.topology.names import SCHEME
 from arneb_amqp.topology.topology import Vhost
 from arneb_core.access.principals import Kind, Question
 from arneb_core.access.rights import Right
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.api.subscriptions.subscription import Subscription
 
 NUMBER_DIGITS_MAX: Final = 10
@@ -90,7 +90,7 @@ def position_in(text: str) -> Position:
         each.isascii() and each.isdecimal() and len(each) <= NUMBER_DIGITS_MAX
         for each in (ledger, entry)
     ):
-        return position(int(ledger), int(entry))
+        return position_at(int(ledger), int(entry))
     raise bad_request(f"expected a position such as 1:42, got {text[:40]!r}")
 
 

@@ -19,7 +19,7 @@ from arneb.http.management.lists.queues_by_name import QueuesByName
 from arneb.http.management.lists.rows import AllRows, Row
 from arneb_core.api.core import Unit
 from arneb_core.api.entries.entry import EntryHeader, Origin
-from arneb_core.api.entries.position import Position, position
+from arneb_core.api.entries.position import Position, position_at
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.process.clock import wall_clock_ms
 from arneb_core.api.subscriptions.subscription import InitialPosition
@@ -54,7 +54,7 @@ class FakeRow:
         return (0, 0) if self.published_ms is None else (1, 0)
 
     def unacknowledged(self, limit: int) -> Sequence[Position]:
-        return [] if self.published_ms is None else [position(1, 0)]
+        return [] if self.published_ms is None else [position_at(1, 0)]
 
     def ledgers(self) -> list[FakeLedger]:
         return [self._ledger]

@@ -10,7 +10,7 @@ from tests.broker.http.management.kit import managed
 from tests.broker.http.management.page.test_browsing import publish
 
 from arneb.http.management.page.hole_parts import PARTS, hole_parts
-from arneb_core.api.entries.position import Position, before, position
+from arneb_core.api.entries.position import Position, before, position_at
 
 
 class FakeSubscription:
@@ -42,9 +42,9 @@ class FakeSubscription:
 )
 def test_every_hole_is_drawn_where_it_is(sizes: list[int], done: set[int], front: int) -> None:
     ledgers: Any = [SimpleNamespace(id=n + 1, entries=size) for n, size in enumerate(sizes)]
-    entries = [position(each.id, n) for each in ledgers for n in range(each.entries)]
+    entries = [position_at(each.id, n) for each in ledgers for n in range(each.entries)]
     if not entries:
-        assert hole_parts(ledgers, FakeSubscription([position(1, 0)], set())) == []  # type: ignore[arg-type]
+        assert hole_parts(ledgers, FakeSubscription([position_at(1, 0)], set())) == []  # type: ignore[arg-type]
         return
     acknowledged = {each for n, each in enumerate(entries) if n in done or n < front}
     of: Any = FakeSubscription(entries, acknowledged)
