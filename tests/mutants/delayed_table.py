@@ -112,8 +112,8 @@ DELAYED_MUTANTS: Final = (
     Mutant(
         "positions are taken for entries of a ledger that does not have the last of them",
         "core/arneb_core/log/ledgers.py",
-        "            if not self.contains(places[start - 1]):\n",
-        "            if not self.contains(places[0]):\n",
+        "            if not self.contains(positions[start - 1]):\n",
+        "            if not self.contains(positions[0]):\n",
         ("tests/core/cursor/test_acks_model.py",),
     ),
     Mutant(

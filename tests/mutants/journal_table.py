@@ -110,7 +110,7 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "positions behind lost entries are counted from the front",
         CORE + "engine/catalog/open_counts.py",
-        "                entries = entry_of(place) + len(run)\n",
+        "                entries = entry_of(position) + len(run)\n",
         "                entries += len(run)\n",
         LOST_TESTS,
     ),
@@ -505,8 +505,8 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "everything that the journal has of a topic is one block to its readers",
         CORE + "store/journal/overlay.py",
-        "            for begin, part, lengths in split_run(place, entries):\n",
-        "            for begin, part, lengths in [(place, entries, list(map(len, entries)))]:\n",
+        "            for begin, part, lengths in split_run(position, entries):\n",
+        "            for begin, part, lengths in [(position, entries, list(map(len, entries)))]:\n",
         JOURNAL_TESTS,
     ),
     Mutant(

@@ -180,8 +180,8 @@ KEYS_MUTANTS: Final = (
     Mutant(
         "a half-acknowledged batch costs all its permits",
         CORE + "subscription/entries/delivery.py",
-        "                    masks[place], sizes[index] = free, free.bit_count()\n",
-        "                    masks[place] = free\n",
+        "                    masks[position], sizes[index] = free, free.bit_count()\n",
+        "                    masks[position] = free\n",
         UNACKED_TESTS,
     ),
     Mutant(

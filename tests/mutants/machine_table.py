@@ -100,7 +100,7 @@ MACHINE_MUTANTS: Final = (
     Mutant(
         "a batch whose messages are rejected one by one leaves twice",
         CORE + "subscription/departures/leaving.py",
-        "        if not self._places.isdisjoint(coming):\n",
+        "        if not self._positions.isdisjoint(coming):\n",
         "        if False:\n",
         LEAVING,
     ),

@@ -166,8 +166,8 @@ PROMISES_MUTANTS: Final = (
     Mutant(
         "a replay of trimmed entries removes lower ones",
         CORE + "subscription/sources/replay.py",
-        "            self._places.remove_range(place, end + 1)\n",
-        "            self._places.remove_range(0, end + 1)\n",
+        "            self._positions.remove_range(position, end + 1)\n",
+        "            self._positions.remove_range(0, end + 1)\n",
         ("tests/core/engine/subscriptions/test_groups.py",),
     ),
     Mutant(

@@ -74,7 +74,7 @@ STREAM_MUTANTS: Final = (
     Mutant(
         "any place in a trimmed ledger is its end",
         "core/arneb_core/store/reading/extents.py",
-        "        return place == end or entry_of(place) == 0\n",
+        "        return position == end or entry_of(position) == 0\n",
         "        return True\n",
         ("tests/spark_connector/test_planning.py",),
     ),

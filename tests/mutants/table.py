@@ -242,8 +242,8 @@ MUTANTS: Final = (
     Mutant(
         "a half-acknowledged batch counts with its whole size",
         CORE + "subscription/entries/delivery.py",
-        "                    masks[place], sizes[index] = free, free.bit_count()\n",
-        "                    masks[place] = free\n",
+        "                    masks[position], sizes[index] = free, free.bit_count()\n",
+        "                    masks[position] = free\n",
         ENGINE_TESTS,
     ),
     Mutant(
@@ -292,8 +292,8 @@ MUTANTS: Final = (
     Mutant(
         "seek keeps old acks",
         CORE + "cursor/cursor.py",
-        "        self.acks.reset(place, mask)\n",
-        "        self.acks.restore([place])\n",
+        "        self.acks.reset(position, mask)\n",
+        "        self.acks.restore([position])\n",
         ENGINE_TESTS,
     ),
     Mutant(
@@ -432,14 +432,14 @@ MUTANTS: Final = (
     Mutant(
         "a unit takes more of a batch than its part",
         CORE + "subscription/consumers/consumer.py",
-        "            elif held := self.masks.get(place, 0) & mask:\n",
-        "            elif held := self.masks.get(place, 0):\n",
+        "            elif held := self.masks.get(position, 0) & mask:\n",
+        "            elif held := self.masks.get(position, 0):\n",
         PARTS_TESTS,
     ),
     Mutant(
         "a message of a batch is redelivered without end",
         CORE + "subscription/consumers/returns.py",
-        "        self._dead_lettering.reject_messages(Departure.DELIVERY_LIMIT, place, mask)\n"
+        "        self._dead_lettering.reject_messages(Departure.DELIVERY_LIMIT, position, mask)\n"
         "        return True\n",
         "        return False\n",
         PARTS_TESTS,

@@ -143,8 +143,8 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "skipping leaves out what is in flight",
         "core/arneb_core/subscription/machine.py",
-        "            consumer.acknowledge([each for each in consumer.places if each <= place])\n",
-        "            consumer.acknowledge([])\n",
+        "consumer.acknowledge([each for each in consumer.positions if each <= position])",
+        "consumer.acknowledge([])",
         ADMIN_TESTS,
     ),
     Mutant(
@@ -434,7 +434,7 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "of batches everything stays",
         "core/arneb_core/engine/subscriptions/admin.py",
-        "            if place > self.mark_delete and (size",
+        "            if position > self.mark_delete and (size",
         "            if False and (size",
         COMPACTION_TESTS,
     ),

@@ -522,8 +522,8 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "forgetting counts visits all of them",
         "core/arneb_core/subscription/state/redeliveries.py",
-        "            self.forget([each for each in chunk if each <= place])\n",
-        "            self.forget([each for each in self.items() if each <= place])\n",
+        "            self.forget([each for each in chunk if each <= position])\n",
+        "            self.forget([each for each in self.items() if each <= position])\n",
         ("tests/core/subscription/state/test_redeliveries.py",),
     ),
     Mutant(

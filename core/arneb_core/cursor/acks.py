@@ -73,10 +73,10 @@ class AckState:
             if suffix[:1] == KIND_CHUNK:
                 state._load_chunk(number_in(suffix, 6), value)
             elif suffix[:1] == KIND_MASK:
-                place = Position(number_in(suffix, 8))
+                position = Position(number_in(suffix, 8))
                 if not (mask := int.from_bytes(value, "little")):
-                    raise ValueError(f"expected a mask that is not 0 at {render(place)}")
-                masks[place] = mask
+                    raise ValueError(f"expected a mask that is not 0 at {render(position)}")
+                masks[position] = mask
         state._advance()
         state._load_masks(masks)
         return state
@@ -99,8 +99,8 @@ class AckState:
         if count <= ONE_BY_ONE_MAX:
             return sum(map(self._acknowledge_one, positions))
         if self._masks:
-            for place in self._masks.keys() & set(positions):
-                self._forget_mask(place)
+            for position in self._masks.keys() & set(positions):
+                self._forget_mask(position)
         if type(positions) is range and positions.step == 1:
             parts = self._parts(Position(first - 1), last)
         else:
@@ -109,55 +109,55 @@ class AckState:
         self._advance()
         return newly
 
-    def acknowledge_until(self, place: Position, mask: int | None = None, messages: int = 0) -> int:
-        """Acknowledge every entry up to ``place``; return how many became acknowledged.
+    def acknowledge_until(self, position: Position, mask: int | None = None, size: int = 0) -> int:
+        """Acknowledge every entry up to ``position``; return how many became acknowledged.
 
-        With ``mask``, only those messages of the entry at ``place`` itself, which holds
-        ``messages``, as :meth:`acknowledge_messages` does.
+        With ``mask``, only those messages of the batch of ``size`` at ``position`` itself, as
+        :meth:`acknowledge_messages` does.
         """
         if mask is not None:
-            newly = self.acknowledge_until(before(place))
-            return newly + self.acknowledge_messages(place, mask, messages)
-        last = self._ledgers.at_or_before(place)
+            newly = self.acknowledge_until(before(position))
+            return newly + self.acknowledge_messages(position, mask, size)
+        last = self._ledgers.at_or_before(position)
         if last is None or last <= self._mark_delete:
             return 0
         return self._move(last, self._ledgers.count_between(self._mark_delete, last))
 
-    def acknowledge_messages(self, place: Position, mask: int, messages: int) -> bool:
-        """Acknowledge single messages of the batch at ``place``: bit *i* = message *i* is done.
+    def acknowledge_messages(self, position: Position, mask: int, size: int) -> bool:
+        """Acknowledge single messages of the batch at ``position``: bit *i* = message *i* is done.
 
-        ``messages`` is how many the batch holds; bits beyond it mean nothing. Return True when this
+        ``size`` is how many the batch holds; bits beyond it mean nothing. Return True when this
         call acknowledged the last of them, and so the entry.
         """
-        if messages < 1:
-            raise ValueError(f"expected at least one message at {render(place)}, got {messages}")
-        if not self._is_unacked(place):
+        if size < 1:
+            raise ValueError(f"expected at least one message at {render(position)}, got {size}")
+        if not self._is_unacked(position):
             return False
-        whole = (1 << messages) - 1
-        unacked = self._masks.get(place, whole)
+        whole = (1 << size) - 1
+        unacked = self._masks.get(position, whole)
         left = unacked & whole & ~mask
         if not left:
-            return bool(self._acknowledge_one(place))
+            return bool(self._acknowledge_one(position))
         if left != unacked:
-            self._put_mask(place, left)
+            self._put_mask(position, left)
         return False
 
-    def reset(self, place: Position, mask: int | None = None) -> None:
-        """Make ``place`` the next entry to deliver, and forget all acks beyond it.
+    def reset(self, position: Position, mask: int | None = None) -> None:
+        """Make ``position`` the next entry to deliver, and forget all acks beyond it.
 
-        ``mask`` = its messages that are still unacked. A place outside the log is moved to
+        ``mask`` = its messages that are still unacked. A position outside the log is moved to
         the nearest entry above it, or to the log's end, and then ``mask`` means nothing.
         """
         self._holes.clear()
         for masked in list(self._masks):
             self._forget_mask(masked)
-        start = self._ledgers.after(before(place))
+        start = self._ledgers.after(before(position))
         self._mark_delete = before(self._ledgers.next_append if start is None else start)
-        if start == place and mask is not None:
+        if start == position and mask is not None:
             if mask:
-                self._put_mask(place, mask)
+                self._put_mask(position, mask)
             else:
-                self._acknowledge_one(place)
+                self._acknowledge_one(position)
 
     def restore(
         self, positions: Sequence[Position], masks: Mapping[Position, int] | None = None
@@ -167,15 +167,15 @@ class AckState:
         ``positions`` must be what the unit itself acknowledged (see :meth:`only_unacked`),
         ``masks`` what :meth:`masks_of` gave for them before.
         """
-        existing = [place for place in positions if self._ledgers.contains(place)]
+        existing = [position for position in positions if self._ledgers.contains(position)]
         if not existing:
             return 0
         if (lowest := min(existing)) <= self._mark_delete:
             self._move_back(before(lowest))
         restored = sum([self._holes.discard_lows(*part) for part in by_chunk(existing)])
-        for place, mask in (masks or {}).items():
-            if self._is_unacked(place):
-                self._put_mask(place, mask)
+        for position, mask in (masks or {}).items():
+            if self._is_unacked(position):
+                self._put_mask(position, mask)
         return restored
 
     def log_trimmed(self) -> None:
@@ -210,24 +210,24 @@ class AckState:
         """How many entries are not acknowledged."""
         return self._ledgers.count_after(self._mark_delete) - self._holes.count
 
-    def is_acknowledged(self, place: Position) -> bool:
-        """Whether the entry at ``place`` is wholly acknowledged, or lies below the log."""
-        return place <= self._mark_delete or place in self._holes
+    def is_acknowledged(self, position: Position) -> bool:
+        """Whether the entry at ``position`` is wholly acknowledged, or lies below the log."""
+        return position <= self._mark_delete or position in self._holes
 
-    def unacked_mask(self, place: Position) -> int | None:
+    def unacked_mask(self, position: Position) -> int | None:
         """Return the messages still unacked of a half-acked batch; None if it is not half-acked."""
-        return self._masks.get(place)
+        return self._masks.get(position)
 
     def masks_of(self, positions: Iterable[Position]) -> dict[Position, int]:
         """Return the masks of the half-acked batches among ``positions``."""
         masks = self._masks
-        return {place: masks[place] for place in masks.keys() & set(positions)} if masks else {}
+        return {each: masks[each] for each in masks.keys() & set(positions)} if masks else {}
 
     def only_unacked(self, positions: Sequence[Position]) -> list[Position]:
         """Return those of ``positions`` that are unacknowledged entries, in the same order."""
         if len(positions) > ONE_BY_ONE_MAX and self._ledgers.has_all(ordered := sorted(positions)):
             return self._holes.unacknowledged(positions, ordered, self._mark_delete)
-        return [place for place in positions if self._is_unacked(place)]
+        return [position for position in positions if self._is_unacked(position)]
 
     def unacked_of(self, entries: Sequence[int]) -> list[Position]:
         """As :meth:`only_unacked`, for many positions that ascend and are known to be entries."""
@@ -239,11 +239,11 @@ class AckState:
 
     def acknowledged_between(self, low_exclusive: Position, high_inclusive: Position) -> int:
         """Count the entries in (low, high] that are acknowledged and still in the log."""
-        settled = self._ledgers.count_between(low_exclusive, min(high_inclusive, self._mark_delete))
+        below = self._ledgers.count_between(low_exclusive, min(high_inclusive, self._mark_delete))
         first = Position(max(low_exclusive, self._mark_delete) + 1)
         if first > high_inclusive:
-            return settled
-        return settled + self._holes.count_between(first, high_inclusive)
+            return below
+        return below + self._holes.count_between(first, high_inclusive)
 
     def unacknowledged(
         self, low_exclusive: Position, high_inclusive: Position, limit: int
@@ -258,8 +258,8 @@ class AckState:
         return found  # type: ignore[return-value]  # ints made from positions
 
     def __repr__(self) -> str:
-        place = render(self._mark_delete)
-        return f"<AckState {place}, {self.holes} holes, {len(self._masks)} half-acked>"
+        position = render(self._mark_delete)
+        return f"<AckState {position}, {self.holes} holes, {len(self._masks)} half-acked>"
 
     # Persisting
 
@@ -277,10 +277,10 @@ class AckState:
             (KIND_CHUNK + key.to_bytes(6, "big"), value)
             for key, value in self._holes.take_changes()
         ]
-        for place in self._unsaved_masks.take(self._masks):
-            mask = self._masks.get(Position(place))
+        for position in self._unsaved_masks.take(self._masks):
+            mask = self._masks.get(Position(position))
             value = mask and mask.to_bytes((mask.bit_length() + 7) // 8, "little")
-            changes.append((KIND_MASK + place.to_bytes(8, "big"), value or None))
+            changes.append((KIND_MASK + position.to_bytes(8, "big"), value or None))
         return changes
 
     def mark_dirty_again(self, changes: Changes) -> None:
@@ -292,21 +292,20 @@ class AckState:
 
     # Inside
 
-    def _is_unacked(self, place: Position) -> bool:
-        if place <= self._mark_delete or place in self._holes:
+    def _is_unacked(self, position: Position) -> bool:
+        if position <= self._mark_delete or position in self._holes:
             return False
-        return self._ledgers.contains(place)
+        return self._ledgers.contains(position)
 
-    def _follows(self, place: Position) -> bool:
-        """Whether ``place`` is right behind mark-delete, across a ledger's end too."""
+    def _follows(self, position: Position) -> bool:
+        """Whether ``position`` is right behind mark-delete, across a ledger's end too."""
         mark_delete = self._mark_delete
-        if place == mark_delete + 1:
+        if position == mark_delete + 1:
             return True
-        return not place & ENTRY_MASK and place == self._ledgers.after(mark_delete)
+        return not position & ENTRY_MASK and position == self._ledgers.after(mark_delete)
 
     def _is_run(self, positions: Sequence[Position]) -> bool:
-        """Whether positions that span just as many places as there are of them are a run of
-        existing entries."""
+        """Whether ``positions``, which span as many as they are, are a run of existing entries."""
         first, last = positions[0], positions[-1]
         if first ^ last > ENTRY_MASK or not self._ledgers.contains(last):
             return False
@@ -314,17 +313,17 @@ class AckState:
         # some 30 ns an entry.
         return type(positions) is range or tuple(positions) == tuple(range(first, last + 1))
 
-    def _acknowledge_one(self, place: Position) -> int:
-        if place <= self._mark_delete or not self._ledgers.contains(place):
+    def _acknowledge_one(self, position: Position) -> int:
+        if position <= self._mark_delete or not self._ledgers.contains(position):
             return 0
-        if place in self._masks:
-            self._forget_mask(place)
-        if place == self._mark_delete + 1 or self._follows(place):
-            self._mark_delete = place
+        if position in self._masks:
+            self._forget_mask(position)
+        if position == self._mark_delete + 1 or self._follows(position):
+            self._mark_delete = position
             if self._holes.count:
                 self._advance()
             return 1
-        return int(self._holes.add(place))
+        return int(self._holes.add(position))
 
     def _add(self, key: int, lows: BitMap) -> int:
         """Acknowledge part of a chunk without moving mark-delete; takes ``lows`` over."""
@@ -340,8 +339,8 @@ class AckState:
         """Move mark-delete up over ``entries`` entries; return how many were unacknowledged."""
         held = 0
         if self._masks:
-            for place in self._masks_between(self._mark_delete, target):
-                self._forget_mask(place)
+            for position in self._masks_between(self._mark_delete, target):
+                self._forget_mask(position)
         if self._holes.count:
             held = self._holes.discard_range(Position(self._mark_delete + 1), target)
         self._mark_delete = target
@@ -369,20 +368,20 @@ class AckState:
         for first, last in self._ledgers.runs(low_exclusive, high_inclusive):
             yield from of_run(first, last)
 
-    def _put_mask(self, place: Position, mask: int) -> None:
-        self._masks[place] = mask
-        self._unsaved_masks.dirty[place] = None
+    def _put_mask(self, position: Position, mask: int) -> None:
+        self._masks[position] = mask
+        self._unsaved_masks.dirty[position] = None
 
-    def _forget_mask(self, place: Position) -> None:
-        del self._masks[place]
-        self._unsaved_masks.dropped(place)
+    def _forget_mask(self, position: Position) -> None:
+        del self._masks[position]
+        self._unsaved_masks.dropped(position)
 
     def _masks_between(self, low_exclusive: Position, high_inclusive: Position) -> list[Position]:
         masks = self._masks
         if high_inclusive - low_exclusive < len(masks):
-            places = map(Position, range(low_exclusive + 1, high_inclusive + 1))
-            return [place for place in places if place in masks]
-        return [place for place in masks if low_exclusive < place <= high_inclusive]
+            positions = map(Position, range(low_exclusive + 1, high_inclusive + 1))
+            return [position for position in positions if position in masks]
+        return [position for position in masks if low_exclusive < position <= high_inclusive]
 
     def _load_chunk(self, key: int, value: bytes) -> None:
         stored = BitMap.deserialize(value) if value else BitMap()
@@ -392,9 +391,9 @@ class AckState:
         self._holes.mark_loaded(key, altered=newly != len(stored))
 
     def _load_masks(self, masks: Mapping[Position, int]) -> None:
-        for place, mask in masks.items():
-            self._unsaved_masks.loaded(place)
-            if self._is_unacked(place):
-                self._masks[place] = mask
+        for position, mask in masks.items():
+            self._unsaved_masks.loaded(position)
+            if self._is_unacked(position):
+                self._masks[position] = mask
             else:
-                self._unsaved_masks.dirty[place] = None
+                self._unsaved_masks.dirty[position] = None

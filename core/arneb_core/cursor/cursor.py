@@ -63,15 +63,15 @@ class Cursor:
         """Acknowledge whole entries."""
         self.acknowledged_total += self.acks.acknowledge(positions)
 
-    def settle_messages(self, place: Position, mask: int, size: int) -> bool:
+    def settle_messages(self, position: Position, mask: int, size: int) -> bool:
         """Acknowledge messages of a batch of ``size``; return True when those were the rest."""
-        is_whole = self.acks.acknowledge_messages(place, mask, size)
+        is_whole = self.acks.acknowledge_messages(position, mask, size)
         self.acknowledged_total += is_whole
         return is_whole
 
-    def settle_until(self, place: Position) -> None:
-        """Acknowledge everything up to ``place``."""
-        self.acknowledged_total += self.acks.acknowledge_until(place)
+    def settle_until(self, position: Position) -> None:
+        """Acknowledge everything up to ``position``."""
+        self.acknowledged_total += self.acks.acknowledge_until(position)
 
     def settle_all_but(
         self,
@@ -86,7 +86,9 @@ class Cursor:
             return
         left = self.acks.only_unacked(positions)
         held = self.acks.masks_of(left)
-        masks = {place: mask for place, mask in masks.items() if mask + 1 != 1 << sizes[place]}
+        masks = {
+            position: mask for position, mask in masks.items() if mask + 1 != 1 << sizes[position]
+        }
         self.acknowledged_total += self.acks.acknowledge_until(last) - len(left)
         self.acks.restore(left, {**held, **masks})
 
@@ -95,10 +97,10 @@ class Cursor:
         become unacknowledged."""
         self.acknowledged_total -= self.acks.restore(positions, masks)
 
-    def reset(self, place: Position, mask: int | None) -> None:
-        """Make ``place`` the next entry, and forget acknowledgements beyond it. ``mask``: its
+    def reset(self, position: Position, mask: int | None) -> None:
+        """Make ``position`` the next entry, and forget acknowledgements beyond it. ``mask``: its
         messages still unacknowledged."""
-        self.acks.reset(place, mask)
+        self.acks.reset(position, mask)
         self.skip_missing()
         self._furthest = self.acks.mark_delete
 
@@ -158,6 +160,6 @@ class Cursor:
                 left -= self.acks.acknowledged_between(low, info.last)
                 averages[info.id] = info.messages / info.entries
                 total += left * averages[info.id]
-        for place, mask in self.acks.masks.items():
-            total += mask.bit_count() - averages[ledger_of(place)]
+        for position, mask in self.acks.masks.items():
+            total += mask.bit_count() - averages[ledger_of(position)]
         return round(total)

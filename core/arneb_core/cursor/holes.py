@@ -40,9 +40,9 @@ class Holes:
     def __repr__(self) -> str:
         return f"<Holes {self.count} in {len(self._chunks)} chunks, {self._unsaved!r}>"
 
-    def add(self, place: Position) -> bool:
+    def add(self, position: Position) -> bool:
         """Add one position; return False when it was there."""
-        key, low = place >> CHUNK_BITS, place & CHUNK_MASK
+        key, low = position >> CHUNK_BITS, position & CHUNK_MASK
         chunk = self._chunks.get(key)
         if chunk is None:
             self._chunks[key] = BitMap((low,))
@@ -111,9 +111,9 @@ class Holes:
         self._chunks.clear()
         self.count = 0
 
-    def __contains__(self, place: Position) -> bool:
-        chunk = self._chunks.get(place >> CHUNK_BITS)
-        return chunk is not None and (place & CHUNK_MASK) in chunk
+    def __contains__(self, position: Position) -> bool:
+        chunk = self._chunks.get(position >> CHUNK_BITS)
+        return chunk is not None and (position & CHUNK_MASK) in chunk
 
     def count_between(self, first: Position, last: Position) -> int:
         """Count those in [first, last]."""
@@ -125,30 +125,34 @@ class Holes:
             found += len(chunk) if whole else chunk.range_cardinality(start, stop)
         return found
 
-    def absent(self, places: Sequence[int], after: Position) -> list[Position]:
-        """Return those of ``places``, which ascend, that lie behind ``after`` and are not in."""
+    def absent(self, positions: Sequence[int], after: Position) -> list[Position]:
+        """Return those of ``positions``, which ascend, that lie behind ``after`` and are not in."""
         found: list[int] = []
-        start = bisect_right(places, after)
-        while start < len(places):
-            key = places[start] >> CHUNK_BITS
-            stop = bisect_left(places, key + 1 << CHUNK_BITS, start)
-            part = places[start:stop]
+        start = bisect_right(positions, after)
+        while start < len(positions):
+            key = positions[start] >> CHUNK_BITS
+            stop = bisect_left(positions, key + 1 << CHUNK_BITS, start)
+            part = positions[start:stop]
             chunk = self._chunks.get(key)
             if chunk is not None:
-                part = [place for place in part if place & CHUNK_MASK not in chunk]
+                part = [position for position in part if position & CHUNK_MASK not in chunk]
             found += part
             start = stop
         return cast(list[Position], found)
 
     def unacknowledged(
-        self, places: Sequence[Position], ordered: Sequence[Position], after: Position
+        self, positions: Sequence[Position], ordered: Sequence[Position], after: Position
     ) -> list[Position]:
-        """Return those of ``places`` that lie behind ``after`` and are not in; ``ordered`` has the
-        same places. Mostly it is all of them, and then no Python code runs once for each."""
+        """Return those of ``positions`` that lie behind ``after`` and are not in; ``ordered`` has
+        the same positions. Mostly it is all of them, and then no Python code runs once for each."""
         acknowledged: set[int] = set(ordered[: bisect_right(ordered, after)])
         if self.count:
             acknowledged.update(self.present(chunks_of(ordered)))
-        return [each for each in places if each not in acknowledged] if acknowledged else [*places]
+        return (
+            [each for each in positions if each not in acknowledged]
+            if acknowledged
+            else [*positions]
+        )
 
     def present(self, chunks: Iterable[tuple[int, BitMap]]) -> list[int]:
         """Return those of ``chunks`` that are in."""
@@ -197,7 +201,7 @@ class Holes:
         return found
 
     def missing(self, first: Position, last: Position, limit: int) -> list[int]:
-        """Return the first ``limit`` places in [first, last] that are not in, in order."""
+        """Return the first ``limit`` positions in [first, last] that are not in, in order."""
         found: list[int] = []
         for key in range(first >> CHUNK_BITS, (last >> CHUNK_BITS) + 1):
             if (room := limit - len(found)) <= 0:
@@ -258,7 +262,7 @@ class Holes:
         return gone
 
     def _keys_between(self, first: Position, last: Position) -> list[int]:
-        """Return the chunks that have places in [first, last], in any order."""
+        """Return the chunks that have positions in [first, last], in any order."""
         low, high = first >> CHUNK_BITS, last >> CHUNK_BITS
         chunks = self._chunks
         if high - low < len(chunks):
@@ -271,7 +275,7 @@ def by_chunk(positions: Sequence[Position]) -> Sequence[tuple[int, BitMap]]:
     try:
         halves = memoryview(array("Q", positions)).cast("B").cast("I")
     except OverflowError:
-        return by_chunk([place for place in positions if 0 <= place <= AFTER_ALL])
+        return by_chunk([position for position in positions if 0 <= position <= AFTER_ALL])
     # A run nearly always lies in one chunk; then no Python code runs once per position.
     ledgers = halves[_HIGH::2].tobytes()
     if ledgers == ledgers[:4] * len(positions):
@@ -282,14 +286,14 @@ def by_chunk(positions: Sequence[Position]) -> Sequence[tuple[int, BitMap]]:
     return chunks_of(sorted(positions))
 
 
-def chunks_of(places: Sequence[int]) -> list[tuple[int, BitMap]]:
-    """Return ``places``, which ascend, as fresh bitmaps by chunk."""
-    low_halves = memoryview(array("Q", places)).cast("B").cast("I")[_LOW::2].tobytes()
+def chunks_of(positions: Sequence[int]) -> list[tuple[int, BitMap]]:
+    """Return ``positions``, which ascend, as fresh bitmaps by chunk."""
+    low_halves = memoryview(array("Q", positions)).cast("B").cast("I")[_LOW::2].tobytes()
     found: list[tuple[int, BitMap]] = []
     start = 0
-    while start < len(places):
-        key = places[start] >> CHUNK_BITS
-        stop = bisect_left(places, key + 1 << CHUNK_BITS, start)
+    while start < len(positions):
+        key = positions[start] >> CHUNK_BITS
+        stop = bisect_left(positions, key + 1 << CHUNK_BITS, start)
         entries = BitMap(array("I", low_halves[4 * start : 4 * stop]))
         part = (key << CHUNK_BITS) & LEDGER_MASK
         found.append((key, entries.shift(-part) if part else entries))

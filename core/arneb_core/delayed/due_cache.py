@@ -99,7 +99,7 @@ class DueCache:
         self._bytes_max = max(self._bytes_max, self._gathered_bytes_max)
 
     def read(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
-        """As :meth:`.DurableLog.read_places`, and keep each entry. A read asked for while another
+        """As :meth:`.DurableLog.read_positions`, and keep each entry. A read asked for while
         from the same place is under way gets the answer of that one; its caller sorts out positions
         that it did not ask for."""
         self._read(places, bytes_max, then, self._keep)
@@ -144,7 +144,9 @@ class DueCache:
             waiting.append(then)
             return
         self._asked[first] = [then]
-        self._log.read_places(places, bytes_max, lambda found: self._answered(first, found, keep))
+        self._log.read_positions(
+            places, bytes_max, lambda found: self._answered(first, found, keep)
+        )
 
     def _answered(
         self, first: Position, found: Runs | StoreFailed, keep: Callable[[Runs], None]

@@ -92,7 +92,9 @@ class HeldGroups:
     ) -> None:
         """Note that ``positions``, which are of ``groups``, are in flight at ``receiver``."""
         of_groups = [pair for pair in zip(positions, groups, strict=True) if pair[1]]
-        self._held.took(receiver, [place for place, _ in of_groups], [g for _, g in of_groups])
+        self._held.took(
+            receiver, [position for position, _ in of_groups], [g for _, g in of_groups]
+        )
 
     def left(self, positions: Iterable[Position]) -> dict[Position, int]:
         """Note that these are not in flight any more; return the groups of those that had one."""

@@ -37,10 +37,10 @@ class HeldKeys:
         """Note that these are not in flight any more; return the slots of those that were."""
         slots, counts = self._slots, self._counts
         found: dict[Position, int] = {}
-        for place in positions:
-            slot = slots.pop(place, None)
+        for position in positions:
+            slot = slots.pop(position, None)
             if slot is not None:
-                found[place] = slot
+                found[position] = slot
                 counts[slot] -= 1
                 if not counts[slot]:
                     counts.pop(slot)

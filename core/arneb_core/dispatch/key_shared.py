@@ -214,10 +214,10 @@ class KeySharedDispatcher:
         """Let those of ``ready`` that were in flight a moment ago wait again."""
         lately, self._lately = self._lately, {}
         of_groups, self._lately_of_groups = self._lately_of_groups, {}
-        known = [place for place in lately if place in ready]
+        known = [position for position in lately if position in ready]
         if known:
-            groups = [of_groups.get(place, 0) for place in known] if of_groups else None
-            self.wait(known, [lately[place] for place in known], groups)
+            groups = [of_groups.get(position, 0) for position in known] if of_groups else None
+            self.wait(known, [lately[position] for position in known], groups)
 
     @property
     def waiting(self) -> WaitingKeys:
@@ -237,10 +237,10 @@ class KeySharedDispatcher:
         """Take the entry of :meth:`next_due` out of its line; return it and its slot."""
         line = self._waiting.front(receiver)
         assert line is not None, "next_due() had something"
-        place = self._waiting.take(line)
+        position = self._waiting.take(line)
         if line in self._waiting.slots:
             self._let_on(line)
-        return place, slot_of(line)
+        return position, slot_of(line)
 
     @property
     def due_receivers(self) -> list[Receiver]:

@@ -53,13 +53,13 @@ def key_hashes(positions: Sequence[Position], entries: Sequence[bytes]) -> list[
     hashes: list[int] = [unpack(entry, offset)[0] for entry in entries]
     if 0 in hashes:
         pairs = zip(hashes, positions, strict=True)
-        hashes = [known or hash_of_place(place) for known, place in pairs]
+        hashes = [known or hash_of_position(position) for known, position in pairs]
     return hashes
 
 
-def hash_of_place(place: Position) -> int:
+def hash_of_position(position: Position) -> int:
     """Return what stands in for the key hash of an entry without a key."""
-    return place * SPREAD & 0x7FFFFFFF
+    return position * SPREAD & 0x7FFFFFFF
 
 
 def slots_of(hashes: Sequence[int]) -> list[int]:

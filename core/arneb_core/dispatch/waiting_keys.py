@@ -26,7 +26,7 @@ class WaitingKeys:
 
     def __init__(self) -> None:
         self._by_slot: dict[int, deque[Position]] = {}
-        self.places = BitMap64()
+        self.positions = BitMap64()
         """All that waits. Entries of a line that are not in here were answered, and are skipped."""
         self._queues: dict[Receiver, list[tuple[Position, int]]] = {}
         self._turn: dict[int, Position] = {}
@@ -34,10 +34,10 @@ class WaitingKeys:
         """The groups of waiting entries that have one."""
 
     def __repr__(self) -> str:
-        return f"<WaitingKeys {len(self.places)} of {len(self._by_slot)} slots>"
+        return f"<WaitingKeys {len(self.positions)} of {len(self._by_slot)} slots>"
 
     def __len__(self) -> int:
-        return len(self.places)
+        return len(self.positions)
 
     @property
     def slots(self) -> Mapping[int, object]:
@@ -51,43 +51,43 @@ class WaitingKeys:
         groups: Sequence[int] | None = None,
     ) -> set[int]:
         """Let these wait too; return the slots whose first entry may have changed."""
-        self.places.update(positions)
+        self.positions.update(positions)
         if groups is not None:
             pairs = zip(positions, groups, strict=True)
-            self._groups.update((place, group) for place, group in pairs if group)
+            self._groups.update((position, group) for position, group in pairs if group)
         changed: set[int] = set()
         unsorted: set[int] = set()
-        for place, slot in zip(positions, slots, strict=True):
+        for position, slot in zip(positions, slots, strict=True):
             line = self._by_slot.get(slot)
             if line is None:
-                self._by_slot[slot] = deque((place,))
+                self._by_slot[slot] = deque((position,))
                 changed.add(slot)
                 continue
-            if place < line[-1]:
+            if position < line[-1]:
                 unsorted.add(slot)
-            line.append(place)
+            line.append(position)
         for slot in unsorted:
             self._by_slot[slot] = deque(sorted(set(self._by_slot[slot])))
         return changed | unsorted
 
     def count(self, slot: int) -> int:
         """Return how many entries of the slot wait."""
-        return sum(place in self.places for place in self._by_slot.get(slot, ()))
+        return sum(position in self.positions for position in self._by_slot.get(slot, ()))
 
-    def keep_only(self, places: BitMap64) -> None:
-        """Forget entries not in ``places``, which were answered by a consumer without them."""
+    def keep_only(self, positions: BitMap64) -> None:
+        """Forget entries not in ``positions``, which were answered by a consumer without them."""
         if self._groups:
-            for number in self.places - places:
+            for number in self.positions - positions:
                 self._groups.pop(Position(number), None)
-        self.places &= places
-        if not self.places:
+        self.positions &= positions
+        if not self.positions:
             self.clear()
 
     def first(self, slot: int) -> Position | None:
         """Return the lowest waiting entry of the slot."""
         line = self._by_slot.get(slot)
         while line:
-            if line[0] in self.places:
+            if line[0] in self.positions:
                 return line[0]
             line.popleft()
         self._by_slot.pop(slot, None)
@@ -95,27 +95,27 @@ class WaitingKeys:
 
     def take(self, slot: int) -> Position:
         """Take the slot's first entry out; its turn is over."""
-        place = self._by_slot[slot].popleft()
-        self.places.discard(place)
-        self._groups.pop(place, None)
+        position = self._by_slot[slot].popleft()
+        self.positions.discard(position)
+        self._groups.pop(position, None)
         self._turn.pop(slot, None)
         self.first(slot)
-        return place
+        return position
 
     def line_up(self, slot: int, receiver: Receiver) -> None:
         """Put the slot, which may go on, into the queue of ``receiver``."""
-        place = self.first(slot)
-        if place is not None and not self._turn.get(slot, place + 1) <= place:
-            self._turn[slot] = place
-            heappush(self._queues.setdefault(receiver, []), (place, slot))
+        position = self.first(slot)
+        if position is not None and not self._turn.get(slot, position + 1) <= position:
+            self._turn[slot] = position
+            heappush(self._queues.setdefault(receiver, []), (position, slot))
 
     def front(self, receiver: Receiver) -> int | None:
         """Return the slot at the front of the receiver's queue."""
         queue = self._queues.get(receiver)
         while queue:
-            place, slot = queue[0]
-            if self._turn.get(slot) == place:
-                if self.first(slot) == place:
+            position, slot = queue[0]
+            if self._turn.get(slot) == position:
+                if self.first(slot) == position:
                     return slot
                 self.hold_up(slot)  # that entry was answered
                 self.line_up(slot, receiver)
@@ -129,10 +129,12 @@ class WaitingKeys:
     def part(self, slot: int, group: int) -> None:
         """Give the group's waiting entries a line of their own. No slot may be in a queue."""
         line, groups = self._by_slot.get(slot, ()), self._groups
-        own = deque(place for place in line if groups.get(place) == group)
+        own = deque(position for position in line if groups.get(position) == group)
         if own:
             self._by_slot[group] = own
-            self._by_slot[slot] = deque(place for place in line if groups.get(place) != group)
+            self._by_slot[slot] = deque(
+                position for position in line if groups.get(position) != group
+            )
             self.first(slot)
 
     def rejoin(self, slot: int, group: int) -> None:
@@ -153,7 +155,7 @@ class WaitingKeys:
     def clear(self) -> None:
         """Forget everything."""
         self._by_slot.clear()
-        self.places.clear()
+        self.positions.clear()
         self._queues.clear()
         self._turn.clear()
         self._groups.clear()

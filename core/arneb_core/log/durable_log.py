@@ -47,13 +47,13 @@ class ColdReader(Protocol):
     """Reads ranges of the store off the event loop."""
 
     def read(
-        self, topic_id: TopicId, place: Position, last: Position, bytes_max: int, then: Read
+        self, topic_id: TopicId, position: Position, last: Position, bytes_max: int, then: Read
     ) -> None:
-        """Read entries from ``place`` to ``last``; ``then`` is called later in the loop."""
+        """Read entries from ``position`` to ``last``; ``then`` is called later in the loop."""
         ...
 
-    def read_places(
-        self, topic_id: TopicId, places: Sequence[Position], bytes_max: int, then: Read
+    def read_positions(
+        self, topic_id: TopicId, positions: Sequence[Position], bytes_max: int, then: Read
     ) -> None:
         """Read single entries; ``then`` is called later in the loop."""
         ...
@@ -249,9 +249,9 @@ class DurableLog:
             last = self.ledgers.at_or_before(before(gap_first))
         return last
 
-    def after(self, place: Position) -> Position | None:
-        """Return the first entry above ``place``; it may be lost."""
-        return self.ledgers.after(place)
+    def after(self, position: Position) -> Position | None:
+        """Return the first entry above ``position``; it may be lost."""
+        return self.ledgers.after(position)
 
     def missing(self, after: Position) -> list[range]:
         """Return the entries above ``after`` that are in a ledger but can no longer be read."""
@@ -259,19 +259,19 @@ class DurableLog:
             range(max(first, after + 1), last + 1) for first, last in self._gaps if last > after
         ]
 
-    def read_hot(self, place: Position, limit: int) -> tuple[Position, list[bytes]] | None:
-        """Return entries from ``place`` on, if they are in memory."""
-        return self.tail.read(place, limit)
+    def read_hot(self, position: Position, limit: int) -> tuple[Position, list[bytes]] | None:
+        """Return entries from ``position`` on, if they are in memory."""
+        return self.tail.read(position, limit)
 
-    def read_cold(self, place: Position, bytes_max: int, then: Read) -> None:
-        """Read entries from ``place`` on from the store; see :data:`Read`."""
+    def read_cold(self, position: Position, bytes_max: int, then: Read) -> None:
+        """Read entries from ``position`` on from the store; see :data:`Read`."""
         last = self.ledgers.last
         assert last is not None, "a cold read is asked for only behind an existing entry"
-        self._reader.read(self.topic_id, place, last, bytes_max, then)
+        self._reader.read(self.topic_id, position, last, bytes_max, then)
 
-    def read_places(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
-        """Read the entries at ``places``, which ascend, from the store; see :data:`Read`."""
-        self._reader.read_places(self.topic_id, places, bytes_max, then)
+    def read_positions(self, positions: Sequence[Position], bytes_max: int, then: Read) -> None:
+        """Read the entries at ``positions``, which ascend, from the store; see :data:`Read`."""
+        self._reader.read_positions(self.topic_id, positions, bytes_max, then)
 
     def plan_drop(self, ledger: LedgerId, changes: Changes) -> None:
         """Have ``changes`` remove the ledgers up to ``ledger``, inclusive, except those that

@@ -172,17 +172,17 @@ class LedgerIndex:
         """The last entry."""
         return self.at_or_before(self._ledgers[-1].last) if self._ledgers else None
 
-    def contains(self, place: Position) -> bool:
-        """Whether ``place`` is an entry."""
-        return place & ENTRY_MASK < self._sizes.get(place >> ENTRY_BITS, 0)
+    def contains(self, position: Position) -> bool:
+        """Whether ``position`` is an entry."""
+        return position & ENTRY_MASK < self._sizes.get(position >> ENTRY_BITS, 0)
 
-    def has_all(self, places: Sequence[Position]) -> bool:
-        """Whether all ``places``, which ascend, are entries."""
+    def has_all(self, positions: Sequence[Position]) -> bool:
+        """Whether all ``positions``, which ascend, are entries."""
         start = 0
-        while start < len(places):
-            end = Position((places[start] >> ENTRY_BITS) + 1 << ENTRY_BITS)
-            start = bisect_left(places, end, start)
-            if not self.contains(places[start - 1]):
+        while start < len(positions):
+            end = Position((positions[start] >> ENTRY_BITS) + 1 << ENTRY_BITS)
+            start = bisect_left(positions, end, start)
+            if not self.contains(positions[start - 1]):
                 return False
         return True
 
@@ -190,34 +190,34 @@ class LedgerIndex:
         """Return how many entries ``ledger`` has; 0 if it does not exist."""
         return self._sizes.get(ledger, 0)
 
-    def after(self, place: Position) -> Position | None:
-        """Return the first entry above ``place``, which may be any bound."""
-        ledger, entry = place >> ENTRY_BITS, (place & ENTRY_MASK) + 1
+    def after(self, position: Position) -> Position | None:
+        """Return the first entry above ``position``, which may be any bound."""
+        ledger, entry = position >> ENTRY_BITS, (position & ENTRY_MASK) + 1
         if entry < self._sizes.get(ledger, 0):
-            return Position(place + 1)
+            return Position(position + 1)
         for info in self._ledgers[bisect_right(self._ids, ledger) :]:
             if info.entries:
                 return position_at(info.id, 0)
         return None
 
-    def at_or_before(self, place: Position) -> Position | None:
-        """Return ``place`` if it is an entry, else the last entry below it."""
-        ledger = place >> ENTRY_BITS
+    def at_or_before(self, position: Position) -> Position | None:
+        """Return ``position`` if it is an entry, else the last entry below it."""
+        ledger = position >> ENTRY_BITS
         if size := self._sizes.get(ledger):
-            return position_at(ledger, min(place & ENTRY_MASK, size - 1))
+            return position_at(ledger, min(position & ENTRY_MASK, size - 1))
         for info in self._ledgers[bisect_left(self._ids, ledger) - 1 :: -1]:
             if info.entries and info.id < ledger:
                 return info.last
         return None
 
-    def count_after(self, place: Position) -> int:
-        """Return how many entries lie above ``place``."""
+    def count_after(self, position: Position) -> int:
+        """Return how many entries lie above ``position``."""
         if not self._ledgers:
             return 0
         last = self._ledgers[-1]
-        if last.id == place >> ENTRY_BITS:  # the usual case
-            return max(0, last.entries - (place & ENTRY_MASK) - 1)
-        return self._bases[-1] + last.entries - self._rank(place)
+        if last.id == position >> ENTRY_BITS:  # the usual case
+            return max(0, last.entries - (position & ENTRY_MASK) - 1)
+        return self._bases[-1] + last.entries - self._rank(position)
 
     def count_between(self, low_exclusive: Position, high_inclusive: Position) -> int:
         """Return how many entries lie in (low, high]; 0 when the bounds are crossed."""
@@ -294,12 +294,12 @@ class LedgerIndex:
             raise ValueError("expected an open ledger, got none")
         return info
 
-    def _rank(self, place: Position) -> int:
-        """Count the entries at or below ``place``, on the scale of ``_bases``."""
-        ledger = place >> ENTRY_BITS
+    def _rank(self, position: Position) -> int:
+        """Count the entries at or below ``position``, on the scale of ``_bases``."""
+        ledger = position >> ENTRY_BITS
         index = bisect_right(self._ids, ledger) - 1
         if index < 0:
             return self._bases[0] if self._bases else 0
         info = self._ledgers[index]
-        entry = (place & ENTRY_MASK) + 1 if info.id == ledger else info.entries
+        entry = (position & ENTRY_MASK) + 1 if info.id == ledger else info.entries
         return self._bases[index] + min(entry, info.entries)

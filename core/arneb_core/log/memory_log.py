@@ -52,9 +52,9 @@ class MemoryLog:
         """The last entry."""
         return self.ledgers.last
 
-    def after(self, place: Position) -> Position | None:
+    def after(self, position: Position) -> Position | None:
         """As :meth:`.DurableLog.after`; what every subscription is done with was dropped."""
-        return self.tail.after(place)
+        return self.tail.after(position)
 
     def missing(self, after: Position) -> list[range]:
         """As :meth:`.DurableLog.missing`."""
@@ -66,15 +66,15 @@ class MemoryLog:
         gaps += self.ledgers.runs(low, AFTER_ALL)
         return [range(first, last + 1) for first, last in gaps]
 
-    def read_hot(self, place: Position, limit: int) -> tuple[Position, list[bytes]] | None:
-        """Return entries from ``place`` on; everything readable is in memory."""
-        return self.tail.read(place, limit)
+    def read_hot(self, position: Position, limit: int) -> tuple[Position, list[bytes]] | None:
+        """Return entries from ``position`` on; everything readable is in memory."""
+        return self.tail.read(position, limit)
 
-    def read_cold(self, place: Position, bytes_max: int, then: Read) -> None:
+    def read_cold(self, position: Position, bytes_max: int, then: Read) -> None:
         """Answer at once with nothing: all there is was in memory."""
         then([])
 
-    def read_places(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
+    def read_positions(self, positions: Sequence[Position], bytes_max: int, then: Read) -> None:
         """As :meth:`read_cold`."""
         then([])
 

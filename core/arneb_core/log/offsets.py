@@ -29,25 +29,25 @@ class Readable(Protocol):
 
     log: Log
 
-    async def read(self, place: Position, bytes_max: int) -> Runs:
-        """Return runs of entries from ``place`` on. Raises :class:`.StoreFailed`."""
+    async def read(self, position: Position, bytes_max: int) -> Runs:
+        """Return runs of entries from ``position`` on. Raises :class:`.StoreFailed`."""
         ...
 
 
-async def offset_of(topic: Readable, place: Position) -> int:
-    """Return the offset of the first message of the entry at ``place``, or of the next to come.
+async def offset_of(topic: Readable, position: Position) -> int:
+    """Return the offset of the first message of the entry at ``position``, or of the next to come.
 
     Raises :class:`~arneb_core.api.errors.StoreFailed`.
     """
-    info = topic.log.ledgers.at(ledger_of(place))
+    info = topic.log.ledgers.at(ledger_of(position))
     if info is None:
-        following = topic.log.after(before(place))
+        following = topic.log.after(before(position))
         if following is None:
             return topic.log.ledgers.messages_ever
         info = topic.log.ledgers.at(ledger_of(following))
         assert info is not None, f"{topic!r} has an entry at {following} in no ledger"
-        place = following
-    index = min(entry_of(place), info.entries)
+        position = following
+    index = min(entry_of(position), info.entries)
     if info.messages == info.entries:
         return info.messages_before + index
     counted, _ = await _count(topic, info, index, info.messages)

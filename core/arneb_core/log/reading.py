@@ -67,9 +67,9 @@ class TopicReading:
         info = self.log.ledgers.at(ledger)
         return None if info is None else info.messages_before
 
-    async def offset_of(self, place: Position) -> int:
-        """Return the offset of the first message at ``place``; see the interface."""
-        return await offset_of(self, place)
+    async def offset_of(self, position: Position) -> int:
+        """Return the offset of the first message at ``position``; see the interface."""
+        return await offset_of(self, position)
 
     async def find_offset(self, offset: int) -> Position | None:
         """Return the position of the message with that offset; see the interface."""
@@ -82,30 +82,30 @@ class TopicReading:
             # A ledger opens with its first entry, so entries of earlier ledgers are not newer.
             if info.created_ms < publish_time_ms or start is None:
                 start = position_at(info.id, 0)
-        place = None if start is None else self.log.after(before(start))
-        while place is not None and place <= (self.last or BEFORE_ALL):
-            runs = await self.read(place, SCAN_BYTES)
+        position = None if start is None else self.log.after(before(start))
+        while position is not None and position <= (self.last or BEFORE_ALL):
+            runs = await self.read(position, SCAN_BYTES)
             if not runs:
-                # Trimmed meanwhile, or damaged; if damaged, the place is unknown.
-                floor = self.log.after(before(place))
-                if floor == place and not self.gone:
-                    raise StoreFailed(f"expected an entry at {render(place)}, got none")
-                place = None if self.gone else floor
+                # Trimmed meanwhile, or damaged; if damaged, it is not known where.
+                floor = self.log.after(before(position))
+                if floor == position and not self.gone:
+                    raise StoreFailed(f"expected an entry at {render(position)}, got none")
+                position = None if self.gone else floor
                 continue
             for first, entries in runs:
                 for index, entry in enumerate(entries):
                     if read_header(entry).publish_time_ms >= publish_time_ms:
                         return Position(first + index)
-                place = Position(first + len(entries) - 1)
-            place = self.log.after(place)
+                position = Position(first + len(entries) - 1)
+            position = self.log.after(position)
         return None
 
-    async def size_at(self, place: Position) -> int:
-        """Return how many messages the entry at ``place`` holds; 0 if there is no such entry."""
-        if not self.log.ledgers.contains(place):
+    async def size_at(self, position: Position) -> int:
+        """Return how many messages the entry at ``position`` holds; 0 if there is no such entry."""
+        if not self.log.ledgers.contains(position):
             return 0
-        runs = await self.read(place, 1)
-        return messages_in(runs[0][1][0]) if runs and runs[0][0] == place else 0
+        runs = await self.read(position, 1)
+        return messages_in(runs[0][1][0]) if runs and runs[0][0] == position else 0
 
     @property
     def floor(self) -> Position:
@@ -114,13 +114,13 @@ class TopicReading:
             return position_at(info.id, 0)
         return self.log.ledgers.next_append
 
-    async def read(self, place: Position, bytes_max: int) -> Runs:
-        """Return runs of entries from ``place`` on, read off the event loop if not in memory.
+    async def read(self, position: Position, bytes_max: int) -> Runs:
+        """Return runs of entries from ``position`` on, read off the event loop if not in memory.
 
         Raises :class:`StoreFailed` when they cannot be read.
         """
-        hot = self.log.read_hot(place, 1 << 30)
+        hot = self.log.read_hot(position, 1 << 30)
         if hot is not None:
             await trio.lowlevel.checkpoint()
             return [hot]
-        return await answered(partial(self.log.read_cold, place, bytes_max))
+        return await answered(partial(self.log.read_cold, position, bytes_max))

@@ -20,8 +20,8 @@ a backlog anyway: one read there returns a thousand entries."""
 class Cache(Protocol):
     """What counts against the bound: numbered runs, the oldest with the lowest number."""
 
-    def drop_before(self, place: int) -> None:
-        """Forget the runs that begin before ``place``, and report each to the budget."""
+    def drop_before(self, position: int) -> None:
+        """Forget the runs that begin before ``position``, and report each to the budget."""
         ...
 
 
@@ -45,8 +45,8 @@ class CacheBudget:
         self.bytes += size
         self._runs[cache, first] = size
         while self.bytes > self.bytes_max and self._runs:
-            oldest, place = next(iter(self._runs))
-            oldest.drop_before(place + 1)
+            oldest, position = next(iter(self._runs))
+            oldest.drop_before(position + 1)
 
     def removed(self, cache: Cache, first: int) -> None:
         """Discount the run at ``first`` that ``cache`` dropped."""
@@ -80,11 +80,11 @@ class TailCache:
         """The oldest entry that is cached."""
         return Position(self._firsts[0]) if self._firsts else None
 
-    def after(self, place: Position) -> Position | None:
-        """Return the first cached entry above ``place``."""
-        index = bisect_right(self._firsts, place + 1) - 1
-        if index >= 0 and place + 1 - self._firsts[index] < len(self._runs[index][0]):
-            return Position(place + 1)
+    def after(self, position: Position) -> Position | None:
+        """Return the first cached entry above ``position``."""
+        index = bisect_right(self._firsts, position + 1) - 1
+        if index >= 0 and position + 1 - self._firsts[index] < len(self._runs[index][0]):
+            return Position(position + 1)
         index += 1
         return Position(self._firsts[index]) if index < len(self._firsts) else None
 
@@ -99,30 +99,31 @@ class TailCache:
         self._runs.append((entries, size))
         self._budget.added(self, first, size)
 
-    def read(self, place: Position, limit: int) -> tuple[Position, list[bytes]] | None:
-        """Return up to ``limit`` entries from ``place`` on, from one run; None when not cached."""
-        index = bisect_right(self._firsts, place) - 1
+    def read(self, position: Position, limit: int) -> tuple[Position, list[bytes]] | None:
+        """Return up to ``limit`` entries from ``position`` on, from one run; None when not
+        cached."""
+        index = bisect_right(self._firsts, position) - 1
         if index < 0:
             return None
         entries = self._runs[index][0]
-        offset = place - self._firsts[index]
+        offset = position - self._firsts[index]
         if offset >= len(entries):
             return None
         self._budget.cache_reads_total += 1
         if offset == 0 and len(entries) <= limit:
-            return place, entries
-        return place, entries[offset : offset + limit]
+            return position, entries
+        return position, entries[offset : offset + limit]
 
-    def drop_before(self, place: int) -> None:
-        """Forget the runs that begin before ``place``."""
-        keep = bisect_right(self._firsts, place - 1)
+    def drop_before(self, position: int) -> None:
+        """Forget the runs that begin before ``position``."""
+        keep = bisect_right(self._firsts, position - 1)
         self._drop(keep)
 
-    def drop_through(self, place: Position) -> None:
-        """Forget the runs whose entries all lie at or before ``place``."""
+    def drop_through(self, position: Position) -> None:
+        """Forget the runs whose entries all lie at or before ``position``."""
         keep = 0
         for first, (entries, _) in zip(self._firsts, self._runs, strict=True):
-            if first + len(entries) - 1 > place:
+            if first + len(entries) - 1 > position:
                 break
             keep += 1
         self._drop(keep)

@@ -78,18 +78,18 @@ class MessagesAcknowledged:
     """The consumer acknowledged messages of a batch."""
 
     consumer: str
-    place: Position
+    position: Position
     mask: int
     done: Done | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgedUntil:
-    """The consumer acknowledged everything up to ``place``; with ``mask``, only those messages of
-    the entry there."""
+    """The consumer acknowledged everything up to ``position``; with ``mask``, only those messages
+    of the entry there."""
 
     consumer: str
-    place: Position
+    position: Position
     mask: int | None = None
     done: Done | None = None
 
@@ -206,9 +206,9 @@ class Purged:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """``place`` is to be the next entry; ``mask``: its messages still unacknowledged."""
+    """``position`` is to be the next entry; ``mask``: its messages still unacknowledged."""
 
-    place: Position
+    position: Position
     mask: int | None = None
 
 
@@ -297,9 +297,9 @@ class Inputs:
                 machine.prioritise(highest)
             case Purged():
                 return machine.purge()
-            case Sought(place, mask):
+            case Sought(position, mask):
                 machine.seek_begins()
-                machine.seek(place, mask)
+                machine.seek(position, mask)
                 machine.seek_ends()
             case Fenced():
                 machine.fence()
@@ -344,10 +344,10 @@ class Inputs:
                 consumer.wake()
             case Acknowledged(_, positions, done):
                 consumer.acknowledge(positions, done)
-            case MessagesAcknowledged(_, place, mask, done):
-                consumer.acknowledge_messages(place, mask, done)
-            case AcknowledgedUntil(_, place, mask, done):
-                consumer.acknowledge_until(place, mask, done)
+            case MessagesAcknowledged(_, position, mask, done):
+                consumer.acknowledge_messages(position, mask, done)
+            case AcknowledgedUntil(_, position, mask, done):
+                consumer.acknowledge_until(position, mask, done)
             case Released(_, positions, count):
                 consumer.release(positions, count=count)
             case Rejected(_, positions):

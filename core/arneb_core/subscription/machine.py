@@ -84,8 +84,8 @@ class SubscriptionMachine:
     def __repr__(self) -> str:
         state, acks = self.state, self.state.acks
         kind = state.type.value if state.type else "unused"
-        place = f"at {render(acks.mark_delete)}, {acks.holes} holes"
-        return f"<Subscription {state.label} {place}, {kind}>"
+        position = f"at {render(acks.mark_delete)}, {acks.holes} holes"
+        return f"<Subscription {state.label} {position}, {kind}>"
 
     @property
     def attached(self) -> list[AttachedConsumer]:
@@ -245,8 +245,8 @@ class SubscriptionMachine:
             call(consumer.put_out, "failed")
         handed = self.dead_lettering.start_over()
         sizes = dict(state.sizes)
-        for place in [each for each in state.divided if each not in handed]:
-            self.delivery.undivide(place, -1)
+        for position in [each for each in state.divided if each not in handed]:
+            self.delivery.undivide(position, -1)
         if self._withheld is not None:
             handed = handed | self._withheld.start_over(sizes)
         self.ready.start_over()
@@ -270,7 +270,7 @@ class SubscriptionMachine:
             state.byte_counter = None
         elif state.byte_counter is None or state.byte_counter.size_of is not size_of:
             state.byte_counter = ByteCounter(
-                state.log, state.acks, state.fetch(), size_of, state.places_in_flight
+                state.log, state.acks, state.fetch(), size_of, state.positions_in_flight
             )
             state.byte_counter.count_on()
         state.wake()
@@ -297,7 +297,7 @@ class SubscriptionMachine:
         state, delivery = self.state, self.delivery
         purged = self.ready_messages
         self._moved(Happened.PURGED, state.log.ledgers.last)
-        out = state.places_in_flight()
+        out = state.positions_in_flight()
         state.cursor.settle_all_but(out, state.divided, state.sizes)
         delivery.settled_all_but(out)
         self.ready.clear(max(state.reader.after, state.log.ledgers.last or BEFORE_ALL))
@@ -311,12 +311,12 @@ class SubscriptionMachine:
             raise SubscriptionFenced(f"{self!r} is being reset or removed already")
         self.state.is_seeking = True
 
-    def seek(self, place: Position, mask: int | None) -> None:
-        """Make ``place`` the next entry; ``mask``: its messages still unacknowledged."""
+    def seek(self, position: Position, mask: int | None) -> None:
+        """Make ``position`` the next entry; ``mask``: its messages still unacknowledged."""
         self.put_out("seek")
-        self._moved(Happened.SOUGHT, place)
+        self._moved(Happened.SOUGHT, position)
         self.state.era += 1
-        self.state.cursor.reset(place, mask)
+        self.state.cursor.reset(position, mask)
         self.delivery.forget()
         self.dead_lettering.forget()
         if self._withheld is not None:
@@ -328,24 +328,24 @@ class SubscriptionMachine:
         """Consumers may come again."""
         self.state.is_seeking = False
 
-    def skip_through(self, place: Position, reason: Departure | None = None) -> None:
-        """Acknowledge everything up to ``place``, in flight or not; count it as departed for
+    def skip_through(self, position: Position, reason: Departure | None = None) -> None:
+        """Acknowledge everything up to ``position``, in flight or not; count it as departed for
         ``reason``, if given."""
         if self.state.is_fenced:
             raise SubscriptionFenced(f"{self!r} is being reset or removed")
-        self._moved(Happened.SKIPPED, place)
+        self._moved(Happened.SKIPPED, position)
         backlog = self.state.acks.backlog
         for consumer in self.attached:
-            consumer.acknowledge([each for each in consumer.places if each <= place])
-        self.acknowledgements.acknowledge_until(place)
+            consumer.acknowledge([each for each in consumer.positions if each <= position])
+        self.acknowledgements.acknowledge_until(position)
         if reason is not None:
             gone = backlog - self.state.acks.backlog
             self.state.count_departed(reason, gone, Fate.DROPPED)
         self.state.cursor_changed()
 
-    def _moved(self, how: Happened, place: Position | None) -> None:
-        if self.state.history is not None and place is not None:
-            self.state.history.moved(how, place)
+    def _moved(self, how: Happened, position: Position | None) -> None:
+        if self.state.history is not None and position is not None:
+            self.state.history.moved(how, position)
 
     def fence(self) -> None:
         """The subscription is being removed."""

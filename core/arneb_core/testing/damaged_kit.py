@@ -76,7 +76,7 @@ def logs_by_name(path: Path) -> dict[str, Log]:
         for key, value in snapshot.scan(Table.CATALOG, TOPIC_PREFIX):
             log = found[key[len(TOPIC_PREFIX) :].decode()] = {}
             for first, entries in snapshot.iter_blocks(TopicRecord.unpack(value).id):
-                log |= {Position(place): each for place, each in enumerate(entries, first)}
+                log |= {Position(position): each for position, each in enumerate(entries, first)}
     return found
 
 

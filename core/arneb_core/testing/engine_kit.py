@@ -51,7 +51,7 @@ class RecordingSink:
 
     @property
     def positions(self) -> list[Position]:
-        return [place for run in self.runs for place in run.positions]
+        return [position for run in self.runs for position in run.positions]
 
     @property
     def bodies(self) -> list[bytes]:
@@ -59,7 +59,7 @@ class RecordingSink:
 
     @property
     def redelivered(self) -> set[Position]:
-        return {place for run in self.runs for place in run.redelivered or ()}
+        return {position for run in self.runs for position in run.redelivered or ()}
 
 
 async def quiet(engine: Engine) -> None:

@@ -36,10 +36,12 @@ def check_ack_state(state: AckState) -> None:
     following = ledgers.after(mark_delete)
     assert following is None or following not in state._holes, f"{state!r} is behind a hole"
     _check_holes(state)
-    for place, mask in state.masks.items():
-        assert mask > 0, f"{state!r} has the mask {mask} at {render(place)}"
-        assert ledgers.contains(place), f"{state!r} has a mask at {render(place)}, no entry"
-        assert not state.is_acknowledged(place), f"{state!r} has a mask at acked {render(place)}"
+    for position, mask in state.masks.items():
+        assert mask > 0, f"{state!r} has the mask {mask} at {render(position)}"
+        assert ledgers.contains(position), f"{state!r} has a mask at {render(position)}, no entry"
+        assert not state.is_acknowledged(position), (
+            f"{state!r} has a mask at acked {render(position)}"
+        )
     chunks, unsaved = state._holes._chunks, state._holes._unsaved
     assert unsaved.dirty.keys() <= chunks.keys() | unsaved._stored.keys(), (
         f"{state!r} remembers what is gone"

@@ -32,37 +32,39 @@ class CursorModel:
     def messages(self, positions: Iterable[Position]) -> set[Message]:
         """Return all messages of those ``positions`` that the log has."""
         log = self.log
-        return {(place, index) for place in positions for index in range(log.get(place, 0))}
+        return {
+            (position, index) for position in positions for index in range(log.get(position, 0))
+        }
 
     def acknowledge(self, positions: Iterable[Position]) -> None:
         self.acked |= self.messages(positions)
 
-    def acknowledge_until(self, place: Position) -> None:
-        self.acknowledge(each for each in self.log if each <= place)
+    def acknowledge_until(self, position: Position) -> None:
+        self.acknowledge(each for each in self.log if each <= position)
 
-    def acknowledge_messages(self, place: Position, mask: int) -> None:
-        self.acked |= {each for each in self.messages([place]) if mask >> each[1] & 1}
+    def acknowledge_messages(self, position: Position, mask: int) -> None:
+        self.acked |= {each for each in self.messages([position]) if mask >> each[1] & 1}
 
     def restore(self, messages: Iterable[Message]) -> None:
         self.acked -= set(messages)
 
-    def reset(self, place: Position, mask: int | None = None) -> None:
-        """``mask``: the messages of ``place`` that are still unacknowledged."""
-        self.acked = self.messages(each for each in self.log if each < place)
+    def reset(self, position: Position, mask: int | None = None) -> None:
+        """``mask``: the messages of ``position`` that are still unacknowledged."""
+        self.acked = self.messages(each for each in self.log if each < position)
         if mask is not None:
-            self.acknowledge_messages(place, ~mask)
+            self.acknowledge_messages(position, ~mask)
 
-    def unacked_mask(self, place: Position) -> int:
+    def unacked_mask(self, position: Position) -> int:
         """Return a mask: bit *i*: message *i* is not acknowledged; 0 for an acknowledged entry."""
-        left = self.messages([place]) - self.acked
+        left = self.messages([position]) - self.acked
         return sum(1 << index for _, index in left)
 
-    def is_acknowledged(self, place: Position) -> bool:
-        return not self.unacked_mask(place)
+    def is_acknowledged(self, position: Position) -> bool:
+        return not self.unacked_mask(position)
 
     def unacknowledged(self) -> list[Position]:
         """Return the entries that are not acknowledged, in order."""
-        return sorted(place for place in self.log if not self.is_acknowledged(place))
+        return sorted(position for position in self.log if not self.is_acknowledged(position))
 
 
 @dataclass(slots=True)

@@ -83,26 +83,26 @@ def to(consumer: str, *numbers: int, redelivered: Sequence[int] = ()) -> Deliver
     return Delivered(consumer, numbers, tuple(redelivered))
 
 
-def place(number: int) -> Position:
+def position(number: int) -> Position:
     """Return the position of the entry with that number."""
     return position_at(FIRST_LEDGER, number)
 
 
-def places(*numbers: int) -> list[Position]:
+def positions(*numbers: int) -> list[Position]:
     """Return the positions of the entries with these numbers."""
-    return list(map(place, numbers))
+    return list(map(position, numbers))
 
 
 class NoReader:
     """A reader that must not be used: the machine reads by effects."""
 
     def read(
-        self, topic_id: TopicId, place: Position, last: Position, bytes_max: int, then: ReadThen
+        self, topic_id: TopicId, position: Position, last: Position, bytes_max: int, then: ReadThen
     ) -> None:
         raise AssertionError("a subscription has it read by an effect")
 
-    def read_places(
-        self, topic_id: TopicId, places: Sequence[Position], bytes_max: int, then: ReadThen
+    def read_positions(
+        self, topic_id: TopicId, positions: Sequence[Position], bytes_max: int, then: ReadThen
     ) -> None:
         raise AssertionError("what comes due is in memory here")
 
@@ -182,8 +182,8 @@ class Playbook:
 
     def read(self, effect: Read) -> ReadDone:
         """Answer a read, with one entry more than asked for."""
-        first = effect.place - place(0)
-        runs: Runs = [(effect.place, self.entries[first : first + 2])]
+        first = effect.position - position(0)
+        runs: Runs = [(effect.position, self.entries[first : first + 2])]
         return ReadDone(effect.number, runs)
 
     def take(self, kind: type[Effect]) -> Effect:
@@ -234,4 +234,4 @@ def in_short(effect: Effect) -> object:
 
 
 def _numbers(positions: Sequence[Position]) -> tuple[int, ...]:
-    return tuple(each - place(0) for each in positions)
+    return tuple(each - position(0) for each in positions)

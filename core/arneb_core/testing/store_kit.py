@@ -149,10 +149,10 @@ class StoreModel:
         number = SubscriptionId(len(topic.subscriptions) + 1)
         topic.subscriptions[subscription] = number
         key = subscription_key(topic.id, subscription)
-        place = CursorRecord(BEFORE_ALL, Position(BEFORE_ALL + 1))
+        record = CursorRecord(BEFORE_ALL, Position(BEFORE_ALL + 1))
         changes.puts += [
             (Table.CATALOG, key, SubscriptionRecord(number).pack()),
-            (Table.CURSORS, cursor_prefix(topic.id, number) + PLACE_SUFFIX, place.pack()),
+            (Table.CURSORS, cursor_prefix(topic.id, number) + PLACE_SUFFIX, record.pack()),
         ]
         return number
 
@@ -211,8 +211,8 @@ def read_log(snapshot: Snapshot, topic: TopicModel) -> dict[Position, bytes]:
     """Return a topic's log as the store has it, without dropped ledgers."""
     first = position_at(min(topic.ledgers, default=1), 0)
     found = [
-        (Position(place + index), body)
-        for place, entries in snapshot.iter_blocks(topic.id, first)
+        (Position(position + index), body)
+        for position, entries in snapshot.iter_blocks(topic.id, first)
         for index, body in enumerate(entries)
     ]
     assert found == sorted(dict(found).items()), "expected each entry once, in order"

@@ -97,7 +97,7 @@ def log_of(*sizes: int) -> LedgerIndex:
 def everything(ledgers: LedgerIndex) -> list[Position]:
     """Return every entry of a log, in order."""
     runs = ledgers.runs(ledgers.floor, AFTER_ALL)
-    return [Position(place) for first, last in runs for place in range(first, last + 1)]
+    return [Position(position) for first, last in runs for position in range(first, last + 1)]
 
 
 def ledger_indexes(
@@ -126,7 +126,7 @@ def filling(ledgers: LedgerIndex, edges: Sequence[Position]) -> list[range]:
     stretches: list[range] = []
     wanted = set(edges)
     for first, last in ledgers.runs(ledgers.floor, AFTER_ALL):
-        inside = [place for place in wanted if first <= place <= last]
+        inside = [position for position in wanted if first <= position <= last]
         bounds = [first - 1, *sorted(inside), last + 1]
         gaps = pairwise(bounds)
         stretches += [range(low + 1, high) for low, high in gaps if high - low > 1]
@@ -158,7 +158,7 @@ class Picks:
         beyond = [Position(last + 1 + step) for step in range(self.beyond)]
         chosen = [*universe[start :: self.step][: self.length], *beyond, *self.strangers]
         if self.seed:
-            chosen.sort(key=lambda place: hash((self.seed, place)))
+            chosen.sort(key=lambda position: hash((self.seed, position)))
         return chosen if self.seed % 2 else chosen * (1 + (self.seed > 0))
 
 

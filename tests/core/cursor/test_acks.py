@@ -126,13 +126,13 @@ def test_a_range_over_several_ledgers_counts_the_entries_that_are_there() -> Non
 
 def test_a_batch_counts_once_and_its_last_message_makes_it_whole() -> None:
     state = AckState(log_of(2))
-    place = position_at(1, 1)
-    assert not state.acknowledge_messages(place, 0b011, 3)
-    assert state.unacked_mask(place) == 0b100
-    assert not state.acknowledge_messages(place, 0b001, 3)
-    assert state.acknowledge_messages(place, 0b100, 3)
-    assert state.unacked_mask(place) is None
-    assert not state.acknowledge_messages(place, 0b111, 3)
+    position = position_at(1, 1)
+    assert not state.acknowledge_messages(position, 0b011, 3)
+    assert state.unacked_mask(position) == 0b100
+    assert not state.acknowledge_messages(position, 0b001, 3)
+    assert state.acknowledge_messages(position, 0b100, 3)
+    assert state.unacked_mask(position) is None
+    assert not state.acknowledge_messages(position, 0b111, 3)
     assert state.holes == 1
 
 

@@ -36,9 +36,9 @@ INDEXES = st.integers(0, MANY - 1)
 """Of entries, modulo how many there are; any position is greater."""
 
 
-def batch_size(place: Position) -> int:
+def batch_size(position: Position) -> int:
     """Entries of one, two and three messages, mixed."""
-    return 1 + (place % 7 % MESSAGES_MAX)
+    return 1 + (position % 7 % MESSAGES_MAX)
 
 
 @dataclass
@@ -67,7 +67,7 @@ class AcksAgainstTheModel(RuleBasedStateMachine):
         note(f"log: {list(ledgers)}")
         self.ledgers = ledgers
         edges = edge_positions(ledgers)
-        self.log = {place: batch_size(place) for place in edges}
+        self.log = {position: batch_size(position) for position in edges}
         self.between = filling(ledgers, edges)
         self.state = AckState(ledgers)
         self.model = CursorModel(self.log)
@@ -114,12 +114,12 @@ class AcksAgainstTheModel(RuleBasedStateMachine):
     def expect(self, operation: Callable[..., int], chosen: Sequence[int]) -> None:
         before = set(self.model.unacknowledged())
         newly = operation(chosen)
-        self.model.acknowledge(Position(place) for place in chosen)
+        self.model.acknowledge(Position(position) for position in chosen)
         assert newly == len(before - set(self.model.unacknowledged()))
 
-    @rule(place=INDEXES | positions(ledger_max=12) | st.sampled_from([AFTER_ALL, BEFORE_ALL]))
-    def acknowledge_until(self, place: int) -> None:
-        target = self.at(place) if place < MANY else Position(place)
+    @rule(position=INDEXES | positions(ledger_max=12) | st.sampled_from([AFTER_ALL, BEFORE_ALL]))
+    def acknowledge_until(self, position: int) -> None:
+        target = self.at(position) if position < MANY else Position(position)
         before = set(self.model.unacknowledged())
         newly = self.state.acknowledge_until(target)
         self.model.acknowledge_until(target)
@@ -127,19 +127,19 @@ class AcksAgainstTheModel(RuleBasedStateMachine):
 
     @rule(index=INDEXES, mask=masks(MESSAGES_MAX))
     def acknowledge_messages(self, index: int, mask: int) -> None:
-        place = self.at(index)
-        was_whole = self.model.is_acknowledged(place)
-        whole = self.state.acknowledge_messages(place, mask, batch_size(place))
-        self.model.acknowledge_messages(place, mask)
-        assert whole == (self.model.is_acknowledged(place) and not was_whole)
+        position = self.at(index)
+        was_whole = self.model.is_acknowledged(position)
+        whole = self.state.acknowledge_messages(position, mask, batch_size(position))
+        self.model.acknowledge_messages(position, mask)
+        assert whole == (self.model.is_acknowledged(position) and not was_whole)
 
     @rule(index=INDEXES, mask=masks(MESSAGES_MAX))
     def acknowledge_until_inside_a_batch(self, index: int, mask: int) -> None:
-        place = self.at(index)
+        position = self.at(index)
         before = set(self.model.unacknowledged())
-        newly = self.state.acknowledge_until(place, mask, batch_size(place))
-        self.model.acknowledge_until(Position(place - 1))
-        self.model.acknowledge_messages(place, mask)
+        newly = self.state.acknowledge_until(position, mask, batch_size(position))
+        self.model.acknowledge_until(Position(position - 1))
+        self.model.acknowledge_messages(position, mask)
         assert newly == len(before - set(self.model.unacknowledged()))
 
     @rule(
@@ -147,10 +147,10 @@ class AcksAgainstTheModel(RuleBasedStateMachine):
         mask=st.none() | masks(MESSAGES_MAX),
     )
     def reset(self, index: int, mask: int | None) -> None:
-        place = self.at(index) if index < MANY else Position(index)
-        mask = None if mask is None else mask & ((1 << batch_size(place)) - 1)
-        self.state.reset(place, mask)
-        self.model.reset(place, mask)
+        position = self.at(index) if index < MANY else Position(index)
+        mask = None if mask is None else mask & ((1 << batch_size(position)) - 1)
+        self.state.reset(position, mask)
+        self.model.reset(position, mask)
         self.unit = None
         self.fill()
 
@@ -162,13 +162,19 @@ class AcksAgainstTheModel(RuleBasedStateMachine):
         chosen = list(dict.fromkeys(picked.of(self.universe)))
         before = self.model.unacknowledged()
         unacked = self.state.only_unacked(chosen)
-        assert unacked == [place for place in chosen if place in before]
-        there = sorted(place for place in chosen if place in self.log)
-        assert self.state.only_unacked(there) == [place for place in there if place in before]
+        assert unacked == [position for position in chosen if position in before]
+        there = sorted(position for position in chosen if position in self.log)
+        assert self.state.only_unacked(there) == [
+            position for position in there if position in before
+        ]
         assert self.state.only_unacked(sorted(chosen)) == sorted(unacked)
-        mixed = sorted(self.log, key=lambda place: (place % 7, place))
-        assert self.state.only_unacked(mixed) == [place for place in mixed if place in before]
-        assert self.state.unacked_of(there) == [place for place in there if place in before]
+        mixed = sorted(self.log, key=lambda position: (position % 7, position))
+        assert self.state.only_unacked(mixed) == [
+            position for position in mixed if position in before
+        ]
+        assert self.state.unacked_of(there) == [
+            position for position in there if position in before
+        ]
         held = self.state.masks_of(unacked)
         self.unit = UnitOfAcks(unacked, held, self.model.messages(unacked) - self.model.acked)
         assert self.state.acknowledge(unacked) == len(unacked)
@@ -180,7 +186,7 @@ class AcksAgainstTheModel(RuleBasedStateMachine):
         unit, self.unit = self.unit, None
         assert unit is not None
         if fails:
-            there = [place for place in unit.positions if place in self.log]
+            there = [position for position in unit.positions if position in self.log]
             assert self.state.restore(unit.positions, unit.masks) == len(there)
             self.model.restore(unit.messages)
 
@@ -202,8 +208,8 @@ class AcksAgainstTheModel(RuleBasedStateMachine):
         last = droppable[index % len(droppable)]
         self.ledgers.drop_through(last)
         self.state.log_trimmed()
-        for place in [place for place in self.log if ledger_of(place) <= last]:
-            del self.log[place]
+        for position in [position for position in self.log if ledger_of(position) <= last]:
+            del self.log[position]
         self.between = [each for each in self.between if ledger_of(Position(each[0])) > last]
 
     # The store
@@ -280,11 +286,11 @@ class AcksAgainstTheModel(RuleBasedStateMachine):
         assert following == (unacked[0] if unacked else None)
 
     def same_answers_at_the_edges(self, state: AckState, model: CursorModel) -> None:
-        for place, size in self.log.items():
-            mask = model.unacked_mask(place)
-            assert state.is_acknowledged(place) == (mask == 0)
+        for position, size in self.log.items():
+            mask = model.unacked_mask(position)
+            assert state.is_acknowledged(position) == (mask == 0)
             half_acked = 0 < mask < (1 << size) - 1
-            stored = state.unacked_mask(place)
+            stored = state.unacked_mask(position)
             assert stored == mask if half_acked else stored in (None, mask)
 
     @rule(
@@ -294,7 +300,7 @@ class AcksAgainstTheModel(RuleBasedStateMachine):
     )
     def ask_about_a_stretch(self, low: int, high: int, limit: int) -> None:
         low, high = (self.at(p) if p < MANY else Position(p) for p in (low, high))
-        between = [place for place in self.model.unacknowledged() if low < place <= high]
+        between = [position for position in self.model.unacknowledged() if low < position <= high]
         assert self.state.unacknowledged(low, high, limit) == between[:limit]
         acknowledged = self.ledgers.count_between(low, high) - len(between)
         assert self.state.acknowledged_between(low, high) == acknowledged

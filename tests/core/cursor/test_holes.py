@@ -17,10 +17,10 @@ PLACES = st.builds(
 SETS = st.sets(PLACES, max_size=12)
 
 
-def holes_of(places: set[Position]) -> Holes:
+def holes_of(positions: set[Position]) -> Holes:
     holes = Holes()
-    for place in places:
-        assert holes.add(place)
+    for position in positions:
+        assert holes.add(position)
     return holes
 
 
@@ -35,15 +35,15 @@ def joined(parts: object) -> list[int]:
 
 
 @given(st.lists(PLACES, max_size=20))
-def test_positions_are_sorted_into_chunks(places: list[Position]) -> None:
-    assert sorted(joined(by_chunk(places))) == sorted(set(places))
+def test_positions_are_sorted_into_chunks(positions: list[Position]) -> None:
+    assert sorted(joined(by_chunk(positions))) == sorted(set(positions))
 
 
 @given(st.lists(PLACES | st.sampled_from([Position(-1), Position(1 << 64), Position(1 << 90)])))
-def test_what_cannot_be_a_position_is_left_out(places: list[Position]) -> None:
-    possible = {place for place in places if 0 <= place < 1 << 63}
-    assert set(joined(by_chunk(places))) >= possible
-    assert not any(place in set(joined(by_chunk(places))) for place in (-1, 1 << 90))
+def test_what_cannot_be_a_position_is_left_out(positions: list[Position]) -> None:
+    possible = {position for position in positions if 0 <= position < 1 << 63}
+    assert set(joined(by_chunk(positions))) >= possible
+    assert not any(position in set(joined(by_chunk(positions))) for position in (-1, 1 << 90))
 
 
 @given(PLACES, st.integers(0, CHUNK_SIZE + 2))
@@ -57,7 +57,7 @@ def test_putting_in_counts_what_is_new(held: set[Position], more: set[Position])
     assert sum([holes.add_lows(*part) for part in by_chunk(list(more))]) == len(more - held)
     assert content(holes) == held | more
     assert holes.count == len(held | more)
-    assert not any(holes.add(place) for place in held | more)
+    assert not any(holes.add(position) for position in held | more)
 
 
 @given(SETS, SETS)
@@ -74,7 +74,7 @@ def test_questions_about_a_range(held: set[Position], first: Position, last: Pos
     if last < first:
         first, last = last, first
     holes = holes_of(held)
-    inside = {place for place in held if first <= place <= last}
+    inside = {position for position in held if first <= position <= last}
     assert holes.count_between(first, last) == len(inside)
     assert holes.discard_range(first, last) == len(inside)
     assert content(holes) == held - inside
@@ -85,7 +85,7 @@ def test_questions_about_a_range(held: set[Position], first: Position, last: Pos
 def test_what_is_missing(held: set[Position], low: int, length: int, limit: int) -> None:
     first = position_at(1, CHUNK_SIZE + low - 40)
     last = Position(first + length)
-    wanted = [place for place in range(first, last + 1) if place not in held]
+    wanted = [position for position in range(first, last + 1) if position not in held]
     assert holes_of(held).missing(first, last, limit) == wanted[:limit]
 
 
@@ -136,14 +136,14 @@ def test_the_disk_follows_the_mapping(steps: list[tuple[str, int]]) -> None:
 
 
 @given(SETS, st.integers(1, 12))
-def test_runs_are_those_of_the_places_themselves(places: set[Position], limit: int) -> None:
-    holes = holes_of(places)
+def test_runs_are_those_of_the_places_themselves(positions: set[Position], limit: int) -> None:
+    holes = holes_of(positions)
     runs: list[tuple[Position, Position]] = []
-    for place in sorted(places):
-        if runs and runs[-1][1] + 1 == place and place & ENTRY_MASK:
-            runs[-1] = runs[-1][0], place
+    for position in sorted(positions):
+        if runs and runs[-1][1] + 1 == position and position & ENTRY_MASK:
+            runs[-1] = runs[-1][0], position
         else:
-            runs.append((place, place))
+            runs.append((position, position))
     assert holes.runs == len(runs)
     assert holes.first_runs(limit) == runs[:limit]
-    assert (holes.packed_bytes > 0) == bool(places)
+    assert (holes.packed_bytes > 0) == bool(positions)

@@ -19,7 +19,7 @@ class FakeLog:
     def __init__(self) -> None:
         self.asked: deque[tuple[Sequence[Position], Read]] = deque()
 
-    def read_places(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
+    def read_positions(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
         self.asked.append((places, then))
 
     def answer(self, error: StoreFailed | None = None) -> None:

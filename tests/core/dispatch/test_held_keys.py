@@ -17,16 +17,16 @@ def test_holders_are_those_of_what_is_in_flight(steps: list[list[int] | set[int]
     """A list: so many entries go out, of these slots, each to its slot's holder or to anybody. A
     set: these places are answered, some of them for the second time, or never in flight."""
     keys, model = HeldKeys(), dict[Position, tuple[int, Receiver]]()
-    place = 0
+    position = 0
     for step in steps:
         if isinstance(step, set):
-            places = [Position(each) for each in sorted(step)]
-            expected = {each: model.pop(each)[0] for each in places if each in model}
-            assert keys.left(places) == expected
+            positions = [Position(each) for each in sorted(step)]
+            expected = {each: model.pop(each)[0] for each in positions if each in model}
+            assert keys.left(positions) == expected
         else:
             for slot in step:
-                holder = keys.holders.get(slot, RECEIVERS[place % 3])
-                keys.took(holder, [Position(place)], [slot])
-                model[Position(place)] = slot, holder
-                place += 1
+                holder = keys.holders.get(slot, RECEIVERS[position % 3])
+                keys.took(holder, [Position(position)], [slot])
+                model[Position(position)] = slot, holder
+                position += 1
         assert keys.holders == dict(model.values())

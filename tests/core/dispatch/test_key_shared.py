@@ -25,8 +25,8 @@ def receiver(name: str, permits: int) -> Receiver:
     return made
 
 
-def slot_of(place: int) -> int:
-    return SLOT_OF[place % 7 % 5]
+def slot_of(position: int) -> int:
+    return SLOT_OF[position % 7 % 5]
 
 
 def test_a_slot_that_moves_drains_first() -> None:
@@ -160,10 +160,10 @@ class KeyShared(RuleBasedStateMachine):
     def leave(self, index: int) -> None:
         """What it had in flight waits again."""
         gone = self.receivers.pop(index % len(self.receivers))
-        mine = [place for place, owner in self.in_flight.items() if owner is gone]
+        mine = [position for position, owner in self.in_flight.items() if owner is gone]
         self.dispatcher.left(mine)
-        for place in mine:
-            del self.in_flight[place]
+        for position in mine:
+            del self.in_flight[position]
         self.dispatcher.remove(gone)
         self.waiting.update(mine)
         self.dispatcher.wait_again(BitMap64(mine))
@@ -186,72 +186,72 @@ class KeyShared(RuleBasedStateMachine):
         given = {run[index]: each for each, indexes in decision.given.items() for index in indexes}
         wait = [run[index] for index in decision.waiting]
         assert sorted([*given, *wait]) == looked
-        for place in looked:
-            if place in given:
-                self.may_have(place, given[place])
-                self.in_flight[place] = given[place]
+        for position in looked:
+            if position in given:
+                self.may_have(position, given[position])
+                self.in_flight[position] = given[position]
             else:
-                self.waiting.add(place)
+                self.waiting.add(position)
         for each, indexes in decision.given.items():
             self.took(each, [run[index] for index in indexes])
         self.dispatcher.wait(
             wait, [slot_of(each) for each in wait], [self.groups[each] for each in wait]
         )
 
-    def took(self, each: Receiver, places: list[Position]) -> None:
-        groups = [self.groups[place] for place in places]
-        slots = [slot_of(place) for place in places]
-        self.dispatcher.took(each, places, slots, groups if any(groups) else None)
+    def took(self, each: Receiver, positions: list[Position]) -> None:
+        groups = [self.groups[position] for position in positions]
+        slots = [slot_of(position) for position in positions]
+        self.dispatcher.took(each, positions, slots, groups if any(groups) else None)
 
     @rule()
     def hand_out_what_waits(self) -> None:
         for each in self.dispatcher.due_receivers:
-            while each.room > 0 and (place := self.dispatcher.next_due(each)) is not None:
-                assert self.dispatcher.take_due(each) == (place, slot_of(place))
-                self.may_have(place, each)
-                self.waiting.remove(place)
-                self.in_flight[place] = each
+            while each.room > 0 and (position := self.dispatcher.next_due(each)) is not None:
+                assert self.dispatcher.take_due(each) == (position, slot_of(position))
+                self.may_have(position, each)
+                self.waiting.remove(position)
+                self.in_flight[position] = each
                 each.given(1)
-                self.took(each, [place])
+                self.took(each, [position])
         self.nobody_with_room_is_left_without()
 
     def nobody_with_room_is_left_without(self) -> None:
         """What could go next, of a slot or of a stray group, has its receiver full or drains."""
         firsts: dict[int, Position] = {}
-        for place in sorted(self.waiting):
-            firsts.setdefault(self.line(place), place)
-        for line, place in firsts.items():
-            each = self.stray_of(place) or self.owner(slot_of(place))
+        for position in sorted(self.waiting):
+            firsts.setdefault(self.line(position), position)
+        for line, position in firsts.items():
+            each = self.stray_of(position) or self.owner(slot_of(position))
             if each is None or each.room <= 0:
                 continue
-            others = self.held_by(slot_of(place)) - {each}
-            assert line < SLOTS and self.in_order and others, (place, each.name)
+            others = self.held_by(slot_of(position)) - {each}
+            assert line < SLOTS and self.in_order and others, (position, each.name)
 
     @precondition(lambda self: self.in_flight)
     @rule(index=st.integers(0, 50), is_answered=st.booleans())
     def answer(self, index: int, is_answered: bool) -> None:
-        place = sorted(self.in_flight)[index % len(self.in_flight)]
-        del self.in_flight[place]
-        self.dispatcher.left([place])
+        position = sorted(self.in_flight)[index % len(self.in_flight)]
+        del self.in_flight[position]
+        self.dispatcher.left([position])
         if is_answered:
-            self.answered.add(place)
+            self.answered.add(position)
             self.dispatcher.wait_again(BitMap64())
         else:
-            self.waiting.add(place)
-            self.dispatcher.wait_again(BitMap64([place]))
+            self.waiting.add(position)
+            self.dispatcher.wait_again(BitMap64([position]))
 
     @precondition(lambda self: self.waiting)
     @rule(index=st.integers(0, 50))
     def answered_by_another(self, index: int) -> None:
         """What waits is acknowledged by somebody who does not have it."""
-        place = sorted(self.waiting)[index % len(self.waiting)]
-        self.waiting.remove(place)
-        self.answered.add(place)
+        position = sorted(self.waiting)[index % len(self.waiting)]
+        self.waiting.remove(position)
+        self.answered.add(position)
         self.dispatcher.waiting.keep_only(BitMap64(self.waiting))
 
     @invariant()
     def nothing_is_lost(self) -> None:
-        assert set(self.dispatcher.waiting.places) == self.waiting
+        assert set(self.dispatcher.waiting.positions) == self.waiting
         known = {*self.in_flight, *self.waiting, *self.answered}
         assert known == {Position(each) for each in range(self.next)}
 
@@ -259,27 +259,27 @@ class KeyShared(RuleBasedStateMachine):
         return self.selector.select(slot)
 
     def held_by(self, slot: int) -> set[Receiver]:
-        return {each for place, each in self.in_flight.items() if slot_of(place) == slot}
+        return {each for position, each in self.in_flight.items() if slot_of(position) == slot}
 
-    def stray_of(self, place: Position) -> Receiver | None:
+    def stray_of(self, position: Position) -> Receiver | None:
         """Who has others of the entry's group, if that is not the owner of its slot."""
-        group = self.groups[place]
+        group = self.groups[position]
         found = {each for p, each in self.in_flight.items() if group and self.groups[p] == group}
         assert len(found) <= 1, "a group has more than one receiver"
         holder = found.pop() if found else None
-        return None if holder is self.owner(slot_of(place)) else holder
+        return None if holder is self.owner(slot_of(position)) else holder
 
-    def line(self, place: Position) -> int:
-        """What keeps its order with ``place``."""
-        return slot_of(place) if self.stray_of(place) is None else self.groups[place]
+    def line(self, position: Position) -> int:
+        """What keeps its order with ``position``."""
+        return slot_of(position) if self.stray_of(position) is None else self.groups[position]
 
-    def may_have(self, place: Position, each: Receiver) -> None:
-        slot, stray = slot_of(place), self.stray_of(place)
+    def may_have(self, position: Position, each: Receiver) -> None:
+        slot, stray = slot_of(position), self.stray_of(position)
         assert each is (stray or self.owner(slot))
         if stray is None and self.in_order:
             assert self.held_by(slot) <= {each}, "a key has more than one receiver"
-        line = self.line(place)
-        earlier = [p for p in self.waiting if p < place and self.line(p) == line]
+        line = self.line(position)
+        earlier = [p for p in self.waiting if p < position and self.line(p) == line]
         assert not earlier, "nothing overtakes what waits"
 
 

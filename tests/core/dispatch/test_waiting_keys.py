@@ -21,13 +21,13 @@ def owner_of(line: int) -> Receiver:
     return RECEIVERS[(line + line // 10) % len(RECEIVERS)]
 
 
-def slot_of(place: int) -> int:
-    return place % 5
+def slot_of(position: int) -> int:
+    return position % 5
 
 
-def group_of(place: int) -> int:
+def group_of(position: int) -> int:
     """Of each slot there are two groups, and entries without one."""
-    return 10 * (place // 5 % 3) + slot_of(place) if place // 5 % 3 else 0
+    return 10 * (position // 5 % 3) + slot_of(position) if position // 5 % 3 else 0
 
 
 class Waiting(RuleBasedStateMachine):
@@ -41,17 +41,17 @@ class Waiting(RuleBasedStateMachine):
         self.may_go: set[int] = set()
         self.apart: set[int] = set()
 
-    def line(self, place: int) -> int:
-        return group_of(place) if group_of(place) in self.apart else slot_of(place)
+    def line(self, position: int) -> int:
+        return group_of(position) if group_of(position) in self.apart else slot_of(position)
 
-    @rule(places=st.lists(st.integers(0, 60), min_size=1, max_size=6, unique=True))
-    def wait(self, places: list[int]) -> None:
+    @rule(positions=st.lists(st.integers(0, 60), min_size=1, max_size=6, unique=True))
+    def wait(self, positions: list[int]) -> None:
         """An entry has one slot for ever, and what waits already does not come again."""
-        more = {Position(each): self.line(each) for each in places if each not in self.model}
+        more = {Position(each): self.line(each) for each in positions if each not in self.model}
         changed = self.keys.add(list(more), list(more.values()), [group_of(each) for each in more])
         for slot in set(more.values()):
-            mine = [place for place, each in more.items() if each == slot]
-            others = [place for place, each in self.model.items() if each == slot]
+            mine = [position for position, each in more.items() if each == slot]
+            others = [position for position, each in self.model.items() if each == slot]
             if not others or min(mine) < min(others):
                 assert slot in changed
         self.model |= more
@@ -65,7 +65,7 @@ class Waiting(RuleBasedStateMachine):
         if group not in self.apart:
             self.apart.add(group)
             self.keys.part(slot, group)
-            self.model = {place: self.line(place) for place in self.model}
+            self.model = {position: self.line(position) for position in self.model}
 
     @rule(number=st.integers(0, 5))
     def rejoin(self, number: int) -> None:
@@ -75,7 +75,7 @@ class Waiting(RuleBasedStateMachine):
         self.apart.remove(group)
         self.may_go.discard(group)
         self.keys.rejoin(slot_of(group), group)
-        self.model = {place: self.line(place) for place in self.model}
+        self.model = {position: self.line(position) for position in self.model}
         if slot_of(group) in self.may_go:
             self.keys.line_up(slot_of(group), owner_of(slot_of(group)))
 
@@ -97,7 +97,7 @@ class Waiting(RuleBasedStateMachine):
     @rule(kept=st.sets(st.integers(0, 60)))
     def keep_only(self, kept: set[int]) -> None:
         self.keys.keep_only(BitMap64(kept))
-        self.model = {place: slot for place, slot in self.model.items() if place in kept}
+        self.model = {position: slot for position, slot in self.model.items() if position in kept}
         if not self.model:
             self.may_go.clear()  # no slot stands in a queue any more
 
@@ -111,16 +111,16 @@ class Waiting(RuleBasedStateMachine):
     def take(self, receiver: Receiver) -> None:
         slot = self.keys.front(receiver)
         if slot is not None:
-            place = self.keys.take(slot)
-            assert self.model.pop(place) == slot
+            position = self.keys.take(slot)
+            assert self.model.pop(position) == slot
             self.keys.line_up(slot, receiver)
 
     @invariant()
     def the_lowest_that_may_go_is_in_front(self) -> None:
         for receiver in RECEIVERS:
             ready = [
-                place
-                for place, slot in self.model.items()
+                position
+                for position, slot in self.model.items()
                 if slot in self.may_go and owner_of(slot) is receiver
             ]
             front = self.keys.front(receiver)
@@ -128,10 +128,10 @@ class Waiting(RuleBasedStateMachine):
 
     @invariant()
     def what_waits_waits_in_log_order(self) -> None:
-        assert set(self.keys.places) == set(self.model)
+        assert set(self.keys.positions) == set(self.model)
         assert self.keys._groups == {p: group_of(p) for p in self.model if group_of(p)}
         for slot in {*range(5), *self.apart}:
-            mine = [place for place, each in self.model.items() if each == slot]
+            mine = [position for position, each in self.model.items() if each == slot]
             assert self.keys.first(slot) == min(mine, default=None)
 
 

@@ -38,7 +38,9 @@ class TopicModel:
     @property
     def messages(self) -> list[Message]:
         return [
-            (place, index) for place in sorted(self.sizes) for index in range(self.sizes[place])
+            (position, index)
+            for position in sorted(self.sizes)
+            for index in range(self.sizes[position])
         ]
 
     @property
@@ -49,13 +51,17 @@ class TopicModel:
         oldest = ledger_of(min(self.sizes))
         return all(ledger < oldest for ledger in self.batched)
 
-    def of(self, places: Iterable[Position]) -> set[Message]:
-        """Every message of ``places``."""
-        return {(place, index) for place in places for index in range(self.sizes.get(place, 0))}
+    def of(self, positions: Iterable[Position]) -> set[Message]:
+        """Every message of ``positions``."""
+        return {
+            (position, index)
+            for position in positions
+            for index in range(self.sizes.get(position, 0))
+        }
 
-    def entry(self, place: Position) -> bytes:
-        """The entry at ``place``: its body names its place."""
-        return make_entry(b"%d" % place, self.sizes[place], publish_time_ms=PUBLISHED_MS)
+    def entry(self, position: Position) -> bytes:
+        """The entry at ``position``: its body names its place."""
+        return make_entry(b"%d" % position, self.sizes[position], publish_time_ms=PUBLISHED_MS)
 
 
 @dataclass
@@ -101,33 +107,33 @@ class SubscriptionModel:
         self.acked |= settled
         for peer in self.peers.values():
             peer.messages -= settled
-        unsettled = {place for place, _ in self.unsettled}
+        unsettled = {position for position, _ in self.unsettled}
         self.counts = {each: n for each, n in self.counts.items() if each in unsettled}
 
     def took(self, number: int, run: Deliveries) -> list[Message]:
         """A consumer was given a run; its messages."""
         taken: list[Message] = []
         peer = self.peers[number]
-        for place, entry in zip(run.positions, run.entries, strict=True):
-            if place not in self.topic.sizes:
-                self.wrong.append(f"{place} was never published, or is trimmed")
+        for position, entry in zip(run.positions, run.entries, strict=True):
+            if position not in self.topic.sizes:
+                self.wrong.append(f"{position} was never published, or is trimmed")
                 continue
-            size = self.topic.sizes[place]
-            if entry != self.topic.entry(place):
-                self.wrong.append(f"{place} has other bytes than were published")
-            mask = (run.masks or {}).get(place, (1 << size) - 1)
+            size = self.topic.sizes[position]
+            if entry != self.topic.entry(position):
+                self.wrong.append(f"{position} has other bytes than were published")
+            mask = (run.masks or {}).get(position, (1 << size) - 1)
             if not 0 < mask < 1 << size:
-                self.wrong.append(f"{place} was delivered with mask {mask:#x} of {size}")
-            messages = [(place, index) for index in range(size) if mask >> index & 1]
+                self.wrong.append(f"{position} was delivered with mask {mask:#x} of {size}")
+            messages = [(position, index) for index in range(size) if mask >> index & 1]
             self._check_free(messages)
-            self._check_history(place, messages, run)
+            self._check_history(position, messages, run)
             taken += messages
         if taken != sorted(taken):
             self.wrong.append(f"a run out of order: {taken}")
         new = [message for message in taken if message not in self.seen]
         if new and new[0][0] < self.last_new:
             self.wrong.append(f"{new[0]} is new and comes after {self.last_new}")
-        self.last_new = max([self.last_new, *(place for place, _ in new)])
+        self.last_new = max([self.last_new, *(position for position, _ in new)])
         self.seen.update(taken)
         if peer.acks:
             peer.messages.update(taken)
@@ -143,24 +149,24 @@ class SubscriptionModel:
             if any(message in peer.messages for peer in self.peers.values()):
                 self.wrong.append(f"{message} is out")
 
-    def _check_history(self, place: Position, messages: list[Message], run: Deliveries) -> None:
-        flagged = run.redelivered is not None and place in run.redelivered
-        suspect = place <= self.suspect_until
+    def _check_history(self, position: Position, messages: list[Message], run: Deliveries) -> None:
+        flagged = run.redelivered is not None and position in run.redelivered
+        suspect = position <= self.suspect_until
         if not flagged and (suspect or self.seen.intersection(messages)):
-            self.wrong.append(f"{place} is not called redelivered")
+            self.wrong.append(f"{position} is not called redelivered")
         # The flag is the entry's: of a batch, another message may be the one that was seen.
-        if flagged and not (suspect or self.seen.intersection(self.topic.of([place]))):
-            self.wrong.append(f"{place} is called redelivered and is not")
-        count = (run.redelivery_counts or {}).get(place, 0)
-        if count != self.counts.get(place, 0):
-            self.wrong.append(f"{place}: count {count}, not {self.counts.get(place, 0)}")
+        if flagged and not (suspect or self.seen.intersection(self.topic.of([position]))):
+            self.wrong.append(f"{position} is called redelivered and is not")
+        count = (run.redelivery_counts or {}).get(position, 0)
+        if count != self.counts.get(position, 0):
+            self.wrong.append(f"{position}: count {count}, not {self.counts.get(position, 0)}")
 
     def compare(self, subscription: LogSubscription) -> None:
         """What the engine says of the subscription against the model, when all is quiet."""
         assert not self.wrong, self.wrong
         unsettled, ready = self.unsettled, self.ready
         statistics = subscription.statistics()
-        assert statistics.backlog_entries == len({place for place, _ in unsettled})
+        assert statistics.backlog_entries == len({position for position, _ in unsettled})
         held = sum(len(peer.messages) for peer in self.peers.values())
         assert statistics.in_flight_messages == held
         for number, peer in self.peers.items():
@@ -172,20 +178,20 @@ class SubscriptionModel:
                 assert not ready, f"{consumer!r} could have {ready}"
         if self.topic.is_plain:
             assert subscription.ready_messages == len(ready)
-        below = [place for place in self.topic.sizes if place <= subscription.mark_delete]
+        below = [position for position in self.topic.sizes if position <= subscription.mark_delete]
         assert self.topic.of(below) <= self.acked
         self._check_inside(subscription)
 
     def _check_inside(self, subscription: LogSubscription) -> None:
         """Nothing is remembered of entries that nobody will ask about again."""
         check_ack_state(subscription.machine.state.acks)
-        unsettled = {place for place, _ in self.unsettled}
+        unsettled = {position for position, _ in self.unsettled}
         state, delivery = subscription.machine.state, subscription.machine.delivery
-        parts = {place for consumer in self.consumers.values() for place in consumer.masks}
+        parts = {position for consumer in self.consumers.values() for position in consumer.masks}
         assert state.divided.keys() == state.sizes.keys() == parts
         assert set(delivery.past.returned) <= unsettled
         assert delivery.past.counts.items() == self.counts
-        assert set(state.replay.places) <= {place for place, _ in self.ready}
+        assert set(state.replay.positions) <= {position for position, _ in self.ready}
         assert not state.outbox.calls
         assert not (state.reader.fetch.failure or state.replay.fetch.failure)
 
@@ -216,11 +222,11 @@ def follow_trims(
 ) -> None:
     """What the log has dropped is gone for the model, which everybody must be done with."""
     check_ledgers(topic.log.ledgers)
-    for place in list(model.sizes):
-        if topic.log.after(Position(place - 1)) != place:
-            messages = model.of([place])
+    for position in list(model.sizes):
+        if topic.log.after(Position(position - 1)) != position:
+            messages = model.of([position])
             for each in subscriptions:
                 if each.name != "reader" or not topic.durable:
-                    assert messages <= each.acked, f"{place} is gone, but not for {each.name}"
+                    assert messages <= each.acked, f"{position} is gone, but not for {each.name}"
                 each.settle(messages)
-            del model.sizes[place]
+            del model.sizes[position]

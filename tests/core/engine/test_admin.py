@@ -112,7 +112,9 @@ def test_what_another_is_done_with_is_overlooked(
             _, sink = attach(subscription, permits=100)
             await quiet(engine)
             assert sorted(sink.positions) == left
-            masks = {place: mask for run in sink.runs for place, mask in (run.masks or {}).items()}
+            masks = {
+                position: mask for run in sink.runs for position, mask in (run.masks or {}).items()
+            }
             assert masks.get(last, 7) == (7 & ~batch or 7)
             assert marks.statistics().backlog_entries == 11 - len(theirs) - (batch == 7)
 

@@ -260,13 +260,13 @@ async def test_released_entries_come_back_first_and_in_order(tmp_path: Path) -> 
         consumer = subscription.attach(ConsumerSpec("c", unlimited=True, windows=(window,)), sink)
         await quiet(engine)
         assert sink.bodies == bodies(6)
-        places = sink.positions
-        consumer.release([places[4], places[1]], count=True)
+        positions = sink.positions
+        consumer.release([positions[4], positions[1]], count=True)
         await quiet(engine)
         assert sink.bodies[6:] == [b"1", b"4"]
-        assert sink.redelivered == {places[1], places[4]}
-        assert sink.runs[-1].redelivery_counts == {places[1]: 1, places[4]: 1}
-        consumer.acknowledge(places)
+        assert sink.redelivered == {positions[1], positions[4]}
+        assert sink.runs[-1].redelivery_counts == {positions[1]: 1, positions[4]: 1}
+        consumer.acknowledge(positions)
         await quiet(engine)
         assert sink.bodies[8:] == bodies(4, 6)
         assert window.in_flight == 4
@@ -312,7 +312,7 @@ async def test_permits_count_messages_and_a_half_acked_batch_costs_what_is_left(
 async def test_prefetch_one_works_inside_a_batch(tmp_path: Path) -> None:
     async with open_engine(tmp_path) as engine:
         subscription = await make_queue(engine)
-        place = await append(engine, "q", [make_entry(b"batch", 3)])
+        position = await append(engine, "q", [make_entry(b"batch", 3)])
         assert subscription.ready_messages == 3
         sinks = RecordingSink(), RecordingSink()
         spec = {"message_level": True, "unlimited": True, "entries_per_turn_max": 1}
@@ -320,20 +320,20 @@ async def test_prefetch_one_works_inside_a_batch(tmp_path: Path) -> None:
         two = subscription.attach(ConsumerSpec("2", windows=(Window(1),), **spec), sinks[1])
         await quiet(engine)
         assert [run.masks for sink in sinks for run in sink.runs] == [
-            {place: 0b001},
-            {place: 0b010},
+            {position: 0b001},
+            {position: 0b010},
         ]
-        two.acknowledge_messages(place, 0b010)
+        two.acknowledge_messages(position, 0b010)
         await quiet(engine)
-        assert sinks[1].runs[-1].masks == {place: 0b100}
+        assert sinks[1].runs[-1].masks == {position: 0b100}
         one.detach()
-        two.acknowledge_messages(place, 0b100)
+        two.acknowledge_messages(position, 0b100)
         await quiet(engine)
-        assert sinks[1].runs[-1].masks == {place: 0b001}
-        assert sinks[1].redelivered == {place}
+        assert sinks[1].runs[-1].masks == {position: 0b001}
+        assert sinks[1].redelivered == {position}
         assert subscription.ready_messages == 0
-        two.acknowledge_messages(place, 0b001)
-        assert subscription.mark_delete == place
+        two.acknowledge_messages(position, 0b001)
+        assert subscription.mark_delete == position
 
 
 async def test_exclusive_takes_one_consumer_and_the_type_is_free_again(tmp_path: Path) -> None:

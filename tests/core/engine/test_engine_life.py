@@ -156,7 +156,7 @@ async def test_a_seek_goes_to_what_is_left_of_a_trimmed_log(
         await quiet(engine)
         await acknowledged(consumer, sink.positions)
         await quiet(engine)
-        for place, left in (
+        for position, left in (
             (BEFORE_ALL, 2),
             (position_at(1, 1), 2),
             (position_at(2, 7), 2),
@@ -164,7 +164,7 @@ async def test_a_seek_goes_to_what_is_left_of_a_trimmed_log(
             (position_at(3, 2), 0),
             (AFTER_ALL, 0),
         ):
-            await subscription.seek(place)
+            await subscription.seek(position)
             consumer, sink = attach(subscription, unlimited=True)
             await quiet(engine)
             assert len(sink.runs and sink.positions) == left
@@ -455,13 +455,13 @@ async def test_after_a_clean_stop_a_batch_that_was_out_in_part_counts_as_redeliv
 ) -> None:
     async with open_engine(data_dir) as engine:
         subscription = await make_queue(engine)
-        place = await append(engine, "q", [make_entry(b"batch", 2), make_entry(b"unseen")])
+        position = await append(engine, "q", [make_entry(b"batch", 2), make_entry(b"unseen")])
         attach(subscription, unlimited=True, message_level=True, windows=(Window(1),))
         await quiet(engine)
     async with open_engine(data_dir) as engine:
         _, sink = attach(engine.topic("q").subscriptions["amqp"], unlimited=True)
         await quiet(engine)
-        assert sink.redelivered == {place} and len(sink.positions) == 2
+        assert sink.redelivered == {position} and len(sink.positions) == 2
 
 
 # Ledgers and retention.

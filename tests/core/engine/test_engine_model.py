@@ -150,13 +150,13 @@ async def publish(machine: Machine, name: str, sizes: list[int]) -> None:
     """Append one run; the entries name their own places."""
     topic, model = machine.engine.topic(name), machine.topics[name]
     first = topic.log.plan([], 0, machine.engine.now_ms()).first
-    places = [Position(first + index) for index in range(len(sizes))]
+    positions = [Position(first + index) for index in range(len(sizes))]
     assert first > model.highest, "a position was given out twice"
-    model.highest = places[-1]
-    model.sizes.update(zip(places, sizes, strict=True))
-    model.batched |= {ledger_of(place) for place in places if model.sizes[place] > 1}
+    model.highest = positions[-1]
+    model.sizes.update(zip(positions, sizes, strict=True))
+    model.batched |= {ledger_of(position) for position in positions if model.sizes[position] > 1}
     told = Outcome()
-    machine.engine.append(topic, [model.entry(place) for place in places], told)
+    machine.engine.append(topic, [model.entry(position) for position in positions], told)
     assert await told.wait() is None
 
 
@@ -164,13 +164,15 @@ async def attach(machine: Machine, key: tuple[str, str], kind: str, limit: int) 
     name, subscription_name = key
     topic = machine.engine.topic(name)
     if subscription_name == "reader" and key not in machine.models:
-        places = sorted(machine.topics[name].sizes)
-        start = places[len(places) * limit // 5] if places else None
+        positions = sorted(machine.topics[name].sizes)
+        start = positions[len(positions) * limit // 5] if positions else None
         await topic.subscribe(
             "reader", durable=False, start=start, initial=InitialPosition.EARLIEST
         )
         model = machine.models[key] = SubscriptionModel(machine.topics[name], "reader", set())
-        model.acked = model.topic.of(place for place in places if start and place < start)
+        model.acked = model.topic.of(
+            position for position in positions if start and position < start
+        )
     model, subscription = machine.models[key], machine.subscription(key)
     is_exclusive = subscription_name == "x"
     if is_exclusive and model.peers:
@@ -217,19 +219,21 @@ async def seek(
     model: SubscriptionModel, subscription: LogSubscription, index: int, mask: int | None
 ) -> None:
     """Seek to some entry that is or was there, or beyond."""
-    places = sorted(model.topic.sizes)
-    place = Position((places[0] if places else BEFORE_ALL) - 1 + index % (len(places) + 3))
+    positions = sorted(model.topic.sizes)
+    position = Position(
+        (positions[0] if positions else BEFORE_ALL) - 1 + index % (len(positions) + 3)
+    )
     if subscription.name == "reader":
         for number in list(model.peers):
             model.consumers.pop(number).detach()
             model.peers.pop(number)
         return
-    await subscription.seek(place, mask)
+    await subscription.seek(position, mask)
     assert not model.peers, "a consumer is still attached"
-    model.acked = model.topic.of(each for each in places if each < place)
-    if mask is not None and place in model.topic.sizes:
-        size = model.topic.sizes[place]
-        model.acked |= {(place, i) for i in range(size) if not mask >> i & 1}
+    model.acked = model.topic.of(each for each in positions if each < position)
+    if mask is not None and position in model.topic.sizes:
+        size = model.topic.sizes[position]
+        model.acked |= {(position, i) for i in range(size) if not mask >> i & 1}
     model.seen.clear()
     model.counts.clear()
     model.suspect_until = model.last_new = BEFORE_ALL
@@ -244,9 +248,11 @@ async def step_of_consumer(
     by_place: dict[Position, set[Message]] = defaultdict(set)
     for message in held:
         by_place[message[0]].add(message)
-    places = sorted(by_place)
-    chosen = [place for i, place in enumerate(places) if arguments and arguments[0] >> i % 8 & 1]
-    in_chosen = {message for place in chosen for message in by_place[place]}
+    positions = sorted(by_place)
+    chosen = [
+        position for i, position in enumerate(positions) if arguments and arguments[0] >> i % 8 & 1
+    ]
+    in_chosen = {message for position in chosen for message in by_place[position]}
     if kind == "flow":
         peer.permits += arguments[0]
         consumer.flow(arguments[0])
@@ -275,10 +281,10 @@ async def step_of_consumer(
     elif kind == "ack until" and key[1] == "x" and model.topic.sizes:
         await acknowledge_until(model, number, arguments[0])
     elif kind == "release":
-        for place in chosen:
-            held -= by_place[place]
+        for position in chosen:
+            held -= by_place[position]
             if arguments[1]:
-                model.counts[place] = model.counts.get(place, 0) + 1
+                model.counts[position] = model.counts.get(position, 0) + 1
         consumer.release(chosen, count=arguments[1])
     elif kind == "unit":
         await unit(machine, model, number, chosen, in_chosen, fails=arguments[1])
@@ -289,35 +295,35 @@ async def acknowledge_anything(
 ) -> None:
     """Acknowledge entries wherever they are, and some that are nowhere."""
     model, subscription = machine.models[key], machine.subscription(key)
-    places = sorted(model.topic.sizes)
-    chosen = [place for i, place in enumerate(places) if mask >> i % 8 & 1]
-    for place in chosen:
-        messages = model.topic.of([place])
-        if place in subscription.machine.state.divided:
+    positions = sorted(model.topic.sizes)
+    chosen = [position for i, position in enumerate(positions) if mask >> i % 8 & 1]
+    for position in chosen:
+        messages = model.topic.of([position])
+        if position in subscription.machine.state.divided:
             own = model.peers[number].messages & messages
             others = {each for peer in model.peers.values() for each in peer.messages}
             messages = own or messages - others
         model.settle(messages)
-    beyond = Position((places[-1] if places else BEFORE_ALL) + 1)
+    beyond = Position((positions[-1] if positions else BEFORE_ALL) + 1)
     model.consumers[number].acknowledge([*reversed(chosen), beyond])
 
 
 async def acknowledge_until(model: SubscriptionModel, number: int, choice: int) -> None:
     """Acknowledge everything up to some place, perhaps with part of the entry there."""
-    places = sorted(model.topic.sizes)
-    place = places[choice % len(places)]
+    positions = sorted(model.topic.sizes)
+    position = positions[choice % len(positions)]
     told = Outcome()
     if choice & 128:
         mask = choice >> 3 & 3
-        done = {(place, i) for i in range(model.topic.sizes[place]) if mask >> i & 1}
-        model.settle(model.topic.of(each for each in places if each < place) | done)
-        model.consumers[number].acknowledge_until(place, mask, told)
+        done = {(position, i) for i in range(model.topic.sizes[position]) if mask >> i & 1}
+        model.settle(model.topic.of(each for each in positions if each < position) | done)
+        model.consumers[number].acknowledge_until(position, mask, told)
     elif choice & 64:
         model.settle(model.topic.messages)
-        model.consumers[number].acknowledge_until(Position(places[-1] + 100), None, told)
+        model.consumers[number].acknowledge_until(Position(positions[-1] + 100), None, told)
     else:
-        model.settle(model.topic.of(each for each in places if each <= place))
-        model.consumers[number].acknowledge_until(place, None, told)
+        model.settle(model.topic.of(each for each in positions if each <= position))
+        model.consumers[number].acknowledge_until(position, None, told)
     assert await told.wait() is None
 
 
@@ -388,7 +394,7 @@ def take_over(machine: Machine, before: Machine, *, was_clean: bool) -> None:
     for name in ("s", "x"):
         model = before.models["t", name]
         made = SubscriptionModel(topic, name, model.acked)
-        known = {place for place, _ in model.seen} if was_clean else topic.sizes
+        known = {position for position, _ in model.seen} if was_clean else topic.sizes
         made.suspect_until = max([model.suspect_until, *known])
         machine.models["t", name] = made
 

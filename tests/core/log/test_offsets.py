@@ -48,12 +48,12 @@ async def _play(path: Path, runs: list[list[int]], more: list[list[int]], kept_b
                         count += 1
             await quiet(engine)
             floor = topic.first
-            for offset, place in known.items():
-                if floor is not None and place >= floor:
-                    assert await topic.find_offset(offset) == place
-                    lowest = min(each for each, at in known.items() if at == place)
-                    assert await topic.offset_of(place) == lowest
-                    base = topic.first_offset(ledger_of(place))
+            for offset, position in known.items():
+                if floor is not None and position >= floor:
+                    assert await topic.find_offset(offset) == position
+                    lowest = min(each for each, at in known.items() if at == position)
+                    assert await topic.offset_of(position) == lowest
+                    base = topic.first_offset(ledger_of(position))
                     assert base is not None and base <= offset
                 else:
                     assert await topic.find_offset(offset) == floor

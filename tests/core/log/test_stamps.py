@@ -98,8 +98,8 @@ STEPS = st.lists(
 @example(steps=[("a",), ("set", -500), ("unit",), ("memory",), ("b",)])
 @settings(max_examples=60)
 def test_no_stamp_goes_backwards_inside_a_log(steps: list[tuple[str, int] | tuple[str]]) -> None:
-    with TemporaryDirectory() as place:
-        trio.run(Play(Path(place) / "data", steps).run, clock=trio.testing.MockClock())
+    with TemporaryDirectory() as position:
+        trio.run(Play(Path(position) / "data", steps).run, clock=trio.testing.MockClock())
 
 
 async def test_what_stands_in_several_topics_stays_one_body(data_dir: Path) -> None:

@@ -13,12 +13,12 @@ RUNS = st.lists(st.integers(1, 5), min_size=1, max_size=12)
 def fill(cache: TailCache, sizes: list[int]) -> dict[int, bytes]:
     """Append runs of these lengths, ten bytes an entry; the model of it."""
     model: dict[int, bytes] = {}
-    place = START
+    position = START
     for size in sizes:
-        entries = [b"%010d" % (place + index) for index in range(size)]
-        cache.append(place, entries, 10 * size)
-        model.update({place + index: entry for index, entry in enumerate(entries)})
-        place = Position(place + size)
+        entries = [b"%010d" % (position + index) for index in range(size)]
+        cache.append(position, entries, 10 * size)
+        model.update({position + index: entry for index, entry in enumerate(entries)})
+        position = Position(position + size)
     return model
 
 
@@ -26,13 +26,13 @@ def fill(cache: TailCache, sizes: list[int]) -> dict[int, bytes]:
 def test_read_gives_what_was_appended(sizes: list[int], offset: int, limit: int) -> None:
     cache = TailCache(CacheBudget())
     model = fill(cache, sizes)
-    place = Position(START + offset)
-    found = cache.read(place, limit)
-    if place not in model:
+    position = Position(START + offset)
+    found = cache.read(position, limit)
+    if position not in model:
         assert found is None
     else:
-        assert found is not None and found[0] == place and 1 <= len(found[1]) <= limit
-        assert found[1] == [model[place + index] for index in range(len(found[1]))]
+        assert found is not None and found[0] == position and 1 <= len(found[1]) <= limit
+        assert found[1] == [model[position + index] for index in range(len(found[1]))]
 
 
 @given(RUNS, st.integers(-1, 60))
@@ -42,9 +42,9 @@ def test_drop_through_keeps_every_run_with_an_entry_behind(sizes: list[int], off
     model = fill(cache, sizes)
     through = Position(START + offset)
     cache.drop_through(through)
-    for place in model:
-        if place > through:
-            assert cache.read(Position(place), 1) == (place, [model[place]])
+    for position in model:
+        if position > through:
+            assert cache.read(Position(position), 1) == (position, [model[position]])
     assert budget.bytes <= 10 * len(model)
     cache.clear()
     assert budget.bytes == 0 and not cache

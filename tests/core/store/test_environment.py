@@ -27,7 +27,7 @@ def get(store: Store, key: bytes = KEY) -> bytes | None:
         return snapshot.get(Table.CATALOG, key)
 
 
-def places(store: Store, topic_id: TopicId = TOPIC) -> list[Position]:
+def positions(store: Store, topic_id: TopicId = TOPIC) -> list[Position]:
     """Every entry that is there, whatever the ledgers say."""
     with store.snapshot() as snapshot:
         return [
@@ -41,9 +41,9 @@ def places(store: Store, topic_id: TopicId = TOPIC) -> list[Position]:
 @contextmanager
 def trimming(store: Store, *, blocks: int) -> Iterator[None]:
     """Of the log of :func:`make_log` so many blocks go meanwhile."""
-    before = len(places(store))
+    before = len(positions(store))
     yield
-    assert before - len(places(store)) == 2 * blocks
+    assert before - len(positions(store)) == 2 * blocks
 
 
 def make_log(store: Store, runs: int, ledgers: int = 1) -> StoreModel:
@@ -200,8 +200,8 @@ def test_a_trim_takes_the_blocks_wholly_inside(
         store.commit(Changes(blocks=[(other, position_at(1, 0), [b""])]))
         report = store.commit(Changes(trims=[(TOPIC, position_at(*first), position_at(*last))]))
         assert report.trims_left == 0
-        assert places(store) == [position_at(1, index) for index in left]
-        assert places(store, other) == [position_at(1, 0)]
+        assert positions(store) == [position_at(1, index) for index in left]
+        assert positions(store, other) == [position_at(1, 0)]
 
 
 def test_trims_go_on_in_later_commits_until_they_are_done(
@@ -226,7 +226,7 @@ def test_trims_go_on_in_later_commits_until_they_are_done(
         with trimming(store, blocks=2):
             report = store.commit(Changes())
         assert report.trims_left == 0
-        assert places(store) == list(model.topics["t"].entries())
+        assert positions(store) == list(model.topics["t"].entries())
         with store.snapshot() as snapshot:
             assert snapshot.get(Table.META, META_TRIMS) is None
         transaction_before = store.statistics().last_transaction
@@ -286,7 +286,7 @@ def test_a_block_that_cannot_be_read_is_trimmed_like_the_others(store: Store) ->
             prefixes=[(Table.LEDGERS, key[:4])],
         )
     )
-    assert places(store) == []
+    assert positions(store) == []
 
 
 def test_the_file_does_not_grow_under_a_steady_load(store: Store) -> None:
@@ -330,7 +330,7 @@ def test_what_was_reported_is_there_after_sigkill(data_dir: Path) -> None:
                 process.kill()
             reported = int(line)
     with Store.open(data_dir) as store:
-        found = places(store)
+        found = positions(store)
         assert found == [position_at(1, index) for index in range(len(found))]
         assert len(found) % 3 == 0
         assert reported < len(found) // 3 <= reported + 2

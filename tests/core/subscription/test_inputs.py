@@ -48,7 +48,7 @@ from arneb_core.subscription.inputs import (
 )
 from arneb_core.subscription.machine import SubscriptionMachine
 from arneb_core.subscription.state.effects import Depart, Read
-from arneb_core.testing.playbook import Playbook, in_short, place, places
+from arneb_core.testing.playbook import Playbook, in_short, position, positions
 
 ENTRIES = 12
 NAMES = st.sampled_from("ab")
@@ -62,15 +62,15 @@ told = st.one_of(
     st.builds(DeliveryFailed, NAMES),
     st.builds(Granted, NAMES, st.integers(1, 5)),
     st.builds(WritableChanged, NAMES, st.booleans()),
-    st.builds(Acknowledged, NAMES, NUMBERS.map(lambda numbers: places(*numbers))),
-    st.builds(MessagesAcknowledged, NAMES, st.integers(0, ENTRIES - 1).map(place), st.just(1)),
-    st.builds(AcknowledgedUntil, NAMES, st.integers(0, ENTRIES - 1).map(place)),
-    st.builds(Released, NAMES, NUMBERS.map(lambda numbers: places(*numbers)), st.booleans()),
-    st.builds(Rejected, NAMES, NUMBERS.map(lambda numbers: places(*numbers))),
+    st.builds(Acknowledged, NAMES, NUMBERS.map(lambda numbers: positions(*numbers))),
+    st.builds(MessagesAcknowledged, NAMES, st.integers(0, ENTRIES - 1).map(position), st.just(1)),
+    st.builds(AcknowledgedUntil, NAMES, st.integers(0, ENTRIES - 1).map(position)),
+    st.builds(Released, NAMES, NUMBERS.map(lambda numbers: positions(*numbers)), st.booleans()),
+    st.builds(Rejected, NAMES, NUMBERS.map(lambda numbers: positions(*numbers))),
     st.builds(Pulled, NAMES),
-    st.builds(UnitBegan, NAMES, NUMBERS.map(lambda numbers: places(*numbers))),
+    st.builds(UnitBegan, NAMES, NUMBERS.map(lambda numbers: positions(*numbers))),
     st.builds(Limited, LIMITS, st.booleans()),
-    st.builds(Sought, st.integers(0, ENTRIES).map(place)),
+    st.builds(Sought, st.integers(0, ENTRIES).map(position)),
     st.sampled_from(
         (Turn(), Turn(), Tick(), GoneOn(), Retried(), LogTrimmed(), Purged(), TurnFailed())
     ),
@@ -87,9 +87,9 @@ CALLS: Final[dict[type, Callable[[SubscriptionMachine, Any, Any], object]]] = {
     WritableChanged: lambda machine, consumer, told: write(consumer, told.is_writable),
     Acknowledged: lambda machine, consumer, told: consumer.acknowledge(told.positions),
     MessagesAcknowledged: lambda machine, consumer, told: consumer.acknowledge_messages(
-        told.place, told.mask
+        told.position, told.mask
     ),
-    AcknowledgedUntil: lambda machine, consumer, told: consumer.acknowledge_until(told.place),
+    AcknowledgedUntil: lambda machine, consumer, told: consumer.acknowledge_until(told.position),
     Released: lambda machine, consumer, told: consumer.release(told.positions, count=told.count),
     Rejected: lambda machine, consumer, told: consumer.reject(told.positions),
     Pulled: lambda machine, consumer, told: machine.pull(consumer),
@@ -101,7 +101,7 @@ CALLS: Final[dict[type, Callable[[SubscriptionMachine, Any, Any], object]]] = {
     NotTaken: lambda machine, consumer, told: machine.not_taken(told.depart),
     Limited: lambda machine, consumer, told: machine.limit(told.limits, has_target=told.has_target),
     Prioritised: lambda machine, consumer, told: machine.prioritise(told.highest),
-    Sought: lambda machine, consumer, told: seek(machine, told.place),
+    Sought: lambda machine, consumer, told: seek(machine, told.position),
     Turn: lambda machine, consumer, told: machine.turn(),
     Tick: lambda machine, consumer, told: machine.tick(),
     GoneOn: lambda machine, consumer, told: machine.go_on(),
@@ -234,4 +234,4 @@ def test_every_input_is_a_call() -> None:
 
 def test_positions_of_the_log_are_where_scripts_think() -> None:
     play = Playbook()
-    assert play.append(b"1", b"2").first == place(0) == Position(1 << 32)
+    assert play.append(b"1", b"2").first == position(0) == Position(1 << 32)

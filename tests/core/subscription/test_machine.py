@@ -30,7 +30,7 @@ from arneb_core.subscription.state.effects import (
     TryAgain,
     WriteCursor,
 )
-from arneb_core.testing.playbook import Playbook, PutOut, place, places, to
+from arneb_core.testing.playbook import Playbook, PutOut, position, positions, to
 
 
 def pulled(play: Playbook) -> list[Position]:
@@ -43,10 +43,10 @@ def test_after_a_seek_everything_from_there_on_comes_again_as_new() -> None:
         play.attach("a", 9)
         play >> play.append(*[b"x"] * 4) << HasWork() >> Turn() << to("a", 0, 1, 2, 3)
         old = play.inputs.consumers["a"]
-        play >> Sought(place(2)) << HasWork() << NoConsumers() << PutOut("a", "seek")
-        assert play.state.acks.mark_delete == place(1)
+        play >> Sought(position(2)) << HasWork() << NoConsumers() << PutOut("a", "seek")
+        assert play.state.acks.mark_delete == position(1)
         play.attach("a", 9)
-        old.acknowledge(places(3))  # meant what it had before, and counts no more
+        old.acknowledge(positions(3))  # meant what it had before, and counts no more
         play.skip(WriteCursor)
         play >> Turn() << to("a", 2, 3)
 
@@ -66,7 +66,7 @@ def test_a_pull_takes_one_message_whatever_the_permits_say() -> None:
         play << HasWork() >> Pulled("a")
         assert play.answer is Unanswered.EMPTY
         play >> play.append(b"1", b"2") >> Pulled("a")
-        assert pulled(play) == places(0)
+        assert pulled(play) == positions(0)
         assert play.inputs.consumers["a"].in_flight == 1
 
 
@@ -78,7 +78,7 @@ def test_a_pull_is_not_told_that_nothing_is_there_while_it_is_being_read() -> No
         read = play.take(Read)
         assert isinstance(read, Read)
         play >> Turn() >> play.read(read) << HasWork() >> Pulled("a")
-        assert pulled(play) == places(0)
+        assert pulled(play) == positions(0)
 
 
 def test_a_pull_says_why_the_message_cannot_be_read() -> None:
@@ -90,7 +90,7 @@ def test_a_pull_says_why_the_message_cannot_be_read() -> None:
         play >> ReadDone(read.number, StoreFailed("the disk")) << TryAgain(is_read=True)
         with pytest.raises(StoreFailed, match="the disk"):
             play >> Pulled("a")
-        assert play.machine.statistics().unreadable == place(0)
+        assert play.machine.statistics().unreadable == position(0)
         play >> Turn() >> Retried() << HasWork() >> Pulled("a")
         again = play.take(Read)
         assert isinstance(again, Read) and again.number != read.number
@@ -118,7 +118,7 @@ def test_a_cursor_that_was_not_written_because_of_a_removal_is_written_when_that
     with Playbook() as play:
         play.attach("a", 9)
         play >> play.append(b"1") << HasWork() >> Turn() << to("a", 0)
-        play >> Acknowledged("a", places(0)) << WriteCursor() << HasWork()
+        play >> Acknowledged("a", positions(0)) << WriteCursor() << HasWork()
         play >> Fenced() << NoConsumers() << PutOut("a", "removed")
         play >> Unfenced() << WriteCursor()
 
@@ -136,7 +136,7 @@ def test_after_an_error_in_a_turn_nothing_is_lost_and_nothing_acknowledged_comes
     with Playbook() as play:
         play.attach("a", 3)
         play >> play.append(*[b"x"] * 5) << HasWork() >> Turn() << to("a", 0, 1, 2)
-        play >> Acknowledged("a", places(1)) << WriteCursor() << HasWork()
+        play >> Acknowledged("a", positions(1)) << WriteCursor() << HasWork()
         play >> TurnFailed() << NoConsumers() << PutOut("a", "failed")
         play.attach("b", 9)  # and no turn before it is tried again
         play >> Retried() << HasWork() >> Turn()
@@ -165,13 +165,13 @@ def test_a_message_of_a_batch_that_cannot_be_read_is_refused_to_who_acknowledges
     with Playbook(is_hot=False) as play:
         play.attach("a", 9)
         play << HasWork() >> play.append(b"batch", messages=3)
-        play >> MessagesAcknowledged("a", place(0), 0b001, told.append)
+        play >> MessagesAcknowledged("a", position(0), 0b001, told.append)
         read = play.take(Read)
         assert isinstance(read, Read)
         failure = StoreFailed("the disk")
         play >> ReadDone(read.number, failure) << Refuse(told.append, failure)
-        play >> MessagesAcknowledged("a", place(0), 0b001, told.append)
+        play >> MessagesAcknowledged("a", position(0), 0b001, told.append)
         again = play.take(Read)
         assert isinstance(again, Read)
         play >> play.read(again) << WriteCursor(told.append)
-        assert play.state.acks.unacked_mask(place(0)) == 0b110
+        assert play.state.acks.unacked_mask(position(0)) == 0b110

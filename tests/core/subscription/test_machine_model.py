@@ -36,7 +36,7 @@ from arneb_core.subscription.state.effects import (
     WriteCursor,
 )
 from arneb_core.testing.invariants import check_ack_state
-from arneb_core.testing.playbook import Playbook, in_short, place, places
+from arneb_core.testing.playbook import Playbook, in_short, position, positions
 
 NAMES = st.sampled_from("abc")
 SEED = st.randoms(use_true_random=False)
@@ -143,7 +143,7 @@ class Machine(RuleBasedStateMachine):
     def acknowledge(self, random: object, own: bool) -> None:
         name = self._somebody(random)
         numbers = self._some(random, name if own else None)
-        self.play >> Acknowledged(name, places(*numbers))
+        self.play >> Acknowledged(name, positions(*numbers))
         self.model.acknowledge(numbers)
         self.note()
 
@@ -152,7 +152,7 @@ class Machine(RuleBasedStateMachine):
     def release(self, random: object, count: bool) -> None:
         name = self._somebody(random)
         numbers = self._some(random, name)
-        self.play >> Released(name, places(*numbers), count)
+        self.play >> Released(name, positions(*numbers), count)
         for number in numbers:
             del self.model.out[number]
         self.note()
@@ -162,7 +162,7 @@ class Machine(RuleBasedStateMachine):
     def unit(self, random: object) -> None:
         name = self._somebody(random)
         numbers = self._some(random, name)
-        self.play >> UnitBegan(name, places(*numbers))
+        self.play >> UnitBegan(name, positions(*numbers))
         assert isinstance(self.play.answer, Taken)
         self.units.append((name, self.play.answer, numbers))
         self.model.acknowledge(numbers)
@@ -218,7 +218,7 @@ class Machine(RuleBasedStateMachine):
     @rule(random=SEED)
     def seek(self, random: object) -> None:
         number = random.randrange(self.model.total + 1)  # type: ignore[attr-defined]
-        self.play >> Sought(place(number))
+        self.play >> Sought(position(number))
         model = self.model
         model.acked = set(range(number))
         model.out, model.permits, model.seen, model.suspect = {}, {}, set(), set()
@@ -243,10 +243,10 @@ class Machine(RuleBasedStateMachine):
     def every_entry_is_in_one_place(self) -> None:
         state, model = self.play.state, self.model
         check_ack_state(state.acks)
-        assert {n for n in range(model.total) if state.acks.is_acknowledged(place(n))} == (
+        assert {n for n in range(model.total) if state.acks.is_acknowledged(position(n))} == (
             model.acked
         )
-        assert sorted(state.places_in_flight()) == places(*sorted(model.out))
+        assert sorted(state.positions_in_flight()) == positions(*sorted(model.out))
         assert self.play.machine.ready_messages == len(model.ready)
         assert {each.name: each.permits for each in self.play.machine.attached} == model.permits
 

@@ -37,26 +37,26 @@ def position_at(ledger: int, entry: int) -> Position:
     return Position((ledger << ENTRY_BITS) + entry)
 
 
-def ledger_of(place: Position) -> LedgerId:
-    """Return the ledger that contains ``place``."""
-    return LedgerId(place >> ENTRY_BITS)
+def ledger_of(position: Position) -> LedgerId:
+    """Return the ledger that contains ``position``."""
+    return LedgerId(position >> ENTRY_BITS)
 
 
-def entry_of(place: Position) -> EntryId:
-    """Return the entry id of ``place`` inside its ledger."""
-    return EntryId(place & ENTRY_MASK)
+def entry_of(position: Position) -> EntryId:
+    """Return the entry id of ``position`` inside its ledger."""
+    return EntryId(position & ENTRY_MASK)
 
 
-def before(place: Position) -> Position:
-    """Return the exclusive lower bound just under ``place``.
+def before(position: Position) -> Position:
+    """Return the exclusive lower bound just under ``position``.
 
     Before a ledger's first entry this is a position that no entry ever has (entry 2^32 - 1 of the
     ledger below), which is exactly what a mark-delete position may be.
     """
-    return Position(place - 1)
+    return Position(position - 1)
 
 
-def render(place: Position) -> str:
+def render(position: Position) -> str:
     """Return ``42:7`` for people; the bound before ledger 42's first entry is ``42:-1``."""
-    ledger, entry = place >> ENTRY_BITS, place & ENTRY_MASK
+    ledger, entry = position >> ENTRY_BITS, position & ENTRY_MASK
     return f"{ledger + 1}:-1" if entry == ENTRY_MASK else f"{ledger}:{entry}"

@@ -117,8 +117,8 @@ class InspectedSubscription(Protocol):
         are no consumers. Raises :class:`StoreFailed`."""
         ...
 
-    async def skip_through(self, place: Position, reason: Departure | None = None) -> None:
-        """Acknowledge everything up to ``place``, in flight or not; durable when this returns. With
-        a ``reason`` the messages count among :attr:`departed`. Raises :class:`SubscriptionFenced`
-        and :class:`CommitFailed`."""
+    async def skip_through(self, position: Position, reason: Departure | None = None) -> None:
+        """Acknowledge everything up to ``position``, in flight or not; durable when this returns.
+        With a ``reason`` the messages count among :attr:`departed`. Raises
+        :class:`SubscriptionFenced` and :class:`CommitFailed`."""
         ...

@@ -132,14 +132,14 @@ class Consumer(Protocol):
         """
         ...
 
-    def acknowledge_messages(self, place: Position, mask: int, done: Done | None = None) -> None:
+    def acknowledge_messages(self, position: Position, mask: int, done: Done | None = None) -> None:
         """Acknowledge single messages of a batch: bit *i* of ``mask`` stands for message *i*."""
         ...
 
     def acknowledge_until(
-        self, place: Position, mask: int | None = None, done: Done | None = None
+        self, position: Position, mask: int | None = None, done: Done | None = None
     ) -> None:
-        """Acknowledge everything up to ``place``; with ``mask``, only those messages of the last
+        """Acknowledge everything up to ``position``; with ``mask``, only those messages of the last
         entry. Raises :class:`NotAllowed` on Shared and Key_Shared."""
         ...
 

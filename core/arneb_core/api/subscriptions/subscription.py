@@ -47,8 +47,8 @@ class WithholdingSubscription(Protocol):
         """
         ...
 
-    def withheld_of(self, place: Position) -> int:
-        """Return the mask of withheld messages of the entry at ``place``; -1: all of it."""
+    def withheld_of(self, position: Position) -> int:
+        """Return the mask of withheld messages of the entry at ``position``; -1: all of it."""
         ...
 
     def give_back(self, positions: Sequence[Position], masks: Mapping[Position, int]) -> None:
@@ -120,8 +120,8 @@ class Subscription(InspectedSubscription, WithholdingSubscription, Protocol):
         records it on disk."""
         ...
 
-    async def seek(self, place: Position, mask: int | None = None) -> None:
-        """Make ``place`` the next entry to deliver; ``mask``: its messages still unacknowledged.
+    async def seek(self, position: Position, mask: int | None = None) -> None:
+        """Make ``position`` the next entry to deliver; ``mask``: its messages still unacknowledged.
 
         Fences the subscription, detaches all consumers (``closed_by_core("seek")``), forgets
         acknowledgements and replays from there; durable when it returns. A position outside the log

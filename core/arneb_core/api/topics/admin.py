@@ -48,14 +48,14 @@ class InspectedTopic(Protocol):
         ...
 
     async def read(
-        self, place: Position, bytes_max: int
+        self, position: Position, bytes_max: int
     ) -> Sequence[tuple[Position, Sequence[bytes]]]:
-        """Return runs of entries from ``place`` on, each with the position of its first. Raises
+        """Return runs of entries from ``position`` on, each with the position of its first. Raises
         :class:`StoreFailed`."""
         ...
 
-    async def entry_at(self, place: Position) -> bytes | None:
-        """Return the entry at ``place``, None if there is none. Raises :class:`StoreFailed`."""
+    async def entry_at(self, position: Position) -> bytes | None:
+        """Return the entry at ``position``, None if there is none. Raises :class:`StoreFailed`."""
         ...
 
     @property
@@ -79,8 +79,8 @@ class InspectedTopic(Protocol):
         kept in memory."""
         ...
 
-    async def trim(self, place: Position) -> None:
-        """Remove the closed ledgers wholly below ``place`` that every durable subscription has
+    async def trim(self, position: Position) -> None:
+        """Remove the closed ledgers wholly below ``position`` that every durable subscription has
         passed, even if retention would keep them. There must be a durable subscription. Raises as
         :meth:`roll`."""
         ...

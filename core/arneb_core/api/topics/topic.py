@@ -83,9 +83,9 @@ class Topic(InspectedTopic, Protocol):
         0, without gaps and for ever. None for a ledger that does not exist (any more)."""
         ...
 
-    async def offset_of(self, place: Position) -> int:
-        """Return the offset of the first message of the entry at ``place``, or of the next message
-        to come. Raises :class:`StoreFailed`."""
+    async def offset_of(self, position: Position) -> int:
+        """Return the offset of the first message of the entry at ``position``, or of the next
+        message to come. Raises :class:`StoreFailed`."""
         ...
 
     async def find_offset(self, offset: int) -> Position | None:

@@ -126,17 +126,17 @@ class Catalog:
         stored = Position(cursor.read_position - 1)
         suspect = stored if clean else topic.last or BEFORE_ALL
         label = f"subscription {cursor.name!r} of topic {topic.name!r}"
-        place = Cursor(
+        position = Cursor(
             topic.log, cursor.acks, furthest=suspect, label=label, is_stored=suspect <= stored
         )
-        place.skip_missing()
+        position.skip_missing()
         topic.adopt(
             LogSubscription(
                 self._engine,
                 topic,
                 cursor.name,
                 cursor.id,
-                place,
+                position,
                 suspect_until=suspect,
                 properties=cursor.properties,
             )

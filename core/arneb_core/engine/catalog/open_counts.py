@@ -54,9 +54,9 @@ class OpenCounts:
         latest_ms, blocks, damage = counted.latest_ms, 0, None
         first, last = position_at(ledger, entries), Position(position_at(ledger + 1, 0) - 1)
         try:
-            for place, run in snapshot.iter_blocks(topic_id, first, last):
+            for position, run in snapshot.iter_blocks(topic_id, first, last):
                 # A run's position says how many entries precede it, even if some of them are lost.
-                entries = entry_of(place) + len(run)
+                entries = entry_of(position) + len(run)
                 messages += sum(map(messages_in, run))
                 size += sum(map(len, run))
                 latest_ms = stamp_of(run[-1])

@@ -216,6 +216,6 @@ def _recover_cursor(
     _, name = parse_subscription_key(key)
     prefix = cursor_prefix(topic_id, record.id)
     rows = {key[len(prefix) :]: value for key, value in snapshot.scan(Table.CURSORS, prefix)}
-    place = CursorRecord.unpack(rows.pop(PLACE_SUFFIX, b""))
-    acks = AckState.load(ledgers, place.mark_delete, rows.items())
-    return StoredCursor(name, record.id, record.properties, acks, place.read_position)
+    position = CursorRecord.unpack(rows.pop(PLACE_SUFFIX, b""))
+    acks = AckState.load(ledgers, position.mark_delete, rows.items())
+    return StoredCursor(name, record.id, record.properties, acks, position.read_position)

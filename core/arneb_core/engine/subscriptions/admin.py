@@ -42,8 +42,8 @@ class AdministeredTopic(Protocol):
     def last(self) -> Position | None:
         """The last committed entry."""
 
-    async def size_at(self, place: Position) -> int:
-        """How many messages the entry at ``place`` holds; 0 if there is no such entry."""
+    async def size_at(self, position: Position) -> int:
+        """How many messages the entry at ``position`` holds; 0 if there is no such entry."""
 
 
 class SubscriptionCatalog(Protocol):
@@ -223,17 +223,17 @@ class SubscriptionAdmin(SubscriptionWithholding):
             for first, last in ledgers.runs(low, info.last):
                 left = set(other.unacknowledged(info.entries, before(first)))
                 every = map(Position, range(first, last + 1))
-                done = [place for place in every if place not in left]
+                done = [position for position in every if position not in left]
                 # What came back from a consumer waits, and is known elsewhere than in the cursor.
                 self.machine.acknowledgements.acknowledge(done, None, elsewhere=True)
             await trio.lowlevel.checkpoint()
-        for place, mask in list(other.masks.items()):
-            if place > self.mark_delete and (size := await self.topic.size_at(place)):
-                cursor.settle_messages(place, (1 << size) - 1 & ~mask, size)
+        for position, mask in list(other.masks.items()):
+            if position > self.mark_delete and (size := await self.topic.size_at(position)):
+                cursor.settle_messages(position, (1 << size) - 1 & ~mask, size)
         self.machine.state.reader.let_go()
         self.machine.state.cursor_changed()
 
-    async def skip_through(self, place: Position, reason: Departure | None = None) -> None:
+    async def skip_through(self, position: Position, reason: Departure | None = None) -> None:
         """See :meth:`InspectedSubscription.skip_through`."""
-        self.machine.skip_through(place, reason)
+        self.machine.skip_through(position, reason)
         await durable(self.machine.state.cursor_changed)

@@ -95,12 +95,12 @@ class LogConsumer(AttachedConsumer):
         if self.entries_in_flight <= PLACES_PER_TURN:
             return
         self.writable = False
-        places, ordered = [*self.whole, *self.masks], BitMap64()
+        positions, ordered = [*self.whole, *self.masks], BitMap64()
         # Sorted and released piece by piece: 2 million at once would take a third of a second.
-        while places:
+        while positions:
             await trio.lowlevel.checkpoint()
-            ordered.update(places[-PLACES_PER_TURN:])
-            del places[-PLACES_PER_TURN:]
+            ordered.update(positions[-PLACES_PER_TURN:])
+            del positions[-PLACES_PER_TURN:]
         rest = iter(ordered)
         while piece := [Position(each) for each in islice(rest, PLACES_PER_TURN)]:
             await trio.lowlevel.checkpoint()

@@ -251,14 +251,14 @@ class LogSubscription(SubscriptionAdmin):
         await durable(self.receipt)
         return purged
 
-    async def seek(self, place: Position, mask: int | None = None) -> None:
-        """Make ``place`` the next entry to deliver; see the interface."""
+    async def seek(self, position: Position, mask: int | None = None) -> None:
+        """Make ``position`` the next entry to deliver; see the interface."""
         self.machine.seek_begins()
         try:
             if mask is not None:
-                whole = (1 << await self.topic.size_at(place)) - 1
+                whole = (1 << await self.topic.size_at(position)) - 1
                 mask = None if mask & whole == whole else mask & whole
-            self.machine.seek(place, mask)
+            self.machine.seek(position, mask)
             await durable(self.receipt)
         finally:
             self.machine.seek_ends()
@@ -333,7 +333,7 @@ class LogSubscription(SubscriptionAdmin):
         # The answer comes in the next step, like everything that brings work.
         complete, read_done, number = self.engine.complete, self.machine.read_done, effect.number
         self.topic.log.read_cold(
-            effect.place, effect.bytes_max, lambda found: complete(read_done, number, found)
+            effect.position, effect.bytes_max, lambda found: complete(read_done, number, found)
         )
 
     def _wake_at(self, effect: WakeAt) -> None:

@@ -29,20 +29,20 @@ class SubscriptionWithholding:
         if machine.state.is_fenced:
             raise SubscriptionFenced(f"{machine!r} is being reset or removed")
         withheld = machine.withheld
-        if not anew and (place := withheld.conflict(positions, parts)) is not None:
-            raise AlreadyAcknowledged(f"{render(place)} is acknowledged, or withheld, already")
+        if not anew and (position := withheld.conflict(positions, parts)) is not None:
+            raise AlreadyAcknowledged(f"{render(position)} is acknowledged, or withheld, already")
         try:
             # The machine makes it with make_consumer, like all its consumers.
             return cast(LogConsumer, withheld.withhold(positions, parts))
         finally:
             machine.state.outbox.flush()
 
-    def withheld_of(self, place: Position) -> int:
+    def withheld_of(self, position: Position) -> int:
         """See :meth:`.WithholdingSubscription.withheld_of`."""
         holder = self.machine.state.withheld
         if holder is None:
             return 0
-        return -1 if place in holder.whole else holder.masks.get(place, 0)
+        return -1 if position in holder.whole else holder.masks.get(position, 0)
 
     def give_back(self, positions: Sequence[Position], masks: Mapping[Position, int]) -> None:
         """See :meth:`.WithholdingSubscription.give_back`."""

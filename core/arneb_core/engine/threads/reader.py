@@ -51,29 +51,29 @@ class Reader:
         return f"<Reader, {self.requests_open} requests open>"
 
     def read(
-        self, topic_id: TopicId, place: Position, last: Position, bytes_max: int, then: Read
+        self, topic_id: TopicId, position: Position, last: Position, bytes_max: int, then: Read
     ) -> None:
-        """Read from ``place`` to ``last``: at most about ``bytes_max`` bytes, but at least one
+        """Read from ``position`` to ``last``: at most about ``bytes_max`` bytes, but at least one
         block. ``then`` gets the runs, or :class:`.StoreFailed`, in the event loop."""
-        where = f"topic {topic_id} from {render(place)} on"
+        where = f"topic {topic_id} from {render(position)} on"
 
         def job(snapshot: Snapshot) -> list[StoredBlock]:
-            return read_stored_blocks(snapshot, topic_id, place, last, bytes_max)
+            return read_stored_blocks(snapshot, topic_id, position, last, bytes_max)
 
         def make(blocks: list[StoredBlock]) -> Runs:
-            return runs_of(blocks, place, last)
+            return runs_of(blocks, position, last)
 
         self._ask(where, job, make, self._counted(then))
 
-    def read_places(
-        self, topic_id: TopicId, places: Sequence[Position], bytes_max: int, then: Read
+    def read_positions(
+        self, topic_id: TopicId, positions: Sequence[Position], bytes_max: int, then: Read
     ) -> None:
-        """Read single entries at ``places``, which ascend: at most about ``bytes_max`` bytes, but
-        at least the first. ``then`` is called as in :meth:`read`."""
-        where = f"topic {topic_id} at {render(places[0])}"
+        """Read single entries at ``positions``, which ascend: at most about ``bytes_max`` bytes,
+        but at least the first. ``then`` is called as in :meth:`read`."""
+        where = f"topic {topic_id} at {render(positions[0])}"
 
         def job(snapshot: Snapshot) -> Runs:
-            return snapshot.read_places(topic_id, places, bytes_max)
+            return snapshot.read_positions(topic_id, positions, bytes_max)
 
         self._ask(where, job, None, self._counted(then))
 
@@ -134,13 +134,13 @@ def runs_of(blocks: Sequence[StoredBlock], first: Position, last: Position) -> R
     runs: list[tuple[Position, list[bytes]]] = []
     for block in blocks:
         try:
-            place, entries = cut_run(*block.decode(), first, last)
+            position, entries = cut_run(*block.decode(), first, last)
         except BlockCorrupt:
             if not runs:
                 raise
             break
         if entries:
-            runs.append((place, entries))
+            runs.append((position, entries))
     return runs
 
 

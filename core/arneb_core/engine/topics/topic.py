@@ -141,11 +141,11 @@ class LogTopic(TopicAdmin):
             await self.engine.catalog.change(rolls=self, on_commit=lambda: None)
         return position_at(newest.id + 1, 0)
 
-    async def trim(self, place: Position) -> None:
+    async def trim(self, position: Position) -> None:
         """See :meth:`arneb_core.api.topics.admin.InspectedTopic.trim`."""
         self._durable_log()
         self.trimming.asked_through = max(
-            self.trimming.asked_through, LedgerId(ledger_of(place) - 1)
+            self.trimming.asked_through, LedgerId(ledger_of(position) - 1)
         )
         self.engine.ledger_closed(self)
         await self.engine.catalog.change(on_commit=lambda: None)

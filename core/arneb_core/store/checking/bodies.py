@@ -54,5 +54,5 @@ def _check_count(inventory: Inventory, key: BodyKey, references: int) -> None:
 
 
 def _where(inventory: Inventory, key: BodyKey) -> str:
-    topic_id, place = parse_entry_key(key)
-    return f"{inventory.label(topic_id)}, body of {render(place)}"
+    topic_id, position = parse_entry_key(key)
+    return f"{inventory.label(topic_id)}, body of {render(position)}"

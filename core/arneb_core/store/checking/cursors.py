@@ -77,12 +77,12 @@ class _Cursor:
             self._add(FindingKind.CURSOR_RECORD, "place", error)
             return
         self.mark_delete = record.mark_delete
-        for name, place in (
+        for name, position in (
             ("mark-delete", record.mark_delete),
             ("the entry before the read position", Position(record.read_position - 1)),
         ):
-            if not self.topic.is_within(place):
-                detail = f"expected it in the log, got {render(place)}"
+            if not self.topic.is_within(position):
+                detail = f"expected it in the log, got {render(position)}"
                 self._add(FindingKind.CURSOR_PLACE, name, detail)
         if record.read_position <= record.mark_delete:
             detail = f"expected it behind {render(record.mark_delete)}, got "
@@ -100,41 +100,43 @@ class _Cursor:
             return
         self.holes[chunk] = holes
         # A chunk lies inside one ledger, where entries are dense: checking its ends suffices.
-        for place in (Position(low + holes.min()), Position(low + holes.max())):
-            if place <= self.mark_delete or not self.topic.contains(place):
-                detail = f"expected an entry behind {render(self.mark_delete)}, got {render(place)}"
+        for position in (Position(low + holes.min()), Position(low + holes.max())):
+            if position <= self.mark_delete or not self.topic.contains(position):
+                detail = (
+                    f"expected an entry behind {render(self.mark_delete)}, got {render(position)}"
+                )
                 self._add(FindingKind.HOLES_PLACE, f"acks from {render(low)}", detail)
 
-    def check_mask(self, place: Position, value: bytes) -> None:
+    def check_mask(self, position: Position, value: bytes) -> None:
         """Check one partly acknowledged batch."""
-        what = f"mask of {render(place)}"
+        what = f"mask of {render(position)}"
         mask = unpack_mask(value)
         if not mask:
             self._add(FindingKind.MASK_CORRUPT, what, "expected an unacked message, got none")
-        elif place <= self.mark_delete or not self.topic.contains(place):
+        elif position <= self.mark_delete or not self.topic.contains(position):
             detail = f"expected an entry behind {render(self.mark_delete)}"
             self._add(FindingKind.MASK_PLACE, what, detail)
-        elif (place & CHUNK_MASK) in self.holes.get(place >> CHUNK_BITS, ()):
+        elif (position & CHUNK_MASK) in self.holes.get(position >> CHUNK_BITS, ()):
             self._add(FindingKind.MASK_ACKED, what, "expected an entry that is not acked whole")
         else:
-            messages = self._messages_at(place)
+            messages = self._messages_at(position)
             if messages is not None and mask >> messages:
                 detail = f"expected {messages} messages at most, got mask {mask:#x}"
                 self._add(FindingKind.MASK_BITS, what, detail)
 
-    def _messages_at(self, place: Position) -> int | None:
+    def _messages_at(self, position: Position) -> int | None:
         """Return how many messages the entry holds; None if unreadable, a finding of its own."""
         first, entries = self.last_read
-        if not first <= place < first + len(entries):
+        if not first <= position < first + len(entries):
             snapshot = self.inventory.snapshot
             try:
-                runs = snapshot.read_blocks(self.topic_id, place, bytes_max=1)
+                runs = snapshot.read_blocks(self.topic_id, position, bytes_max=1)
             except BlockCorrupt:
                 return None
             first, entries = self.last_read = runs[0] if runs else self.last_read
-        if not first <= place < first + len(entries):
+        if not first <= position < first + len(entries):
             return None
-        entry = entries[place - first]
+        entry = entries[position - first]
         return messages_in(entry) if len(entry) >= HEADER_BYTES else None
 
     def _add(self, kind: FindingKind, what: str, detail: object) -> None:

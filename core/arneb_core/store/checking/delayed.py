@@ -168,5 +168,5 @@ def _is_due_later(
 ) -> bool:
     """Whether the entry comes due later than any publish time. If not, the clock may have been
     there once, and the entry may have left the index before the clock was set back."""
-    runs = inventory.snapshot.read_places(topic_id, [place], 1)
+    runs = inventory.snapshot.read_positions(topic_id, [place], 1)
     return bool(runs) and read_header(runs[0][1][0]).deliver_at_ms > stamped_ms

@@ -45,18 +45,18 @@ class TopicInventory:
     stamped_ms: int = 0
     """The latest publish time in the log."""
 
-    def contains(self, place: Position) -> bool:
+    def contains(self, position: Position) -> bool:
         """Whether the log has an entry there."""
-        ledger = self.ledgers.get(ledger_of(place))
-        return ledger is not None and entry_of(place) < ledger.entries
+        ledger = self.ledgers.get(ledger_of(position))
+        return ledger is not None and entry_of(position) < ledger.entries
 
-    def is_within(self, place: Position) -> bool:
+    def is_within(self, position: Position) -> bool:
         """Whether a cursor may be there: on an entry, in a ledger that was dropped, or at the bound
         before a ledger that exists or comes next."""
-        ledger, newest = ledger_of(place), max(self.ledgers, default=0)
-        if entry_of(place) == ENTRY_MASK:
+        ledger, newest = ledger_of(position), max(self.ledgers, default=0)
+        if entry_of(position) == ENTRY_MASK:
             return ledger <= newest
-        return self.contains(place) or (ledger < newest and ledger not in self.ledgers)
+        return self.contains(position) or (ledger < newest and ledger not in self.ledgers)
 
 
 @dataclass(slots=True)

@@ -174,10 +174,10 @@ class _Walk:
 
     def pass_last_gap(self, topic: TopicInventory, number: int, ledger: LedgerCount) -> None:
         """Count a gap at the end of a ledger."""
-        place = position_at(number, ledger.entries)
-        if last := topic.gaps.get(place):
+        position = position_at(number, ledger.entries)
+        if last := topic.gaps.get(position):
             ledger.entries = entry_of(last) + 1
-            ledger.messages += last - place + 1
+            ledger.messages += last - position + 1
 
     def _pass_gaps(
         self,
@@ -187,11 +187,11 @@ class _Walk:
         first: Position,
     ) -> None:
         """Count a gap right before ``first``: each lost entry as one message."""
-        place = position_at(ledger_of(first), ledger.entries)
-        last = None if topic is None else topic.gaps.get(place)
+        position = position_at(ledger_of(first), ledger.entries)
+        last = None if topic is None else topic.gaps.get(position)
         if last is not None and last < first:
             ledger.entries = entry_of(last) + 1
-            ledger.messages += last - place + 1
+            ledger.messages += last - position + 1
 
     def _skip(self, topic_id: TopicId, last: Position, ledger: LedgerCount | None) -> None:
         """Continue behind a damaged block as if it had been whole."""
@@ -215,11 +215,11 @@ class _Walk:
             if well and 0 not in messages:
                 return sum(messages)
         total = 0
-        for place, entry in enumerate(entries, first):
+        for position, entry in enumerate(entries, first):
             try:
                 total += read_header(entry).messages
             except ValueError as problem:
-                where = f"{self.inventory.label(topic_id)}, entry {render(Position(place))}"
+                where = f"{self.inventory.label(topic_id)}, entry {render(Position(position))}"
                 self.inventory.add(FindingKind.ENTRY_HEADER, where, problem)
                 self.damaged.add((topic_id, ledger_of(first)))
         return total
@@ -227,5 +227,5 @@ class _Walk:
     def _note_delays(self, topic_id: TopicId, first: Position, times: tuple[int, ...]) -> None:
         topic = self.inventory.topics[topic_id]
         now_ms = self.inventory.now_ms
-        topic.delays.update([place for place, at in enumerate(times, first) if at])
-        topic.later.update([place for place, at in enumerate(times, first) if at > now_ms])
+        topic.delays.update([position for position, at in enumerate(times, first) if at])
+        topic.later.update([position for position, at in enumerate(times, first) if at > now_ms])

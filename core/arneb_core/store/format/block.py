@@ -183,7 +183,7 @@ def whole_parts(
     first, lengths, at = _checked(value)
     parts: list[tuple[Position, list[bytes], list[BodyKey | None]]] = []
     goes_on = False
-    for place, length in enumerate(lengths, first):
+    for position, length in enumerate(lengths, first):
         key = BodyKey(value[at : at + BODY_KEY_BYTES]) if length & REFERENCE else None
         try:
             entry = _entry(value, at, length, find)
@@ -191,7 +191,7 @@ def whole_parts(
             goes_on = False
         else:
             if not goes_on:
-                parts.append((Position(place), [], []))
+                parts.append((Position(position), [], []))
             parts[-1][1].append(entry)
             parts[-1][2].append(key)
             goes_on = True
@@ -242,15 +242,15 @@ def _checked(value: bytes) -> tuple[Position, Sequence[int], int]:
 
 
 def cut_run(
-    place: Position, entries: list[bytes], first: Position, last: Position | None
+    position: Position, entries: list[bytes], first: Position, last: Position | None
 ) -> tuple[Position, list[bytes]]:
     """Return the part of a run that lies in [first, last]."""
-    if last is not None and place + len(entries) - 1 > last:
-        del entries[max(0, last - place + 1) :]
-    if place < first:
-        del entries[: first - place]
-        place = first
-    return place, entries
+    if last is not None and position + len(entries) - 1 > last:
+        del entries[max(0, last - position + 1) :]
+    if position < first:
+        del entries[: first - position]
+        position = first
+    return position, entries
 
 
 def split_run(

@@ -195,9 +195,9 @@ def holes_suffix(chunk: int) -> bytes:
     return bytes([CursorKind.HOLES]) + chunk.to_bytes(CHUNK_BYTES, "big")
 
 
-def mask_suffix(place: Position) -> bytes:
+def mask_suffix(position: Position) -> bytes:
     """Return the rest of the key of a batch mask."""
-    return MASK_SUFFIX.pack(CursorKind.MASK, place)
+    return MASK_SUFFIX.pack(CursorKind.MASK, position)
 
 
 def parse_cursor_key(key: bytes) -> tuple[TopicId, SubscriptionId, CursorKind, int]:

@@ -45,9 +45,9 @@ class Overlay:
     ) -> Iterator[tuple[Position, bytes]]:
         """Yield the topic's entries from ``first`` to ``last`` in blocks as LMDB will have them,
         perhaps with some more; each with the position of its last entry."""
-        for place, entries in self.runs.get(topic_id, ()):
+        for position, entries in self.runs.get(topic_id, ()):
             # One run may be all that the journal holds.
-            for begin, part, lengths in split_run(place, entries):
+            for begin, part, lengths in split_run(position, entries):
                 end = Position(begin + len(part) - 1)
                 if end >= first:
                     yield end, bytes(encode_block(begin, part, lengths))

@@ -82,13 +82,13 @@ class Extent:
         """The first entry; without one, the lowest position that the next one may have."""
         return self.ledgers[0].first if self.ledgers else self.floor
 
-    def is_at_floor(self, place: Position) -> bool:
-        """Return whether ``place``, below :attr:`floor`, is behind everything that was removed: at
-        the end of the last ledger that had entries, or where a later one began."""
+    def is_at_floor(self, position: Position) -> bool:
+        """Return whether ``position``, below :attr:`floor`, is behind everything that was removed:
+        at the end of the last ledger that had entries, or where a later one began."""
         end = self.trimmed_end
-        if end is None or not end <= place < self.floor:
+        if end is None or not end <= position < self.floor:
             return False
-        return place == end or entry_of(place) == 0
+        return position == end or entry_of(position) == 0
 
 
 def topic_names(snapshot: "Snapshot") -> list[str]:

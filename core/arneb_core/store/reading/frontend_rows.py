@@ -56,6 +56,6 @@ def unacknowledged(
             elif kind is CursorKind.HOLES:
                 holes[chunk] = unpack_holes(value)
     for first, entries in snapshot.iter_blocks(topic_id, Position(through + 1)):
-        for place, entry in enumerate(entries, first):
-            if place & CHUNK_MASK not in holes.get(place >> CHUNK_BITS, ()):
-                yield Position(place), entry
+        for position, entry in enumerate(entries, first):
+            if position & CHUNK_MASK not in holes.get(position >> CHUNK_BITS, ()):
+                yield Position(position), entry

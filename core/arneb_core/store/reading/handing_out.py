@@ -42,15 +42,15 @@ def hand_out(
     for end, stored in snapshot.block_values(topic_id, first, last):
         if begins_behind(stored, end, last):
             break  # what was asked for has been trimmed, and this came after it
-        for place, value in _self_contained(snapshot, end, stored, first):
-            if place < first:
+        for position, value in _self_contained(snapshot, end, stored, first):
+            if position < first:
                 continue
-            blocks.append((place, value))
+            blocks.append((position, value))
             size += len(value)
             if size >= bytes_max:
-                return HandedOut(blocks, Position(place + 1))
-            if place >= last:
-                return HandedOut(blocks, Position(place + 1))
+                return HandedOut(blocks, Position(position + 1))
+            if position >= last:
+                return HandedOut(blocks, Position(position + 1))
     return HandedOut(blocks, Position(last + 1))
 
 
@@ -66,17 +66,17 @@ def _self_contained(
     size = 0
     try:
         first, count = block_span(value)
-        place = Position(max(first, wanted))
-        for entry in pick_entries(value, range(place - first, count), snapshot.find_body):
+        position = Position(max(first, wanted))
+        for entry in pick_entries(value, range(position - first, count), snapshot.find_body):
             run.append(entry)
             size += len(entry)
             if size >= BLOCK_BYTES_MAX:
-                yield Position(place + len(run) - 1), bytes(encode_block(place, run))
-                place, run, size = Position(place + len(run)), [], 0
+                yield Position(position + len(run) - 1), bytes(encode_block(position, run))
+                position, run, size = Position(position + len(run)), [], 0
     except BlockCorrupt:
         if run:
-            yield Position(place + len(run) - 1), bytes(encode_block(place, run))
+            yield Position(position + len(run) - 1), bytes(encode_block(position, run))
         yield last, value
     else:
         if run:
-            yield last, bytes(encode_block(place, run))
+            yield last, bytes(encode_block(position, run))

@@ -145,36 +145,36 @@ class Snapshot:
         runs: list[tuple[Position, list[bytes]]] = []
         bytes_read = 0
         for _, value in self.block_values(topic_id, first, last):
-            place, entries = cut_run(*decode_block(value, self.find_body), first, last)
+            position, entries = cut_run(*decode_block(value, self.find_body), first, last)
             if not entries:
                 break
-            runs.append((place, entries))
+            runs.append((position, entries))
             bytes_read += len(value) if value[0] == BLOCK_FORMAT else sum(map(len, entries))
             if bytes_read >= bytes_max:
                 break
         return runs
 
-    def read_places(
-        self, topic_id: TopicId, places: Sequence[Position], bytes_max: int
+    def read_positions(
+        self, topic_id: TopicId, positions: Sequence[Position], bytes_max: int
     ) -> list[tuple[Position, list[bytes]]]:
-        """Return single entries at ``places``, which ascend, without those that do not exist. Stops
-        after the entry that reaches ``bytes_max``, or :data:`BLOCKS_READ_MAX` blocks. Raises
+        """Return single entries at ``positions``, which ascend, without those that do not exist.
+        Stops after the entry that reaches ``bytes_max``, or :data:`BLOCKS_READ_MAX` blocks. Raises
         :class:`.BlockCorrupt`."""
         runs: list[tuple[Position, list[bytes]]] = []
         index = bytes_read = 0
         for _ in range(BLOCKS_READ_MAX):
-            if index == len(places) or bytes_read >= bytes_max:
+            if index == len(positions) or bytes_read >= bytes_max:
                 break
-            found = self.block_values(topic_id, places[index], places[index])
+            found = self.block_values(topic_id, positions[index], positions[index])
             _, value = next(found, (None, None))
-            first, count = (places[index], 0) if value is None else block_span(value)
-            if value is None or not first <= places[index] < first + count:
+            first, count = (positions[index], 0) if value is None else block_span(value)
+            if value is None or not first <= positions[index] < first + count:
                 index += 1
                 continue
-            wanted = places[index : bisect_left(places, first + count, index)]
-            entries = pick_entries(value, [place - first for place in wanted], self.find_body)
-            for place, entry in zip(wanted, entries, strict=True):
-                runs.append((place, [entry]))
+            wanted = positions[index : bisect_left(positions, first + count, index)]
+            entries = pick_entries(value, [position - first for position in wanted], self.find_body)
+            for position, entry in zip(wanted, entries, strict=True):
+                runs.append((position, [entry]))
                 bytes_read += len(entry)
                 if bytes_read >= bytes_max:
                     break
@@ -186,9 +186,9 @@ class Snapshot:
     ) -> Iterator[tuple[Position, list[bytes]]]:
         """Do as :meth:`read_blocks`, run by run and without a limit."""
         for _, value in self.block_values(topic_id, first, last):
-            place, entries = cut_run(*decode_block(value, self.find_body), first, last)
+            position, entries = cut_run(*decode_block(value, self.find_body), first, last)
             if entries:
-                yield place, entries
+                yield position, entries
 
     def last_position(self, topic_id: TopicId, up_to: Position | None = None) -> Position | None:
         """Return the topic's last entry, or its last one not behind ``up_to``."""

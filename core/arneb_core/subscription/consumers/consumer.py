@@ -103,45 +103,45 @@ class AttachedConsumer(InFlight):
         if divided:
             parts = {each for each in positions if each in divided}
             positions = [each for each in positions if each not in parts]
-            for place in parts:
-                self._acknowledge_part(place)
+            for position in parts:
+                self._acknowledge_part(position)
         removed = self.remove(positions)
         self._acknowledgements.acknowledge(positions, done, elsewhere=removed < len(positions))
 
-    def acknowledge_messages(self, place: Position, mask: int, done: Done | None = None) -> None:
-        """Acknowledge the messages ``mask`` of the batch at ``place``."""
+    def acknowledge_messages(self, position: Position, mask: int, done: Done | None = None) -> None:
+        """Acknowledge the messages ``mask`` of the batch at ``position``."""
         acknowledgements = self._acknowledgements
         size, elsewhere = None, False
         if self._is_outdated:
             acknowledgements.receipt(done)
             return
-        if place in self.masks:
-            self.remove_messages(place, mask)
-        elif place in self.whole:
-            size = self.shrink(place, mask, self._state.acks)
+        if position in self.masks:
+            self.remove_messages(position, mask)
+        elif position in self.whole:
+            size = self.shrink(position, mask, self._state.acks)
         else:
             elsewhere = True
-        acknowledgements.acknowledge_messages(place, mask, size, done, elsewhere=elsewhere)
+        acknowledgements.acknowledge_messages(position, mask, size, done, elsewhere=elsewhere)
 
     def acknowledge_parts(self, masks: Mapping[Position, int]) -> None:
         """Acknowledge the messages of batches that are in ``masks`` and in flight here."""
-        for place, mask in masks.items():
-            if place in self.whole:
-                self.acknowledge([place])
-            elif held := self.masks.get(place, 0) & mask:
-                self.acknowledge_messages(place, held)
+        for position, mask in masks.items():
+            if position in self.whole:
+                self.acknowledge([position])
+            elif held := self.masks.get(position, 0) & mask:
+                self.acknowledge_messages(position, held)
 
     def acknowledge_until(
-        self, place: Position, mask: int | None = None, done: Done | None = None
+        self, position: Position, mask: int | None = None, done: Done | None = None
     ) -> None:
-        """Acknowledge everything up to ``place``; with ``mask``, only those messages there."""
+        """Acknowledge everything up to ``position``; with ``mask``, only those messages there."""
         kind = self._state.type
         if kind is None or not kind.traits.cumulative_acks_allowed:
             raise NotAllowed(
                 f"expected an exclusive or failover subscription for a cumulative ack, "
                 f"got {self._state!r}"
             )
-        through = place if mask is None else Position(place - 1)
+        through = position if mask is None else Position(position - 1)
         if not self._is_outdated:
             self.remove([each for each in self.whole if each <= through])
             for each in [each for each in self.masks if each <= through]:
@@ -150,7 +150,7 @@ class AttachedConsumer(InFlight):
         if mask is None:
             self._acknowledgements.receipt(done)
         else:
-            self.acknowledge_messages(place, mask, done)
+            self.acknowledge_messages(position, mask, done)
 
     def release(
         self,
@@ -169,18 +169,18 @@ class AttachedConsumer(InFlight):
         dead_lettering = self._dead_lettering
         if not dead_lettering.has_target or self._is_outdated:
             self.acknowledge(positions)
-            for place, mask in (masks or {}).items():
-                self.acknowledge_messages(place, mask)
+            for position, mask in (masks or {}).items():
+                self.acknowledge_messages(position, mask)
             return
         mine = [each for each in positions if each in self.whole]
         sizes = {each: self.sizes[each] for each in mine if each in self.sizes}
         self.remove(mine)
         dead_lettering.reject(Departure.REJECTED, mine, sizes)
-        for place, mask in (masks or {}).items():
-            held = self.masks.get(place, 0) & mask
+        for position, mask in (masks or {}).items():
+            held = self.masks.get(position, 0) & mask
             if held:
-                self.remove_messages(place, held)
-                dead_lettering.reject_messages(Departure.REJECTED, place, held)
+                self.remove_messages(position, held)
+                dead_lettering.reject_messages(Departure.REJECTED, position, held)
 
     def release_all(self, *, count: bool) -> None:
         """Give everything in flight back."""
@@ -249,11 +249,13 @@ class AttachedConsumer(InFlight):
         """A seek came after this consumer: its entries may be meant to come again."""
         return self._era != self._state.era
 
-    def _acknowledge_part(self, place: Position) -> None:
+    def _acknowledge_part(self, position: Position) -> None:
         """Acknowledge the messages of a divided batch that are in flight here; if none are, those
         that nobody holds."""
-        if place in self.masks:
-            self.acknowledge_messages(place, self.masks[place])
+        if position in self.masks:
+            self.acknowledge_messages(position, self.masks[position])
         else:
-            unheld = ~self._state.divided[place]
-            self._acknowledgements.acknowledge_messages(place, unheld, None, None, elsewhere=True)
+            unheld = ~self._state.divided[position]
+            self._acknowledgements.acknowledge_messages(
+                position, unheld, None, None, elsewhere=True
+            )

@@ -47,19 +47,19 @@ class RecordedConsumer(AttachedConsumer):
             history.acknowledged(self.label, [each for each in unacked if each not in divided])
         super().acknowledge(positions, done)
 
-    def acknowledge_messages(self, place: Position, mask: int, done: Done | None = None) -> None:
+    def acknowledge_messages(self, position: Position, mask: int, done: Done | None = None) -> None:
         """Acknowledge messages of a batch."""
         if (history := self._state.history) is not None and not self._is_outdated:
-            history.acknowledged_messages(self.label, place, mask)
-        super().acknowledge_messages(place, mask, done)
+            history.acknowledged_messages(self.label, position, mask)
+        super().acknowledge_messages(position, mask, done)
 
     def acknowledge_until(
-        self, place: Position, mask: int | None = None, done: Done | None = None
+        self, position: Position, mask: int | None = None, done: Done | None = None
     ) -> None:
-        """Acknowledge everything up to ``place``."""
-        super().acknowledge_until(place, mask, done)
+        """Acknowledge everything up to ``position``."""
+        super().acknowledge_until(position, mask, done)
         if (history := self._state.history) is not None and not self._is_outdated:
-            history.acknowledged_through(self.label, place if mask is None else before(place))
+            history.acknowledged_through(self.label, position if mask is None else before(position))
 
     def release(
         self,

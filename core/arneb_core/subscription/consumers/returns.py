@@ -62,17 +62,17 @@ class Returns:
         self._state.wake()
         back: list[Position] = []
         whole: list[Position] = []
-        for place in positions:
-            if place in holder.masks:
-                held = holder.masks[place]
-                wanted = held if masks is None else held & masks.get(place, held)
-                if holder.remove_messages(place, wanted):
-                    if count and self._exceeds_limit(place, wanted):
+        for position in positions:
+            if position in holder.masks:
+                held = holder.masks[position]
+                wanted = held if masks is None else held & masks.get(position, held)
+                if holder.remove_messages(position, wanted):
+                    if count and self._exceeds_limit(position, wanted):
                         continue
-                    self._delivery.undivide(place, wanted)
-                    back.append(place)
-            elif place in holder.whole:
-                whole.append(place)
+                    self._delivery.undivide(position, wanted)
+                    back.append(position)
+            elif position in holder.whole:
+                whole.append(position)
         holder.remove(whole)
         self.returned(back + whole, count=count)
 
@@ -104,15 +104,15 @@ class Returns:
             positions = [each for each in positions if each not in gone]
         return positions
 
-    def _exceeds_limit(self, place: Position, mask: int) -> bool:
+    def _exceeds_limit(self, position: Position, mask: int) -> bool:
         """Let messages of a divided batch depart if they came back once too often."""
         limit = self._state.limits.delivery_limit
-        if limit is None or self._delivery.past.redelivery_count(place) < limit:
+        if limit is None or self._delivery.past.redelivery_count(position) < limit:
             return False
         self._state.departing(
-            Departure.DELIVERY_LIMIT, [place], is_dead_lettered=self._dead_lettering.has_target
+            Departure.DELIVERY_LIMIT, [position], is_dead_lettered=self._dead_lettering.has_target
         )
-        self._dead_lettering.reject_messages(Departure.DELIVERY_LIMIT, place, mask)
+        self._dead_lettering.reject_messages(Departure.DELIVERY_LIMIT, position, mask)
         return True
 
     # Units
@@ -123,12 +123,12 @@ class Returns:
         state, unacked = self._state, self._acknowledgements.unacked
         parts: dict[Position, int] = {}
         sizes: dict[Position, int] = {}
-        for place in positions:
-            if place in state.divided:
-                sizes[place] = state.sizes[place]
-                unheld = unacked(place, sizes[place]) & ~state.divided[place]
-                parts[place] = held.masks.get(place, unheld)
-        masks = state.acks.masks_of([place for place in positions if place not in parts])
+        for position in positions:
+            if position in state.divided:
+                sizes[position] = state.sizes[position]
+                unheld = unacked(position, sizes[position]) & ~state.divided[position]
+                parts[position] = held.masks.get(position, unheld)
+        masks = state.acks.masks_of([position for position in positions if position not in parts])
         past = self._delivery.past.of(positions)
         return Taken(state.era, positions, held, parts, masks, sizes, past)
 
@@ -136,18 +136,20 @@ class Returns:
         """Undo a failed unit: its entries are unacknowledged again, ``held`` is in flight again,
         and the rest is ready."""
         masks = dict(taken.masks)
-        for place, part in taken.parts.items():
-            is_whole = self._state.acks.is_acknowledged(place)
-            left = 0 if is_whole else self._acknowledgements.unacked(place, taken.sizes[place])
-            masks[place] = left | part
+        for position, part in taken.parts.items():
+            is_whole = self._state.acks.is_acknowledged(position)
+            left = (
+                0 if is_whole else self._acknowledgements.unacked(position, taken.sizes[position])
+            )
+            masks[position] = left | part
         self._state.cursor.restore(taken.positions, masks)
         self._delivery.remember(taken.past)
-        for place, mask in held.masks.items():
-            self._delivery.divide(place, mask, taken.sizes[place])
+        for position, mask in held.masks.items():
+            self._delivery.divide(position, mask, taken.sizes[position])
         ready = [
-            place
-            for place in taken.positions
-            if place not in held.whole and place not in held.masks
+            position
+            for position in taken.positions
+            if position not in held.whole and position not in held.masks
         ]
         self._state.cursor_changed()
         if ready:

@@ -54,15 +54,19 @@ class Withheld:
     ) -> Position | None:
         """Return the first of these that is acknowledged or withheld already, even in part."""
         acks, holder = self._state.acks, self.holder
-        for place in positions:
-            if place in holder.whole or place in holder.masks or acks.is_acknowledged(place):
-                return place
-        for place, (mask, size) in parts.items():
-            if place in holder.whole or acks.is_acknowledged(place):
-                return place
-            free = self._acknowledgements.unacked(place, size) & ~holder.masks.get(place, 0)
+        for position in positions:
+            if (
+                position in holder.whole
+                or position in holder.masks
+                or acks.is_acknowledged(position)
+            ):
+                return position
+        for position, (mask, size) in parts.items():
+            if position in holder.whole or acks.is_acknowledged(position):
+                return position
+            free = self._acknowledgements.unacked(position, size) & ~holder.masks.get(position, 0)
             if mask & ~free & ((1 << size) - 1):
-                return place
+                return position
         return None
 
     def withhold(
@@ -72,19 +76,21 @@ class Withheld:
         return the consumer that acknowledges them later."""
         state, holder = self._state, self.holder
         nobodys: list[Position] = []
-        for place in state.acks.only_unacked(positions):
-            if place in state.divided:
-                size = state.sizes[place]
-                nobodys += self._withhold_part(place, (1 << size) - 1, size)
-            elif place not in holder.whole:
-                nobodys += self._withhold_whole(place)
-        for place, (mask, size) in parts.items():
-            if place in holder.whole or state.acks.is_acknowledged(place):
+        for position in state.acks.only_unacked(positions):
+            if position in state.divided:
+                size = state.sizes[position]
+                nobodys += self._withhold_part(position, (1 << size) - 1, size)
+            elif position not in holder.whole:
+                nobodys += self._withhold_whole(position)
+        for position, (mask, size) in parts.items():
+            if position in holder.whole or state.acks.is_acknowledged(position):
                 continue
             if size == 1 and mask:
-                nobodys += self._withhold_whole(place)  # entries of one message are never divided
+                nobodys += self._withhold_whole(
+                    position
+                )  # entries of one message are never divided
             else:
-                nobodys += self._withhold_part(place, mask, size)
+                nobodys += self._withhold_part(position, mask, size)
         if nobodys:
             if state.byte_counter is not None:
                 state.byte_counter.lose_count()
@@ -116,8 +122,8 @@ class Withheld:
     def start_over(self, sizes: Mapping[Position, int]) -> set[Position]:
         """Recover from a turn that failed half-way, where divided batches, of ``sizes``, were
         forgotten. What is withheld stays so. Return the entries withheld whole."""
-        for place, mask in self.holder.masks.items():
-            self._delivery.divide(place, mask, sizes[place])
+        for position, mask in self.holder.masks.items():
+            self._delivery.divide(position, mask, sizes[position])
         return self.holder.whole
 
     # Inside
@@ -126,41 +132,41 @@ class Withheld:
         self._state.withheld = self.holder
         self._state.reader.withheld = self.holder.whole
 
-    def _is_held(self, place: Position) -> bool:
-        return place in self.holder.whole or place in self.holder.masks
+    def _is_held(self, position: Position) -> bool:
+        return position in self.holder.whole or position in self.holder.masks
 
-    def _withhold_whole(self, place: Position) -> list[Position]:
+    def _withhold_whole(self, position: Position) -> list[Position]:
         """Withhold an entry that is not divided. Return it if nobody had it."""
         holder = self.holder
-        nobodys = [place]
+        nobodys = [position]
         for consumer in self._state.consumers.values():
-            if place in consumer.whole:
-                size = consumer.sizes.get(place, 1)
+            if position in consumer.whole:
+                size = consumer.sizes.get(position, 1)
                 if size != 1:
-                    holder.sizes[place] = size
-                consumer.remove([place])
+                    holder.sizes[position] = size
+                consumer.remove([position])
                 nobodys = []
                 break
-        holder.whole.add(place)
+        holder.whole.add(position)
         return nobodys
 
-    def _withhold_part(self, place: Position, mask: int, size: int) -> list[Position]:
+    def _withhold_part(self, position: Position, mask: int, size: int) -> list[Position]:
         """Withhold messages of a batch of ``size``. Return the batch if nothing of it can be
         delivered now."""
         state, holder = self._state, self.holder
-        unacked = self._acknowledgements.unacked(place, size)
-        wanted = mask & unacked & ~holder.masks.get(place, 0)
+        unacked = self._acknowledgements.unacked(position, size)
+        wanted = mask & unacked & ~holder.masks.get(position, 0)
         if not wanted:
             return []
         for consumer in state.consumers.values():
-            if place in consumer.whole:
+            if position in consumer.whole:
                 # The batch is divided from now on: its other messages stay with the consumer.
-                consumer.whole.discard(place)
-                consumer.sizes.pop(place, None)
-                consumer.masks[place] = unacked
-                self._delivery.divide(place, unacked, size)
-            if held := consumer.masks.get(place, 0) & wanted:
-                consumer.remove_messages(place, held)
-        self._delivery.divide(place, wanted, size)
-        holder.masks[place] = holder.masks.get(place, 0) | wanted
-        return [] if unacked & ~state.divided[place] else [place]
+                consumer.whole.discard(position)
+                consumer.sizes.pop(position, None)
+                consumer.masks[position] = unacked
+                self._delivery.divide(position, unacked, size)
+            if held := consumer.masks.get(position, 0) & wanted:
+                consumer.remove_messages(position, held)
+        self._delivery.divide(position, wanted, size)
+        holder.masks[position] = holder.masks.get(position, 0) | wanted
+        return [] if unacked & ~state.divided[position] else [position]

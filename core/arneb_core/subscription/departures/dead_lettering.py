@@ -66,14 +66,18 @@ class DeadLettering:
         """Recover from a turn that failed half-way: entries that did not reach the target are read
         from the log again. Return those that did, and those about to be read for it."""
         holder = self._state.holder
-        known = self._handed.places | {
+        known = self._handed.positions | {
             each for waiting in self._waiting.values() for each in waiting
         }
         holder.whole &= known
-        holder.masks = {place: mask for place, mask in holder.masks.items() if place in known}
-        holder.sizes = {place: n for place, n in holder.sizes.items() if place in known}
-        self._parts = {place: mask for place, mask in self._parts.items() if place in known}
-        return holder.places
+        holder.masks = {
+            position: mask for position, mask in holder.masks.items() if position in known
+        }
+        holder.sizes = {position: n for position, n in holder.sizes.items() if position in known}
+        self._parts = {
+            position: mask for position, mask in self._parts.items() if position in known
+        }
+        return holder.positions
 
     def fitting(self, entries: Sequence[bytes]) -> int:
         """Count the leading ``entries`` that may depart now."""
@@ -117,15 +121,15 @@ class DeadLettering:
         known.add(positions)
         self._state.wake()
 
-    def reject_messages(self, reason: Departure, place: Position, mask: int) -> None:
+    def reject_messages(self, reason: Departure, position: Position, mask: int) -> None:
         """As :meth:`reject`, for messages of a batch that was divided."""
         self._count(reason, mask.bit_count())
         if not self.has_target:
-            self._acknowledgements.acknowledge_messages(place, mask, None, None, elsewhere=False)
+            self._acknowledgements.acknowledge_messages(position, mask, None, None, elsewhere=False)
             return
-        self._state.holder.masks[place] = self._state.holder.masks.get(place, 0) | mask
-        self._parts[place] = self._parts.get(place, 0) | mask
-        self._read(reason, [place])
+        self._state.holder.masks[position] = self._state.holder.masks.get(position, 0) | mask
+        self._parts[position] = self._parts.get(position, 0) | mask
+        self._read(reason, [position])
 
     def depart(self, reason: Departure, positions: list[Position], entries: list[bytes]) -> None:
         """Let entries taken from the front of a source depart."""
@@ -149,18 +153,18 @@ class DeadLettering:
         acknowledgements = self._acknowledgements
         rest: list[Position] = []
         kept: list[bytes] = []
-        for place, entry in zip(positions, entries, strict=True):
-            if place not in self._state.divided:
-                rest.append(place)
+        for position, entry in zip(positions, entries, strict=True):
+            if position not in self._state.divided:
+                rest.append(position)
                 kept.append(entry)
                 continue
-            free, size = acknowledgements.divide_rest(place)
+            free, size = acknowledgements.divide_rest(position)
             if not self.has_target:
-                acknowledgements.acknowledge_messages(place, free, size, None, elsewhere=False)
+                acknowledgements.acknowledge_messages(position, free, size, None, elsewhere=False)
             elif free:
                 holder = self._state.holder
-                holder.masks[place] = holder.masks.get(place, 0) | free
-                self._hand_over(reason, [place], [entry], {place: free})
+                holder.masks[position] = holder.masks.get(position, 0) | free
+                self._hand_over(reason, [position], [entry], {position: free})
         return rest, kept
 
     def step(self) -> None:
@@ -215,8 +219,8 @@ class DeadLettering:
         positions = depart.run.positions
         self._target_failed = True
         self._handed.remove(positions)
-        for place, mask in (depart.parts or {}).items():
-            self._parts[place] = self._parts.get(place, 0) | mask
+        for position, mask in (depart.parts or {}).items():
+            self._parts[position] = self._parts.get(position, 0) | mask
         self._state.outbox.put(TryAgain(is_read=False))
         self._read(depart.reason, positions)
 
@@ -229,11 +233,11 @@ class DeadLettering:
         """Hand over the batches that depart only in part; return the rest of the run."""
         rest: list[Position] = []
         kept: list[bytes] = []
-        for place, entry in zip(positions, entries, strict=True):
-            mask = self._parts.pop(place, 0)
+        for position, entry in zip(positions, entries, strict=True):
+            mask = self._parts.pop(position, 0)
             if mask:
-                self._hand_over(reason, [place], [entry], {place: mask})
+                self._hand_over(reason, [position], [entry], {position: mask})
             else:
-                rest.append(place)
+                rest.append(position)
                 kept.append(entry)
         return rest, kept

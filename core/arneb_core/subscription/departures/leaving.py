@@ -22,14 +22,14 @@ SETS_MAX: Final = 256
 class Leaving:
     """The entries of one subscription that depart for one reason.
 
-    Invariant: no entry is in two of ``_sets``, ``_places`` has all of them, and ``_last`` is the
+    Invariant: no entry is in two of ``_sets``, ``_positions`` has all of them, and ``_last`` is the
     one added last.
     """
 
     def __init__(self, new_set: Callable[[], ReplaySet]) -> None:
         self._new_set = new_set
         self._sets: deque[ReplaySet] = deque([new_set()])
-        self._places = BitMap64()
+        self._positions = BitMap64()
         self._last = 0
 
     def __repr__(self) -> str:
@@ -39,14 +39,14 @@ class Leaving:
         return sum(map(len, self._sets))
 
     def __iter__(self) -> Iterator[Position]:
-        return (Position(each) for one in self._sets for each in one.places)
+        return (Position(each) for one in self._sets for each in one.positions)
 
     def add(self, positions: Sequence[Position]) -> None:
         """Have ``positions`` leave after those already here."""
         fresh, coming = positions, BitMap64(positions)
-        if not self._places.isdisjoint(coming):
-            fresh = [each for each in positions if each not in self._places]
-        self._places |= coming
+        if not self._positions.isdisjoint(coming):
+            fresh = [each for each in positions if each not in self._positions]
+        self._positions |= coming
         start = 0
         for index, (earlier, later) in enumerate(pairwise([self._last, *fresh])):
             if later < earlier and len(self._sets) < SETS_MAX:
@@ -68,7 +68,7 @@ class Leaving:
     def take(self, positions: list[Position]) -> None:
         """Forget ``positions``, given by :meth:`peek`, which have left."""
         self._sets[0].take(positions)
-        self._places.difference_update(BitMap64(positions))
+        self._positions.difference_update(BitMap64(positions))
 
     def retry(self) -> None:
         """Try again to read what could not be read."""

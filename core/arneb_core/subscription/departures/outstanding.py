@@ -30,7 +30,7 @@ class Outstanding:
         return f"<Outstanding {len(self._sizes)} entries>"
 
     @property
-    def places(self) -> AbstractSet[Position]:
+    def positions(self) -> AbstractSet[Position]:
         """Their positions."""
         return self._sizes.keys()
 
@@ -40,8 +40,8 @@ class Outstanding:
 
     def remove(self, positions: Iterable[Position]) -> None:
         """Forget these, which were not taken."""
-        for place in positions:
-            self._sizes.pop(place, None)
+        for position in positions:
+            self._sizes.pop(position, None)
 
     def clear(self) -> None:
         """Forget everything."""
@@ -55,9 +55,9 @@ class Outstanding:
         if left <= 0 or len(self._sizes) >= self.entries_max:
             whole, masks = holder.whole, holder.masks
             self._sizes = {
-                place: size
-                for place, size in self._sizes.items()
-                if place in whole or place in masks
+                position: size
+                for position, size in self._sizes.items()
+                if position in whole or position in masks
             }
             left = bytes_max - sum(self._sizes.values())
         room = max(0, self.entries_max - len(self._sizes))

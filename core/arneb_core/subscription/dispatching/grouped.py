@@ -117,14 +117,14 @@ class GroupedDelivery:
             if not positions:
                 return self._enforcer.take_expired(source, spares_new=not is_replay) or 0
         looked_at, held_up = self._share(positions, entries)
-        for place, group in held_up.items():
-            self._aside.setdefault(group, []).append(place)
+        for position, group in held_up.items():
+            self._aside.setdefault(group, []).append(position)
         if held_up and self._state.is_expiring:
             self._expect_expiry(
                 [e for p, e in zip(positions, entries, strict=True) if p in held_up]
             )
         if isinstance(source, ReplaySet):
-            given = [place for place in positions[:looked_at] if place not in held_up]
+            given = [position for position in positions[:looked_at] if position not in held_up]
             if given:
                 source.take(given)
             source.set_aside(held_up)
@@ -171,7 +171,7 @@ class GroupedDelivery:
                 break
         return at, held_up
 
-    def _give(self, place: Position, entry: bytes, group: int) -> bool | None:
+    def _give(self, position: Position, entry: bytes, group: int) -> bool | None:
         """Deliver one entry of a group; return False if its consumer has no room, None if no
         consumer has."""
         receiver: Receiver | None = self._held.holders.get(group)
@@ -183,6 +183,6 @@ class GroupedDelivery:
             receiver.given(1)
         else:
             return False
-        self._held.took(receiver, [place], [group])
-        self._delivery.deliver(self._state.consumers[receiver], [place], [entry])
+        self._held.took(receiver, [position], [group])
+        self._delivery.deliver(self._state.consumers[receiver], [position], [entry])
         return True

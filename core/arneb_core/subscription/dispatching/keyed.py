@@ -31,9 +31,9 @@ HELD_BYTES_MAX: Final = 2 * 1024 * 1024
 class Single:
     """One replay as a source, wherever it is in its set."""
 
-    def __init__(self, replay: ReplaySet, place: Position, entry: bytes) -> None:
+    def __init__(self, replay: ReplaySet, position: Position, entry: bytes) -> None:
         self._replay = replay
-        self._at_hand = [place], [entry]
+        self._at_hand = [position], [entry]
 
     def __repr__(self) -> str:
         return f"<Single {self._at_hand[0]} of {self._replay!r}>"
@@ -60,8 +60,8 @@ class Portion:
     def __repr__(self) -> str:
         return f"<Portion of {len(self.positions)} entries>"
 
-    def add(self, place: Position, entry: bytes, slot: int) -> None:
-        self.positions.append(place)
+    def add(self, position: Position, entry: bytes, slot: int) -> None:
+        self.positions.append(position)
         self.entries.append(entry)
         self.slots.append(slot)
 
@@ -98,16 +98,16 @@ class KeyedDelivery:
     def _sort_returned(self) -> bool:
         """Have every replay wait behind its key; return False while one with an unknown slot is
         being read. Such entries are delayed, or were there before the type was Key_Shared."""
-        dispatcher, places = self.dispatcher, self._replay.places
-        if not (places or dispatcher.waiting.places):
-            dispatcher.wait_again(places)
+        dispatcher, returned = self.dispatcher, self._replay.positions
+        if not (returned or dispatcher.waiting.positions):
+            dispatcher.wait_again(returned)
             return True
-        if len(dispatcher.waiting.places - places):
-            dispatcher.waiting.keep_only(places)
+        if len(dispatcher.waiting.positions - returned):
+            dispatcher.waiting.keep_only(returned)
             self._forget_answered()
-        unknown = places - dispatcher.waiting.places
+        unknown = returned - dispatcher.waiting.positions
         dispatcher.wait_again(unknown)
-        unknown -= dispatcher.waiting.places
+        unknown -= dispatcher.waiting.positions
         while unknown and dispatcher.may_look_ahead:
             positions: list[Position] = []
             entries: list[bytes] = []
@@ -118,13 +118,13 @@ class KeyedDelivery:
                 positions.append(Position(number))
                 entries.append(entry)
             if not positions:
-                if Position(unknown[0]) in self._replay.places:
+                if Position(unknown[0]) in self._replay.positions:
                     return False
-                unknown &= self._replay.places
+                unknown &= self._replay.positions
                 continue
             slots = dispatcher.slots(key_hashes(positions, entries))
             dispatcher.wait(positions, slots, self._groups_of(positions, entries, slots))
-            unknown -= dispatcher.waiting.places
+            unknown -= dispatcher.waiting.positions
         return True
 
     # What waits
@@ -135,32 +135,32 @@ class KeyedDelivery:
     def _hand_out_due_to(self, receiver: Receiver) -> int:
         dispatcher, portion = self.dispatcher, Portion()
         room, gone = receiver.room, 0
-        while room > 0 and (place := dispatcher.next_due(receiver)) is not None:
-            entry = self._held.get(place) or self._replay.find(place)
+        while room > 0 and (position := dispatcher.next_due(receiver)) is not None:
+            entry = self._held.get(position) or self._replay.find(position)
             if entry is None:
-                if place in self._replay.places:
+                if position in self._replay.positions:
                     break  # it is being read
                 dispatcher.take_due(receiver)  # the log no longer has it
                 continue
-            if self._state.is_expiring and not self._may_be_delivered(place, entry):
-                single = Single(self._replay, place, entry)
+            if self._state.is_expiring and not self._may_be_delivered(position, entry):
+                single = Single(self._replay, position, entry)
                 if not self._enforcer.take_expired(single):
                     break  # the dead-letter target has no room
                 dispatcher.take_due(receiver)
                 gone += 1
                 continue
             _, slot = dispatcher.take_due(receiver)
-            portion.add(place, entry, slot)
-            room -= self._cost(place, entry)
+            portion.add(position, entry, slot)
+            room -= self._cost(position, entry)
         if portion.positions:
             self._replay.take(portion.positions)
             self._forget(portion.positions)
             self._give(receiver, portion, is_counted=False)
         return gone + len(portion.positions)
 
-    def _may_be_delivered(self, place: Position, entry: bytes) -> bool:
+    def _may_be_delivered(self, position: Position, entry: bytes) -> bool:
         enforcer = self._enforcer
-        is_new = place > enforcer.judged_through
+        is_new = position > enforcer.judged_through
         return bool(enforcer.count_alive([entry], is_new=is_new))
 
     # What is new
@@ -222,8 +222,10 @@ class KeyedDelivery:
         if max(sizes, default=1) == 1:
             self._delivery.deliver(consumer, portion.positions, portion.entries)
         elif self._state.divided:
-            for place, entry, size in zip(portion.positions, portion.entries, sizes, strict=True):
-                self._deliver_rest(consumer, place, entry, size)
+            for position, entry, size in zip(
+                portion.positions, portion.entries, sizes, strict=True
+            ):
+                self._deliver_rest(consumer, position, entry, size)
         else:
             masks = self._delivery.weigh(portion.positions, sizes)
             self._delivery.deliver(
@@ -239,40 +241,44 @@ class KeyedDelivery:
             return None
         return groups_of(entries, slots)
 
-    def _deliver_rest(self, consumer: InFlight, place: Position, entry: bytes, size: int) -> None:
+    def _deliver_rest(
+        self, consumer: InFlight, position: Position, entry: bytes, size: int
+    ) -> None:
         """Deliver the free messages of an entry: parts of batches that were divided before the type
         was Key_Shared may be in flight elsewhere."""
         delivery = self._delivery
-        free = delivery.free(place, size) if size > 1 else 1
+        free = delivery.free(position, size) if size > 1 else 1
         if size == 1:
-            delivery.deliver(consumer, [place], [entry])
+            delivery.deliver(consumer, [position], [entry])
         elif free:
-            delivery.divide(place, free, size)
+            delivery.divide(position, free, size)
             count = free.bit_count()
-            delivery.deliver(consumer, [place], [entry], [count], {place: free}, is_divided=True)
+            delivery.deliver(
+                consumer, [position], [entry], [count], {position: free}, is_divided=True
+            )
 
-    def _cost(self, place: Position, entry: bytes) -> int:
+    def _cost(self, position: Position, entry: bytes) -> int:
         """Return how many messages of the entry are neither acknowledged nor in flight."""
         size = messages_in(entry)
-        return 1 if size == 1 else self._delivery.free(place, size).bit_count()
+        return 1 if size == 1 else self._delivery.free(position, size).bit_count()
 
     # Entries in memory
 
-    def _hold(self, place: Position, entry: bytes) -> None:
+    def _hold(self, position: Position, entry: bytes) -> None:
         is_spent = self._state.ahead.is_spent
         if self._held_bytes + len(entry) <= HELD_BYTES_MAX and not is_spent:
-            self._held[place] = entry
+            self._held[position] = entry
             self._count(len(entry))
 
     def _forget(self, positions: Iterable[Position]) -> None:
-        for place in positions:
-            entry = self._held.pop(place, None)
+        for position in positions:
+            entry = self._held.pop(position, None)
             if entry is not None:
                 self._count(-len(entry))
 
     def _forget_answered(self) -> None:
-        places = self._replay.places
-        self._forget([place for place in self._held if place not in places])
+        positions = self._replay.positions
+        self._forget([position for position in self._held if position not in positions])
 
     def _count(self, size: int) -> None:
         self._held_bytes += size

@@ -69,10 +69,10 @@ class Pulls:
     def _take(
         self, consumer: InFlight, source: Source, positions: list[Position], entries: list[bytes]
     ) -> Deliveries | None:
-        place, entry = positions[0], entries[0]
-        run = self._delivery.pull(consumer, place, entry)
-        if self._delivery.is_done_with(place, entry):
-            source.take([place])
+        position, entry = positions[0], entries[0]
+        run = self._delivery.pull(consumer, position, entry)
+        if self._delivery.is_done_with(position, entry):
+            source.take([position])
         if self._state.ahead.is_spent:
             self._state.reader.let_go()
         return run

@@ -62,33 +62,33 @@ class Acknowledgements:
         self._state.wake()
 
     def acknowledge_messages(
-        self, place: Position, mask: int, size: int | None, done: Done | None, *, elsewhere: bool
+        self, position: Position, mask: int, size: int | None, done: Done | None, *, elsewhere: bool
     ) -> None:
         """Acknowledge messages of a batch; ``size`` is the batch's, if it is known.
         ``elsewhere``: nothing of it was in flight at the sender."""
-        known = size or self._size_of(place)
+        known = size or self._size_of(position)
         if known is not None:
-            self._settle_messages(place, mask, known, elsewhere=elsewhere)
-        elif self._log.ledgers.contains(place) and not self.acks.is_acknowledged(place):
+            self._settle_messages(position, mask, known, elsewhere=elsewhere)
+        elif self._log.ledgers.contains(position) and not self.acks.is_acknowledged(position):
             era = self._state.era
             self._state.outbox.read(
-                place, 1, lambda found: self._sized(place, mask, era, found, done)
+                position, 1, lambda found: self._sized(position, mask, era, found, done)
             )
             return
         self._state.cursor_changed(done)
         self._state.wake()
 
-    def acknowledge_until(self, place: Position) -> None:
-        """Acknowledge everything up to ``place``."""
+    def acknowledge_until(self, position: Position) -> None:
+        """Acknowledge everything up to ``position``."""
         last = self._log.ledgers.last
         if last is None:
             return
-        place = min(place, last)  # entries appended later were never meant
-        self._delivery.settled_through(place)
-        self._cursor.settle_until(place)
-        self._ready.answered_through(place)
+        position = min(position, last)  # entries appended later were never meant
+        self._delivery.settled_through(position)
+        self._cursor.settle_until(position)
+        self._ready.answered_through(position)
         if (withheld := self._state.withheld) is not None:
-            withheld.discard([each for each in withheld.places if each <= place])
+            withheld.discard([each for each in withheld.positions if each <= position])
         self._state.wake()
 
     def settle_delivered(
@@ -102,10 +102,10 @@ class Acknowledgements:
             self._cursor.settle(positions)
             self._delivery.settled(positions)
         else:
-            for place, mask in masks.items():
-                if self._cursor.settle_messages(place, mask, self._state.sizes[place]):
-                    self._delivery.settled([place])
-                self._delivery.undivide(place, mask)
+            for position, mask in masks.items():
+                if self._cursor.settle_messages(position, mask, self._state.sizes[position]):
+                    self._delivery.settled([position])
+                self._delivery.undivide(position, mask)
         self._state.cursor_changed()
 
     def _take_away(self, positions: Sequence[Position]) -> None:
@@ -116,30 +116,32 @@ class Acknowledgements:
         if self._state.withheld is not None:
             self._state.withheld.discard(positions)
 
-    def _settle_messages(self, place: Position, mask: int, size: int, *, elsewhere: bool) -> None:
-        shared = elsewhere or place in self._state.divided
-        if self._cursor.settle_messages(place, mask, size):
-            self._delivery.settled([place])
-            self._ready.answered([place])
+    def _settle_messages(
+        self, position: Position, mask: int, size: int, *, elsewhere: bool
+    ) -> None:
+        shared = elsewhere or position in self._state.divided
+        if self._cursor.settle_messages(position, mask, size):
+            self._delivery.settled([position])
+            self._ready.answered([position])
             if shared:
-                self._take_away([place])
+                self._take_away([position])
         else:
-            self._delivery.undivide(place, mask)
+            self._delivery.undivide(position, mask)
 
-    def _size_of(self, place: Position) -> int | None:
+    def _size_of(self, position: Position) -> int | None:
         """Return how many messages the entry holds, if that is known without reading the store."""
-        size = self._state.sizes.get(place)
+        size = self._state.sizes.get(position)
         if size is not None:
             return size
-        unacked = self.acks.unacked_mask(place)
+        unacked = self.acks.unacked_mask(position)
         if unacked is not None:
             return unacked.bit_length()  # later messages are acknowledged, so this suffices
-        hot = self._log.read_hot(place, 1)
+        hot = self._log.read_hot(position, 1)
         return None if hot is None else messages_in(hot[1][0])
 
     def _sized(
         self,
-        place: Position,
+        position: Position,
         mask: int,
         era: int,
         found: Found,
@@ -151,20 +153,20 @@ class Acknowledgements:
             if done is not None:
                 self._state.outbox.put(Refuse(done, found))
             return
-        if era == self._state.era and found and found[0][0] == place:
-            self._settle_messages(place, mask, messages_in(found[0][1][0]), elsewhere=True)
+        if era == self._state.era and found and found[0][0] == position:
+            self._settle_messages(position, mask, messages_in(found[0][1][0]), elsewhere=True)
         self._state.cursor_changed(done)
         self._state.wake()
 
-    def divide_rest(self, place: Position) -> tuple[int, int]:
+    def divide_rest(self, position: Position) -> tuple[int, int]:
         """Put the messages of a divided batch that nobody holds in flight; return them and the
         batch's size."""
-        size = self._state.sizes[place]
-        free = self.unacked(place, size) & ~self._state.divided[place]
-        self._delivery.divide(place, free, size)
+        size = self._state.sizes[position]
+        free = self.unacked(position, size) & ~self._state.divided[position]
+        self._delivery.divide(position, free, size)
         return free, size
 
-    def unacked(self, place: Position, size: int) -> int:
+    def unacked(self, position: Position, size: int) -> int:
         """Return the messages of a batch of ``size`` that are not acknowledged."""
-        unacked = self.acks.unacked_mask(place)
+        unacked = self.acks.unacked_mask(position)
         return (1 << size) - 1 if unacked is None else unacked

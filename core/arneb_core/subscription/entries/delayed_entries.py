@@ -153,7 +153,7 @@ class DelayedEntries:
             # Entries of the index come at their time, whatever became of them meanwhile.
             self.is_holding, self._freed = True, None
             replay = self._state.replay
-            replay.discard([Position(each) for each in replay.places & self._tracker.members])
+            replay.discard([Position(each) for each in replay.positions & self._tracker.members])
             self._place, self._next_ms = BEFORE_ALL_TIME, 0
             self._reader.skip = self._tracker.members
             self._count_anew()
@@ -162,7 +162,7 @@ class DelayedEntries:
             self._free_through = self._reader.after
             self._freed = self._state.acks.mark_delete
             # Due entries may have left the index, and the reader is past them.
-            self._state.replay.add(self._due.places_through(self._free_through))
+            self._state.replay.add(self._due.positions_through(self._free_through))
             self._due.clear()
             # Entries that the index gave out ahead of the reader must not come twice.
             self._reader.skip = BitMap64(
@@ -391,8 +391,8 @@ class DelayedEntries:
     def _out(self) -> BitMap64:
         """Return the unacknowledged entries that neither the index nor the reader still has."""
         state = self._state
-        out = BitMap64(state.places_in_flight()) | BitMap64(state.holder.places)
-        return out | state.replay.places | self._due.places
+        out = BitMap64(state.positions_in_flight()) | BitMap64(state.holder.positions)
+        return out | state.replay.positions | self._due.positions
 
     def _count_anew(self) -> None:
         self._counted_from = self._state.acks.mark_delete

@@ -122,25 +122,26 @@ class Delivery:
         if known.returned or known.counts:
             known.settled(positions)
         if self.divided:
-            for place in positions:
-                self.divided.pop(place, None)
-                self.sizes.pop(place, None)
+            for position in positions:
+                self.divided.pop(position, None)
+                self.sizes.pop(position, None)
 
-    def settled_through(self, place: Position) -> None:
-        """As :meth:`settled`, for everything up to ``place``; called before it is acknowledged."""
-        if self._state.byte_counter is not None and place > self._acks.mark_delete:
+    def settled_through(self, position: Position) -> None:
+        """As :meth:`settled`, for everything up to ``position``; called before it is
+        acknowledged."""
+        if self._state.byte_counter is not None and position > self._acks.mark_delete:
             self._state.byte_counter.lose_count()
-        self.past.settled_through(place)
+        self.past.settled_through(position)
         if self.divided:
-            self.settled([each for each in self.divided if each <= place])
+            self.settled([each for each in self.divided if each <= position])
 
     def settled_all_but(self, positions: Sequence[Position]) -> None:
         """As :meth:`settled`, for everything but ``positions``."""
         self.past.keep_only(positions)
         if self._state.byte_counter is not None:
             self._state.byte_counter.emptied()
-        for place in self.divided.keys() - set(positions):
-            del self.divided[place], self.sizes[place]
+        for position in self.divided.keys() - set(positions):
+            del self.divided[position], self.sizes[position]
 
     def remember(self, past: Past) -> None:
         """Undo :meth:`settled`: the acknowledgement was undone."""
@@ -157,19 +158,19 @@ class Delivery:
         self.sizes.clear()
         self.furthest = BEFORE_ALL
 
-    def divide(self, place: Position, mask: int, size: int) -> None:
+    def divide(self, position: Position, mask: int, size: int) -> None:
         """Note that messages of a batch of ``size`` are in flight."""
-        self.divided[place] = self.divided.get(place, 0) | mask
-        self.sizes[place] = size
+        self.divided[position] = self.divided.get(position, 0) | mask
+        self.sizes[position] = size
 
-    def undivide(self, place: Position, mask: int) -> None:
+    def undivide(self, position: Position, mask: int) -> None:
         """Note that messages of a divided batch are no longer in flight."""
-        left = self.divided.get(place, 0) & ~mask
+        left = self.divided.get(position, 0) & ~mask
         if left:
-            self.divided[place] = left
+            self.divided[position] = left
         else:
-            self.divided.pop(place, None)
-            self.sizes.pop(place, None)
+            self.divided.pop(position, None)
+            self.sizes.pop(position, None)
 
     def hand_out(self, positions: list[Position], entries: list[bytes], *, batches: bool) -> int:
         """Share entries out and deliver them; return how many leading ones are dealt with.
@@ -185,24 +186,24 @@ class Delivery:
             return self._hand_out_messages(positions, entries, sizes)
         return self._hand_out_batches(positions, entries, sizes)
 
-    def pull(self, consumer: InFlight, place: Position, entry: bytes) -> Deliveries | None:
+    def pull(self, consumer: InFlight, position: Position, entry: bytes) -> Deliveries | None:
         """Give one message to ``consumer`` whatever its permits; :meth:`is_done_with` tells whether
         the entry has more. None: no message of it is free."""
         size = messages_in(entry)
         masks: dict[Position, int] | None = None
         if size > 1:
-            free = self.free(place, size)
+            free = self.free(position, size)
             if not free:
                 return None
-            masks = {place: free & -free}
-            self.divide(place, masks[place], size)
+            masks = {position: free & -free}
+            self.divide(position, masks[position], size)
         consumer.receiver.given(1)
-        return self._run(consumer, [place], [entry], None, masks, is_divided=masks is not None)
+        return self._run(consumer, [position], [entry], None, masks, is_divided=masks is not None)
 
-    def is_done_with(self, place: Position, entry: bytes) -> bool:
+    def is_done_with(self, position: Position, entry: bytes) -> bool:
         """No message of the entry is left to hand out."""
         size = messages_in(entry)
-        return size == 1 or self._acks.is_acknowledged(place) or not self.free(place, size)
+        return size == 1 or self._acks.is_acknowledged(position) or not self.free(position, size)
 
     def _hand_out_plain(self, positions: list[Position], entries: list[bytes]) -> int:
         shares = self._dispatcher.share(len(positions))
@@ -225,8 +226,8 @@ class Delivery:
             for receiver, start, stop in shares:
                 self.deliver(self.consumers[receiver], positions[start:stop], entries[start:stop])
             return done
-        for receiver, (places, run_entries) in gathered.items():
-            self.deliver(self.consumers[receiver], places, run_entries)
+        for receiver, (run_positions, run_entries) in gathered.items():
+            self.deliver(self.consumers[receiver], run_positions, run_entries)
         return done
 
     def _hand_out_batches(
@@ -251,8 +252,10 @@ class Delivery:
         A batch handed out only in part, for lack of room or at the end of a turn, stays at the
         front, and :attr:`divided` keeps which of its messages are out.
         """
-        for index, (place, entry, size) in enumerate(zip(positions, entries, sizes, strict=True)):
-            free = self.free(place, size) if size > 1 else 1
+        for index, (position, entry, size) in enumerate(
+            zip(positions, entries, sizes, strict=True)
+        ):
+            free = self.free(position, size) if size > 1 else 1
             given: dict[Receiver, int] = {}
             while free and self.parts_left > 0:
                 self.parts_left -= 1
@@ -269,11 +272,13 @@ class Delivery:
             for receiver, mask in given.items():
                 consumer = self.consumers[receiver]
                 if size == 1:
-                    self.deliver(consumer, [place], [entry])
+                    self.deliver(consumer, [position], [entry])
                     continue
-                self.divide(place, mask, size)
-                masks = {place: mask}
-                self.deliver(consumer, [place], [entry], [mask.bit_count()], masks, is_divided=True)
+                self.divide(position, mask, size)
+                masks = {position: mask}
+                self.deliver(
+                    consumer, [position], [entry], [mask.bit_count()], masks, is_divided=True
+                )
             if free:
                 return index
         return len(positions)
@@ -282,18 +287,18 @@ class Delivery:
         """Return the messages left of partly acknowledged batches, and set their ``sizes`` to
         that."""
         masks: dict[Position, int] = {}
-        for index, place in enumerate(positions):
+        for index, position in enumerate(positions):
             if sizes[index] > 1:
-                free = self.free(place, sizes[index])
+                free = self.free(position, sizes[index])
                 if free.bit_count() != sizes[index]:
-                    masks[place], sizes[index] = free, free.bit_count()
+                    masks[position], sizes[index] = free, free.bit_count()
         return masks
 
-    def free(self, place: Position, size: int) -> int:
+    def free(self, position: Position, size: int) -> int:
         """Return the messages of a batch that are neither acknowledged nor in flight."""
-        unacked = self._acks.unacked_mask(place)
+        unacked = self._acks.unacked_mask(position)
         whole = (1 << size) - 1 if unacked is None else unacked
-        return whole & ~self.divided.get(place, 0)
+        return whole & ~self.divided.get(position, 0)
 
     def deliver(
         self,

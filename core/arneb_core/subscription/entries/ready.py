@@ -78,12 +78,12 @@ class Ready:
         self.delayed.discard(positions)
         self._reader.reread(positions)
 
-    def answered_through(self, place: Position) -> None:
-        """As :meth:`answered`, for everything up to ``place``."""
-        self._state.replay.discard_through(place)
-        self.delayed.discard_through(place)
-        if place > self._reader.after:
-            self._reader.rewind(place)
+    def answered_through(self, position: Position) -> None:
+        """As :meth:`answered`, for everything up to ``position``."""
+        self._state.replay.discard_through(position)
+        self.delayed.discard_through(position)
+        if position > self._reader.after:
+            self._reader.rewind(position)
 
     def returned(self, positions: Sequence[Position]) -> None:
         """Make these ready again, in their places."""

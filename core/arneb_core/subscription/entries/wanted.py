@@ -29,10 +29,10 @@ def wanted_of_batch(state: SubscriptionState, batch: DueBatch, out: BitMap64) ->
 
 
 def wanted_of(
-    state: SubscriptionState, places: Sequence[Position], out: BitMap64
+    state: SubscriptionState, positions: Sequence[Position], out: BitMap64
 ) -> list[Position]:
-    """Return which of ``places``, which ascend, are wanted."""
-    wanted = state.acks.unacked_of(places)
+    """Return which of ``positions``, which ascend, are wanted."""
+    wanted = state.acks.unacked_of(positions)
     if state.withheld is not None:
         wanted = [each for each in wanted if each not in state.withheld.whole]
     return [each for each in wanted if each not in out] if out else wanted
@@ -46,6 +46,6 @@ def set_free(
     found = [Position(each) for each in islice(held.iter_equal_or_larger(after + 1), FREE_MAX)]
     free = [each for each in found if each <= through]
     if free:
-        out = set(state.places_in_flight())
+        out = set(state.positions_in_flight())
         state.replay.add(each for each in state.acks.only_unacked(free) if each not in out)
     return free[-1] if len(free) == FREE_MAX else None

@@ -107,7 +107,7 @@ class BacklogReader:
     def reread(self, positions: Sequence[Position]) -> None:
         """Read the entries at hand again if ``positions``, which became acknowledged or ceased to
         be, may be among them."""
-        if self._chunks and any(self.after < place <= self._ahead for place in positions):
+        if self._chunks and any(self.after < position <= self._ahead for position in positions):
             self.let_go()
 
     def take(self, positions: list[Position]) -> None:
@@ -174,10 +174,10 @@ class BacklogReader:
             if skip.range_cardinality(low, high + 1) <= high - low:
                 wanted = BitMap64(range(low, high + 1)) - skip
                 while wanted:
-                    place = Position(wanted.min())
-                    if not acks.is_acknowledged(place):
-                        return place
-                    unacked = acks.unacknowledged(before(place), high, 1)
+                    position = Position(wanted.min())
+                    if not acks.is_acknowledged(position):
+                        return position
+                    unacked = acks.unacknowledged(before(position), high, 1)
                     if not unacked:
                         break
                     wanted.remove_range(0, unacked[0])
@@ -197,14 +197,16 @@ class BacklogReader:
         else:
             low = Position(max(first - 1, acks.mark_delete))
             positions = acks.unacknowledged(low, last, len(entries)) if low < last else []
-            entries = [entries[place - first] for place in positions]
+            entries = [entries[position - first] for position in positions]
         if self.skip and self.skip.range_cardinality(first, last + 1):
             skip = self.skip
-            entries = [entries[i] for i, place in enumerate(positions) if place not in skip]
-            positions = [place for place in positions if place not in skip]
+            entries = [entries[i] for i, position in enumerate(positions) if position not in skip]
+            positions = [position for position in positions if position not in skip]
         if withheld := self.withheld:
-            entries = [entries[i] for i, place in enumerate(positions) if place not in withheld]
-            positions = [place for place in positions if place not in withheld]
+            entries = [
+                entries[i] for i, position in enumerate(positions) if position not in withheld
+            ]
+            positions = [position for position in positions if position not in withheld]
         if positions:
             self._chunks.append(Chunk(positions, entries))
             self._count(sum(map(len, entries)))

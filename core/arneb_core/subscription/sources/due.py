@@ -50,18 +50,18 @@ class DueFetch(Fetch):
         super().__init__(source, source.read, told, failed)
         self._source = source
 
-    def _believable(self, place: Position, found: Runs) -> Runs | None:
-        if self._source.is_next(place, found):
+    def _believable(self, position: Position, found: Runs) -> Runs | None:
+        if self._source.is_next(position, found):
             return found
-        return super()._believable(place, found)
+        return super()._believable(position, found)
 
 
 class DueSource:
     """The entries that came due for one subscription.
 
     Invariants: no run of ``_runs`` is empty, each ascends, and none is shortened: other
-    subscriptions may share it. The entries left are those in ``_places``, each of which is in some
-    run, and in the first run not before ``_at``.
+    subscriptions may share it. The entries left are those in ``_positions``, each of which is in
+    some run, and in the first run not before ``_at``.
     """
 
     def __init__(
@@ -76,11 +76,11 @@ class DueSource:
         self.fetch = DueFetch(self, told, failed)
         self._runs: deque[array[int]] = deque()
         self._at = 0
-        self._places = BitMap64()
+        self._positions = BitMap64()
         self._is_last_own = False
         """The last run is not shared, so it may be extended."""
         self._has_gaps = False
-        """Some entries of the runs are not in ``_places``: acknowledged, or never wanted."""
+        """Some entries of the runs are not in ``_positions``: acknowledged, or never wanted."""
         self._page: Page | None = None
         """The rest of a page, all of it wanted."""
         self._page_at = 0
@@ -98,19 +98,19 @@ class DueSource:
         return f"<DueSource {len(self)} entries>"
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._positions)
 
     def __bool__(self) -> bool:
         """True if there is something, or if that is not known yet."""
         return bool(self._runs) or self.is_sorting
 
-    def __contains__(self, place: Position) -> bool:
-        return place in self._places
+    def __contains__(self, position: Position) -> bool:
+        return position in self._positions
 
     @property
-    def places(self) -> BitMap64:
+    def positions(self) -> BitMap64:
         """The entries left; not to be changed."""
-        return self._places
+        return self._positions
 
     def add(self, run: "array[int]", wanted: BitMap64 | None = None) -> None:
         """Add ``run``, which ascends and is not empty, behind the others. ``wanted``, if given, has
@@ -119,39 +119,39 @@ class DueSource:
         if self._has_gaps and self._runs:
             self._close_gaps()
         if wanted is None:
-            self._places.update(run)
+            self._positions.update(run)
             if self._is_last_own and self._runs and self._runs[-1][-1] < run[0]:
                 self._runs[-1].extend(run)
                 return
         else:
             self._has_gaps = len(wanted) < len(run)
-            self._places = wanted if not self._places else self._places | wanted
+            self._positions = wanted if not self._positions else self._positions | wanted
         self._is_last_own = wanted is None
         self._runs.append(run)
         self._pass_gaps()
 
-    def places_through(self, place: Position) -> list[Position]:
-        """Return the entries up to ``place``, in log order."""
-        return [Position(each) for each in self._places if each <= place]
+    def positions_through(self, position: Position) -> list[Position]:
+        """Return the entries up to ``position``, in log order."""
+        return [Position(each) for each in self._positions if each <= position]
 
     def discard(self, positions: Iterable[Position]) -> None:
         """Remove ``positions``, which were acknowledged."""
-        if self._places:
-            before = len(self._places)
-            self._places.difference_update(BitMap64(positions))
-            if len(self._places) < before:
+        if self._positions:
+            before = len(self._positions)
+            self._positions.difference_update(BitMap64(positions))
+            if len(self._positions) < before:
                 self._lacks_some()
 
-    def discard_through(self, place: Position) -> None:
-        """Remove everything up to ``place``, which was acknowledged."""
-        if self._places and self._places.min() <= place:
-            self._places.remove_range(0, place + 1)
+    def discard_through(self, position: Position) -> None:
+        """Remove everything up to ``position``, which was acknowledged."""
+        if self._positions and self._positions.min() <= position:
+            self._positions.remove_range(0, position + 1)
             self._lacks_some()
 
     def clear(self) -> None:
         """Forget everything."""
         self._runs.clear()
-        self._places.clear()
+        self._positions.clear()
         self._at, self._has_gaps = 0, False
         self.let_go()
 
@@ -170,11 +170,11 @@ class DueSource:
             at_hand = self._at_hand()
             if at_hand is not None:
                 return at_hand
-            place = Position(self._runs[0][self._at])
-            if self._log.after(before(place)) != place:
-                self.discard([place])
+            position = Position(self._runs[0][self._at])
+            if self._log.after(before(position)) != position:
+                self.discard([position])
             else:
-                self.fetch.ask(place, READ_BYTES, self._read)
+                self.fetch.ask(position, READ_BYTES, self._read)
         return None
 
     def take(self, positions: list[Position]) -> None:
@@ -184,9 +184,9 @@ class DueSource:
         run = self._runs[0]
         if len(self._runs) == 1:
             # Everything left up to there was handed out: a range, without building a bitmap.
-            self._places.remove_range(0, positions[-1] + 1)
+            self._positions.remove_range(0, positions[-1] + 1)
         else:
-            self._places.difference_update(BitMap64(positions))
+            self._positions.difference_update(BitMap64(positions))
         if self._has_gaps:
             self._at = bisect_right(run, positions[-1], self._at)
         else:
@@ -201,26 +201,26 @@ class DueSource:
 
     # What the fetch reads: not the log, but the wanted entries of it
 
-    def after(self, place: Position) -> Position | None:
-        """Return the first entry of the first run above ``place``."""
+    def after(self, position: Position) -> Position | None:
+        """Return the first entry of the first run above ``position``."""
         if not self._runs:
             return None
         run = self._runs[0]
-        index = bisect_right(run, place)
+        index = bisect_right(run, position)
         return Position(run[index]) if index < len(run) else None
 
-    def read(self, place: Position, bytes_max: int, then: Read) -> None:
-        """Read the entries wanted from ``place`` on."""
+    def read(self, position: Position, bytes_max: int, then: Read) -> None:
+        """Read the entries wanted from ``position`` on."""
         run = self._runs[0]
-        if len(self._runs) > 1 and run[self._at] == place:
-            self._gather(place, lambda: self._give(place, bytes_max, then))
+        if len(self._runs) > 1 and run[self._at] == position:
+            self._gather(position, lambda: self._give(position, bytes_max, then))
         else:
-            self._ask(run, bisect_left(run, place), bytes_max, then)
+            self._ask(run, bisect_left(run, position), bytes_max, then)
 
-    def is_next(self, place: Position, found: Runs) -> bool:
-        """Return whether ``found`` is exactly what the first run has from ``place`` on."""
+    def is_next(self, position: Position, found: Runs) -> bool:
+        """Return whether ``found`` is exactly what the first run has from ``position`` on."""
         run = self._runs[0]
-        start = bisect_left(run, place)
+        start = bisect_left(run, position)
         positions = self._cache.page_of(found).positions
         return bool(found) and positions == run[start : start + len(found)].tolist()
 
@@ -231,25 +231,25 @@ class DueSource:
         start = max(self._asked, self._page_ends, self._at)
         if start >= min(len(run), self._at + AHEAD_ENTRIES):
             return
-        place = Position(run[start])
-        if (page := self._cache.page(place)) is not None:
+        position = Position(run[start])
+        if (page := self._cache.page(position)) is not None:
             self._asked = start + len(page.positions)
-        elif self._cache.get(place) is not None:
+        elif self._cache.get(position) is not None:
             self._asked = start + DUE_RUN_MAX
         else:
             self._ask(run, start, READ_BYTES, self._cached)
 
-    def _gather(self, place: Position, done: Callable[[], None]) -> None:
+    def _gather(self, position: Position, done: Callable[[], None]) -> None:
         """Read the entries of all runs into the cache, in log order. When several ticks are due,
         many of them want entries of the same blocks, and a block is checked as a whole whenever it
         is read: tick by tick, that takes ten times as long."""
-        places = cast(Iterator[Position], chain.from_iterable(self._runs))
-        places = islice(places, self._at, self._at + gathered_max(self._log))
-        gather(self._cache, places, READ_BYTES, lambda: self._wants(place), done)
+        positions = cast(Iterator[Position], chain.from_iterable(self._runs))
+        positions = islice(positions, self._at, self._at + gathered_max(self._log))
+        gather(self._cache, positions, READ_BYTES, lambda: self._wants(position), done)
 
-    def _give(self, place: Position, bytes_max: int, then: Read) -> None:
+    def _give(self, position: Position, bytes_max: int, then: Read) -> None:
         """Answer with what was gathered; if it is not there, read it after all."""
-        if not self._wants(place):
+        if not self._wants(position):
             then([])
             return
         run = self._runs[0]
@@ -264,14 +264,14 @@ class DueSource:
         else:
             self._ask(run, self._at, bytes_max, then)
 
-    def _wants(self, place: Position) -> bool:
-        """Return whether ``place`` is still the first."""
-        return bool(self._runs) and self._runs[0][self._at] == place
+    def _wants(self, position: Position) -> bool:
+        """Return whether ``position`` is still the first."""
+        return bool(self._runs) and self._runs[0][self._at] == position
 
     def _ask(self, run: "array[int]", start: int, bytes_max: int, then: Read) -> None:
-        places = self._listed(run, start, READ_ENTRIES_MAX)
-        self._asked = start + len(places)
-        self._cache.read_page(places, bytes_max, then)
+        positions = self._listed(run, start, READ_ENTRIES_MAX)
+        self._asked = start + len(positions)
+        self._cache.read_page(positions, bytes_max, then)
 
     def _cached(self, found: Runs | StoreFailed) -> None:
         """Take note of what was read ahead; a failed read is tried again when it is needed."""
@@ -303,7 +303,7 @@ class DueSource:
     def _leave_out(self) -> None:
         """Leave out of the page what is not wanted."""
         if self._page is not None:
-            left = self._page.only(self._places, self._page_at)
+            left = self._page.only(self._positions, self._page_at)
             self._page, self._page_at = left if left.positions else None, 0
 
     def _of_page(self) -> tuple[list[Position], list[bytes]]:
@@ -315,31 +315,31 @@ class DueSource:
 
     def _at_hand(self) -> tuple[list[Position], list[bytes]] | None:
         """Return the first entries, from what was gathered or is in memory anyway."""
-        places = self._listed(self._runs[0], self._at, self._run_max)
+        positions = self._listed(self._runs[0], self._at, self._run_max)
         if self._has_gaps:
-            places = [place for place in places if place in self._places]
+            positions = [position for position in positions if position in self._positions]
         cached = self._cache.get
-        gathered = list(map(cached, places))
+        gathered = list(map(cached, positions))
         self._is_cold = gathered[0] is not None
         if None not in gathered:
-            return places, cast(list[bytes], gathered)
+            return positions, cast(list[bytes], gathered)
         entries: list[bytes] = []
-        stop = len(places)
+        stop = len(positions)
         while (index := len(entries)) < stop:
-            place = places[index]
-            entry = cached(place)
+            position = positions[index]
+            entry = cached(position)
             if entry is not None:
                 entries.append(entry)
                 continue
-            is_dense = index + 1 < stop and places[index + 1] - place <= GAP_MAX
-            hot = self._log.read_hot(place, places[-1] - place + 1 if is_dense else 1)
+            is_dense = index + 1 < stop and positions[index + 1] - position <= GAP_MAX
+            hot = self._log.read_hot(position, positions[-1] - position + 1 if is_dense else 1)
             if hot is None:
                 break
             there = hot[1]
-            while index < stop and places[index] - place < len(there):
-                entries.append(there[places[index] - place])
+            while index < stop and positions[index] - position < len(there):
+                entries.append(there[positions[index] - position])
                 index += 1
-        return (places[: len(entries)], entries) if entries else None
+        return (positions[: len(entries)], entries) if entries else None
 
     def _read(self, runs: Runs) -> None:
         if not runs or not self._runs:
@@ -363,18 +363,18 @@ class DueSource:
         """Rebuild the runs from the entries left, lest a new run brings removed ones back."""
         # An entry handed out from the first run that is due again belongs to a later run.
         left = (run[0 if number else self._at :] for number, run in enumerate(self._runs))
-        kept = (array("Q", [e for e in run if e in self._places]) for run in left)
+        kept = (array("Q", [e for e in run if e in self._positions]) for run in left)
         self._runs = deque(run for run in kept if run)
         self._at, self._has_gaps, self._is_last_own = 0, False, True
         self.let_go()
 
     def _pass_gaps(self) -> None:
         """Go on to the next wanted entry."""
-        runs, places = self._runs, self._places
+        runs, positions = self._runs, self._positions
         while runs:
             run = runs[0]
-            while self._has_gaps and self._at < len(run) and run[self._at] not in places:
-                wanted = next(places.iter_equal_or_larger(run[self._at]), None)
+            while self._has_gaps and self._at < len(run) and run[self._at] not in positions:
+                wanted = next(positions.iter_equal_or_larger(run[self._at]), None)
                 self._at = len(run) if wanted is None else bisect_left(run, wanted, self._at)
             if self._at < len(run):
                 return

@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 class Readable(Protocol):
     """A log, or the wanted entries of one."""
 
-    def after(self, place: Position) -> Position | None: ...
+    def after(self, position: Position) -> Position | None: ...
 
 
 AskRead = Callable[[Position, int, Read], None]
@@ -65,9 +65,9 @@ class Fetch:
         """A read may be asked for."""
         return not self.is_under_way and self.failure is None
 
-    def ask(self, place: Position, bytes_max: int, then: Callable[[Runs], None]) -> None:
-        """Read entries from ``place`` on; ``then`` gets them, and then ``told`` is called."""
-        self._ask(place, bytes_max, then, again=False)
+    def ask(self, position: Position, bytes_max: int, then: Callable[[Runs], None]) -> None:
+        """Read entries from ``position`` on; ``then`` gets them, and then ``told`` is called."""
+        self._ask(position, bytes_max, then, again=False)
 
     def forget(self) -> None:
         """Drop the read under way, and any failure."""
@@ -80,7 +80,7 @@ class Fetch:
         self.failure = self.failed_at = None
 
     def _ask(
-        self, place: Position, bytes_max: int, then: Callable[[Runs], None], *, again: bool
+        self, position: Position, bytes_max: int, then: Callable[[Runs], None], *, again: bool
     ) -> None:
         self.is_under_way = True
         generation = self._generation
@@ -90,37 +90,39 @@ class Fetch:
                 return
             self.is_under_way = False
             if isinstance(found, StoreFailed):
-                self._fail(place, found)
+                self._fail(position, found)
                 return
-            runs = self._believable(place, found)
+            runs = self._believable(position, found)
             if runs is not None:
                 try:
                     then(runs)
                 except Exception as error:
                     # A defect of ours, perhaps with one entry only. Even so, nothing is skipped.
                     logger.exception(
-                        "unexpected error while processing entries read at %s", render(place)
+                        "unexpected error while processing entries read at %s", render(position)
                     )
-                    self._fail(place, StoreFailed(f"cannot take in what was read: {error!r}"))
+                    self._fail(position, StoreFailed(f"cannot take in what was read: {error!r}"))
                     return
                 self._told()
             elif not again:
                 # A trim can be on disk an instant before the log is told of it.
-                self._ask(place, bytes_max, then, again=True)
+                self._ask(position, bytes_max, then, again=True)
             else:
-                self._fail(place, StoreFailed(f"expected an entry at {render(place)}, got none"))
+                self._fail(
+                    position, StoreFailed(f"expected an entry at {render(position)}, got none")
+                )
 
-        self._read(place, bytes_max, answered)
+        self._read(position, bytes_max, answered)
 
-    def _fail(self, place: Position, error: StoreFailed) -> None:
-        self.failure, self.failed_at = error, place
+    def _fail(self, position: Position, error: StoreFailed) -> None:
+        self.failure, self.failed_at = error, position
         self._failed(self)
         self._told()
 
-    def _believable(self, place: Position, found: Runs) -> Runs | None:
+    def _believable(self, position: Position, found: Runs) -> Runs | None:
         """Return ``found`` up to the first entry that is missing; None when that is the first
         one."""
-        expected = self._log.after(before(place))
+        expected = self._log.after(before(position))
         if expected is None:
             return []
         for index, (first, entries) in enumerate(found):

@@ -38,14 +38,14 @@ def gathered_max(log: Log) -> int:
 
 def gather(
     cache: DueCache,
-    places: Iterable[Position],
+    positions: Iterable[Position],
     read_bytes: int,
     goes_on: Callable[[], bool],
     done: Callable[[], None],
 ) -> None:
-    """Read those of ``places`` that are not in ``cache`` into it, as long as ``goes_on()``."""
+    """Read those of ``positions`` that are not in ``cache`` into it, as long as ``goes_on()``."""
     cached = cache.get
-    wanted = sorted([each for each in places if cached(each) is None])
+    wanted = sorted([each for each in positions if cached(each) is None])
     cache.make_room()
     size = 0
 

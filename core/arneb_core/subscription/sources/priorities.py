@@ -68,12 +68,12 @@ class PrioritySource:
         return True
 
     @property
-    def places(self) -> BitMap64:
+    def positions(self) -> BitMap64:
         """All that has been looked at or came back."""
-        places = BitMap64()
+        positions = BitMap64()
         for each in self._all():
-            places |= each.places
-        return places
+            positions |= each.positions
+        return positions
 
     @property
     def fetch(self) -> Fetch:
@@ -98,10 +98,10 @@ class PrioritySource:
         for each in self._all():
             each.discard(positions)
 
-    def discard_through(self, place: Position) -> None:
-        """Remove everything up to ``place``, which was acknowledged."""
+    def discard_through(self, position: Position) -> None:
+        """Remove everything up to ``position``, which was acknowledged."""
         for each in self._all():
-            each.discard_through(place)
+            each.discard_through(position)
 
     def clear(self) -> None:
         """Forget everything."""
@@ -137,7 +137,7 @@ class PrioritySource:
 
     def bring_back(self, positions: Iterable[Position]) -> None:
         """Make those of ``positions`` that are set aside ready; the others were acknowledged."""
-        back = self._aside.places & BitMap64(positions)
+        back = self._aside.positions & BitMap64(positions)
         self._aside.discard(map(Position, back))
         self._returned.add(map(Position, back))
 
@@ -167,12 +167,12 @@ class PrioritySource:
     def _put(self, positions: list[Position], entries: list[bytes]) -> None:
         found: dict[int, list[tuple[Position, bytes]]] = {}
         highest = self._highest
-        for place, entry in zip(positions, entries, strict=True):
-            found.setdefault(min(entry[PRIORITY_OFFSET], highest), []).append((place, entry))
+        for position, entry in zip(positions, entries, strict=True):
+            found.setdefault(min(entry[PRIORITY_OFFSET], highest), []).append((position, entry))
         kept_bytes = sum(map(len, entries)) + sum(each.kept_bytes for each in self._sets.values())
         for priority, group in found.items():
             into = self._set_of(priority)
-            into.add(place for place, _ in group)
+            into.add(position for position, _ in group)
             if kept_bytes <= KEPT_BYTES_MAX:
                 into.keep(group)
 

@@ -35,7 +35,7 @@ class ReplaySet:
     def __init__(self, log: Log, fetch: Fetch) -> None:
         self._log = log
         self.fetch = fetch
-        self._places = BitMap64()
+        self._positions = BitMap64()
         self._fetched: dict[Position, bytes] = {}
         self.kept_bytes = 0
         """Bytes that came by :meth:`keep`, at most."""
@@ -44,32 +44,32 @@ class ReplaySet:
         """Replays that cannot go now, and must not hold up those behind them."""
 
     def __repr__(self) -> str:
-        return f"<ReplaySet {len(self._places)} entries>"
+        return f"<ReplaySet {len(self._positions)} entries>"
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._positions)
 
     def __bool__(self) -> bool:
-        return bool(self._places)
+        return bool(self._positions)
 
     @property
     def first(self) -> Position | None:
         """The lowest replay."""
-        return Position(self._places.min()) if self._places else None
+        return Position(self._positions.min()) if self._positions else None
 
     @property
-    def places(self) -> BitMap64:
+    def positions(self) -> BitMap64:
         """All replays. Live; not to be changed."""
-        return self._places
+        return self._positions
 
     def add(self, positions: Iterable[Position]) -> None:
         """Have ``positions`` delivered again."""
-        self._places.update(positions)
+        self._positions.update(positions)
 
     def keep(self, entries: Iterable[tuple[Position, bytes]]) -> None:
         """Keep the bytes of replays that the caller has just added, and has read already."""
-        for place, entry in entries:
-            self._fetched[place] = entry
+        for position, entry in entries:
+            self._fetched[position] = entry
             self.kept_bytes += len(entry)
 
     def set_aside(self, positions: Iterable[Position]) -> None:
@@ -83,26 +83,26 @@ class ReplaySet:
     @property
     def aside(self) -> int:
         """How many are set aside."""
-        return self._aside.intersection_cardinality(self._places) if self._aside else 0
+        return self._aside.intersection_cardinality(self._positions) if self._aside else 0
 
     def discard(self, positions: Iterable[Position]) -> None:
         """Remove ``positions``, which were acknowledged or handed out."""
-        if self._places:
-            self._places.difference_update(BitMap64(positions))
-            if not self._places:
+        if self._positions:
+            self._positions.difference_update(BitMap64(positions))
+            if not self._positions:
                 self._aside.clear()
                 self.let_go()
 
-    def discard_through(self, place: Position) -> None:
-        """Remove everything up to ``place``, which was acknowledged."""
-        if self._places:
-            self._places.remove_range(0, place + 1)
-            if not self._places:
+    def discard_through(self, position: Position) -> None:
+        """Remove everything up to ``position``, which was acknowledged."""
+        if self._positions:
+            self._positions.remove_range(0, position + 1)
+            if not self._positions:
                 self.let_go()
 
     def clear(self) -> None:
         """Forget everything."""
-        self._places.clear()
+        self._positions.clear()
         self._aside.clear()
         self.let_go()
 
@@ -122,14 +122,14 @@ class ReplaySet:
             positions: list[Position] = []
             entries: list[bytes] = []
             for number in ready[: self._run_max]:
-                place = Position(number)
-                entry = self._fetched.get(place)
+                position = Position(number)
+                entry = self._fetched.get(position)
                 if entry is None:
-                    hot = self._log.read_hot(place, 1)
+                    hot = self._log.read_hot(position, 1)
                     if hot is None:
                         break
                     entry = hot[1][0]
-                positions.append(place)
+                positions.append(position)
                 entries.append(entry)
             if positions:
                 return positions, entries
@@ -143,42 +143,42 @@ class ReplaySet:
 
     @property
     def _ready(self) -> BitMap64:
-        return self._places - self._aside if self._aside else self._places
+        return self._positions - self._aside if self._aside else self._positions
 
-    def find(self, place: Position) -> bytes | None:
-        """Return the entry of the replay at ``place``; None while it is being read, when it could
-        not be, or when the log no longer has it and the replay is dropped."""
-        entry = self._fetched.get(place)
+    def find(self, position: Position) -> bytes | None:
+        """Return the entry of the replay at ``position``; None while it is being read, when it
+        could not be, or when the log no longer has it and the replay is dropped."""
+        entry = self._fetched.get(position)
         if entry is None:
-            hot = self._log.read_hot(place, 1)
+            hot = self._log.read_hot(position, 1)
             if hot is not None:
                 return hot[1][0]
             if self.fetch.is_free:
-                self._fetch(place)
+                self._fetch(position)
         return entry
 
     def take(self, positions: list[Position]) -> None:
         """Remove ``positions``, which were handed out."""
         self._run_max = min(REPLAY_RUN_MAX, max(REPLAY_RUN_MIN, 2 * len(positions)))
-        for place in positions:
-            self._fetched.pop(place, None)
+        for position in positions:
+            self._fetched.pop(position, None)
         self.discard(positions)
 
-    def _fetch(self, place: Position) -> None:
-        following = self._log.after(before(place))
-        if following != place:
+    def _fetch(self, position: Position) -> None:
+        following = self._log.after(before(position))
+        if following != position:
             # Lower replays may still be here, waiting for something else.
-            end = place if following is None else before(following)
-            self._places.remove_range(place, end + 1)
-            if not self._places:
+            end = position if following is None else before(following)
+            self._positions.remove_range(position, end + 1)
+            if not self._positions:
                 self.let_go()
             return
-        self.fetch.ask(place, REPLAY_READ_BYTES, lambda runs: self._read(place, runs))
+        self.fetch.ask(position, REPLAY_READ_BYTES, lambda runs: self._read(position, runs))
 
-    def _read(self, place: Position, runs: Runs) -> None:
+    def _read(self, position: Position, runs: Runs) -> None:
         self._fetched, self.kept_bytes = {}, 0
         for first, entries in runs:
-            wanted = self._places & BitMap64(range(first, first + len(entries)))
+            wanted = self._positions & BitMap64(range(first, first + len(entries)))
             self._fetched.update((Position(each), entries[each - first]) for each in wanted)
-        if place not in self._fetched:
-            self.discard([place])  # trimmed, or acknowledged, while it was being read
+        if position not in self._fetched:
+            self.discard([position])  # trimmed, or acknowledged, while it was being read

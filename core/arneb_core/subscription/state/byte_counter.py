@@ -87,29 +87,29 @@ class ByteCounter:
     def left(self, positions: Sequence[Position], entries: Sequence[bytes]) -> None:
         """Count these as in flight."""
         away = self._away
-        for place, entry in zip(positions, entries, strict=True):
-            if place not in away:
-                away[place] = size = self.size_of(entry)
-                if place <= self._through:
+        for position, entry in zip(positions, entries, strict=True):
+            if position not in away:
+                away[position] = size = self.size_of(entry)
+                if position <= self._through:
                     self._ready -= size
 
     def returned(self, positions: Iterable[Position]) -> None:
         """Count these as ready again."""
-        for place in positions:
-            size = self._away.pop(place, None)
+        for position in positions:
+            size = self._away.pop(position, None)
             if size is None:
-                self._unmeasured.discard(place)
-                self._lost_count = self._lost_count or place <= self._through
-            elif place <= self._through:
+                self._unmeasured.discard(position)
+                self._lost_count = self._lost_count or position <= self._through
+            elif position <= self._through:
                 self._ready += size
 
     def settled(self, positions: Iterable[Position]) -> None:
         """Count these as acknowledged. The size of one that was ready is unknown, so the count is
         lost."""
-        for place in positions:
-            if self._away.pop(place, None) is None:
-                self._unmeasured.discard(place)
-                self._lost_count = self._lost_count or place <= self._through
+        for position in positions:
+            if self._away.pop(position, None) is None:
+                self._unmeasured.discard(position)
+                self._lost_count = self._lost_count or position <= self._through
 
     def emptied(self) -> None:
         """Everything that was ready is acknowledged."""
@@ -133,7 +133,7 @@ class ByteCounter:
     def _begin_again(self) -> None:
         self.fetch.forget()
         in_flight = set(self._in_flight())
-        self._away = {place: self._away[place] for place in in_flight & self._away.keys()}
+        self._away = {position: self._away[position] for position in in_flight & self._away.keys()}
         self._unmeasured = in_flight - self._away.keys()
         self._ready, self._through, self._lost_count = 0, self._acks.mark_delete, False
 
@@ -156,12 +156,12 @@ class ByteCounter:
     def _measure(self, first: Position, entries: list[bytes]) -> None:
         acks, low = self._acks, self._low
         for offset, entry in enumerate(entries):
-            place = Position(first + offset)
-            if place <= low or acks.is_acknowledged(place):
+            position = Position(first + offset)
+            if position <= low or acks.is_acknowledged(position):
                 continue
-            if place in self._unmeasured:
-                self._unmeasured.discard(place)
-                self._away[place] = self.size_of(entry)
-            elif place not in self._away:
+            if position in self._unmeasured:
+                self._unmeasured.discard(position)
+                self._away[position] = self.size_of(entry)
+            elif position not in self._away:
                 self._ready += self.size_of(entry)
         self._through = max(low, Position(first + len(entries) - 1))

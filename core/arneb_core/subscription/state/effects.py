@@ -45,11 +45,11 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Read entries from ``place`` on, about ``bytes_max`` bytes and at least one entry;
+    """Read entries from ``position`` on, about ``bytes_max`` bytes and at least one entry;
     ``ReadDone`` brings the answer."""
 
     number: int
-    place: Position
+    position: Position
     bytes_max: int
 
 
@@ -164,12 +164,12 @@ class Outbox:
         self.calls.clear()
         self._made = 0
 
-    def read(self, place: Position, bytes_max: int, then: Callable[[Found], None]) -> None:
+    def read(self, position: Position, bytes_max: int, then: Callable[[Found], None]) -> None:
         """Ask for a read; ``then`` gets the answer when it comes."""
         number = self._next_read
         self._next_read += 1
         self._reads[number] = then
-        self.put(Read(number, place, bytes_max))
+        self.put(Read(number, position, bytes_max))
 
     def read_done(self, number: int, found: Found) -> None:
         """Pass on the answer to the read ``number``."""

@@ -76,13 +76,13 @@ class History:
 
     def delivered(self, consumer: str, run: Deliveries, messages: int) -> None:
         """Record that ``run`` is in flight at ``consumer``."""
-        now_ms, places = self._now_ms(), run.positions
+        now_ms, positions = self._now_ms(), run.positions
         ages = [now_ms - stamp_of(entry) for entry in run.entries]
-        more: Line = {} if messages == len(places) else {"messages": messages}
-        for ledger, part in _by_ledger(places):
+        more: Line = {} if messages == len(positions) else {"messages": messages}
+        for ledger, part in _by_ledger(positions):
             line: Line = {"consumer": consumer, "ledger": ledger, "entries": _entries(part), **more}
             more = {}
-            line["age_ms"] = ages if len(part) == len(places) else _of(part, places, ages)
+            line["age_ms"] = ages if len(part) == len(positions) else _of(part, positions, ages)
             if run.redelivered:
                 again = [each for each in part if each in run.redelivered]
                 line["redelivered"] = _entries(again)
@@ -103,14 +103,14 @@ class History:
             more["auto"] = True
         self._happened(Happened.ACKNOWLEDGED, positions, more)
 
-    def acknowledged_messages(self, consumer: str, place: Position, mask: int) -> None:
+    def acknowledged_messages(self, consumer: str, position: Position, mask: int) -> None:
         """Record that ``consumer`` acknowledged messages of a batch."""
-        more: Line = {"consumer": consumer, "parts": _parts({place: mask})}
-        self._happened(Happened.ACKNOWLEDGED, [place], more)
+        more: Line = {"consumer": consumer, "parts": _parts({position: mask})}
+        self._happened(Happened.ACKNOWLEDGED, [position], more)
 
-    def acknowledged_through(self, consumer: str, place: Position) -> None:
-        """Record that ``consumer`` acknowledged everything up to ``place``."""
-        self._happened(Happened.ACKNOWLEDGED_THROUGH, [place], {"consumer": consumer})
+    def acknowledged_through(self, consumer: str, position: Position) -> None:
+        """Record that ``consumer`` acknowledged everything up to ``position``."""
+        self._happened(Happened.ACKNOWLEDGED_THROUGH, [position], {"consumer": consumer})
 
     def returned(self, consumer: str, positions: Sequence[Position], *, counted: bool) -> None:
         """Record that ``consumer`` gave these back, or left."""
@@ -128,9 +128,9 @@ class History:
         more: Line = {"reason": reason.value, "dead_lettered": is_dead_lettered}
         self._happened(Happened.DEPARTED, positions, more)
 
-    def moved(self, how: Happened, place: Position) -> None:
-        """Record that something else moved the cursor through or to ``place``."""
-        self._happened(how, [place], {})
+    def moved(self, how: Happened, position: Position) -> None:
+        """Record that something else moved the cursor through or to ``position``."""
+        self._happened(how, [position], {})
 
     # Writing
 
@@ -180,28 +180,30 @@ class History:
 
 
 def _by_ledger(positions: Sequence[Position]) -> list[tuple[int, Sequence[Position]]]:
-    ledgers = {place >> ENTRY_BITS for place in positions}
+    ledgers = {position >> ENTRY_BITS for position in positions}
     if len(ledgers) == 1:  # as it nearly always is
         return [(ledgers.pop(), positions)]
     return [
-        (ledger, [place for place in positions if ledger_of(place) == ledger])
+        (ledger, [position for position in positions if ledger_of(position) == ledger])
         for ledger in sorted(ledgers)
     ]
 
 
 def _entries(positions: Sequence[Position]) -> list[int]:
-    return [place & ENTRY_MASK for place in positions]
+    return [position & ENTRY_MASK for position in positions]
 
 
-def _of(part: Sequence[Position], places: Sequence[Position], values: Sequence[int]) -> list[int]:
-    """Return the values of ``part``, given ``values`` for all ``places``."""
-    known = dict(zip(places, values, strict=True))
-    return [known[place] for place in part]
+def _of(
+    part: Sequence[Position], positions: Sequence[Position], values: Sequence[int]
+) -> list[int]:
+    """Return the values of ``part``, given ``values`` for all ``positions``."""
+    known = dict(zip(positions, values, strict=True))
+    return [known[position] for position in part]
 
 
 def _parts(masks: Mapping[Position, int]) -> dict[str, list[int]]:
     """Return, by entry, the message indexes of batches that are not whole."""
     return {
-        str(entry_of(place)): [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
-        for place, mask in masks.items()
+        str(entry_of(position)): [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
+        for position, mask in masks.items()
     }

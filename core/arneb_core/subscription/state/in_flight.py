@@ -86,7 +86,7 @@ class InFlight:
         return len(self.whole) + len(self.masks)
 
     @property
-    def places(self) -> set[Position]:
+    def positions(self) -> set[Position]:
         """Entries of which something is in flight here."""
         return {*self.whole, *self.masks}
 
@@ -98,19 +98,19 @@ class InFlight:
         if not self.spec.acks:
             self.freed(messages)
         elif is_divided and run.masks is not None:
-            for place, mask in run.masks.items():
-                self.masks[place] = self.masks.get(place, 0) | mask
+            for position, mask in run.masks.items():
+                self.masks[position] = self.masks.get(position, 0) | mask
         else:
             self.whole.update(run.positions)
             if sizes is not None:
                 held = zip(run.positions, sizes, strict=True)
-                self.sizes.update((place, size) for place, size in held if size != 1)
+                self.sizes.update((position, size) for position, size in held if size != 1)
 
     def discard(self, positions: Sequence[Position]) -> None:
         """Drop entries that another consumer acknowledged (our client, attached anew)."""
         self.remove([each for each in positions if each in self.whole])
-        for place in [each for each in positions if each in self.masks]:
-            self.remove_messages(place, self.masks[place])
+        for position in [each for each in positions if each in self.masks]:
+            self.remove_messages(position, self.masks[position])
 
     def remove(self, positions: Sequence[Position]) -> int:
         """Take ``positions`` out of ``whole``; return how many were in it."""
@@ -119,8 +119,8 @@ class InFlight:
         whole.difference_update(positions)
         messages = taken = before - len(whole)
         if self.sizes and taken:
-            for place in positions:
-                size = self.sizes.pop(place, None)
+            for position in positions:
+                size = self.sizes.pop(position, None)
                 if size is not None:
                     messages += size - 1
         if messages:
@@ -129,41 +129,41 @@ class InFlight:
             self.keys.left(positions)
         return taken
 
-    def remove_messages(self, place: Position, mask: int) -> int:
+    def remove_messages(self, position: Position, mask: int) -> int:
         """Take messages out of ``masks``; return those that were in flight here."""
-        held = self.masks[place]
+        held = self.masks[position]
         taken = held & mask
         if taken == held:
-            del self.masks[place]
+            del self.masks[position]
             if self.keys is not None:
-                self.keys.left([place])
+                self.keys.left([position])
         else:
-            self.masks[place] = held & ~taken
+            self.masks[position] = held & ~taken
         self.freed(taken.bit_count())
         return taken
 
-    def shrink(self, place: Position, mask: int, acks: AckState) -> int | None:
+    def shrink(self, position: Position, mask: int, acks: AckState) -> int | None:
         """Take messages out of a whole batch in flight here; return the batch's size if known."""
-        held = self.sizes.get(place, 1)
-        unacked = acks.unacked_mask(place)
+        held = self.sizes.get(position, 1)
+        unacked = acks.unacked_mask(position)
         size = None
         if unacked is None:  # none of it was acknowledged before: all of it was delivered
             size = held
             unacked = (1 << held) - 1
         left = (unacked & ~mask).bit_count()
         if left:
-            self.sizes[place] = left
+            self.sizes[position] = left
             self.freed(held - left)
         else:
-            self.remove([place])
+            self.remove([position])
         return size
 
     def restored(self, held: "Held") -> None:
         """Put ``held`` in flight here again: the commit that acknowledged it failed."""
         self.whole.update(held.whole)
-        self.sizes.update((place, size) for place, size in held.whole.items() if size != 1)
-        for place, mask in held.masks.items():
-            self.masks[place] = self.masks.get(place, 0) | mask
+        self.sizes.update((position, size) for position, size in held.whole.items() if size != 1)
+        for position, mask in held.masks.items():
+            self.masks[position] = self.masks.get(position, 0) | mask
         for window in self.receiver.windows:
             window.in_flight += held.messages
 

@@ -63,10 +63,10 @@ class PastDeliveries:
             seen.update(each for each in positions if each in returned)
         return seen or None
 
-    def redelivery_count(self, place: Position) -> int:
+    def redelivery_count(self, position: Position) -> int:
         """Return how often the entry came back by a negative acknowledgement, a requeue or a
         time-out. Returns because a consumer left do not count."""
-        return self.counts.get(place)
+        return self.counts.get(position)
 
     def settled(self, positions: Sequence[Position]) -> None:
         """Forget these, which are acknowledged."""
@@ -75,12 +75,12 @@ class PastDeliveries:
         if self.returned:
             self.returned.difference_update(BitMap64(positions))
 
-    def settled_through(self, place: Position) -> None:
-        """Forget everything up to ``place``, which is acknowledged."""
+    def settled_through(self, position: Position) -> None:
+        """Forget everything up to ``position``, which is acknowledged."""
         if self.returned:
-            self.returned.remove_range(0, place + 1)
+            self.returned.remove_range(0, position + 1)
         if self.counts:
-            self.counts.forget_through(place)
+            self.counts.forget_through(position)
 
     def keep_only(self, positions: Sequence[Position]) -> None:
         """Forget everything but ``positions``, which is acknowledged."""

@@ -32,47 +32,49 @@ class RedeliveryCounts:
 
     def items(self) -> dict[Position, int]:
         """Return all counts."""
-        return {place: count for chunk in self._chunks.values() for place, count in chunk.items()}
+        return {
+            position: count for chunk in self._chunks.values() for position, count in chunk.items()
+        }
 
-    def get(self, place: Position) -> int:
+    def get(self, position: Position) -> int:
         """Return how often the entry was rejected; 0 if it never was."""
-        chunk = self._chunks.get(place >> CHUNK_BITS)
-        return chunk.get(place, 0) if chunk else 0
+        chunk = self._chunks.get(position >> CHUNK_BITS)
+        return chunk.get(position, 0) if chunk else 0
 
-    def raise_(self, places: Iterable[Position]) -> None:
+    def raise_(self, positions: Iterable[Position]) -> None:
         """Count each as rejected once more."""
         chunks = self._chunks
-        for place in places:
-            chunk = chunks.get(place >> CHUNK_BITS)
+        for position in positions:
+            chunk = chunks.get(position >> CHUNK_BITS)
             if chunk is None:
-                chunk = chunks[place >> CHUNK_BITS] = {}
-            chunk[place] = chunk.get(place, 0) + 1
+                chunk = chunks[position >> CHUNK_BITS] = {}
+            chunk[position] = chunk.get(position, 0) + 1
 
-    def of(self, places: Iterable[Position]) -> dict[Position, int]:
-        """Return the counts of those of ``places`` that have one."""
-        return {place: count for place in places if (count := self.get(place))}
+    def of(self, positions: Iterable[Position]) -> dict[Position, int]:
+        """Return the counts of those of ``positions`` that have one."""
+        return {position: count for position in positions if (count := self.get(position))}
 
     def update(self, counts: Mapping[Position, int]) -> None:
         """Put counts back."""
-        for place, count in counts.items():
-            self._chunks.setdefault(place >> CHUNK_BITS, {})[place] = count
+        for position, count in counts.items():
+            self._chunks.setdefault(position >> CHUNK_BITS, {})[position] = count
 
-    def forget(self, places: Iterable[Position]) -> None:
+    def forget(self, positions: Iterable[Position]) -> None:
         """Drop the counts of these."""
         chunks = self._chunks
-        for place in places:
-            chunk = chunks.get(place >> CHUNK_BITS)
-            if chunk is not None and chunk.pop(place, None) is not None and not chunk:
-                del chunks[place >> CHUNK_BITS]
+        for position in positions:
+            chunk = chunks.get(position >> CHUNK_BITS)
+            if chunk is not None and chunk.pop(position, None) is not None and not chunk:
+                del chunks[position >> CHUNK_BITS]
 
-    def forget_through(self, place: Position) -> None:
-        """Drop all counts up to ``place``."""
-        last = place >> CHUNK_BITS
+    def forget_through(self, position: Position) -> None:
+        """Drop all counts up to ``position``."""
+        last = position >> CHUNK_BITS
         for number in [each for each in self._chunks if each < last]:
             del self._chunks[number]
         chunk = self._chunks.get(last)
         if chunk is not None:
-            self.forget([each for each in chunk if each <= place])
+            self.forget([each for each in chunk if each <= position])
 
     def clear(self) -> None:
         """Drop all counts."""

@@ -164,12 +164,12 @@ class SubscriptionState:
         """It has to be told of appended entries, even if none of them expires."""
         return bool(self.consumers or self.may_depart or self.byte_counter)
 
-    def places_in_flight(self) -> list[Position]:
+    def positions_in_flight(self) -> list[Position]:
         """Entries of which something is in flight, in no order."""
         holders = [*self.consumers.values(), self.holder]
         if self.withheld is not None:
             holders.append(self.withheld)
-        out = [place for holder in holders for place in holder.whole]
+        out = [position for holder in holders for position in holder.whole]
         return [*out, *self.divided]
 
     def count_departed(self, reason: Departure, messages: int, fate: Fate) -> None:

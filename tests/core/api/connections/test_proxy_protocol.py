@@ -28,13 +28,13 @@ BEHIND = b"AMQP\0\0\t\1 and more"
 PORTS = st.integers(0, 0xFFFF)
 
 
-def places(version: int) -> st.SearchStrategy[Endpoints]:
+def positions(version: int) -> st.SearchStrategy[Endpoints]:
     addresses = st.ip_addresses(v=version).filter(lambda each: plain(each) == each)
     ends = st.builds(Endpoint, addresses, PORTS)
     return st.builds(Endpoints, ends, ends)
 
 
-PROXIED = places(4) | places(6)
+PROXIED = positions(4) | positions(6)
 
 
 def in_text(proxied: Endpoints) -> bytes:

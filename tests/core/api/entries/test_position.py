@@ -24,8 +24,8 @@ PAIRS = st.tuples(LEDGERS, ENTRIES)
 
 @given(LEDGERS, ENTRIES)
 def test_a_position_gives_its_parts_back(ledger: int, entry: int) -> None:
-    place = position_at(ledger, entry)
-    assert (ledger_of(place), entry_of(place)) == (ledger, entry)
+    position = position_at(ledger, entry)
+    assert (ledger_of(position), entry_of(position)) == (ledger, entry)
 
 
 @given(PAIRS, PAIRS)
@@ -35,16 +35,16 @@ def test_positions_sort_like_pairs(one: tuple[int, int], other: tuple[int, int])
 
 
 @given(positions())
-def test_every_position_lies_between_the_ends(place: Position) -> None:
-    assert BEFORE_ALL < place < AFTER_ALL
-    assert place < 1 << 63, "it must fit a signed 64-bit integer"
+def test_every_position_lies_between_the_ends(position: Position) -> None:
+    assert BEFORE_ALL < position < AFTER_ALL
+    assert position < 1 << 63, "it must fit a signed 64-bit integer"
 
 
 @given(LEDGERS, ENTRIES)
 def test_before_is_the_greatest_bound_below(ledger: int, entry: int) -> None:
-    place = position_at(ledger, entry)
-    assert before(place) + 1 == place
-    assert before(place) == position_at(ledger, entry - 1)
+    position = position_at(ledger, entry)
+    assert before(position) + 1 == position
+    assert before(position) == position_at(ledger, entry - 1)
 
 
 @given(LEDGERS)
@@ -61,8 +61,8 @@ def test_people_read_ledger_and_entry(ledger: int, entry: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "text"),
+    ("position", "text"),
     [(BEFORE_ALL, "1:-1"), (position_at(1, 0), "1:0"), (position_at(42, 7), "42:7")],
 )
-def test_the_text_of_a_position(place: Position, text: str) -> None:
-    assert render(place) == text
+def test_the_text_of_a_position(position: Position, text: str) -> None:
+    assert render(position) == text

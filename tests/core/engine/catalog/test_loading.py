@@ -39,7 +39,7 @@ from arneb_core.store.reading.snapshot import Snapshot
 from arneb_core.testing.engine_kit import append, quiet
 
 TOPICS = 700
-READING = ("get", "scan", "keys", "iter_blocks", "read_blocks", "read_places", "last_position")
+READING = ("get", "scan", "keys", "iter_blocks", "read_blocks", "read_positions", "last_position")
 """What a snapshot is asked for."""
 
 

@@ -27,12 +27,12 @@ LOST = [position_at(1, index) for index in (5, 6, 11)]
 WHOLE = [index for index in range(ENTRIES) if position_at(1, index) not in LOST]
 
 
-async def begin(place: Path, killed: Path) -> None:
-    async with open_engine(place) as engine:
+async def begin(position: Path, killed: Path) -> None:
+    async with open_engine(position) as engine:
         topic = await engine.create_topic("q")
         await topic.subscribe("amqp", initial=InitialPosition.EARLIEST)
         await publish(engine, "q", [b"0"])
-        shutil.copytree(place, killed)
+        shutil.copytree(position, killed)
 
 
 @pytest.fixture
@@ -76,9 +76,9 @@ async def test_consumers_pass_over_what_is_lost_with_a_line_and_a_count(
         ]
         assert engine.topic("q").subscriptions["amqp"].statistics().lost_entries_total == 3
         assert engine.topic("q").subscriptions["amqp"].statistics().backlog_entries == len(WHOLE)
-        found, places = await delivered(engine)
+        found, positions = await delivered(engine)
         assert found == bodies(WHOLE)
-        assert places == [position_at(1, index) for index in WHOLE]
+        assert positions == [position_at(1, index) for index in WHOLE]
         assert await publish(engine, "q", [b"later"]) == position_at(2, 0)
 
 

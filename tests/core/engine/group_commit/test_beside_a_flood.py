@@ -265,8 +265,8 @@ async def test_entries_with_rows_of_a_frontend_overtake_and_are_there_after_a_cr
             assert engine.metadata("row") == {"row": b"2"}
             shutil.copytree(data_dir, tmp_path / "killed")
         await quiet(engine)
-    for place in (tmp_path / "killed", data_dir):
-        async with open_engine(place) as engine:
+    for position in (tmp_path / "killed", data_dir):
+        async with open_engine(position) as engine:
             assert engine.metadata("row") == {"row": b"2"}
             assert [engine.topic(name).messages for name in "ab"] == [3, 3]
 

@@ -35,11 +35,11 @@ def run_of(engine: Engine, name: str, entries: list[bytes]) -> CountedRun:
 async def bodies(engine: Engine, name: str) -> list[bytes]:
     topic, found = engine.topic(name), list[bytes]()
     for info in topic.ledgers():
-        place = position_at(info.id, 0)
-        while place < position_at(info.id, info.entries):
-            for _, entries in await topic.read(place, 1 << 20):
+        position = position_at(info.id, 0)
+        while position < position_at(info.id, info.entries):
+            for _, entries in await topic.read(position, 1 << 20):
                 found += map(body_of, entries)
-                place = place + len(entries)  # type: ignore[assignment]
+                position = position + len(entries)  # type: ignore[assignment]
     return found
 
 

@@ -143,13 +143,13 @@ class ScriptedLog:
                 self.rows[table, key] = value
         for topic_id, first, entries in changes.blocks:
             for index, entry in enumerate(entries):
-                place = topic_id, Position(first + index)
-                assert place not in self.entries, f"{place} is given out twice"
-                self.entries[place] = entry
+                position = topic_id, Position(first + index)
+                assert position not in self.entries, f"{position} is given out twice"
+                self.entries[position] = entry
         for topic_id, first, last in changes.trims:
-            for place in [each for each in self.entries if each[0] == topic_id]:
-                if first <= place[1] <= last:
-                    del self.entries[place]
+            for position in [each for each in self.entries if each[0] == topic_id]:
+                if first <= position[1] <= last:
+                    del self.entries[position]
         return CommitReport(len(changes.blocks), 0, 0)
 
 
@@ -183,10 +183,10 @@ class Reader:
 
     def appended(self, first: Position, entries: list[bytes]) -> None:
         for index, entry in enumerate(entries):
-            place = Position(first + index)
-            assert self._log.entries[self.topic.id, place] == entry, "given before it was stored"
-            assert place > self.ahead, "given out of order"
-            self.given.append((place, entry))
+            position = Position(first + index)
+            assert self._log.entries[self.topic.id, position] == entry, "given before it was stored"
+            assert position > self.ahead, "given out of order"
+            self.given.append((position, entry))
 
     @property
     def key(self) -> tuple[Table, bytes]:
@@ -289,9 +289,9 @@ class PlanningMachine(RuleBasedStateMachine):
         for (number, bodies), first in zip(asked.bodies.items(), asked.firsts, strict=True):
             given = dict(self.readers[number].given)
             for index, body in enumerate(bodies):
-                place = Position(first + index)
-                assert body_of(given[place]) == body
-                assert ledger_of(place) == ledger_of(first)
+                position = Position(first + index)
+                assert body_of(given[position]) == body
+                assert ledger_of(position) == ledger_of(first)
 
     @rule(
         runs=st.lists(
@@ -373,7 +373,7 @@ class PlanningMachine(RuleBasedStateMachine):
     def acknowledge(self, number: int, share: int, wait: bool) -> None:
         """Some more of what was given out, in order; perhaps somebody waits for the receipt."""
         reader = self.readers[number]
-        ahead = [place for place, _ in reader.given if place > reader.mark_delete]
+        ahead = [position for position, _ in reader.given if position > reader.mark_delete]
         if not ahead or self.lost:
             return
         reader.mark_delete = ahead[-(-len(ahead) * share // 4) - 1]
@@ -418,11 +418,11 @@ class PlanningMachine(RuleBasedStateMachine):
         assert self.committer.breakage.error is None or self.lost
         for number, topic in self.topics.items():
             check_ledgers(topic.log.ledgers)
-            stored = sorted(place for id_, place in self.log.entries if id_ == number)
+            stored = sorted(position for id_, position in self.log.entries if id_ == number)
             known = [
-                Position(place)
+                Position(position)
                 for first, last in topic.log.ledgers.runs(BEFORE_ALL, Position((1 << 62) - 1))
-                for place in range(first, last + 1)
+                for position in range(first, last + 1)
             ]
             assert stored == known, "an entry is in memory and not stored, or the reverse"
             rows = {

@@ -74,7 +74,7 @@ def told(line: dict[str, Any]) -> tuple[str, list[int]]:
 async def test_deliveries_and_what_ends_them_are_told_in_their_order(data_dir: Path) -> None:
     async with open_engine(data_dir, now_ms=lambda: 5_000) as engine:
         subscription = await recorded(engine)
-        places = await append(engine, "q", [make_entry(b"x", publish_time_ms=4_000)] * 4)
+        positions = await append(engine, "q", [make_entry(b"x", publish_time_ms=4_000)] * 4)
         consumer, sink = attach(subscription, permits=10)
         await quiet(engine)
         consumer.acknowledge(sink.positions[:1])
@@ -92,7 +92,7 @@ async def test_deliveries_and_what_ends_them_are_told_in_their_order(data_dir: P
             ("returned", [1, 3]),
         ]
         first, _, requeued, departed, again, left = found
-        assert first["age_ms"] == [1_000] * 4 and first["ledger"] == places >> 32
+        assert first["age_ms"] == [1_000] * 4 and first["ledger"] == positions >> 32
         assert {line["at"] for line in found} == {5_000}
         assert requeued["counted"] is True and left["counted"] is False
         assert departed["reason"] == "rejected" and departed["dead_lettered"] is False
@@ -294,9 +294,9 @@ async def test_messages_of_batches_are_told_by_their_numbers(data_dir: Path) -> 
         await append(engine, "q", [make_entry(b"batch", 3)])
         consumer, sink = attach(subscription, permits=10, type=SubscriptionType.EXCLUSIVE)
         await quiet(engine)
-        place = sink.positions[0]
-        consumer.acknowledge_messages(place, 0b101)
-        consumer.acknowledge_until(place)
+        position = sink.positions[0]
+        consumer.acknowledge_messages(position, 0b101)
+        consumer.acknowledge_until(position)
         delivered, part, through = await lines(engine)
         assert delivered["messages"] == 3
         assert part["parts"] == {"0": [0, 2]}
@@ -341,8 +341,8 @@ async def test_what_the_disk_does_not_keep_up_with_is_missed_and_counted(
         await publish(engine, "q", [b"a"] * 10)
         consumer, sink = attach(subscription, permits=10)
         await quiet(engine)
-        for place in sink.positions:
-            consumer.acknowledge([place])
+        for position in sink.positions:
+            consumer.acknowledge([position])
         found = await lines(engine)
         (missed,) = [line for line in found if line["event"] == "missed"]
         assert missed["lines"] + len(found) - 1 == 11
@@ -358,8 +358,8 @@ async def test_a_long_history_is_cut_into_entries_that_clients_take(
         await publish(engine, "q", [b"a"] * 20)
         consumer, sink = attach(subscription, permits=20)
         await quiet(engine)
-        for place in sink.positions:
-            consumer.acknowledge([place])
+        for position in sink.positions:
+            consumer.acknowledge([position])
         found = await lines(engine)
         assert len(found) == 21
         sizes = [len(batch) for batch in await batches(engine)]
@@ -425,8 +425,8 @@ def test_what_a_history_tells_is_what_the_cursor_says(steps: list[Step], has_tar
                 known = (
                     [] if last is None else [position_at(1, n) for n in range((last & 0xFFFF) + 1)]
                 )
-                assert acked == {place for place in known if acks.is_acknowledged(place)}
-                assert out == {each.name: each.places for each in consumers if each.places}
+                assert acked == {position for position in known if acks.is_acknowledged(position)}
+                assert out == {each.name: each.positions for each in consumers if each.positions}
 
     trio.run(play, clock=trio.testing.MockClock(autojump_threshold=0))
 
@@ -449,7 +449,7 @@ async def take(
     elif what == "skip" and (last := engine.topic("q").last) is not None:
         await subscription.skip_through(last)
     elif consumer is not None:
-        mine = sorted(consumer.places)[: count + 1]
+        mine = sorted(consumer.positions)[: count + 1]
         match what:
             case "ack":
                 consumer.acknowledge([*mine, *mine[:1]])
@@ -469,23 +469,23 @@ def replay(told: list[dict[str, Any]]) -> tuple[set[Position], dict[str, set[Pos
     acked: set[Position] = set()
     out: dict[str, set[Position]] = {}
     for line in told:
-        places = {position_at(line["ledger"], entry) for entry in line["entries"]}
+        positions = {position_at(line["ledger"], entry) for entry in line["entries"]}
         mine = out.setdefault(line.get("consumer", "").partition("#")[0], set())
         match line["event"]:
             case "delivered":
-                mine |= places
+                mine |= positions
             case "acknowledged" | "departed":
-                acked |= places
+                acked |= positions
                 for each in out.values():
-                    each -= places
+                    each -= positions
             case "returned":
-                mine -= places
+                mine -= positions
             case "purged" | "skipped":
-                through = max(places)
+                through = max(positions)
                 every = {position_at(1, entry) for entry in range((through & 0xFFFF) + 1)}
                 if line["event"] == "purged":
                     every -= set().union(*out.values())
                 acked |= every
                 for each in out.values():
                     each -= every
-    return acked, {name: places for name, places in out.items() if places}
+    return acked, {name: positions for name, positions in out.items() if positions}

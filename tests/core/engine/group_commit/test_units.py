@@ -96,7 +96,7 @@ async def test_a_failed_unit_gives_every_entry_back_to_where_it_was(data_dir: Pa
         other.receiver.windows = ()
         other.wake()
         await quiet(engine)
-        last = {place: run for run in other_sink.runs for place in run.positions}
+        last = {position: run for run in other_sink.runs for position in run.positions}
         assert last[a].redelivery_counts == {a: 1} and last[a].redelivered == {a}
         assert {a, b, c, batch} <= other.whole | other.masks.keys()
         assert other.masks == {batch: 0b1110}
@@ -327,10 +327,10 @@ async def test_a_sink_that_raises_loses_its_consumer_and_nothing_else(
         assert bad.closed == ["failed"] and not consumer.attached and window.in_flight == 0
         got: dict[Position, int] = {}
         for run in good.runs:
-            for place in run.positions:
-                mask = (run.masks or {}).get(place, (1 << messages) - 1)
-                assert not got.get(place, 0) & mask, "delivered twice"
-                got[place] = got.get(place, 0) | mask
+            for position in run.positions:
+                mask = (run.masks or {}).get(position, (1 << messages) - 1)
+                assert not got.get(position, 0) & mask, "delivered twice"
+                got[position] = got.get(position, 0) | mask
         assert got == dict.fromkeys(got, (1 << messages) - 1) and len(got) == count
         assert set(bad.positions) <= good.redelivered
 

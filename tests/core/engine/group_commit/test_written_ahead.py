@@ -82,13 +82,13 @@ def slices_of(count: int) -> int:
 async def bodies(engine: Engine, name: str) -> list[bytes]:
     """All that is in a topic."""
     topic, found = engine.topic(name), list[bytes]()
-    place = topic.first
-    while place is not None:
-        for first, entries in await topic.read(place, 1 << 20):
-            assert first >= place
+    position = topic.first
+    while position is not None:
+        for first, entries in await topic.read(position, 1 << 20):
+            assert first >= position
             found += map(body_of, entries)
-            place = Position(first + len(entries) - 1)
-        place = topic.log.after(place)
+            position = Position(first + len(entries) - 1)
+        position = topic.log.after(position)
     return found
 
 

@@ -36,11 +36,11 @@ class Model:
         self.selector: Selector = SELECTORS[self.sharing.mode]()
 
     def published(self, first: Position, entries: list[bytes], sizes: list[int]) -> None:
-        places = [Position(first + index) for index in range(len(entries))]
-        slots = self.selector.slots(key_hashes(places, entries))
-        self.slots.update(zip(places, slots, strict=True))
-        self.groups.update(zip(places, groups_of(entries, slots) or [], strict=False))
-        self.unacked.update((each, (1 << n) - 1) for each, n in zip(places, sizes, strict=True))
+        positions = [Position(first + index) for index in range(len(entries))]
+        slots = self.selector.slots(key_hashes(positions, entries))
+        self.slots.update(zip(positions, slots, strict=True))
+        self.groups.update(zip(positions, groups_of(entries, slots) or [], strict=False))
+        self.unacked.update((each, (1 << n) - 1) for each, n in zip(positions, sizes, strict=True))
 
     def came(self, number: int, spec: ConsumerSpec) -> None:
         self.held[number] = set()
@@ -56,78 +56,78 @@ class Model:
 
     @property
     def ready(self) -> list[Position]:
-        out = {place for places in self.held.values() for place in places}
-        return sorted(place for place in self.unacked if place not in out)
+        out = {position for positions in self.held.values() for position in positions}
+        return sorted(position for position in self.unacked if position not in out)
 
-    def stray_of(self, place: Position) -> int | None:
+    def stray_of(self, position: Position) -> int | None:
         """Who holds others of the entry's group, if that is not the owner of its slot."""
-        group = self.groups.get(place)
-        for number, places in self.held.items():
-            if group and any(self.groups.get(each) == group for each in places):
-                return None if number == self.owner(place) else number
+        group = self.groups.get(position)
+        for number, positions in self.held.items():
+            if group and any(self.groups.get(each) == group for each in positions):
+                return None if number == self.owner(position) else number
         return None
 
-    def line(self, place: Position) -> int:
+    def line(self, position: Position) -> int:
         """What keeps its order with the entry: its slot, or its group if that strays."""
-        return self.slots[place] if self.stray_of(place) is None else self.groups[place]
+        return self.slots[position] if self.stray_of(position) is None else self.groups[position]
 
-    def owner(self, place: Position) -> int | None:
-        chosen = self.selector.select(self.slots[place])
+    def owner(self, position: Position) -> int | None:
+        chosen = self.selector.select(self.slots[position])
         return next((n for n, each in self.stand_ins.items() if each is chosen), None)
 
     def holders(self, slot: int) -> set[int]:
         """Who holds something of the slot."""
         return {
             number
-            for number, places in self.held.items()
-            if any(self.slots[place] == slot for place in places)
+            for number, positions in self.held.items()
+            if any(self.slots[position] == slot for position in positions)
         }
 
-    def settle(self, place: Position, mask: int = -1) -> None:
-        left = self.unacked.get(place, 0) & ~mask
+    def settle(self, position: Position, mask: int = -1) -> None:
+        left = self.unacked.get(position, 0) & ~mask
         if left:
-            self.unacked[place] = left
+            self.unacked[position] = left
             return
-        self.unacked.pop(place, None)
-        for places in self.held.values():
-            places.discard(place)
+        self.unacked.pop(position, None)
+        for positions in self.held.values():
+            positions.discard(position)
 
     def took(self, number: int, run: Deliveries) -> None:
         """A consumer was given a run: every entry of it must be the next of its line, be this
         consumer's, and nobody else may have the key; but that a stray group has its holder."""
-        for place in run.positions:
-            if place not in self.unacked:
-                self.wrong.append(f"{place} was acknowledged")
+        for position in run.positions:
+            if position not in self.unacked:
+                self.wrong.append(f"{position} was acknowledged")
                 continue
             ready = self.ready
-            line, stray = self.line(place), self.stray_of(place)
-            if place not in ready:
-                self.wrong.append(f"{place} is out already")
-            elif place != next(each for each in ready if self.line(each) == line):
-                self.wrong.append(f"{place} overtakes another of its key")
-            if (self.owner(place) if stray is None else stray) != number:
-                self.wrong.append(f"{place} went to {number}, who has neither key nor group")
-            others = self.holders(self.slots[place]) - {number}
+            line, stray = self.line(position), self.stray_of(position)
+            if position not in ready:
+                self.wrong.append(f"{position} is out already")
+            elif position != next(each for each in ready if self.line(each) == line):
+                self.wrong.append(f"{position} overtakes another of its key")
+            if (self.owner(position) if stray is None else stray) != number:
+                self.wrong.append(f"{position} went to {number}, who has neither key nor group")
+            others = self.holders(self.slots[position]) - {number}
             if self.sharing.in_order and others:
-                self.wrong.append(f"the key of {place} is at {others} and {number}")
-            mask = (run.masks or {}).get(place)
-            if mask is not None and mask != self.unacked[place]:
-                self.wrong.append(f"{place} shows {mask:#x} of {self.unacked[place]:#x}")
-            self.held[number].add(place)
+                self.wrong.append(f"the key of {position} is at {others} and {number}")
+            mask = (run.masks or {}).get(position)
+            if mask is not None and mask != self.unacked[position]:
+                self.wrong.append(f"{position} shows {mask:#x} of {self.unacked[position]:#x}")
+            self.held[number].add(position)
 
-    def stuck(self, place: Position) -> bool:
+    def stuck(self, position: Position) -> bool:
         """Nothing keeps this ready entry, the first of its line, from being delivered."""
-        stray = self.stray_of(place)
-        owner = self.owner(place) if stray is None else stray
+        stray = self.stray_of(position)
+        owner = self.owner(position) if stray is None else stray
         if owner is None or self.consumers[owner].receiver.room <= 0:
             return False
-        return not self.sharing.in_order or not self.holders(self.slots[place]) - {owner}
+        return not self.sharing.in_order or not self.holders(self.slots[position]) - {owner}
 
     def first_of_lines(self) -> list[Position]:
         """Of each line the first ready entry."""
         first: dict[int, Position] = {}
-        for place in self.ready:
-            first.setdefault(self.line(place), place)
+        for position in self.ready:
+            first.setdefault(self.line(position), position)
         return sorted(first.values())
 
 

@@ -41,30 +41,30 @@ async def test_an_ack_of_an_entry_takes_only_what_its_consumer_holds(data_dir: P
     """The rest of a divided batch was not even delivered."""
     async with open_engine(data_dir) as engine:
         subscription = await make_queue(engine)
-        place = await append(engine, "q", [make_entry(b"batch", 2)])
+        position = await append(engine, "q", [make_entry(b"batch", 2)])
         getter = subscription.attach(PULSAR, RecordingSink())
         run = await getter.pull()
-        assert run is not None and run.masks == {place: 0b01}
-        getter.acknowledge([place, place])
-        assert subscription.mark_delete < place
+        assert run is not None and run.masks == {position: 0b01}
+        getter.acknowledge([position, position])
+        assert subscription.mark_delete < position
         run = await getter.pull()
-        assert run is not None and run.masks == {place: 0b10}
-        getter.acknowledge([place])
-        assert subscription.mark_delete == place
+        assert run is not None and run.masks == {position: 0b10}
+        getter.acknowledge([position])
+        assert subscription.mark_delete == position
         assert await getter.pull() is None
 
 
 async def test_an_ack_by_a_stranger_leaves_holders_what_they_hold(data_dir: Path) -> None:
     async with open_engine(data_dir) as engine:
         subscription = await make_queue(engine)
-        place = await append(engine, "q", [make_entry(b"batch", 3)])
+        position = await append(engine, "q", [make_entry(b"batch", 3)])
         holder = subscription.attach(amqp(Window(1)), RecordingSink())
         stranger = subscription.attach(PULSAR, RecordingSink())
         await quiet(engine)
-        stranger.acknowledge([place])
-        assert holder.in_flight == 1 and subscription.mark_delete < place
-        holder.acknowledge_messages(place, 0b001)
-        assert subscription.mark_delete == place
+        stranger.acknowledge([position])
+        assert holder.in_flight == 1 and subscription.mark_delete < position
+        holder.acknowledge_messages(position, 0b001)
+        assert subscription.mark_delete == position
         await quiet(engine)
         assert subscription.statistics().backlog_entries == 0
 
@@ -74,41 +74,41 @@ async def test_prefetch_one_and_a_requeue_inside_a_batch_deliver_nothing_twice(
 ) -> None:
     async with open_engine(data_dir) as engine:
         subscription = await make_queue(engine)
-        place = await append(engine, "q", [make_entry(b"batch", 2)])
+        position = await append(engine, "q", [make_entry(b"batch", 2)])
         sink = RecordingSink()
         consumer = subscription.attach(amqp(Window(1)), sink)
         await quiet(engine)
-        consumer.release([place], count=True)
+        consumer.release([position], count=True)
         await quiet(engine)
-        consumer.acknowledge_messages(place, 0b01)
+        consumer.acknowledge_messages(position, 0b01)
         await quiet(engine)
-        consumer.acknowledge_messages(place, 0b10)
+        consumer.acknowledge_messages(position, 0b10)
         await quiet(engine)
-        assert seen(sink) == [{place: 0b01}, {place: 0b01}, {place: 0b10}]
-        assert subscription.mark_delete == place
+        assert seen(sink) == [{position: 0b01}, {position: 0b01}, {position: 0b10}]
+        assert subscription.mark_delete == position
 
 
 async def test_what_is_left_of_a_divided_batch_is_in_flight_only_once(data_dir: Path) -> None:
     """A consumer of whole entries that gets the rest of a batch holds that rest, not all."""
     async with open_engine(data_dir) as engine:
         subscription = await make_queue(engine)
-        place = await append(engine, "q", [make_entry(b"batch", 4)])
+        position = await append(engine, "q", [make_entry(b"batch", 4)])
         getter = subscription.attach(PULSAR, RecordingSink())
         assert (await getter.pull()) is not None
         first, second = RecordingSink(), RecordingSink()
         one = subscription.attach(PULSAR, first)
         one.flow(100)
         await quiet(engine)
-        assert seen(first) == [{place: 0b1110}] and one.in_flight == 3
+        assert seen(first) == [{position: 0b1110}] and one.in_flight == 3
         two = subscription.attach(PULSAR, second)
         two.flow(100)
         one.receiver.permits = 0
         getter.detach()
         await quiet(engine)
-        assert seen(second) == [{place: 0b0001}], "the others are still out"
-        one.acknowledge([place])
-        two.acknowledge([place])
-        assert subscription.mark_delete == place
+        assert seen(second) == [{position: 0b0001}], "the others are still out"
+        one.acknowledge([position])
+        two.acknowledge([position])
+        assert subscription.mark_delete == position
         assert not subscription.machine.state.divided
 
 
@@ -116,32 +116,32 @@ async def test_nothing_is_delivered_of_a_batch_of_which_nothing_is_free(data_dir
     """One message is out, the other was given back and then acknowledged by a stranger."""
     async with open_engine(data_dir) as engine:
         subscription = await make_queue(engine)
-        place = await append(engine, "q", [make_entry(b"batch", 2)])
+        position = await append(engine, "q", [make_entry(b"batch", 2)])
         one = subscription.attach(amqp(Window(1)), RecordingSink())
         two = subscription.attach(amqp(Window(1)), RecordingSink())
         await quiet(engine)
         two.writable = one.writable = False
-        two.release([place], count=True)
-        two.acknowledge_messages(place, 0b10)
+        two.release([position], count=True)
+        two.acknowledge_messages(position, 0b10)
         sink = RecordingSink()
         subscription.attach(PULSAR, sink).flow(10)
         await quiet(engine)
         assert not sink.runs and one.in_flight == 1
-        one.acknowledge([place])
-        assert subscription.mark_delete == place
+        one.acknowledge([position])
+        assert subscription.mark_delete == position
 
 
 async def test_a_pull_without_acks_takes_each_message_once(data_dir: Path) -> None:
     async with open_engine(data_dir) as engine:
         subscription = await make_queue(engine)
-        place = await append(engine, "q", [make_entry(b"batch", 3), make_entry(b"last")])
+        position = await append(engine, "q", [make_entry(b"batch", 3), make_entry(b"last")])
         getter = subscription.attach(NO_ACK, RecordingSink())
         getter.writable = False
         masks = []
         while (run := await getter.pull()) is not None:
             masks.append(run.masks)
-        assert masks == [{place: 0b001}, {place: 0b010}, {place: 0b100}, None]
-        assert subscription.ready_messages == 0 and subscription.mark_delete == place + 1
+        assert masks == [{position: 0b001}, {position: 0b010}, {position: 0b100}, None]
+        assert subscription.ready_messages == 0 and subscription.mark_delete == position + 1
 
 
 async def test_a_message_acknowledged_ahead_of_its_delivery_is_not_delivered(
@@ -196,16 +196,16 @@ async def test_a_cumulative_ack_beyond_the_log_does_not_reach_what_comes_later(
 async def test_a_purge_of_divided_batches_leaves_what_is_out(data_dir: Path) -> None:
     async with open_engine(data_dir) as engine:
         subscription = await make_queue(engine)
-        place = await append(engine, "q", [make_entry(b"batch", 5), make_entry(b"b", 3)])
+        position = await append(engine, "q", [make_entry(b"batch", 5), make_entry(b"b", 3)])
         sink = RecordingSink()
         consumer = subscription.attach(amqp(Window(2)), sink)
         await quiet(engine)
         assert await subscription.purge() == 6
         assert subscription.ready_messages == 0 and consumer.in_flight == 2
-        consumer.release([place], count=True, masks={place: 0b01})
+        consumer.release([position], count=True, masks={position: 0b01})
         await quiet(engine)
-        assert seen(sink)[-1] == {place: 0b01}
-        consumer.acknowledge([place])
+        assert seen(sink)[-1] == {position: 0b01}
+        consumer.acknowledge([position])
         assert subscription.statistics().backlog_entries == 0
 
 
@@ -215,22 +215,22 @@ async def test_half_acknowledged_batches_are_counted_exactly(data_dir: Path) -> 
         first = await append(engine, "q", [make_entry(b"b", 3)] * 10)
         consumer = subscription.attach(PULSAR, RecordingSink())
         for count in range(10):
-            place = Position(first + count)
+            position = Position(first + count)
             assert subscription.ready_messages == 3 * (10 - count)
-            consumer.acknowledge_messages(place, 0b100)
-            consumer.acknowledge_messages(place, 0b010)
+            consumer.acknowledge_messages(position, 0b100)
+            consumer.acknowledge_messages(position, 0b010)
             await quiet(engine)
             assert subscription.ready_messages == 3 * (10 - count) - 2
-            consumer.acknowledge([place])
+            consumer.acknowledge([position])
         assert subscription.ready_messages == 0
 
 
 async def test_a_seek_into_a_batch_takes_only_bits_that_it_has(data_dir: Path) -> None:
     async with open_engine(data_dir) as engine:
         subscription = await make_queue(engine)
-        place = await append(engine, "q", [make_entry(b"a", 3), make_entry(b"b", 3)])
+        position = await append(engine, "q", [make_entry(b"a", 3), make_entry(b"b", 3)])
         for mask, left in ((0b1111_1110, 0b110), (0, 0), (0b1_0000_0111, None)):
-            await subscription.seek(place, mask)
+            await subscription.seek(position, mask)
             sink = RecordingSink()
             consumer = subscription.attach(PULSAR, sink)
             consumer.flow(1)
@@ -239,7 +239,7 @@ async def test_a_seek_into_a_batch_takes_only_bits_that_it_has(data_dir: Path) -
                 assert sink.bodies == [b"b"]
             else:
                 assert sink.bodies == [b"a"]
-                assert seen(sink) == [{place: left} if left else None]
+                assert seen(sink) == [{position: left} if left else None]
             consumer.detach()
 
 

@@ -46,7 +46,7 @@ class Play:
     @property
     def ready(self) -> int:
         gone = self.done | self.out
-        return sum(size for place, size in self.sizes.items() if place not in gone)
+        return sum(size for position, size in self.sizes.items() if position not in gone)
 
 
 async def act(play: Play, do: str, how_many: int) -> None:

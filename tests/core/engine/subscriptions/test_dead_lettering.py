@@ -382,7 +382,7 @@ def test_every_message_is_at_exactly_one_place(
     ops: Sequence[tuple], limits: Limits, in_memory: bool, highest: int
 ) -> None:
     async def scenario() -> None:
-        with TemporaryDirectory() as place, Store.open(Path(place, "data")) as store:
+        with TemporaryDirectory() as position, Store.open(Path(position, "data")) as store:
             faulty = FaultyStore(store)
             await in_world(
                 store.path, not in_memory, partial(_play, ops, limits, faulty, highest),
@@ -425,15 +425,15 @@ async def _play(
                 consumer, sink = attach(world.subscription)
                 seen = 0
             case (answer, count):
-                places = sink.positions[seen : seen + count]
+                positions = sink.positions[seen : seen + count]
                 if answer == "ack":
                     acked.update(sink.bodies[seen : seen + count])
-                    consumer.acknowledge(places)  # type: ignore[attr-defined]
+                    consumer.acknowledge(positions)  # type: ignore[attr-defined]
                 elif answer == "reject":
-                    consumer.reject(places)  # type: ignore[attr-defined]
+                    consumer.reject(positions)  # type: ignore[attr-defined]
                 else:
-                    consumer.release(places, count=True)  # type: ignore[attr-defined]
-                seen += len(places)
+                    consumer.release(positions, count=True)  # type: ignore[attr-defined]
+                seen += len(positions)
         await quiet(world.engine)
     faulty.heal()
     consumer.detach()  # type: ignore[attr-defined]

@@ -48,10 +48,10 @@ def entry(body: bytes, messages: int, now_ms: int, lives_ms: int | None) -> byte
 def messages_of(run: Deliveries) -> list[tuple[Position, Message]]:
     """What was delivered, message by message."""
     return [
-        (place, (body_of(each), index))
-        for place, each in zip(run.positions, run.entries, strict=True)
+        (position, (body_of(each), index))
+        for position, each in zip(run.positions, run.entries, strict=True)
         for index in range(messages_in(each))
-        if (run.masks or {}).get(place, -1) >> index & 1
+        if (run.masks or {}).get(position, -1) >> index & 1
     ]
 
 
@@ -142,12 +142,12 @@ async def test_a_failed_part_is_not_taken_along_by_another(data_dir: Path) -> No
             await append(engine, "q", [entry(b"a", 2, START_MS, None)])
             consumer, sink = join(subscription, 2)
             await quiet(engine)
-            (place,) = set(sink.positions)
+            (position,) = set(sink.positions)
             faulty.fail_next()
-            consumer.reject([], {place: 0b01})
+            consumer.reject([], {position: 0b01})
             await quiet(engine)
             assert (await dead(engine), len(target.failed)) == ([], 1)
-            consumer.reject([], {place: 0b10})
+            consumer.reject([], {position: 0b10})
             await quiet(engine)
             assert await dead(engine) == [(b"a", 1)]
         async with open_engine(data_dir, store=store) as engine:
@@ -165,14 +165,14 @@ async def test_a_message_that_came_back_too_often_leaves_the_rest_of_its_batch(
         await append(engine, "q", [entry(b"a", 2, START_MS, None)])
         consumer, sink = join(subscription, 2)
         await quiet(engine)
-        (place,) = set(sink.positions)
+        (position,) = set(sink.positions)
         for _ in range(2):
-            assert consumer.masks == {place: 0b11}
-            consumer.release([place], count=True, masks={place: 0b01})
+            assert consumer.masks == {position: 0b11}
+            consumer.release([position], count=True, masks={position: 0b01})
             await quiet(engine)
-        assert consumer.masks == {place: 0b10}
+        assert consumer.masks == {position: 0b10}
         assert await dead(engine) == [(b"a", 0)]
-        consumer.acknowledge_messages(place, 0b10)
+        consumer.acknowledge_messages(position, 0b10)
         await quiet(engine)
         assert (await dead(engine), subscription.ready_messages) == ([(b"a", 0)], 0)
 
@@ -229,7 +229,7 @@ def test_every_message_of_a_batch_is_at_exactly_one_place(
     ops: Sequence[tuple], limits: Limits, prefetch: int, has_target: bool
 ) -> None:
     async def scenario() -> None:
-        with TemporaryDirectory() as place, Store.open(Path(place, "data")) as store:
+        with TemporaryDirectory() as position, Store.open(Path(position, "data")) as store:
             faulty = FaultyStore(store)
             now = [START_MS]
             async with open_engine(
@@ -272,12 +272,12 @@ class Player:
         for consumer, sink in self.consumers:
             latest = {}
             for run in sink.runs:
-                for place, message in messages_of(run):
-                    latest[place, message] = None
-            for place, message in latest:
+                for position, message in messages_of(run):
+                    latest[position, message] = None
+            for position, message in latest:
                 mask = 1 << message[1]
-                if consumer.masks.get(place, 0) & mask or place in consumer.whole:
-                    found.append((consumer, place, mask, message))
+                if consumer.masks.get(position, 0) & mask or position in consumer.whole:
+                    found.append((consumer, position, mask, message))
         return found
 
     async def play(self, op: tuple) -> None:
@@ -317,15 +317,15 @@ class Player:
         out = self.in_flight()
         if not out:
             return
-        consumer, place, mask, message = out[which % len(out)]
-        whole = place in consumer.whole
+        consumer, position, mask, message = out[which % len(out)]
+        whole = position in consumer.whole
         if answer == "ack":
             self.acked.add(message)
-            consumer.acknowledge_messages(place, mask)
+            consumer.acknowledge_messages(position, mask)
         elif answer == "reject":
-            consumer.reject([place] if whole else [], None if whole else {place: mask})
+            consumer.reject([position] if whole else [], None if whole else {position: mask})
         else:
-            consumer.release([place], count=True, masks=None if whole else {place: mask})
+            consumer.release([position], count=True, masks=None if whole else {position: mask})
 
     async def settle(self, *, has_target: bool) -> None:
         """Everything to its end, then count."""

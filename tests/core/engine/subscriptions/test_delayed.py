@@ -406,7 +406,7 @@ async def test_priorities_count_among_what_is_due(data_dir: Path) -> None:
         await clock.reach(200, engine)
         consumer.flow(9)  # type: ignore[attr-defined]
         await quiet(engine)
-        assert [place & 0xFF for place in sink.positions] == [2, 1, 0, 3]
+        assert [position & 0xFF for position in sink.positions] == [2, 1, 0, 3]
 
 
 async def test_a_batch_is_held_back_as_a_whole(data_dir: Path) -> None:

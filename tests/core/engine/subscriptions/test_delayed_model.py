@@ -81,8 +81,8 @@ class Side:
 
 def play(kind: str, ops: Sequence[tuple[Any, ...]]) -> None:
     async def scenario() -> None:
-        with TemporaryDirectory() as place:
-            world = World(Path(place), *KINDS[kind])
+        with TemporaryDirectory() as position:
+            world = World(Path(position), *KINDS[kind])
             await world.play(list(ops))
             assert check(world.path) == []
 
@@ -136,8 +136,8 @@ def test_it_comes_at_its_time_also_if(kind: str, ops: list[tuple[Any, ...]]) -> 
 class World:
     """One topic with two subscriptions."""
 
-    def __init__(self, place: Path, durable: bool, delays: DelayedSettings) -> None:
-        self.path = place / "0"
+    def __init__(self, position: Path, durable: bool, delays: DelayedSettings) -> None:
+        self.path = position / "0"
         self.durable = durable
         self.delays = delays
         self.times: dict[Position, int] = {}
@@ -211,15 +211,15 @@ class World:
         await quiet(self.engine)
         for name, side in self.sides.items():
             due = {
-                place
-                for place in side.ready
-                if side.type is not SHARED or self.times[place] <= self.now_ms
+                position
+                for position in side.ready
+                if side.type is not SHARED or self.times[position] <= self.now_ms
             }
             side.came_due |= due
             allowed = side.came_due & side.ready
             got = side.sink.positions[side.seen :]
             side.seen += len(got)
-            early = [place for place in got if place not in allowed]
+            early = [position for position in got if position not in allowed]
             assert not early, f"{name} got {early} too early or twice"
             assert len(set(got)) == len(got), f"{name} got something twice"
             assert len(got) >= min(side.permits, len(due)), f"{name} waits in vain"
@@ -283,7 +283,7 @@ class World:
         side, topic = self.sides[name], self.engine.topic("t")
         await self.subscription(name).seek(Position(0))
         first = topic.first
-        places = [] if first is None else [each for each in self.times if each >= first]
+        positions = [] if first is None else [each for each in self.times if each >= first]
         missing = {each for gap in topic.log.missing(Position(first or 0)) for each in gap}
-        side.ready, side.held = set(places) - missing, []
+        side.ready, side.held = set(positions) - missing, []
         self.attach(name, side.type)

@@ -28,7 +28,7 @@ def tick_of(number: int) -> int:
 
 
 def numbers(sink: RecordingSink) -> list[int]:
-    return [entry_of(place) for place in sink.positions]
+    return [entry_of(position) for position in sink.positions]
 
 
 def check(found: list[int], expected: list[int]) -> None:
@@ -69,13 +69,13 @@ async def test_what_many_ticks_want_is_read_once_for_all_that_is_collected(
 ) -> None:
     """Counted: with eight keys a turn, all 120 are read by one look at the log."""
     asked: list[int] = []
-    read_places = Reader.read_places
+    read_positions = Reader.read_positions
 
-    def counted(self: Reader, topic_id, places, bytes_max, then) -> None:  # type: ignore[no-untyped-def]
-        asked.append(len(places))
-        read_places(self, topic_id, places, bytes_max, then)
+    def counted(self: Reader, topic_id, positions, bytes_max, then) -> None:  # type: ignore[no-untyped-def]
+        asked.append(len(positions))
+        read_positions(self, topic_id, positions, bytes_max, then)
 
-    monkeypatch.setattr(Reader, "read_places", counted)
+    monkeypatch.setattr(Reader, "read_positions", counted)
     monkeypatch.setattr(delayed_entries, "RELEASE_MAX", 8)
     clock = Clock()
     async with running(data_dir, clock, DELAYS) as engine:

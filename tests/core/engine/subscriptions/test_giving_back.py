@@ -53,7 +53,7 @@ async def test_others_have_their_turn_and_get_everything_in_order(
         assert leaving.attached
         leaving.detach()
         await quiet(engine)
-        got = [place for run in second.runs for place in run.positions]
+        got = [position for run in second.runs for position in run.positions]
         assert got == sorted(got)
         assert len(got) == count
 

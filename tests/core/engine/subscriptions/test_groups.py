@@ -214,7 +214,7 @@ async def test_a_replay_that_the_log_has_no_more_takes_no_lower_one_along(data_d
         replay.add([first, missing])
         replay.set_aside([first])
         assert replay.peek() is None and replay.has_ready is False
-        assert list(replay.places) == [first]
+        assert list(replay.positions) == [first]
         replay.bring_back([first])
         if replay.peek() is None:
             await quiet(engine)  # it is being read
@@ -238,9 +238,9 @@ class Machine:
         for group in groups:
             entry = chunk(group, priority=group) if group else make_entry(b"")
 
-            def done(error: Exception | None, place: Position, group: int = group) -> None:
-                self.groups[place] = group
-                self.unacked.add(place)
+            def done(error: Exception | None, position: Position, group: int = group) -> None:
+                self.groups[position] = group
+                self.unacked.add(position)
 
             self.engine.append(self.engine.topic("t"), [entry], done)
 
@@ -252,18 +252,18 @@ class Machine:
         consumer.flow(permits)
 
     def took(self, number: int, run: Deliveries) -> None:
-        for place in run.positions:
-            if place not in self.unacked or any(place in each for each in self.held.values()):
-                self.wrong.append(f"{place} is not ready")
-            group = self.groups[place]
+        for position in run.positions:
+            if position not in self.unacked or any(position in each for each in self.held.values()):
+                self.wrong.append(f"{position} is not ready")
+            group = self.groups[position]
             holders = {n for n, each in self.held.items() for p in each if self.groups[p] == group}
             if group and holders - {number}:
-                self.wrong.append(f"{place} of {group} went to {number}, not {holders}")
+                self.wrong.append(f"{position} of {group} went to {number}, not {holders}")
             out = {p for each in self.held.values() for p in each}
-            before = [p for p in self.unacked - out if p < place and self.groups[p] == group]
+            before = [p for p in self.unacked - out if p < position and self.groups[p] == group]
             if group and before:
-                self.wrong.append(f"{place} overtakes {before}")
-            self.held[number].add(place)
+                self.wrong.append(f"{position} overtakes {before}")
+            self.held[number].add(position)
 
     def check(self) -> None:
         assert not self.wrong, self.wrong
@@ -273,14 +273,14 @@ class Machine:
         # What came back is looked at in any case, what is new only if few wait for their consumers.
         looked_at = self.unacked - out
         if not isinstance(replay, PrioritySource) and replay.aside >= 4:
-            looked_at &= {Position(each) for each in replay.places}
+            looked_at &= {Position(each) for each in replay.positions}
         if not isinstance(replay, PrioritySource) or replay.aside < 4:
-            for place in looked_at:
+            for position in looked_at:
                 holders = {
                     n for n, each in self.held.items() for p in each
-                    if self.groups[p] and self.groups[p] == self.groups[place]
+                    if self.groups[p] and self.groups[p] == self.groups[position]
                 }  # fmt: skip
-                assert not ((holders or free) & free), f"{place} waits for nothing"
+                assert not ((holders or free) & free), f"{position} waits for nothing"
 
 
 class Sink:
@@ -334,13 +334,13 @@ def act(machine: Machine, what: str, number: int, *arguments: object) -> None:
         case "flow", int(permits):
             consumer.flow(permits)  # type: ignore[attr-defined]
         case ("ack" | "release") as answer, set(chosen):
-            places = [held[each] for each in chosen if each < len(held)]
-            machine.held[number].difference_update(places)
+            positions = [held[each] for each in chosen if each < len(held)]
+            machine.held[number].difference_update(positions)
             if answer == "ack":
-                machine.unacked.difference_update(places)
-                consumer.acknowledge(places)  # type: ignore[attr-defined]
+                machine.unacked.difference_update(positions)
+                consumer.acknowledge(positions)  # type: ignore[attr-defined]
             else:
-                consumer.release(places, count=True)  # type: ignore[attr-defined]
+                consumer.release(positions, count=True)  # type: ignore[attr-defined]
 
 
 async def run_program(directory: Path, program: list[tuple], highest: int) -> None:

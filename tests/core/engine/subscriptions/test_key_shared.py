@@ -75,10 +75,10 @@ class Machine:
             self._publish(header.pack() + b"x", 1)
 
     def _publish(self, entry: bytes, size: int) -> None:
-        def done(error: Exception | None, place: Position) -> None:
+        def done(error: Exception | None, position: Position) -> None:
             assert error is None
-            self.model.published(place, [entry], [size])
-            self.whole[place] = (1 << size) - 1
+            self.model.published(position, [entry], [size])
+            self.whole[position] = (1 << size) - 1
 
         self.engine.append(self.engine.topic("t"), [entry], done)
 
@@ -110,20 +110,20 @@ class Machine:
         dispatcher = self.subscription.machine.keys
         if dispatcher is None:
             return
-        replays = set(map(Position, self.subscription.machine.state.replay.places))
-        waits = set(map(Position, dispatcher.waiting.places)) & replays
+        replays = set(map(Position, self.subscription.machine.state.replay.positions))
+        waits = set(map(Position, dispatcher.waiting.positions)) & replays
         assert replays <= set(model.ready)
         assert waits == replays or not dispatcher.has_room
         may_read = dispatcher.may_look_ahead and dispatcher.has_room
-        for place in model.first_of_lines():
-            if model.stuck(place):
-                assert place not in waits, f"{place} waits for nothing"
-                assert not may_read, f"{place} is not read"
-        held = {slot for place in self.subscription_held() for slot in [model.slots[place]]}
+        for position in model.first_of_lines():
+            if model.stuck(position):
+                assert position not in waits, f"{position} waits for nothing"
+                assert not may_read, f"{position} is not read"
+        held = {slot for position in self.subscription_held() for slot in [model.slots[position]]}
         assert dispatcher._held.holders.keys() == held
 
     def subscription_held(self) -> set[Position]:
-        return {place for places in self.model.held.values() for place in places}
+        return {position for positions in self.model.held.values() for position in positions}
 
 
 CHOICE = st.integers(0, 1000)
@@ -171,17 +171,17 @@ async def take_step(machine: Machine, step: tuple) -> None:
             machine.check()
         case ("purge",):
             await quiet(machine.engine)
-            for place in model.ready:
-                model.settle(place)
+            for position in model.ready:
+                model.settle(position)
             await machine.subscription.purge()
         case ("seek", number) if model.slots:
-            place = sorted(model.slots)[number % len(model.slots)]
-            await machine.subscription.seek(place)
+            position = sorted(model.slots)[number % len(model.slots)]
+            await machine.subscription.seek(position)
             contains = machine.subscription.topic.log.ledgers.contains
             model.unacked = {
                 each: mask
                 for each, mask in machine.whole.items()
-                if each >= place
+                if each >= position
                 if contains(each)
             }
         case (what, chosen, *arguments):
@@ -200,21 +200,21 @@ def act(machine: Machine, what: str, number: int, *arguments: object) -> None:
         case "flow", int(permits):
             consumer.flow(permits)
         case "ack", set(chosen):
-            places = [held[each] for each in chosen if each < len(held)]
-            for place in places:
-                model.settle(place)
-            consumer.acknowledge(places)
+            positions = [held[each] for each in chosen if each < len(held)]
+            for position in positions:
+                model.settle(position)
+            consumer.acknowledge(positions)
         case "ack part", int(index), int(mask) if index < len(held):
             model.settle(held[index], mask)
             consumer.acknowledge_messages(held[index], mask)
         case "release", set(chosen):
-            places = [held[each] for each in chosen if each < len(held)]
-            model.held[number].difference_update(places)
-            consumer.release(places, count=True)
+            positions = [held[each] for each in chosen if each < len(held)]
+            model.held[number].difference_update(positions)
+            consumer.release(positions, count=True)
         case "ack of another's", int(index) if model.unacked:
-            place = sorted(model.unacked)[index % len(model.unacked)]
-            model.settle(place)
-            consumer.acknowledge([place])
+            position = sorted(model.unacked)[index % len(model.unacked)]
+            model.settle(position)
+            consumer.acknowledge([position])
 
 
 async def run_program(directory: Path, sharing: KeySharing, program: list[tuple]) -> None:
@@ -236,10 +236,10 @@ async def serve_out(machine: Machine) -> None:
         machine.attach(0)
     while True:
         for number, consumer in model.consumers.items():
-            places = sorted(model.held[number])
-            for place in places:
-                model.settle(place)
-            consumer.acknowledge(places)
+            positions = sorted(model.held[number])
+            for position in positions:
+                model.settle(position)
+            consumer.acknowledge(positions)
             consumer.flow(max(0, 50 - consumer.receiver.permits))
         await quiet(machine.engine)
         machine.check()
@@ -399,16 +399,18 @@ async def test_what_waits_is_bounded_and_nobody_starves(data_dir: Path) -> None:
 async def test_a_batch_has_the_key_of_its_entry_and_costs_what_is_left(data_dir: Path) -> None:
     async with open_engine(data_dir) as engine:
         _, (one, sink) = await begin(engine, "a", permits=5)
-        place = await append(engine, "t", [make_entry(b"x", 4, key=b"k"), *keyed(b"k", b"y", b"z")])
+        position = await append(
+            engine, "t", [make_entry(b"x", 4, key=b"k"), *keyed(b"k", b"y", b"z")]
+        )
         await quiet(engine)
         assert sink.bodies == [b"x", b"y"]
         assert one.receiver.permits == 0
-        one.acknowledge_messages(place, 0b0111)
-        one.release([place], count=True)
+        one.acknowledge_messages(position, 0b0111)
+        one.release([position], count=True)
         one.flow(1)
         await quiet(engine)
         assert sink.bodies == [b"x", b"y", b"x"]
-        assert sink.runs[-1].masks == {place: 0b1000}
+        assert sink.runs[-1].masks == {position: 0b1000}
         assert one.receiver.permits == 0
 
 
@@ -517,9 +519,9 @@ async def test_sticky_ranges_with_a_hole_wait_for_somebody(data_dir: Path) -> No
 async def test_cumulative_acks_and_priorities_are_refused(data_dir: Path) -> None:
     async with open_engine(data_dir) as engine:
         subscription, (one, sink) = await begin(engine, "a")
-        place = await append(engine, "t", keyed(b"k", b"1"))
+        position = await append(engine, "t", keyed(b"k", b"1"))
         with pytest.raises(NotAllowed):
-            one.acknowledge_until(place)
+            one.acknowledge_until(position)
         subscription.prioritise(5)
         assert sink.closed == ["removed"]
         with pytest.raises(NotAllowed):

@@ -26,7 +26,7 @@ class Ordered(RecordingSink):
 
     def deliver(self, run: Deliveries) -> None:
         super().deliver(run)
-        self._line += [(place, self._name) for place in run.positions]
+        self._line += [(position, self._name) for position in run.positions]
 
 
 @given(
@@ -55,7 +55,7 @@ def test_each_line_is_in_order_and_everybody_gets_what_he_would_get_alone(
             for count in runs:
                 await publish(engine, "q", [b"m"] * count)
                 await quiet(engine)
-            given_out = [place for line in lines for place, _ in line]
+            given_out = [position for line in lines for position, _ in line]
             assert len(given_out) == len(set(given_out))
             room = sum(prefetch or 99 for _, prefetch in rows)
             assert len(given_out) == min(sum(runs), room)

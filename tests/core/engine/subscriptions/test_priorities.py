@@ -109,7 +109,7 @@ async def test_a_short_queue_goes_out_in_one_turn(data_dir: Path) -> None:
         with trio.fail_after(10):
             while not sink.positions:
                 await trio.testing.wait_all_tasks_blocked(0.001)
-        assert [place & 0xFF for place in sink.positions] == [1, 3, 0, 2]
+        assert [position & 0xFF for position in sink.positions] == [1, 3, 0, 2]
 
 
 async def test_little_of_what_was_looked_at_is_kept(data_dir: Path) -> None:
@@ -144,7 +144,7 @@ async def test_many_priorities_do_not_hold_many_reads(
             holding = [each for each in source._sets.values() if each._fetched]
             assert len(holding) <= priorities.HOLDING_MAX
         assert [each & 0xFF for each in sink.positions] == [
-            place & 0xFF for priority in reversed(range(256)) for place in [priority] * 2
+            position & 0xFF for priority in reversed(range(256)) for position in [priority] * 2
         ]
 
 
@@ -157,7 +157,7 @@ async def test_a_full_queue_drops_the_front_as_rabbitmq_does(data_dir: Path) -> 
         await quiet(engine)
         _, sink = attach(subscription, permits=10)
         await quiet(engine)
-        assert [place & 0xFF for place in sink.positions] == [2, 0]
+        assert [position & 0xFF for position in sink.positions] == [2, 0]
 
 
 @dataclass
@@ -169,7 +169,9 @@ class Model:
 
     def next(self, count: int) -> list[Position]:
         """The next ``count`` deliveries, which are not ready any more."""
-        order = sorted(self.ready, key=lambda place: (-min(self.priority[place], HIGHEST), place))
+        order = sorted(
+            self.ready, key=lambda position: (-min(self.priority[position], HIGHEST), position)
+        )
         self.ready.difference_update(order[:count])
         return order[:count]
 
@@ -194,8 +196,8 @@ OPS = st.lists(
 @settings(max_examples=25)
 def test_deliveries_are_those_of_the_model(ops: Sequence[tuple[Any, ...]], in_memory: bool) -> None:
     async def scenario() -> None:
-        with TemporaryDirectory() as place:
-            world = World(Path(place, "data"), in_memory)
+        with TemporaryDirectory() as position:
+            world = World(Path(position, "data"), in_memory)
             await world.play(list(ops))
             with Store.open(world.path) as store, store.snapshot() as snapshot:
                 assert check(snapshot) == []
@@ -262,9 +264,9 @@ class World:
             case ("publish", priorities_of):
                 first = await append(self.engine, "q", [entry(each) for each in priorities_of])
                 for index, priority in enumerate(priorities_of):
-                    place = Position(first + index)
-                    self.model.priority[place] = priority
-                    self.model.ready.add(place)
+                    position = Position(first + index)
+                    self.model.priority[position] = priority
+                    self.model.ready.add(position)
             case ("flow", count):
                 self.permits += count
                 self.consumer.flow(count)
@@ -312,9 +314,9 @@ class World:
         """What the log still has is ready again."""
         topic = self.engine.topic("q")
         first = topic.first
-        places = [] if first is None else [each for each in self.model.priority if each >= first]
+        positions = [] if first is None else [each for each in self.model.priority if each >= first]
         missing = {each for gap in topic.log.missing(Position(first or 0)) for each in gap}
-        self.model.ready = set(places) - missing
+        self.model.ready = set(positions) - missing
         self.held = []
 
 

@@ -41,8 +41,8 @@ def test_it_gets_what_is_in_its_ranges_and_its_permits_are_for_that(
     messages: list[tuple[bytes, int]], ranges: list[SlotRange], permits: int
 ) -> None:
     async def main() -> None:
-        with TemporaryDirectory() as place:
-            async with open_engine(Path(place)) as engine:
+        with TemporaryDirectory() as position:
+            async with open_engine(Path(position)) as engine:
                 topic = await engine.create_topic("t")
                 subscription = await topic.subscribe("s", initial=InitialPosition.EARLIEST)
                 consumer, sink = attach(subscription, type=EXCLUSIVE, sharing=of(*ranges))

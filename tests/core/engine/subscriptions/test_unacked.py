@@ -87,10 +87,10 @@ async def test_a_subscription_is_shut_off_as_a_whole(
         await quiet(engine)
         assert len(one_sink.bodies) + len(two_sink.bodies) == 8
         held = dict.fromkeys(one_sink.positions, one)
-        held.update((place, two) for place in two_sink.positions)
+        held.update((position, two) for position in two_sink.positions)
         first = sorted(held)[:4]
-        for place in first:
-            held[place].acknowledge([place])
+        for position in first:
+            held[position].acknowledge([position])
         await quiet(engine)
         assert len(one_sink.bodies) + len(two_sink.bodies) == 8, (
             "at exactly half the limit dispatch does not resume"

@@ -36,37 +36,37 @@ async def test_what_is_withheld_outlives_its_consumer_and_the_start_of_another(
     data_dir: Path,
 ) -> None:
     async with open_engine(data_dir) as engine:
-        subscription, places = await filled(engine, [1, 1, 1])
+        subscription, positions = await filled(engine, [1, 1, 1])
         first, sink = attach(subscription, permits=10)
         await quiet(engine)
-        assert sink.positions == places
-        subscription.withhold([places[1]], {})
+        assert sink.positions == positions
+        subscription.withhold([positions[1]], {})
         first.detach()  # type: ignore[attr-defined]
         _, again = attach(subscription, permits=10)
         await quiet(engine)
-        assert again.positions == [places[0], places[2]]
+        assert again.positions == [positions[0], positions[2]]
         assert subscription.ready_messages == 0
         assert subscription.statistics().backlog_entries == 3
     async with open_engine(data_dir) as engine:
         subscription = engine.topic("t").subscriptions["s"]
-        holder = subscription.withhold([places[1]], {}, anew=True)
+        holder = subscription.withhold([positions[1]], {}, anew=True)
         _, sink = attach(subscription, permits=10)
         await quiet(engine)
-        assert sink.positions == [places[0], places[2]], "nothing was acknowledged on disk"
-        await settled(engine, subscription, Unit(acks=[(holder, [places[1]])]))
-        assert subscription.unacknowledged(9) == [places[0], places[2]]
+        assert sink.positions == [positions[0], positions[2]], "nothing was acknowledged on disk"
+        await settled(engine, subscription, Unit(acks=[(holder, [positions[1]])]))
+        assert subscription.unacknowledged(9) == [positions[0], positions[2]]
 
 
 async def test_what_is_given_back_comes_again_in_its_place(data_dir: Path) -> None:
     async with open_engine(data_dir) as engine:
-        subscription, places = await filled(engine, [1, 1, 1])
-        subscription.withhold([places[1]], {})
+        subscription, positions = await filled(engine, [1, 1, 1])
+        subscription.withhold([positions[1]], {})
         _, sink = attach(subscription, permits=10, type=EXCLUSIVE)
         await quiet(engine)
-        assert sink.positions == [places[0], places[2]]
-        subscription.give_back([places[1]], {})
+        assert sink.positions == [positions[0], positions[2]]
+        subscription.give_back([positions[1]], {})
         await quiet(engine)
-        assert sink.positions == [places[0], places[2], places[1]]
+        assert sink.positions == [positions[0], positions[2], positions[1]]
 
 
 async def test_a_batch_of_which_a_message_is_given_back_comes_again_with_what_is_left_of_it(
@@ -74,116 +74,116 @@ async def test_a_batch_of_which_a_message_is_given_back_comes_again_with_what_is
 ) -> None:
     # Java's client acknowledges a batch when it has all of it, counted since it came last.
     async with open_engine(data_dir) as engine:
-        subscription, places = await filled(engine, [4, 2])
+        subscription, positions = await filled(engine, [4, 2])
         consumer, sink = attach(subscription, permits=10)
         other, _ = attach(subscription)
         await quiet(engine)
-        consumer.acknowledge_messages(places[0], 0b1000)  # type: ignore[attr-defined]
-        subscription.withhold([], {places[0]: (0b0001, 4)})
-        subscription.withhold([], {places[0]: (0b0010, 4)})
-        subscription.give_back([], {places[0]: 0b0001})
+        consumer.acknowledge_messages(positions[0], 0b1000)  # type: ignore[attr-defined]
+        subscription.withhold([], {positions[0]: (0b0001, 4)})
+        subscription.withhold([], {positions[0]: (0b0010, 4)})
+        subscription.give_back([], {positions[0]: 0b0001})
         await quiet(engine)
-        assert sink.positions == [*places, places[0]]
-        assert sink.runs[-1].masks == {places[0]: 0b0101}
-        assert sink.runs[-1].redelivery_counts == {places[0]: 1}
+        assert sink.positions == [*positions, positions[0]]
+        assert sink.runs[-1].masks == {positions[0]: 0b0101}
+        assert sink.runs[-1].redelivery_counts == {positions[0]: 1}
         assert (consumer.in_flight, other.in_flight) == (4, 0)  # type: ignore[attr-defined]
-        consumer.acknowledge([places[0]])  # type: ignore[attr-defined]
-        assert subscription.withheld_of(places[0]) == 0b0010
+        consumer.acknowledge([positions[0]])  # type: ignore[attr-defined]
+        assert subscription.withheld_of(positions[0]) == 0b0010
 
 
 async def test_what_was_read_ahead_and_withheld_meanwhile_comes_when_it_is_given_back(
     data_dir: Path,
 ) -> None:
     async with open_engine(data_dir) as engine:
-        subscription, places = await filled(engine, [1] * 5)
+        subscription, positions = await filled(engine, [1] * 5)
         consumer, sink = attach(subscription, permits=1)
         await quiet(engine)
-        subscription.withhold(places[2:4], {})
+        subscription.withhold(positions[2:4], {})
         consumer.flow(1)  # type: ignore[attr-defined]
         await quiet(engine)
-        subscription.give_back([places[3]], {})
+        subscription.give_back([positions[3]], {})
         consumer.flow(10)  # type: ignore[attr-defined]
         await quiet(engine)
-        assert sorted(sink.positions) == [*places[:2], *places[3:]]
-        subscription.give_back([places[2]], {})
+        assert sorted(sink.positions) == [*positions[:2], *positions[3:]]
+        subscription.give_back([positions[2]], {})
         await quiet(engine)
-        assert sorted(sink.positions) == places
+        assert sorted(sink.positions) == positions
 
 
 async def test_a_transaction_conflicts_with_whoever_was_first(data_dir: Path) -> None:
     async with open_engine(data_dir) as engine:
-        subscription, places = await filled(engine, [1, 3, 1])
+        subscription, positions = await filled(engine, [1, 3, 1])
         consumer, _ = attach(subscription, permits=10)
         await quiet(engine)
-        consumer.acknowledge([places[0]])  # type: ignore[attr-defined]
-        consumer.acknowledge_messages(places[1], 0b001)  # type: ignore[attr-defined]
+        consumer.acknowledge([positions[0]])  # type: ignore[attr-defined]
+        consumer.acknowledge_messages(positions[1], 0b001)  # type: ignore[attr-defined]
         for whole, parts in (
-            ([places[0]], {}),
-            ([], {places[1]: (0b011, 3)}),
-            ([places[2], places[0]], {}),
+            ([positions[0]], {}),
+            ([], {positions[1]: (0b011, 3)}),
+            ([positions[2], positions[0]], {}),
         ):
             with pytest.raises(AlreadyAcknowledged):
                 subscription.withhold(whole, parts)
-        subscription.withhold([places[2]], {places[1]: (0b010, 3)})
+        subscription.withhold([positions[2]], {positions[1]: (0b010, 3)})
         for whole, parts in (
-            ([places[1]], {}),
-            ([], {places[1]: (0b110, 3)}),
-            ([places[2]], {}),
-            ([], {places[2]: (0b1, 1)}),
+            ([positions[1]], {}),
+            ([], {positions[1]: (0b110, 3)}),
+            ([positions[2]], {}),
+            ([], {positions[2]: (0b1, 1)}),
         ):
             with pytest.raises(AlreadyAcknowledged):
                 subscription.withhold(whole, parts)
-        subscription.withhold([], {places[1]: (0b100, 3)})
+        subscription.withhold([], {positions[1]: (0b100, 3)})
 
 
 @pytest.mark.parametrize("ends", ["commit", "abort"])
 async def test_a_batch_of_one_message_is_withheld_by_its_index(data_dir: Path, ends: str) -> None:
     async with open_engine(data_dir) as engine:
-        subscription, places = await filled(engine, [1, 1])
-        holder = subscription.withhold([], {places[0]: (0b1, 1)})
+        subscription, positions = await filled(engine, [1, 1])
+        holder = subscription.withhold([], {positions[0]: (0b1, 1)})
         _, sink = attach(subscription, permits=10)
         await quiet(engine)
-        assert sink.positions == [places[1]]
+        assert sink.positions == [positions[1]]
         with pytest.raises(AlreadyAcknowledged):
-            subscription.withhold([], {places[0]: (0b1, 1)})
+            subscription.withhold([], {positions[0]: (0b1, 1)})
         if ends == "commit":
-            await settled(engine, subscription, Unit(parts=[(holder, {places[0]: 0b1})]))
-            assert subscription.unacknowledged(9) == [places[1]]
+            await settled(engine, subscription, Unit(parts=[(holder, {positions[0]: 0b1})]))
+            assert subscription.unacknowledged(9) == [positions[1]]
         else:
-            subscription.give_back([], {places[0]: 0b1})
+            subscription.give_back([], {positions[0]: 0b1})
             await quiet(engine)
-            assert sink.positions == [places[1], places[0]]
+            assert sink.positions == [positions[1], positions[0]]
 
 
 async def test_a_seek_lets_go_of_what_is_withheld(data_dir: Path) -> None:
     async with open_engine(data_dir) as engine:
-        subscription, places = await filled(engine, [1, 3])
-        holder = subscription.withhold([places[0]], {places[1]: (0b010, 3)})
-        await subscription.seek(places[0])
+        subscription, positions = await filled(engine, [1, 3])
+        holder = subscription.withhold([positions[0]], {positions[1]: (0b010, 3)})
+        await subscription.seek(positions[0])
         _, sink = attach(subscription, permits=10)
         await quiet(engine)
-        assert sink.positions == places
-        subscription.give_back([places[0]], {places[1]: 0b010})
-        unit = Unit(acks=[(holder, [places[0]])], parts=[(holder, {places[1]: 0b010})])
+        assert sink.positions == positions
+        subscription.give_back([positions[0]], {positions[1]: 0b010})
+        unit = Unit(acks=[(holder, [positions[0]])], parts=[(holder, {positions[1]: 0b010})])
         await settled(engine, subscription, unit)
-        assert sink.positions == places
-        assert subscription.unacknowledged(9) == places
+        assert sink.positions == positions
+        assert subscription.unacknowledged(9) == positions
         assert not subscription.masks
 
 
 async def test_what_fails_to_be_committed_stays_withheld(data_dir: Path) -> None:
     async with open_engine(data_dir) as engine:
-        subscription, places = await filled(engine, [1, 3])
-        holder = subscription.withhold([places[0]], {places[1]: (0b010, 3)})
-        taken = holder.take_for_unit([places[0]], {places[1]: 0b010})  # type: ignore[attr-defined]
+        subscription, positions = await filled(engine, [1, 3])
+        holder = subscription.withhold([positions[0]], {positions[1]: (0b010, 3)})
+        taken = holder.take_for_unit([positions[0]], {positions[1]: 0b010})  # type: ignore[attr-defined]
         holder.back_from_unit(taken)  # type: ignore[attr-defined]
         _, sink = attach(subscription, permits=10)
         await quiet(engine)
-        assert sink.positions == [places[1]]
-        assert sink.runs[0].masks == {places[1]: 0b101}
-        subscription.give_back([places[0]], {places[1]: 0b010})
+        assert sink.positions == [positions[1]]
+        assert sink.runs[0].masks == {positions[1]: 0b101}
+        subscription.give_back([positions[0]], {positions[1]: 0b010})
         await quiet(engine)
-        assert sorted(sink.positions) == [places[0], places[1], places[1]]
+        assert sorted(sink.positions) == [positions[0], positions[1], positions[1]]
 
 
 WITHHOLDING = ("withhold", "withhold", "part", "part", "commit", "abort")
@@ -214,25 +214,27 @@ async def play(path: Path, steps: list[tuple[str, int, int]], kind: Subscription
             segments.append([])
         else:
             segments[-1].append(step)
-    places: list[Position] = []
+    positions: list[Position] = []
     for segment in segments:
         async with open_engine(path) as engine:
-            if not places:
-                subscription, places = await filled(engine, sizes)
+            if not positions:
+                subscription, positions = await filled(engine, sizes)
             subscription = engine.topic("t").subscriptions["s"]
-            parts = {places[i]: (mask, sizes[i]) for i, mask in withheld.items()}
+            parts = {positions[i]: (mask, sizes[i]) for i, mask in withheld.items()}
             if parts:
                 subscription.withhold([], parts, anew=True)
             consumer, sink = attach(subscription, permits=100, type=kind)
             await quiet(engine)
             for what, index, mask in segment:
-                place, full = places[index], (1 << sizes[index]) - 1
+                position, full = positions[index], (1 << sizes[index]) - 1
                 free = full & ~acknowledged.get(index, 0) & ~withheld.get(index, 0)
                 mask &= full
                 if what in {"withhold", "part"}:
                     asked = full if what == "withhold" else mask
                     wanted = (
-                        ([place], {}) if what == "withhold" else ([], {place: (mask, sizes[index])})
+                        ([position], {})
+                        if what == "withhold"
+                        else ([], {position: (mask, sizes[index])})
                     )
                     taken = withheld.get(index, 0)
                     refused = asked & ~free if what == "part" else taken or free == 0
@@ -243,7 +245,7 @@ async def play(path: Path, steps: list[tuple[str, int, int]], kind: Subscription
                         subscription.withhold(*wanted)  # type: ignore[arg-type]
                         withheld[index] = taken | (asked & free)
                 elif what in {"commit", "abort"}:
-                    masks = {places[i]: each for i, each in withheld.items()}
+                    masks = {positions[i]: each for i, each in withheld.items()}
                     if what == "abort":
                         subscription.give_back(list(masks), {})
                     else:
@@ -256,7 +258,7 @@ async def play(path: Path, steps: list[tuple[str, int, int]], kind: Subscription
                             acknowledged[i] = acknowledged.get(i, 0) | each
                     withheld.clear()
                 elif what == "plain" and mask & free:
-                    consumer.acknowledge_messages(place, mask & free)  # type: ignore[attr-defined]
+                    consumer.acknowledge_messages(position, mask & free)  # type: ignore[attr-defined]
                     acknowledged[index] = acknowledged.get(index, 0) | (mask & free)
                 elif what == "release":
                     consumer.release_all(count=True)  # type: ignore[attr-defined]
@@ -272,16 +274,16 @@ async def play(path: Path, steps: list[tuple[str, int, int]], kind: Subscription
             await quiet(engine)
             got = [0] * len(sizes)
             for run in sink.runs:
-                for place in run.positions:
-                    i = places.index(place)
-                    part = (run.masks or {}).get(place, (1 << sizes[i]) - 1)
+                for position in run.positions:
+                    i = positions.index(position)
+                    part = (run.masks or {}).get(position, (1 << sizes[i]) - 1)
                     assert not got[i] & part, "it came twice"
                     got[i] |= part
             for i, size in enumerate(sizes):
                 gone = acknowledged.get(i, 0) | withheld.get(i, 0)
                 assert got[i] == (1 << size) - 1 & ~gone
             backlog = [
-                places[i]
+                positions[i]
                 for i, size in enumerate(sizes)
                 if acknowledged.get(i, 0) != (1 << size) - 1
             ]

@@ -188,7 +188,7 @@ def test_runs_are_what_was_asked_for() -> None:
 def test_what_stands_before_a_damaged_block_can_be_had() -> None:
     whole, bad = block(0, 3), damaged(block(3, 3))
     both = runs_of([whole, bad, block(6, 3)], position_at(1, 0), position_at(1, 8))
-    assert [place for place, _ in both] == [position_at(1, 0)]
+    assert [position for position, _ in both] == [position_at(1, 0)]
     with pytest.raises(BlockCorrupt):
         runs_of([bad, block(6, 3)], position_at(1, 3), position_at(1, 8))
 

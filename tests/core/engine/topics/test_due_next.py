@@ -28,7 +28,7 @@ async def test_what_comes_due_next_is_told_and_looking_changes_nothing(
     delays = DelayedSettings(kind, tick_ms=1, seal_entries=8, segment_entries=3, buckets_max=3)
     times = [1000 + 37 * number % 400 for number in range(60)]
 
-    def places() -> list[tuple[int, Position]]:
+    def positions() -> list[tuple[int, Position]]:
         return sorted((START_MS + at, position_at(1, index)) for index, at in enumerate(times))
 
     async with running(data_dir, clock, delays) as engine:
@@ -40,8 +40,8 @@ async def test_what_comes_due_next_is_told_and_looking_changes_nothing(
         await quiet(engine)
         for limit in (0, 1, 7, 59, 60, 100):
             with trio.fail_after(5):
-                assert await topic.soonest(limit, clock()) == places()[:limit]
-        behind = [each for each in places() if each[0] > START_MS + 1200]
+                assert await topic.soonest(limit, clock()) == positions()[:limit]
+        behind = [each for each in positions() if each[0] > START_MS + 1200]
         assert await topic.soonest(5, START_MS + 1200) == behind[:5]
         # What comes now and is due before all that was looked at is held back as ever.
         times.append(10)
@@ -49,12 +49,12 @@ async def test_what_comes_due_next_is_told_and_looking_changes_nothing(
         _, sink = attach(held, permits=100, by_time=True)
         await quiet(engine)
         assert sink.bodies == []
-        assert await topic.soonest(2, clock()) == places()[:2]
+        assert await topic.soonest(2, clock()) == positions()[:2]
         await clock.reach(20, engine)
         assert len(sink.bodies) == 1
     if durable:
         async with running(data_dir, clock, delays) as engine:
-            assert await engine.topic("t").soonest(100, clock()) == places()[1:]
+            assert await engine.topic("t").soonest(100, clock()) == positions()[1:]
 
 
 async def test_what_comes_due_cannot_be_told_while_the_disk_fails(

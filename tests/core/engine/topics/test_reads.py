@@ -38,17 +38,18 @@ async def make_queue(engine, name="q"):
     return await topic.subscribe("amqp", initial=InitialPosition.EARLIEST)
 
 
-def block_of(store: Store, place: Position) -> bytes:
+def block_of(store: Store, position: Position) -> bytes:
     with store.snapshot() as snapshot:
-        block = snapshot.get(Table.ENTRIES, entry_key(1, place))
+        block = snapshot.get(Table.ENTRIES, entry_key(1, position))
     assert block is not None
     return block
 
 
 @contextmanager
-def damaged(store: Store, place: Position, block: bytes | None = None):
-    """The block that ends at ``place`` is something else meanwhile; None: with another checksum."""
-    key, good = entry_key(1, place), block_of(store, place)
+def damaged(store: Store, position: Position, block: bytes | None = None):
+    """The block that ends at ``position`` is something else meanwhile; None: with another
+    checksum."""
+    key, good = entry_key(1, position), block_of(store, position)
     bad = good[:-1] + bytes([good[-1] ^ 1]) if block is None else block
     put(store, key, bad)
     yield
@@ -79,13 +80,13 @@ async def test_a_damaged_block_stops_its_reader_and_nobody_else(
     async with open_engine(data_dir, store=store) as engine:
         subscription = await make_queue(engine)
         other = await make_queue(engine, "other")
-        places = [await publish(engine, "q", [b"%d" % number]) for number in range(3)]
+        positions = [await publish(engine, "q", [b"%d" % number]) for number in range(3)]
         sink, others = RecordingSink(), RecordingSink()
-        with damaged(store, places[1], block):
+        with damaged(store, positions[1], block):
             subscription.attach(AMQP, sink)
             await until(lambda: engine.statistics().read_failures_total > 3)
             assert sink.bodies == [b"0"]
-            assert subscription.statistics().unreadable in (places[1], None)
+            assert subscription.statistics().unreadable in (positions[1], None)
             assert len(caplog.records) == 1, "the failure must be logged once"
             await publish(engine, "other", [b"x"])
             other.attach(AMQP, others)
@@ -105,24 +106,24 @@ async def test_a_damaged_block_stops_its_reader_and_nobody_else(
 async def test_a_damaged_replay_stands_still_too(store: Store, data_dir: Path) -> None:
     async with open_engine(data_dir, store=store) as engine:
         subscription = await make_queue(engine)
-        place = await publish(engine, "q", [b"0"])
+        position = await publish(engine, "q", [b"0"])
         sink = RecordingSink()
         consumer = subscription.attach(AMQP, sink)
         await quiet(engine)
-        with damaged(store, place):
-            consumer.release([place], count=True)
+        with damaged(store, position):
+            consumer.release([position], count=True)
             await until(lambda: engine.statistics().read_failures_total > 1)
             assert len(sink.runs) == 1
         await until(lambda: len(sink.runs) == 2)
-        assert sink.runs[1].redelivery_counts == {place: 1}
+        assert sink.runs[1].redelivery_counts == {position: 1}
 
 
 async def test_everybody_who_waits_for_a_failing_read_is_told(store: Store, data_dir: Path) -> None:
     async with open_engine(data_dir, store=store) as engine:
         subscription = await make_queue(engine)
-        place = await append(engine, "q", [make_entry(b"batch", 3)])
+        position = await append(engine, "q", [make_entry(b"batch", 3)])
         getter = subscription.attach(PULSAR, RecordingSink())
-        with damaged(store, place):
+        with damaged(store, position):
             with pytest.raises(StoreFailed):
                 await getter.pull()
             with pytest.raises(StoreFailed):
@@ -130,15 +131,15 @@ async def test_everybody_who_waits_for_a_failing_read_is_told(store: Store, data
             with pytest.raises(StoreFailed):
                 await subscription.seek_time(1)
             with pytest.raises(StoreFailed):
-                await subscription.seek(place, 0b1)
+                await subscription.seek(position, 0b1)
             assert getter.attached, "nothing has changed"
             told = Outcome()
-            getter.acknowledge_messages(place, 0b111, told)
+            getter.acknowledge_messages(position, 0b111, told)
             assert isinstance(await told.wait(), StoreFailed)
-            assert subscription.mark_delete < place
+            assert subscription.mark_delete < position
         await until(lambda: not subscription.statistics().unreadable)
         run = await getter.pull()
-        assert run is not None and run.masks == {place: 0b001}
+        assert run is not None and run.masks == {position: 0b001}
 
 
 async def test_damage_in_the_open_ledger_keeps_no_broker_from_starting(data_dir: Path) -> None:
@@ -147,15 +148,15 @@ async def test_damage_in_the_open_ledger_keeps_no_broker_from_starting(data_dir:
             await make_queue(engine)
             return [await append(engine, "q", [make_entry(b"%d" % n, 2)]) for n in range(3)]
 
-    places = await first()
+    positions = await first()
     with Store.open(data_dir) as store:
-        with damaged(store, places[1]):
+        with damaged(store, positions[1]):
             async with open_engine(data_dir, store=store) as engine:
                 subscription = engine.topic("q").subscriptions["amqp"]
                 sink = RecordingSink()
                 subscription.attach(AMQP, sink)
                 await until(lambda: engine.statistics().read_failures_total > 1)
-                assert sink.runs[0].masks == {places[0]: 0b11}
+                assert sink.runs[0].masks == {positions[0]: 0b11}
                 await publish(engine, "q", [b"more"])
         async with open_engine(data_dir, store=store) as engine:
             sink = RecordingSink()

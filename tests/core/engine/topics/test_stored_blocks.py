@@ -33,18 +33,18 @@ async def handed_out(
 ) -> dict[int, bytes]:
     """Bodies by position, as a reader would put them together."""
     found: dict[int, bytes] = {}
-    place = first
-    while place <= last:
-        got = await stored(engine, place, last, size)
-        assert got.next > place, "reading must make progress"
-        behind = place - 1
+    position = first
+    while position <= last:
+        got = await stored(engine, position, last, size)
+        assert got.next > position, "reading must make progress"
+        behind = position - 1
         for end, value in got.blocks:
             at, entries = decode_block(value)
             assert value[0] == BLOCK_FORMAT, "a block that is handed out must contain its bodies"
             assert at + len(entries) - 1 == end > behind
             behind = end
             found.update(zip(range(at, end + 1), map(body_of, entries), strict=True))
-        place = got.next
+        position = got.next
     return {at: body for at, body in found.items() if first <= at <= last}
 
 
@@ -67,8 +67,8 @@ def test_every_entry_is_handed_out_once_and_whole_whatever_the_bound(
                 expected.update(zip(range(at, at + count), written, strict=True))
                 if number % 2:
                     await topic.roll()
-            places = sorted(expected)
-            low, high = sorted(places[each % len(places)] for each in cut)
+            positions = sorted(expected)
+            low, high = sorted(positions[each % len(positions)] for each in cut)
             found = await handed_out(engine, Position(low), Position(high), size)
             assert found == {at: body for at, body in expected.items() if low <= at <= high}
 
@@ -108,7 +108,7 @@ async def test_a_damaged_block_is_handed_out_as_it_is_and_those_around_it_too(
         store.commit(Changes(puts=[(Table.ENTRIES, key, damaged)]))
     async with open_engine(tmp_path) as engine:
         got = await stored(engine, position_at(1, 0), position_at(1, 2), 1 << 20)
-        assert [place for place, _ in got.blocks] == [position_at(1, n) for n in range(3)]
+        assert [position for position, _ in got.blocks] == [position_at(1, n) for n in range(3)]
         assert got.blocks[1][1] == damaged
         assert got.next == position_at(1, 3)
 

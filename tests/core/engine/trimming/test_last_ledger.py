@@ -362,10 +362,10 @@ class PhotographedStore(FaultyStore):
         report = super().commit(changes)
         for _, first, entries in changes.blocks:
             self.highest = max(self.highest, Position(first + len(entries) - 1))
-        place = self.album / str(len(self.pictures))
-        place.mkdir(parents=True)
-        self.inner.copy(place)
-        self.pictures.append((place, self.highest))
+        position = self.album / str(len(self.pictures))
+        position.mkdir(parents=True)
+        self.inner.copy(position)
+        self.pictures.append((position, self.highest))
         return report
 
 

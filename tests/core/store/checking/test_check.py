@@ -89,7 +89,7 @@ def sound(tmp_path: Path) -> Iterator[Store]:
         model.put(changes := Changes(), b"frontend/" + bytes(800), b"long")
         changes.puts += [
             (Table.META, META_CLEAN, b""),
-            (Table.CURSORS, CURSOR + PLACE_SUFFIX, place((2, 1), (3, 3))),
+            (Table.CURSORS, CURSOR + PLACE_SUFFIX, position((2, 1), (3, 3))),
             (Table.CURSORS, CURSOR + holes_suffix(position_at(2, 0) >> 16), holes(4)),
             (Table.CURSORS, CURSOR + holes_suffix(position_at(3, 0) >> 16), holes(0, 1, 2)),
             (Table.CURSORS, CURSOR + mask_suffix(BATCH), pack_mask(0b10101)),
@@ -105,7 +105,7 @@ def sound(tmp_path: Path) -> Iterator[Store]:
         yield store
 
 
-def place(mark_delete: tuple[int, int], read: tuple[int, int]) -> bytes:
+def position(mark_delete: tuple[int, int], read: tuple[int, int]) -> bytes:
     return CursorRecord(position_at(*mark_delete), position_at(*read)).pack()
 
 
@@ -340,7 +340,7 @@ DAMAGE: dict[str, tuple[Changes, FindingKind]] = {
         put(
             Table.CURSORS,
             cursor_prefix(NOBODY, SubscriptionId(1)) + PLACE_SUFFIX,
-            place((1, -1), (1, 0)),
+            position((1, -1), (1, 0)),
         ),
         Kind.CURSOR_ORPHAN,
     ),
@@ -354,24 +354,24 @@ DAMAGE: dict[str, tuple[Changes, FindingKind]] = {
     ),
     "mark-delete behind the log": (
         Changes(
-            puts=[(Table.CURSORS, CURSOR + PLACE_SUFFIX, place((4, 6), (4, 7)))],
+            puts=[(Table.CURSORS, CURSOR + PLACE_SUFFIX, position((4, 6), (4, 7)))],
             prefixes=[(Table.CURSORS, CURSOR + b"\1"), (Table.CURSORS, CURSOR + b"\2")],
         ),
         Kind.CURSOR_PLACE,
     ),
     "mark-delete between ledgers": (
         Changes(
-            puts=[(Table.CURSORS, CURSOR + PLACE_SUFFIX, place((3, 6), (4, 0)))],
+            puts=[(Table.CURSORS, CURSOR + PLACE_SUFFIX, position((3, 6), (4, 0)))],
             prefixes=[(Table.CURSORS, CURSOR + b"\1"), (Table.CURSORS, CURSOR + b"\2")],
         ),
         Kind.CURSOR_PLACE,
     ),
     "read position behind the log": (
-        put(Table.CURSORS, CURSOR + PLACE_SUFFIX, place((2, 1), (4, 8))),
+        put(Table.CURSORS, CURSOR + PLACE_SUFFIX, position((2, 1), (4, 8))),
         Kind.CURSOR_PLACE,
     ),
     "read position before mark-delete": (
-        put(Table.CURSORS, CURSOR + PLACE_SUFFIX, place((2, 1), (2, 1))),
+        put(Table.CURSORS, CURSOR + PLACE_SUFFIX, position((2, 1), (2, 1))),
         Kind.CURSOR_PLACE,
     ),
     "acks that are no bitmap": (
@@ -520,7 +520,7 @@ def test_a_cursor_may_stand_at_every_bound_of_the_log(
 ) -> None:
     """In a dropped ledger, before the first entry, at the last one, before the next ledger."""
     prefixes = [(Table.CURSORS, CURSOR + kind) for kind in (b"\1", b"\2")]
-    row = (Table.CURSORS, CURSOR + PLACE_SUFFIX, place(mark_delete, read))
+    row = (Table.CURSORS, CURSOR + PLACE_SUFFIX, position(mark_delete, read))
     sound.commit(Changes(prefixes=prefixes, puts=[row]))
     assert findings_in(sound) == []
 

@@ -42,10 +42,10 @@ def tiny(model: StoreModel, body: bytes = b"tiny") -> Changes:
 
 
 @contextmanager
-def killed(store: Store, place: Path) -> Iterator[Store]:
+def killed(store: Store, position: Path) -> Iterator[Store]:
     """What a kill at this instant leaves."""
-    shutil.copytree(store.path, place)
-    with Store.open(place) as opened:
+    shutil.copytree(store.path, position)
+    with Store.open(position) as opened:
         yield opened
 
 
@@ -338,16 +338,16 @@ class Disk:
             yield
 
     @contextmanager
-    def after_a_power_cut(self, place: Path) -> Iterator[Store]:
+    def after_a_power_cut(self, position: Path) -> Iterator[Store]:
         """Of the pages, only one is as the last transaction, which succeeded, has written it."""
-        shutil.copytree(self.path.parent, place)
-        found = (place / DATA_NAME).read_bytes()[: 2 * 4096]
+        shutil.copytree(self.path.parent, position)
+        found = (position / DATA_NAME).read_bytes()[: 2 * 4096]
         last = max((0, 4096), key=lambda at: found[at + TAIL_AT + 8 : at + TAIL_AT + 16][::-1])
         pages = bytearray(self.pages)
         pages[last : last + 4096] = found[last : last + 4096]
-        with (place / DATA_NAME).open("r+b") as file:
+        with (position / DATA_NAME).open("r+b") as file:
             file.write(pages)
-        with Store.open(place) as opened:
+        with Store.open(position) as opened:
             yield opened
 
 

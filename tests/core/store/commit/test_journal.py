@@ -208,9 +208,9 @@ def test_an_entry_that_stands_twice_in_a_run_is_taken_too(store: Store, model: S
 
 
 def _killed(store: Store) -> Path:
-    place = store.path.with_name("killed")
-    shutil.copytree(store.path, place)
-    return place
+    position = store.path.with_name("killed")
+    shutil.copytree(store.path, position)
+    return position
 
 
 def test_a_record_of_several_topics_counts_as_a_whole(store: Store, model: StoreModel) -> None:

@@ -75,9 +75,9 @@ def kinds(path: Path) -> list[FindingKind]:
     return [each.kind for each in check(path)]
 
 
-def without(model: StoreModel, *places: Position, name: str = "t0") -> dict[Position, bytes]:
+def without(model: StoreModel, *positions: Position, name: str = "t0") -> dict[Position, bytes]:
     log = model.topics[name].entries()
-    return {place: body for place, body in log.items() if place not in places}
+    return {position: body for position, body in log.items() if position not in positions}
 
 
 def assert_serves(store: Store, model: StoreModel, *lost: Position) -> None:
@@ -153,8 +153,8 @@ def test_a_cursor_stays_behind_a_lost_record_and_what_a_frontend_keeps_does_not(
     with Store.open(data) as store, store.snapshot() as snapshot:
         (line,) = caplog.messages
         assert "acknowledgements of 2 records behind that are not taken" in line
-        place = snapshot.get(Table.CURSORS, key)
-        assert place == CursorRecord(position_at(1, 1), position_at(1, 9)).pack()
+        position = snapshot.get(Table.CURSORS, key)
+        assert position == CursorRecord(position_at(1, 1), position_at(1, 9)).pack()
         rows = [key for key, _ in snapshot.scan(Table.CATALOG, b"frontend/")]
         assert rows == [b"frontend/%d" % number for number in (0, 1, 3, 4)]
         store.prepare_tiny()
@@ -287,9 +287,9 @@ def test_topics_have_their_own_gaps(data: Path, caplog: pytest.LogCaptureFixture
                 "t1": [position_at(1, 2), position_at(1, 3)],
                 "t2": [position_at(1, 2), position_at(1, 4)],
             }
-            for name, places in lost.items():
+            for name, positions in lost.items():
                 found = read_log(snapshot, model.topics[name])
-                assert found == without(model, *places, name=name)
+                assert found == without(model, *positions, name=name)
 
 
 def test_a_start_that_was_killed_keeps_the_file_once(data: Path) -> None:
@@ -354,13 +354,13 @@ def test_a_run_whose_ledger_is_not_there_is_left_out_and_said(
 def test_whatever_is_damaged_what_is_not_said_to_be_lost_is_served(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
-    place = tmp_path_factory.mktemp("damage")
+    position = tmp_path_factory.mktemp("damage")
     topics = data.draw(st.integers(1, 3))
-    model, ends = published(place / "data", topics, runs=data.draw(st.integers(1, 30)))
+    model, ends = published(position / "data", topics, runs=data.draw(st.integers(1, 30)))
     for _ in range(data.draw(st.integers(1, 3))):
-        flip(place / "data", data.draw(st.integers(0, ends[-1] + 31)))
-    found = check(place / "data")
-    with Store.open(place / "data") as store:
+        flip(position / "data", data.draw(st.integers(0, ends[-1] + 31)))
+    found = check(position / "data")
+    with Store.open(position / "data") as store:
         store.prepare_tiny()
         with store.snapshot() as snapshot:
             for topic in model.topics.values():
@@ -378,9 +378,9 @@ def test_whatever_is_damaged_what_is_not_said_to_be_lost_is_served(
                     *(each for each in whole if each > end),
                 }
                 assert found or log == whole
-    later = {each.kind for each in check(place / "data")}
+    later = {each.kind for each in check(position / "data")}
     assert later <= {FindingKind.GAP, FindingKind.JOURNAL_KEPT}
-    shutil.rmtree(place)
+    shutil.rmtree(position)
 
 
 def test_entries_that_are_missing_without_being_known_to_be_are_found(data: Path) -> None:

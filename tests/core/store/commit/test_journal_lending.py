@@ -84,12 +84,12 @@ def during(act: Any) -> Iterator[None]:
         yield
 
 
-def assert_stored(store: Store, model: StoreModel, place: Path) -> None:
+def assert_stored(store: Store, model: StoreModel, position: Path) -> None:
     """For snapshots of this process and another, and whoever starts after a kill."""
     with store.snapshot() as snapshot:
         assert_holds(snapshot, model)
         assert check(snapshot) == []
-    killed = place / "killed"
+    killed = position / "killed"
     shutil.copytree(store.path, killed)
     with open_snapshot_environment(killed) as other, other.snapshot() as snapshot:
         assert_holds(snapshot, model)
@@ -104,7 +104,7 @@ def assert_stored(store: Store, model: StoreModel, place: Path) -> None:
 @example([Round(["a"]), Round(["b"]), Round(["a", "b"]), Round(["a"]), Round([])])
 @given(ROUNDS)
 def test_what_comes_beside_is_there_whatever_becomes_of_the_commit(rounds: list[Round]) -> None:
-    with TemporaryDirectory() as place, Store.open(Path(place) / "data") as store:
+    with TemporaryDirectory() as position, Store.open(Path(position) / "data") as store:
         model = begun(store)
         for each in rounds:
             if not store._journal.is_ready:  # not else: that would take over what is in it
@@ -126,7 +126,7 @@ def test_what_comes_beside_is_there_whatever_becomes_of_the_commit(rounds: list[
                         store.commit_beside(small(model, "a", b"lost")[1], lambda: None)
                     assert store.commit_beside(small(model, "a")[1], lambda: None) is None
                 else:
-                    assert_stored(store, model, Path(place))
+                    assert_stored(store, model, Path(position))
 
             with during(beside), ExitStack() as failing:
                 if each.fault is not None:
@@ -139,7 +139,7 @@ def test_what_comes_beside_is_there_whatever_becomes_of_the_commit(rounds: list[
             if each.journal_breaks:  # what failed does not count from the next commit on
                 with suppress(CommitFailed):
                     store.commit(Changes())
-            assert_stored(store, model, Path(place))
+            assert_stored(store, model, Path(position))
             for _ in range(each.between):
                 after, run = small(model, "b")
                 commit_small(store, run)

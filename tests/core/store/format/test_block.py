@@ -20,11 +20,11 @@ from arneb_core.store.format.block import (
 )
 from arneb_core.store.format.schema import BodyKey, TopicId, entry_key
 
-places = st.builds(position_at, st.integers(1, 2**31 - 1), st.integers(0, 2**32 - 1000))
+positions = st.builds(position_at, st.integers(1, 2**31 - 1), st.integers(0, 2**32 - 1000))
 runs = st.lists(st.binary(max_size=60), min_size=1, max_size=30)
 
 
-@given(places, runs)
+@given(positions, runs)
 def test_a_block_decodes_to_what_was_encoded(first: Position, entries: list[bytes]) -> None:
     value = bytes(encode_block(first, entries))
     assert decode_block(value) == (first, entries)
@@ -42,7 +42,7 @@ def with_references(
     return bytes(encode_shared_block(first, entries, keys)), [key for key in keys if key]
 
 
-@given(places, runs, st.integers(0, 2**30 - 1))
+@given(positions, runs, st.integers(0, 2**30 - 1))
 def test_references_are_found_again(first: Position, entries: list[bytes], mask: int) -> None:
     value, keys = with_references(first, entries, mask)
     bodies = dict(zip(keys, [e for i, e in enumerate(entries) if mask >> i & 1], strict=True))
@@ -57,7 +57,7 @@ def test_references_are_found_again(first: Position, entries: list[bytes], mask:
             decode_block(value, lambda key: bodies[key] + b"x")
 
 
-@given(places, runs, st.integers(0, 2**30 - 1), st.integers(0, 2**30 - 1))
+@given(positions, runs, st.integers(0, 2**30 - 1), st.integers(0, 2**30 - 1))
 def test_what_is_picked_is_what_stands_there(
     first: Position, entries: list[bytes], mask: int, wanted: int
 ) -> None:
@@ -70,7 +70,7 @@ def test_what_is_picked_is_what_stands_there(
         list(pick_entries(value[:-1], indices, bodies.__getitem__))
 
 
-@given(places, runs, st.integers(1, 2**30 - 1), st.data())
+@given(positions, runs, st.integers(1, 2**30 - 1), st.data())
 def test_a_block_with_references_that_is_cut_or_flipped_is_corrupt(
     first: Position, entries: list[bytes], mask: int, data: st.DataObject
 ) -> None:
@@ -82,7 +82,7 @@ def test_a_block_with_references_that_is_cut_or_flipped_is_corrupt(
         decode_block(bytes(value), lambda key: b"")
 
 
-@given(places, runs, st.data())
+@given(positions, runs, st.data())
 def test_a_truncated_block_is_corrupt(
     first: Position, entries: list[bytes], data: st.DataObject
 ) -> None:
@@ -92,13 +92,13 @@ def test_a_truncated_block_is_corrupt(
         decode_block(value[:size])
 
 
-@given(places, runs, st.binary(min_size=1, max_size=9))
+@given(positions, runs, st.binary(min_size=1, max_size=9))
 def test_trailing_bytes_are_corrupt(first: Position, entries: list[bytes], more: bytes) -> None:
     with pytest.raises(BlockCorrupt):
         decode_block(bytes(encode_block(first, entries)) + more)
 
 
-@given(places, runs, st.data())
+@given(positions, runs, st.data())
 def test_a_flipped_bit_is_corrupt(
     first: Position, entries: list[bytes], data: st.DataObject
 ) -> None:
@@ -132,16 +132,16 @@ def test_a_block_of_another_format_is_corrupt() -> None:
         block_span(bytes(value))
 
 
-@given(places, runs, st.integers(1, 300))
+@given(positions, runs, st.integers(1, 300))
 def test_a_split_run_is_the_run_in_pieces(
     first: Position, entries: list[bytes], bytes_max: int
 ) -> None:
     pieces = split_run(first, entries, bytes_max)
     at = first
-    for place, piece, lengths in pieces:
-        assert place == at
+    for position, piece, lengths in pieces:
+        assert position == at
         assert lengths == list(map(len, piece))
-        assert encode_block(place, piece, lengths) == encode_block(place, piece)
+        assert encode_block(position, piece, lengths) == encode_block(position, piece)
         assert len(piece) == 1 or sum(map(len, piece)) <= bytes_max
         at = Position(at + len(piece))
     assert [body for _, piece, _ in pieces for body in piece] == entries

@@ -110,8 +110,8 @@ def test_a_body_outlives_the_topic_that_it_is_named_after(fan: Path) -> None:
     assert check(fan) == []
     with Store.open(fan) as store:
         with store.snapshot() as snapshot:
-            ((place, [found]),) = snapshot.iter_blocks(TopicId(3))
-            assert (place, len(found)) == (position_at(1, 0), 100_040)
+            ((position, [found]),) = snapshot.iter_blocks(TopicId(3))
+            assert (position, len(found)) == (position_at(1, 0), 100_040)
         store.commit(Changes(trims=[(TopicId(3), Position(0), position_at(9, 0))]))
         with store.snapshot() as snapshot:
             assert rows(snapshot) == (0, 0)

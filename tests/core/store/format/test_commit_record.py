@@ -147,7 +147,7 @@ def test_a_whole_record_that_holds_no_commit_is_said(body: bytes) -> None:
 
 @given(st.lists(RUNS.map(Changes), max_size=4))
 def test_merging_keeps_every_entry_in_its_place(commits: list[Changes]) -> None:
-    def places(runs: list) -> list:
+    def positions(runs: list) -> list:
         return sorted(
             (topic, Position(first + index), body)
             for topic, first, entries in runs
@@ -155,7 +155,7 @@ def test_merging_keeps_every_entry_in_its_place(commits: list[Changes]) -> None:
         )
 
     apart = [run for changes in commits for run in changes.blocks]
-    assert places(merged_blocks(commits)) == places(apart)
+    assert positions(merged_blocks(commits)) == positions(apart)
 
 
 def test_the_header_is_what_the_table_says() -> None:

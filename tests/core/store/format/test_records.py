@@ -29,14 +29,14 @@ from arneb_core.store.format.schema import SubscriptionId, TopicId
 u32 = st.integers(0, 2**32 - 1)
 u64 = st.integers(0, 2**64 - 1)
 bound = st.integers(-1, 2**63 - 1)
-places = u64.map(Position)
+positions = u64.map(Position)
 properties = st.dictionaries(st.text(max_size=8), st.text(max_size=8), max_size=3)
 
 topic_records = st.builds(TopicRecord, u32.map(TopicId), st.booleans(), bound, bound, properties)
 subscription_records = st.builds(SubscriptionRecord, u32.map(SubscriptionId), properties)
 ledger_records = st.builds(LedgerRecord, u64, u64, u32, u64, u64)
-cursor_records = st.builds(CursorRecord, places, places)
-trimmed_records = st.builds(TrimmedRecord, places, places)
+cursor_records = st.builds(CursorRecord, positions, positions)
+trimmed_records = st.builds(TrimmedRecord, positions, positions)
 
 RECORDS = (TopicRecord, SubscriptionRecord, LedgerRecord, CursorRecord, TrimmedRecord)
 UNPACKERS: tuple[Callable[[bytes], object], ...] = (
@@ -65,7 +65,7 @@ def test_a_mask_is_read_back(mask: int) -> None:
     assert unpack_mask(pack_mask(mask)) == mask
 
 
-@given(u32, st.lists(st.tuples(u32.map(TopicId), places, places), max_size=4))
+@given(u32, st.lists(st.tuples(u32.map(TopicId), positions, positions), max_size=4))
 def test_numbers_and_trims_are_read_back(
     number: int, trims: list[tuple[TopicId, Position, Position]]
 ) -> None:

@@ -33,10 +33,10 @@ u32 = st.integers(0, 2**32 - 1)
 topics = u32.map(TopicId)
 ledgers = u32.map(LedgerId)
 subscriptions = u32.map(SubscriptionId)
-places = st.builds(position_at, st.integers(0, 2**31 - 1), u32)
+positions = st.builds(position_at, st.integers(0, 2**31 - 1), u32)
 
 
-@given(st.tuples(topics, places), st.tuples(topics, places))
+@given(st.tuples(topics, positions), st.tuples(topics, positions))
 def test_entry_keys_sort_like_topics_and_positions(
     one: tuple[TopicId, Position], other: tuple[TopicId, Position]
 ) -> None:
@@ -50,17 +50,21 @@ def test_ledger_keys_parse_back(topic: TopicId, ledger: LedgerId) -> None:
     assert parse_ledger_key(ledger_key(topic, ledger)) == (topic, ledger)
 
 
-@given(topics, subscriptions, places)
+@given(topics, subscriptions, positions)
 def test_cursor_keys_parse_back_and_sort_by_kind(
-    topic: TopicId, subscription: SubscriptionId, place: Position
+    topic: TopicId, subscription: SubscriptionId, position: Position
 ) -> None:
     prefix = cursor_prefix(topic, subscription)
-    keys = [prefix + PLACE_SUFFIX, prefix + holes_suffix(place >> 16), prefix + mask_suffix(place)]
+    keys = [
+        prefix + PLACE_SUFFIX,
+        prefix + holes_suffix(position >> 16),
+        prefix + mask_suffix(position),
+    ]
     assert keys == sorted(keys)
     assert [parse_cursor_key(key) for key in keys] == [
         (topic, subscription, CursorKind.PLACE, 0),
-        (topic, subscription, CursorKind.HOLES, place >> 16),
-        (topic, subscription, CursorKind.MASK, place),
+        (topic, subscription, CursorKind.HOLES, position >> 16),
+        (topic, subscription, CursorKind.MASK, position),
     ]
 
 

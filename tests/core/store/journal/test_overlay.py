@@ -75,8 +75,8 @@ def test_a_log_is_read_to_a_place_below_what_is_written_ahead(
     tmp_path: Path, is_held: bool
 ) -> None:
     topic, first, late, ahead = TopicId(1), position_at(1, 0), position_at(1, 1), position_at(3, 0)
-    place = pack_trims([(topic, ahead, position_at(3, 9))])
-    puts: list[tuple[Table, bytes, bytes | None]] = [(Table.META, META_AHEAD, place)]
+    position = pack_trims([(topic, ahead, position_at(3, 9))])
+    puts: list[tuple[Table, bytes, bytes | None]] = [(Table.META, META_AHEAD, position)]
     with Store.open(tmp_path) as store:
         store.prepare_holding()
         store.prepare_tiny()
@@ -89,7 +89,7 @@ def test_a_log_is_read_to_a_place_below_what_is_written_ahead(
                 assert where(list(snapshot.iter_blocks(topic, first, last))) == [first, late]
                 found = snapshot.read_blocks(topic, first, bytes_max=1000, last=last)
                 assert where(found) == [first, late]
-            assert where(snapshot.read_places(topic, [first, late], 1000)) == [first, late]
+            assert where(snapshot.read_positions(topic, [first, late], 1000)) == [first, late]
             assert where(list(snapshot.iter_blocks(topic, first, first))) == [first]
 
 
@@ -195,8 +195,8 @@ def test_a_killed_store_has_what_was_acknowledged(store: Store, tmp_path: Path) 
     store.commit(changes)
     store.prepare_tiny()
     key = cursor_prefix(TopicId(1), number) + PLACE_SUFFIX
-    place = CursorRecord(position_at(1, 0), position_at(1, 1)).pack()
-    changes = Changes(puts=[(Table.CURSORS, key, place)])
+    position = CursorRecord(position_at(1, 0), position_at(1, 1)).pack()
+    changes = Changes(puts=[(Table.CURSORS, key, position)])
     model.append(changes, "t", [entry(b"a letter")])
     assert commit_small(store, changes).needs_takeover
     killed = tmp_path / "killed"
@@ -204,10 +204,10 @@ def test_a_killed_store_has_what_was_acknowledged(store: Store, tmp_path: Path) 
     assert check(killed) == []
     with Store.open(killed) as after:
         with after.snapshot() as snapshot:
-            assert snapshot.get(Table.CURSORS, key) == place
+            assert snapshot.get(Table.CURSORS, key) == position
         after.commit(Changes())
         with after.snapshot() as snapshot:
-            assert snapshot.get(Table.CURSORS, key) == place
+            assert snapshot.get(Table.CURSORS, key) == position
 
 
 def test_the_journal_takes_so_many_rows_and_bytes_of_them(store: Store) -> None:

@@ -41,17 +41,17 @@ def stamp_at(offset: int) -> bytes:
 def test_a_run_is_laid_out_as_the_plain_way_does(
     epoch: int, number: int, before: int, salt: int, run: tuple, offset: int
 ) -> None:
-    place = (epoch, number, before, salt, Changes([run]), offset, stamp_at)
-    made, checksum = in_blocks(*place)
-    assert (bytes(made), checksum) == in_blocks_plainly(*place)
+    position = (epoch, number, before, salt, Changes([run]), offset, stamp_at)
+    made, checksum = in_blocks(*position)
+    assert (bytes(made), checksum) == in_blocks_plainly(*position)
 
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_few_entries_that_are_two_blocks_are_laid_out_in_the_plain_way(more: int) -> None:
     run = (TopicId(1), position_at(1, 0), [bytes(BLOCK_BYTES_MAX // 2 + more)] * 2)
-    place = (1, 2, 3, 4, Changes([run]), 0, stamp_at)
-    made, checksum = in_blocks(*place)
-    assert (bytes(made), checksum) == in_blocks_plainly(*place)
+    position = (1, 2, 3, 4, Changes([run]), 0, stamp_at)
+    made, checksum = in_blocks(*position)
+    assert (bytes(made), checksum) == in_blocks_plainly(*position)
 
 
 @given(NUMBERS, NUMBERS, SUMS, SUMS, RUNS, st.booleans(), BLOCKS)

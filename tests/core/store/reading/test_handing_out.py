@@ -42,18 +42,20 @@ def test_what_is_handed_out_holds_something_of_what_is_asked_for(
     first, last = bounds
     with store.snapshot() as snapshot:
         found = hand_out(snapshot, topic.id, first, last, bytes_max)
-    asked = {place: each for place, each in topic.entries().items() if first <= place <= last}
+    asked = {
+        position: each for position, each in topic.entries().items() if first <= position <= last
+    }
     given_out: dict[Position, bytes] = {}
     for end, block in found.blocks:
         start, entries = decode_block(block, snapshot.find_body)
         inside = [Position(start + index) for index in range(len(entries))]
         assert inside[-1] == end
-        assert any(first <= place <= last for place in inside), (
+        assert any(first <= position <= last for position in inside), (
             "a block outside the requested positions was read"
         )
         given_out |= dict(zip(inside, entries, strict=True))
-    looked_at = {place: each for place, each in asked.items() if place < found.next}
-    assert {place: given_out[place] for place in looked_at} == looked_at
+    looked_at = {position: each for position, each in asked.items() if position < found.next}
+    assert {position: given_out[position] for position in looked_at} == looked_at
     assert looked_at or not asked, "existing blocks were not looked at"
 
 

@@ -58,9 +58,9 @@ def test_reading_places_gives_those_that_are_there(
     wanted = sorted(data.draw(st.sets(PLACES, max_size=20)))
     bytes_max = data.draw(st.integers(1, 2_000))
     there = topic.entries()
-    expected = [(place, [there[place]]) for place in wanted if place in there]
+    expected = [(position, [there[position]]) for position in wanted if position in there]
     with store.snapshot() as snapshot:
-        found = snapshot.read_places(topic.id, wanted, bytes_max)
+        found = snapshot.read_positions(topic.id, wanted, bytes_max)
     assert found == expected[: len(found)]
     if found != expected:
         sizes = [len(each[0]) for _, each in found]
@@ -79,10 +79,10 @@ def test_reading_places_lets_others_have_their_turn(
             store.commit(changes)
             changes = Changes()
         topic = model.topics["t"]
-        places = sorted(topic.entries())
+        positions = sorted(topic.entries())
         with store.snapshot() as snapshot:
-            found = snapshot.read_places(topic.id, places, 1 << 20)
-        assert [place for place, _ in found] == places[:6]
+            found = snapshot.read_positions(topic.id, positions, 1 << 20)
+        assert [position for position, _ in found] == positions[:6]
 
 
 @given(data=st.data())
@@ -94,15 +94,15 @@ def test_reading_blocks_gives_exactly_the_range(
     first, last = data.draw(PLACES), data.draw(st.none() | PLACES)
     bytes_max = data.draw(st.integers(1, 2_000))
     expected = {
-        place: body
-        for place, body in topic.entries().items()
-        if first <= place and (last is None or place <= last)
+        position: body
+        for position, body in topic.entries().items()
+        if first <= position and (last is None or position <= last)
     }
     with store.snapshot() as snapshot:
         runs = snapshot.read_blocks(topic.id, first, bytes_max=bytes_max, last=last)
         found = {
-            Position(place + index): body
-            for place, entries in runs
+            Position(position + index): body
+            for position, entries in runs
             for index, body in enumerate(entries)
         }
         assert all(entries for _, entries in runs)
@@ -122,32 +122,32 @@ def test_reading_blocks_gives_exactly_the_range(
 def _before(entries: dict[Position, bytes], first: Position) -> list[bytes]:
     """What may share a block with the entry at ``first``."""
     ledger = position_at(ledger_of(first), 0)
-    return [body for place, body in entries.items() if ledger <= place < first]
+    return [body for position, body in entries.items() if ledger <= position < first]
 
 
-@given(place=PLACES)
+@given(position=PLACES)
 def test_last_position_is_the_last_entry_up_to_there(
-    library: tuple[Store, StoreModel], place: Position
+    library: tuple[Store, StoreModel], position: Position
 ) -> None:
     store, model = library
     with store.snapshot() as snapshot:
         for topic in model.topics.values():
             known = topic.entries()
             assert snapshot.last_position(topic.id) == max(known, default=None)
-            expected = max((other for other in known if other <= place), default=None)
-            assert snapshot.last_position(topic.id, place) == expected
+            expected = max((other for other in known if other <= position), default=None)
+            assert snapshot.last_position(topic.id, position) == expected
         assert snapshot.last_position(NO_TOPIC) is None
         assert snapshot.last_position(TopicId(0)) is None
 
 
 @given(st.integers(0, 9), st.integers(1, 9), st.integers(0, 20), st.none() | st.integers(0, 20))
 def test_cutting_a_run_keeps_what_lies_in_the_range(
-    place: int, count: int, first: int, last: int | None
+    position: int, count: int, first: int, last: int | None
 ) -> None:
-    entries = [b"%d" % at for at in range(place, place + count)]
+    entries = [b"%d" % at for at in range(position, position + count)]
     kept = [body for body in entries if first <= int(body) and (last is None or int(body) <= last)]
     low, found = cut_run(
-        Position(place), entries, Position(first), None if last is None else Position(last)
+        Position(position), entries, Position(first), None if last is None else Position(last)
     )
     assert found == kept
     if kept:
@@ -391,10 +391,10 @@ def resident_bytes() -> int:
 
 
 def read_all(snapshot: Snapshot, topic_id: TopicId) -> int:
-    place, count = Position(0), 0
-    while runs := snapshot.read_blocks(topic_id, place, bytes_max=1 << 20):
+    position, count = Position(0), 0
+    while runs := snapshot.read_blocks(topic_id, position, bytes_max=1 << 20):
         count += sum(len(run) for _, run in runs)
-        place = Position(runs[-1][0] + len(runs[-1][1]))
+        position = Position(runs[-1][0] + len(runs[-1][1]))
     return count
 
 

@@ -27,14 +27,14 @@ from arneb_core.testing.playbook import (
     Departed,
     Playbook,
     PutOut,
-    place,
-    places,
+    position,
+    positions,
     to,
 )
 
 
 def held(play: Playbook) -> set[Position]:
-    return play.state.holder.places
+    return play.state.holder.positions
 
 
 def test_a_rejected_entry_departs_at_once_and_is_read_for_it_if_need_be() -> None:
@@ -45,8 +45,8 @@ def test_a_rejected_entry_departs_at_once_and_is_read_for_it_if_need_be() -> Non
         read = play.take(Read)
         assert isinstance(read, Read)
         play >> play.read(read) << HasWork() >> Turn() << to("a", 0)
-        play >> Rejected("a", places(0)) << HasWork()
-        assert held(play) == {place(0)} and play.machine.ready_messages == 0
+        play >> Rejected("a", positions(0)) << HasWork()
+        assert held(play) == {position(0)} and play.machine.ready_messages == 0
         play >> Turn()
         again = play.take(Read)
         assert isinstance(again, Read)
@@ -59,7 +59,7 @@ def test_what_is_rejected_departs_in_the_order_in_which_it_was() -> None:
         play.attach("a", 9)
         play << HasWork() >> play.append(*[b"x"] * 6) >> Turn() << to("a", 0, 1, 2, 3, 4, 5)
         for rejected in ((5,), (0, 1), (4, 2, 3)):
-            play >> Rejected("a", places(*rejected))
+            play >> Rejected("a", positions(*rejected))
         play << HasWork() >> Turn()
         for departed in ((5,), (0, 1, 4), (2, 3)):
             play << Departed("rejected", departed)
@@ -70,9 +70,9 @@ def test_what_came_back_once_too_often_departs() -> None:
         play >> Limited(Limits(delivery_limit=1), has_target=True) << HasWork()
         play.attach("a", 9)
         play >> play.append(b"1") >> Turn() << to("a", 0)
-        play >> Released("a", places(0), count=True) << HasWork()
+        play >> Released("a", positions(0), count=True) << HasWork()
         play >> Turn() << to("a", 0, redelivered=(0,))
-        play >> Released("a", places(0), count=True) << HasWork()
+        play >> Released("a", positions(0), count=True) << HasWork()
         play >> Turn() << Departed("delivery_limit", (0,))
 
 
@@ -84,7 +84,7 @@ def test_what_the_target_could_not_take_is_handed_over_once_more_a_little_later(
         assert isinstance(depart, Depart)
         play >> NotTaken(depart) << TryAgain(is_read=False) << HasWork()
         play >> Turn()  # nothing goes there before it is tried again
-        assert held(play) == {place(0)}
+        assert held(play) == {position(0)}
         play >> Retried() << HasWork() >> Turn() << Departed("maxlen", (0,))
 
 
@@ -94,7 +94,7 @@ def test_after_a_seek_what_was_on_its_way_is_the_logs_again() -> None:
         play >> play.append(b"1") >> Turn()
         depart = play.take(Depart)
         assert isinstance(depart, Depart)
-        play >> Sought(place(0)) >> Limited(Limits(), has_target=True)
+        play >> Sought(position(0)) >> Limited(Limits(), has_target=True)
         play.attach("a", 9)
         play.effects.clear()
         play >> NotTaken(depart)  # and who comes too late changes nothing
@@ -106,10 +106,10 @@ def test_a_unit_that_fails_leaves_a_dead_letter_where_it_was() -> None:
     with Playbook() as play:
         play >> Limited(Limits(ready_messages_max=0), has_target=True) << HasWork()
         play >> play.append(b"1") >> Turn() << Departed("maxlen", (0,))
-        play >> UnitBegan(HOLDER.name, places(0)) << WriteCursor() << HasWork()
+        play >> UnitBegan(HOLDER.name, positions(0)) << WriteCursor() << HasWork()
         assert isinstance(play.answer, Taken) and not held(play)
         play >> UnitFailed(HOLDER.name, play.answer)
-        assert held(play) == {place(0)} and not play.state.acks.is_acknowledged(place(0))
+        assert held(play) == {position(0)} and not play.state.acks.is_acknowledged(position(0))
 
 
 def test_a_topic_that_keeps_nothing_for_anybody_lets_what_nobody_took_fall() -> None:
@@ -119,7 +119,7 @@ def test_a_topic_that_keeps_nothing_for_anybody_lets_what_nobody_took_fall() -> 
         play >> play.append(b"1", b"2", b"3") >> Turn()
         play << WriteCursor() << to("a", 0)
         play.skip(HasWork)
-        assert play.state.acks.mark_delete == place(2)
+        assert play.state.acks.mark_delete == position(2)
 
 
 def test_a_consumer_that_is_put_out_is_told_when_its_entries_are_back() -> None:

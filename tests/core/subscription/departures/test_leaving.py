@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from arneb_core.api.entries.position import Position
 from arneb_core.subscription.departures import leaving
 from arneb_core.subscription.departures.leaving import SETS_MAX, Leaving
-from arneb_core.testing.playbook import Playbook, place, places
+from arneb_core.testing.playbook import Playbook, position, positions
 
 COUNT = SETS_MAX + 10
 
@@ -33,8 +33,8 @@ def test_all_leave_in_the_order_in_which_they_were_told_first(told: list[list[in
         play >> play.append(*[b"x"] * 10)
         those = started(play)
         for each in told:
-            those.add(places(*each))
-        once = list(dict.fromkeys(places(*[number for each in told for number in each])))
+            those.add(positions(*each))
+        once = list(dict.fromkeys(positions(*[number for each in told for number in each])))
         assert sorted(those) == sorted(once) and len(those) == len(once)
         assert left(those) == once
         play.effects.clear()
@@ -44,10 +44,10 @@ def test_what_left_may_come_again() -> None:
     with Playbook() as play:
         play >> play.append(*[b"x"] * 3)
         those = started(play)
-        those.add(places(2, 0))
-        assert left(those) == [place(2), place(0)]
-        those.add(places(0, 2, 1))
-        assert left(those) == [place(0), place(2), place(1)]
+        those.add(positions(2, 0))
+        assert left(those) == [position(2), position(0)]
+        those.add(positions(0, 2, 1))
+        assert left(those) == [position(0), position(2), position(1)]
         play.effects.clear()
 
 
@@ -62,7 +62,7 @@ def test_many_turns_back_cost_so_many_sets_and_no_more() -> None:
             return play.state.replays()
 
         those = Leaving(new_set)
-        backwards = places(*reversed(range(COUNT)))
+        backwards = positions(*reversed(range(COUNT)))
         those.add(backwards)
         assert made == SETS_MAX
         gone = left(those)

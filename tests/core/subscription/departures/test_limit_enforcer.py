@@ -23,30 +23,30 @@ from arneb_core.testing.playbook import (
     Departed,
     Playbook,
     in_short,
-    place,
-    places,
+    position,
+    positions,
     to,
 )
 
 
 def held(play: Playbook) -> set[Position]:
-    return play.state.holder.places
+    return play.state.holder.positions
 
 
 def test_what_is_too_much_departs_from_the_front_and_stays_held_until_it_is_elsewhere() -> None:
     with Playbook() as play:
         play >> Limited(Limits(ready_messages_max=2), has_target=True) << HasWork()
         play >> play.append(*[b"x"] * 5) >> Turn() << Departed("maxlen", (0, 1, 2))
-        assert held(play) == set(places(0, 1, 2)) and play.machine.ready_messages == 2
-        play >> Acknowledged(HOLDER.name, places(0, 1, 2)) << WriteCursor() << HasWork()
-        assert not held(play) and play.state.acks.mark_delete == place(2)
+        assert held(play) == set(positions(0, 1, 2)) and play.machine.ready_messages == 2
+        play >> Acknowledged(HOLDER.name, positions(0, 1, 2)) << WriteCursor() << HasWork()
+        assert not held(play) and play.state.acks.mark_delete == position(2)
 
 
 def test_without_a_target_it_is_gone() -> None:
     with Playbook() as play:
         play >> Limited(Limits(ready_messages_max=2)) << HasWork()
         play >> play.append(*[b"x"] * 5) >> Turn() << WriteCursor() << HasWork()
-        assert not held(play) and play.state.acks.mark_delete == place(2)
+        assert not held(play) and play.state.acks.mark_delete == position(2)
 
 
 def test_what_a_consumer_takes_does_not_count_as_too_much() -> None:

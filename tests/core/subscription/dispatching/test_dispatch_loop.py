@@ -15,7 +15,7 @@ from arneb_core.subscription.inputs import (
     WritableChanged,
 )
 from arneb_core.subscription.state.effects import HasWork, NoConsumers, Read, WriteCursor
-from arneb_core.testing.playbook import Active, Playbook, place, places, to
+from arneb_core.testing.playbook import Active, Playbook, position, positions, to
 
 EXCLUSIVE, SHARED, FAILOVER, KEY_SHARED = (
     SubscriptionType.EXCLUSIVE,
@@ -61,20 +61,20 @@ def test_a_cursor_that_changed_is_announced_once_until_it_is_taken() -> None:
         play.attach("a", 10)
         play >> play.append(*[b"x"] * 4) >> Turn()
         play.effects.clear()
-        play >> Acknowledged("a", places(0)) << WriteCursor() << HasWork()
-        play >> Acknowledged("a", places(1))
+        play >> Acknowledged("a", positions(0)) << WriteCursor() << HasWork()
+        play >> Acknowledged("a", positions(1))
         told: list[object] = []
-        play >> Acknowledged("a", places(2), told.append) << WriteCursor(told.append)
+        play >> Acknowledged("a", positions(2), told.append) << WriteCursor(told.append)
         play.state.cursor_taken()
-        play >> Acknowledged("a", places(3)) << WriteCursor()
-        assert play.state.acks.mark_delete == place(3)
+        play >> Acknowledged("a", positions(3)) << WriteCursor()
+        assert play.state.acks.mark_delete == position(3)
 
 
 def test_what_comes_back_goes_first_and_says_so() -> None:
     with Playbook() as play:
         play.attach("a", 3)
         play >> play.append(*[b"x"] * 5) >> Turn() << HasWork() << to("a", 0, 1, 2)
-        play >> Released("a", places(2, 0)) >> Granted("a", 3) << HasWork()
+        play >> Released("a", positions(2, 0)) >> Granted("a", 3) << HasWork()
         play >> Turn() << to("a", 0, 2, redelivered=(0, 2)) << to("a", 3)
 
 
@@ -106,7 +106,7 @@ def test_of_failover_consumers_one_is_active_and_the_next_one_goes_on_where_it_s
         play.attach("b", 9, type=FAILOVER, partition=0)
         play << Active("b", False)
         play >> play.append(*[b"x"] * 4) >> Turn() << to("a", 0, 1)
-        play >> Acknowledged("a", places(0)) << WriteCursor() << HasWork()
+        play >> Acknowledged("a", positions(0)) << WriteCursor() << HasWork()
         play >> Detached("a") << Active("b", True)
         play >> Turn() << to("b", 1, redelivered=(1,)) << to("b", 2, 3)
 
@@ -134,7 +134,7 @@ def test_a_key_stays_with_its_consumer_until_it_has_answered() -> None:
         play >> play.append(b"3", **key) >> Turn()
         owner = _owner(play, key["key_hash"])
         assert owner != "a", "the names were chosen so"
-        play >> Acknowledged("a", places(0, 1))
+        play >> Acknowledged("a", positions(0, 1))
         play.skip(HasWork, WriteCursor)
         play >> Turn() << to(owner, 2)
 
@@ -151,9 +151,9 @@ def test_of_a_batch_a_consumer_gets_what_it_has_room_for() -> None:
     with Playbook() as play:
         play.attach("a", 2, message_level=True)
         play << HasWork() >> play.append(b"batch", messages=3) >> Turn() << to("a", 0)
-        assert play.state.divided == {place(0): 0b011}
+        assert play.state.divided == {position(0): 0b011}
         play >> Granted("a", 1) << HasWork() >> Turn() << to("a", 0)
-        assert play.inputs.consumers["a"].masks == {place(0): 0b111}
+        assert play.inputs.consumers["a"].masks == {position(0): 0b111}
 
 
 def test_what_is_not_in_memory_is_read_and_goes_out_when_it_is_there() -> None:
@@ -161,9 +161,9 @@ def test_what_is_not_in_memory_is_read_and_goes_out_when_it_is_there() -> None:
         play.attach("a", 9)
         play << HasWork() >> play.append(*[b"x"] * 4) >> Turn()
         read = play.take(Read)
-        assert isinstance(read, Read) and read.place == place(0)
+        assert isinstance(read, Read) and read.position == position(0)
         play >> play.read(read) << HasWork()
         play >> Turn()
         following = play.take(Read)
-        assert isinstance(following, Read) and following.place == place(2)
+        assert isinstance(following, Read) and following.position == position(2)
         play << to("a", 0, 1) >> play.read(following) << HasWork() >> Turn() << to("a", 2, 3)

@@ -3,7 +3,7 @@
 from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.subscription.inputs import Acknowledged, Purged, Released, Sought, Tick, Turn
 from arneb_core.subscription.state.effects import HasWork, WakeAt, WriteCursor
-from arneb_core.testing.playbook import NOW_MS, Playbook, place, places, to
+from arneb_core.testing.playbook import NOW_MS, Playbook, position, positions, to
 
 TICK_MS = 10
 
@@ -59,11 +59,11 @@ def test_what_came_due_and_came_back_goes_again_at_once() -> None:
         play >> Turn() << WakeAt(later(50))
         play.now_ms += 50
         play >> Tick() << HasWork() >> Turn() << to("a", 0)
-        play >> Released("a", places(0)) << HasWork()
+        play >> Released("a", positions(0)) << HasWork()
         play >> Turn() << to("a", 0, redelivered=(0,))
-        play >> Acknowledged("a", places(0)) << WriteCursor()
+        play >> Acknowledged("a", positions(0)) << WriteCursor()
         play.skip(HasWork)
-        assert play.state.acks.mark_delete == place(0)
+        assert play.state.acks.mark_delete == position(0)
 
 
 def test_a_seek_has_it_wait_for_its_time_again() -> None:
@@ -72,7 +72,7 @@ def test_a_seek_has_it_wait_for_its_time_again() -> None:
         play.now_ms += 50
         play.attach("a", 9)
         play << HasWork() >> Turn() << to("a", 0)
-        play >> Sought(place(0))
+        play >> Sought(position(0))
         play.now_ms -= 40  # the clock was set back meanwhile
         play.attach("a", 9)
         play.effects.clear()

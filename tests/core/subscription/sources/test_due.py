@@ -23,8 +23,8 @@ from arneb_core.subscription.sources import gathering
 from arneb_core.subscription.sources.due import DueSource
 
 
-def entry_at(place: int) -> bytes:
-    return b"%010d" % place
+def entry_at(position: int) -> bytes:
+    return b"%010d" % position
 
 
 class FakeLog:
@@ -39,23 +39,23 @@ class FakeLog:
         self.most = 1_000
         self._answers: deque[Callable[[], None]] = deque()
 
-    def after(self, place: Position) -> Position | None:
-        return Position(max(place, self.floor) + 1)
+    def after(self, position: Position) -> Position | None:
+        return Position(max(position, self.floor) + 1)
 
-    def read_hot(self, place: Position, limit: int) -> tuple[Position, list[bytes]] | None:
-        if place not in self.hot or place <= self.floor:
+    def read_hot(self, position: Position, limit: int) -> tuple[Position, list[bytes]] | None:
+        if position not in self.hot or position <= self.floor:
             return None
-        stop = min(self.hot.stop, place + limit)
-        return place, [entry_at(each) for each in range(place, stop)]
+        stop = min(self.hot.stop, position + limit)
+        return position, [entry_at(each) for each in range(position, stop)]
 
-    def read_places(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
+    def read_positions(self, positions: Sequence[Position], bytes_max: int, then: Read) -> None:
         self.reads += 1
 
         def answer() -> None:
             if self.fails:
                 then(StoreFailed("as told"))
                 return
-            there = [each for each in places[: self.most] if each > self.floor]
+            there = [each for each in positions[: self.most] if each > self.floor]
             then([(each, [entry_at(each)]) for each in there])
 
         self._answers.append(answer)
@@ -107,14 +107,14 @@ def test_each_that_is_due_comes_once_in_its_turn(ops: list[tuple[Any, ...]]) -> 
     other, others = source_of(log, cache), list[list[int]]()
     for op in ops:
         match op:
-            case ("add", places):
-                run = sorted(places - set(chain(*model)))
+            case ("add", positions):
+                run = sorted(positions - set(chain(*model)))
                 if run:
                     source.add(array("Q", run))
                     model.append(run)
-            case ("share", places, unwanted):
+            case ("share", positions, unwanted):
                 # Another subscription has the same run, and wants all of it.
-                run = array("Q", sorted(places - set(chain(*model)) - set(chain(*others))))
+                run = array("Q", sorted(positions - set(chain(*model)) - set(chain(*others))))
                 wanted = [each for each in run if each not in unwanted]
                 if wanted:
                     source.add(run, BitMap64(wanted))
@@ -125,15 +125,15 @@ def test_each_that_is_due_comes_once_in_its_turn(ops: list[tuple[Any, ...]]) -> 
                 take(other, log, others, count)
             case ("take", count):
                 take(source, log, model, count)
-            case ("discard", places):
-                source.discard(map(Position, places))
-                model = [[each for each in run if each not in places] for run in model]
-            case ("through", place):
-                source.discard_through(Position(place))
-                model = [[each for each in run if each > place] for run in model]
-            case ("trim", place):
+            case ("discard", positions):
+                source.discard(map(Position, positions))
+                model = [[each for each in run if each not in positions] for run in model]
+            case ("through", position):
+                source.discard_through(Position(position))
+                model = [[each for each in run if each > position] for run in model]
+            case ("trim", position):
                 # A start of the log that goes is told of, but later.
-                log.floor = max(log.floor, place)
+                log.floor = max(log.floor, position)
             case ("hot", first, count):
                 log.hot = range(first, first + count)
             case ("short", most):
@@ -145,7 +145,7 @@ def test_each_that_is_due_comes_once_in_its_turn(ops: list[tuple[Any, ...]]) -> 
         flat = list(chain(*model))
         assert len(source) == len(flat) and bool(source) is bool(flat)
         assert all(Position(each) in source for each in flat)
-        assert sorted(source.places) == sorted(flat)
+        assert sorted(source.positions) == sorted(flat)
         assert cache.size <= held
     log.fails = False
     source.fetch.retry()
@@ -245,9 +245,9 @@ def test_other_caches_push_it_out() -> None:
     log: Any = FakeLog()
     budget = CacheBudget(bytes_max=30 * (ENTRY_BYTES + 10))
     caches = [DueCache(log, budget) for _ in range(4)]
-    places = [Position(each) for each in range(20)]
+    positions = [Position(each) for each in range(20)]
     for cache in caches:
-        cache.read(places, 1 << 20, lambda found: None)
+        cache.read(positions, 1 << 20, lambda found: None)
         log.answer()
         assert len(cache) == 20
         assert budget.bytes == sum(each.size for each in caches) <= budget.bytes_max
@@ -281,12 +281,12 @@ UNSEALED_OPS = st.lists(
 
 @given(UNSEALED_OPS)
 def test_unsealed_keys_are_a_sorted_list(ops: list[tuple[Any, ...]]) -> None:
-    unsealed, model, place = UnsealedKeys(), list[DueKey](), 0
+    unsealed, model, position = UnsealedKeys(), list[DueKey](), 0
     for op in ops:
         match op:
             case ("add", times):
-                keys = [due_key(at, Position(place + n)) for n, at in enumerate(times)]
-                place += len(times)
+                keys = [due_key(at, Position(position + n)) for n, at in enumerate(times)]
+                position += len(times)
                 unsealed.add(keys, min(keys))
                 model = sorted(model + keys)
             case ("drop", at_ms, after):
@@ -309,11 +309,11 @@ def place_in(key: int) -> int:
     return key & (1 << 64) - 1
 
 
-@pytest.mark.parametrize("places", [[], [0], [5, 7, 9]])
-def test_discarding_what_is_not_there_changes_nothing(places: list[int]) -> None:
+@pytest.mark.parametrize("positions", [[], [0], [5, 7, 9]])
+def test_discarding_what_is_not_there_changes_nothing(positions: list[int]) -> None:
     source = source_of(FakeLog())
     source.add(array("Q", [1, 2, 3]))
-    source.discard(map(Position, places))
+    source.discard(map(Position, positions))
     assert len(source) == 3
 
 
@@ -330,7 +330,7 @@ def test_what_is_due_at_many_times_is_read_together() -> None:
             continue
         handed_out += at_hand[0]
         source.take(at_hand[0])
-    assert handed_out == [place for tick in range(50) for place in range(tick, 5_000, 50)]
+    assert handed_out == [position for tick in range(50) for position in range(tick, 5_000, 50)]
     assert log.reads == 5, "due entries are read a thousand at a time, not tick by tick"
 
 

@@ -9,34 +9,34 @@ from tests.counting import calls_of
 from arneb_core.api.entries.position import Position
 from arneb_core.subscription.state.redeliveries import CHUNK_BITS, RedeliveryCounts
 
-places = st.integers(0, 5).flatmap(
+positions = st.integers(0, 5).flatmap(
     lambda chunk: st.integers(0, 6).map(lambda at: Position((chunk << CHUNK_BITS) + at))
 )
-lists = st.lists(places, unique=True, max_size=12)
+lists = st.lists(positions, unique=True, max_size=12)
 moves = st.lists(st.tuples(st.sampled_from(["raise", "forget", "through", "put back"]), lists))
 
 
 @given(moves)
 def test_counts_are_those_of_a_plain_dictionary(moves: list[tuple[str, list[Position]]]) -> None:
     counts, plain = RedeliveryCounts(), Counter[Position]()
-    for move, places in moves:
+    for move, positions in moves:
         match move:
             case "raise":
-                counts.raise_(places)
-                plain.update(places)
+                counts.raise_(positions)
+                plain.update(positions)
             case "forget":
-                counts.forget(places)
-                plain = Counter({each: n for each, n in plain.items() if each not in places})
-            case "through" if places:
-                counts.forget_through(places[0])
-                plain = Counter({each: n for each, n in plain.items() if each > places[0]})
+                counts.forget(positions)
+                plain = Counter({each: n for each, n in plain.items() if each not in positions})
+            case "through" if positions:
+                counts.forget_through(positions[0])
+                plain = Counter({each: n for each, n in plain.items() if each > positions[0]})
             case "put back":
-                counts.update(dict.fromkeys(places, 3))
-                plain.update({each: 3 - plain[each] for each in places})
+                counts.update(dict.fromkeys(positions, 3))
+                plain.update({each: 3 - plain[each] for each in positions})
         assert counts.items() == +plain
         assert bool(counts) == bool(+plain)
-        assert counts.of(places) == {each: plain[each] for each in places if plain[each]}
-        assert all(counts.get(each) == plain[each] for each in places)
+        assert counts.of(positions) == {each: plain[each] for each in positions if plain[each]}
+        assert all(counts.get(each) == plain[each] for each in positions)
 
 
 def test_acks_one_by_one_look_only_at_their_neighbours() -> None:
