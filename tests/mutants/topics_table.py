@@ -428,7 +428,7 @@ TOPIC_MUTANTS: Final = (
         "superseded entries that were delivered are redelivered",
         "core/arneb_core/engine/subscriptions/admin.py",
         "                self.machine.acknowledgements.acknowledge(done, None, elsewhere=True)\n",
-        "                cursor.settle(done)\n",
+        "                cursor.acknowledge(done)\n",
         ("tests/core/engine/test_admin.py",),
     ),
     Mutant(

@@ -59,21 +59,21 @@ class Cursor:
     def __repr__(self) -> str:
         return f"<Cursor {self.acks!r}>"
 
-    def settle(self, positions: Sequence[Position]) -> None:
+    def acknowledge(self, positions: Sequence[Position]) -> None:
         """Acknowledge whole entries."""
         self.acknowledged_total += self.acks.acknowledge(positions)
 
-    def settle_messages(self, position: Position, mask: int, size: int) -> bool:
+    def acknowledge_messages(self, position: Position, mask: int, size: int) -> bool:
         """Acknowledge messages of a batch of ``size``; return True when those were the rest."""
         is_whole = self.acks.acknowledge_messages(position, mask, size)
         self.acknowledged_total += is_whole
         return is_whole
 
-    def settle_until(self, position: Position) -> None:
+    def acknowledge_until(self, position: Position) -> None:
         """Acknowledge everything up to ``position``."""
         self.acknowledged_total += self.acks.acknowledge_until(position)
 
-    def settle_all_but(
+    def acknowledge_all_but(
         self,
         positions: Sequence[Position],
         masks: Mapping[Position, int],

@@ -62,7 +62,7 @@ class SubscriptionMachine:
         self.ready = ready = Ready(state)
         self.delivery = delivery = Delivery(state, suspect_until)
         self.acknowledgements = Acknowledgements(state, ready, delivery)
-        delivery.settle = self.acknowledgements.settle_delivered
+        delivery.acknowledge_delivered = self.acknowledgements.acknowledge_delivered
         self.counters = Counters(state, ready, delivery)
         self.dead_lettering = DeadLettering(
             state, self.acknowledgements, lambda: make_consumer(self.answering, HOLDER)
@@ -196,7 +196,7 @@ class SubscriptionMachine:
         """Ledgers were dropped from the front of the log."""
         ledgers = self.state.log.ledgers
         floor = before(ledgers.first or ledgers.next_append)
-        self.delivery.settled_through(floor)
+        self.delivery.acknowledged_through(floor)
         self.state.acks.log_trimmed()
         self.ready.answered_through(floor)
         self.state.wake()  # a read under way may never be answered
@@ -298,8 +298,8 @@ class SubscriptionMachine:
         purged = self.ready_messages
         self._moved(Happened.PURGED, state.log.ledgers.last)
         out = state.positions_in_flight()
-        state.cursor.settle_all_but(out, state.divided, state.sizes)
-        delivery.settled_all_but(out)
+        state.cursor.acknowledge_all_but(out, state.divided, state.sizes)
+        delivery.acknowledged_all_but(out)
         self.ready.clear(max(state.reader.after, state.log.ledgers.last or BEFORE_ALL))
         state.cursor_changed()
         state.wake()

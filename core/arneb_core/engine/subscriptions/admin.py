@@ -229,7 +229,7 @@ class SubscriptionAdmin(SubscriptionWithholding):
             await trio.lowlevel.checkpoint()
         for position, mask in list(other.masks.items()):
             if position > self.mark_delete and (size := await self.topic.size_at(position)):
-                cursor.settle_messages(position, (1 << size) - 1 & ~mask, size)
+                cursor.acknowledge_messages(position, (1 << size) - 1 & ~mask, size)
         self.machine.state.reader.let_go()
         self.machine.state.cursor_changed()
 

@@ -72,7 +72,7 @@ class Commits:
         """``follows``: what was written ahead of its commit may still count; the leader says when
         it does not."""
         self._live = LiveEnvironment(
-            path, env, map_bytes, opened=self._opened_again, settled=self._settled
+            path, env, map_bytes, reopened=self._reopened, verified=self._verified
         )
         self._trims: list[Trim] = []
         self._committing = Lock()
@@ -353,15 +353,15 @@ class Commits:
             return StoreFull(f"no space for the commit: {error}")
         return StoreFailed(f"the commit could not be put on disk: {error}")
 
-    def _opened_again(self) -> None:
+    def _reopened(self) -> None:
         """Note whether LMDB's file shows the last commit; the next look may no longer find it. Once
         missing, it stays so: a transaction of the same number makes that certain."""
         attempt = self._attempt
         if attempt is not None and attempt.is_there is not False:
             attempt.is_there = self._live.last_transaction >= attempt.transaction
 
-    def _settled(self) -> None:
-        """Act on what the file showed, which is final now."""
+    def _verified(self) -> None:
+        """Act on what the reopened file showed, now that it is certain to stay so."""
         if self._attempt is None:
             return
         if self._attempt.is_there:

@@ -40,17 +40,17 @@ class LiveEnvironment:
         env: lmdb.Environment,
         map_bytes: int,
         *,
-        opened: Callable[[], None],
-        settled: Callable[[], None],
+        reopened: Callable[[], None],
+        verified: Callable[[], None],
     ) -> None:
-        """``opened`` is called after a reopening, ``settled`` when what that showed is certain;
+        """``reopened`` is called after a reopening, ``verified`` when what that showed is certain;
         both before anybody uses the environment."""
         self._path = path
         self._data = os.fspath(path / DATA_NAME)
         self._map_bytes = map_bytes
         self._env: lmdb.Environment | None = env
-        self._opened = opened
-        self._settled = settled
+        self._reopened = reopened
+        self._verified = verified
         # Used directly, since it is C's; the condition is only for threads that wait.
         self._lock = RLock()
         self._gate = Condition(self._lock)
@@ -173,7 +173,7 @@ class LiveEnvironment:
             env = open_lmdb(self._path, readonly=False, map_bytes=self._map_bytes)
             self._env = env
             self._look(env)
-            self._opened()
+            self._reopened()
             # The file as seen now may differ from what a power cut would leave: a new transaction
             # makes it certain before anybody builds on it or is told.
             with env.begin(write=True) as txn:
@@ -181,7 +181,7 @@ class LiveEnvironment:
         except (lmdb.Error, OSError, StoreUnusable) as error:
             raise StoreFailed(f"cannot open the store again: {error}") from error
         self.is_broken = False
-        self._settled()
+        self._verified()
         return env
 
     def _expect_whole(self, env: lmdb.Environment) -> None:

@@ -53,8 +53,8 @@ class Acknowledgements:
     ) -> None:
         """Acknowledge whole entries. ``elsewhere``: some were not in flight at the sender."""
         if positions:
-            self._cursor.settle(positions)
-            self._delivery.settled(positions)
+            self._cursor.acknowledge(positions)
+            self._delivery.acknowledged(positions)
             if elsewhere:
                 self._ready.answered(positions)
                 self._take_away(positions)
@@ -68,7 +68,7 @@ class Acknowledgements:
         ``elsewhere``: nothing of it was in flight at the sender."""
         known = size or self._size_of(position)
         if known is not None:
-            self._settle_messages(position, mask, known, elsewhere=elsewhere)
+            self._acknowledge_messages(position, mask, known, elsewhere=elsewhere)
         elif self._log.ledgers.contains(position) and not self.acks.is_acknowledged(position):
             era = self._state.era
             self._state.outbox.read(
@@ -84,14 +84,14 @@ class Acknowledgements:
         if last is None:
             return
         position = min(position, last)  # entries appended later were never meant
-        self._delivery.settled_through(position)
-        self._cursor.settle_until(position)
+        self._delivery.acknowledged_through(position)
+        self._cursor.acknowledge_until(position)
         self._ready.answered_through(position)
         if (withheld := self._state.withheld) is not None:
             withheld.discard([each for each in withheld.positions if each <= position])
         self._state.wake()
 
-    def settle_delivered(
+    def acknowledge_delivered(
         self, positions: Sequence[Position], masks: Mapping[Position, int] | None
     ) -> None:
         """Acknowledge entries on their way to a consumer that does not acknowledge.
@@ -99,12 +99,12 @@ class Acknowledgements:
         The caller takes them out of the replay set and out of what was read.
         """
         if masks is None:
-            self._cursor.settle(positions)
-            self._delivery.settled(positions)
+            self._cursor.acknowledge(positions)
+            self._delivery.acknowledged(positions)
         else:
             for position, mask in masks.items():
-                if self._cursor.settle_messages(position, mask, self._state.sizes[position]):
-                    self._delivery.settled([position])
+                if self._cursor.acknowledge_messages(position, mask, self._state.sizes[position]):
+                    self._delivery.acknowledged([position])
                 self._delivery.undivide(position, mask)
         self._state.cursor_changed()
 
@@ -116,12 +116,12 @@ class Acknowledgements:
         if self._state.withheld is not None:
             self._state.withheld.discard(positions)
 
-    def _settle_messages(
+    def _acknowledge_messages(
         self, position: Position, mask: int, size: int, *, elsewhere: bool
     ) -> None:
         shared = elsewhere or position in self._state.divided
-        if self._cursor.settle_messages(position, mask, size):
-            self._delivery.settled([position])
+        if self._cursor.acknowledge_messages(position, mask, size):
+            self._delivery.acknowledged([position])
             self._ready.answered([position])
             if shared:
                 self._take_away([position])
@@ -154,7 +154,7 @@ class Acknowledgements:
                 self._state.outbox.put(Refuse(done, found))
             return
         if era == self._state.era and found and found[0][0] == position:
-            self._settle_messages(position, mask, messages_in(found[0][1][0]), elsewhere=True)
+            self._acknowledge_messages(position, mask, messages_in(found[0][1][0]), elsewhere=True)
         self._state.cursor_changed(done)
         self._state.wake()
 

@@ -29,7 +29,7 @@ PARTS_PER_TURN: Final = 512
 """Messages of batches handed out one by one in a turn: each costs its consumer's session some 10 µs
 to unbatch, and a batch may hold 65,536."""
 
-Settle = Callable[[Sequence[Position], dict[Position, int] | None], None]
+Acknowledge = Callable[[Sequence[Position], dict[Position, int] | None], None]
 """Acknowledges what was delivered to a consumer that does not acknowledge; of batches in the
 mapping, only those messages."""
 
@@ -37,7 +37,7 @@ mapping, only those messages."""
 class Delivery:
     """Delivers entries, in the order in which they come, to the consumers of a subscription."""
 
-    settle: Settle
+    acknowledge_delivered: Acknowledge
     """Called with entries that are done as soon as they are delivered."""
 
     def __init__(self, state: SubscriptionState, suspect_until: Position) -> None:
@@ -114,29 +114,29 @@ class Delivery:
         shares = self._dispatcher.share(1)
         return shares[0][0] if shares else None
 
-    def settled(self, positions: Sequence[Position]) -> None:
+    def acknowledged(self, positions: Sequence[Position]) -> None:
         """Forget the deliveries of these, which are acknowledged."""
         if self._state.byte_counter is not None:
-            self._state.byte_counter.settled(positions)
+            self._state.byte_counter.acknowledged(positions)
         known = self.past
         if known.returned or known.counts:
-            known.settled(positions)
+            known.acknowledged(positions)
         if self.divided:
             for position in positions:
                 self.divided.pop(position, None)
                 self.sizes.pop(position, None)
 
-    def settled_through(self, position: Position) -> None:
-        """As :meth:`settled`, for everything up to ``position``; called before it is
+    def acknowledged_through(self, position: Position) -> None:
+        """As :meth:`acknowledged`, for everything up to ``position``; called before it is
         acknowledged."""
         if self._state.byte_counter is not None and position > self._acks.mark_delete:
             self._state.byte_counter.lose_count()
-        self.past.settled_through(position)
+        self.past.acknowledged_through(position)
         if self.divided:
-            self.settled([each for each in self.divided if each <= position])
+            self.acknowledged([each for each in self.divided if each <= position])
 
-    def settled_all_but(self, positions: Sequence[Position]) -> None:
-        """As :meth:`settled`, for everything but ``positions``."""
+    def acknowledged_all_but(self, positions: Sequence[Position]) -> None:
+        """As :meth:`acknowledged`, for everything but ``positions``."""
         self.past.keep_only(positions)
         if self._state.byte_counter is not None:
             self._state.byte_counter.emptied()
@@ -144,7 +144,7 @@ class Delivery:
             del self.divided[position], self.sizes[position]
 
     def remember(self, past: Past) -> None:
-        """Undo :meth:`settled`: the acknowledgement was undone."""
+        """Undo :meth:`acknowledged`: the acknowledgement was undone."""
         if self._state.byte_counter is not None:
             self._state.byte_counter.lose_count()
         self.past.remember(past)
@@ -338,5 +338,5 @@ class Delivery:
             self.redelivered_total += len(redelivered)
         consumer.took(run, messages, sizes, is_divided=is_divided)
         if not consumer.spec.acks:
-            self.settle(positions, masks if is_divided else None)
+            self.acknowledge_delivered(positions, masks if is_divided else None)
         return run

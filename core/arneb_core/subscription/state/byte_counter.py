@@ -103,7 +103,7 @@ class ByteCounter:
             elif position <= self._through:
                 self._ready += size
 
-    def settled(self, positions: Iterable[Position]) -> None:
+    def acknowledged(self, positions: Iterable[Position]) -> None:
         """Count these as acknowledged. The size of one that was ready is unknown, so the count is
         lost."""
         for position in positions:

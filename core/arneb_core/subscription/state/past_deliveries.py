@@ -68,14 +68,14 @@ class PastDeliveries:
         time-out. Returns because a consumer left do not count."""
         return self.counts.get(position)
 
-    def settled(self, positions: Sequence[Position]) -> None:
+    def acknowledged(self, positions: Sequence[Position]) -> None:
         """Forget these, which are acknowledged."""
         if self.counts:
             self.counts.forget(positions)
         if self.returned:
             self.returned.difference_update(BitMap64(positions))
 
-    def settled_through(self, position: Position) -> None:
+    def acknowledged_through(self, position: Position) -> None:
         """Forget everything up to ``position``, which is acknowledged."""
         if self.returned:
             self.returned.remove_range(0, position + 1)
@@ -95,7 +95,7 @@ class PastDeliveries:
         return Past(self.returned & BitMap64(positions), known)
 
     def remember(self, past: Past) -> None:
-        """Undo :meth:`settled`: the acknowledgement was undone."""
+        """Undo :meth:`acknowledged`: the acknowledgement was undone."""
         self.returned |= past.returned
         self.counts.update(past.counts)
 
