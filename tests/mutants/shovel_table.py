@@ -32,7 +32,7 @@ SHOVEL_MUTANTS: Final = (
         "moves inside the broker remove their messages in a separate commit",
         SHOVELS + "shovel.py",
         "            return await destination.move(changed, source)\n",
-        "            await source.settle(batch, set())\n"
+        "            await source.acknowledge(batch, set())\n"
         "            return await destination.move(changed, None)\n",
         SHOVEL_TESTS,
     ),

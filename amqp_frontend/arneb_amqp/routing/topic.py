@@ -86,25 +86,25 @@ class TopicIndex:
     def match(self, routing_keys: Sequence[str], headers: Headers) -> Iterator[Target | None]:
         for key in routing_keys:
             words = words_of(key)
-            settled: dict[_Node, None] = {}
-            fitting = _with_empty_matches([self._root], settled)
+            matched: dict[_Node, None] = {}
+            reached = _with_empty_matches([self._root], matched)
             visits = 0
             for word in words:
-                if not fitting:
+                if not reached:
                     break
-                visits += len(fitting)
+                visits += len(reached)
                 if visits >= VISITS_PER_PAUSE:
                     visits = 0
                     yield None
-                fitting = _following(fitting, word, settled)
-            for node in chain(fitting, settled):
+                reached = _following(reached, word, matched)
+            for node in chain(reached, matched):
                 for binding in node.bindings:
                     yield binding.target
             if self._packed:
                 yield from self._packed.match(words)
 
 
-def _following(nodes: Iterable[_Node], word: str, settled: dict[_Node, None]) -> Collection[_Node]:
+def _following(nodes: Iterable[_Node], word: str, matched: dict[_Node, None]) -> Collection[_Node]:
     """Return the nodes that match one more word."""
     following: list[_Node] = []
     for node in nodes:
@@ -114,17 +114,17 @@ def _following(nodes: Iterable[_Node], word: str, settled: dict[_Node, None]) ->
             child = node.children.get(wanted)
             if child is not None:
                 following.append(child)
-    return _with_empty_matches(following, settled)
+    return _with_empty_matches(following, matched)
 
 
-def _with_empty_matches(nodes: Iterable[_Node], settled: dict[_Node, None]) -> Collection[_Node]:
+def _with_empty_matches(nodes: Iterable[_Node], matched: dict[_Node, None]) -> Collection[_Node]:
     """Return ``nodes``, each once, and the ``#`` nodes after them, which match no word, too. Nodes
-    that end with their ``#``, and so match whatever follows, are put into ``settled`` instead."""
+    that end with their ``#``, and so match whatever follows, are put into ``matched`` instead."""
     found: dict[_Node, None] = {}
     for node in nodes:
         while node not in found:
             if node.repeats and not node.children:
-                settled[node] = None
+                matched[node] = None
                 break
             found[node] = None
             node = node.children.get(ANY_WORDS, node)

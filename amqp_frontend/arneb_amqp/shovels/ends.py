@@ -1,7 +1,7 @@
 """The two ends of a shovel: a source and a destination of messages.
 
-The rule: a batch is received, put and settled before the next one. A source gives a message up only
-when told to; whatever was not settled is still there when the shovel returns.
+The rule: a batch is received, put and acknowledged before the next one. A source gives a message up
+only once it is acknowledged; what was not is still there when the shovel returns.
 """
 
 from collections.abc import Sequence
@@ -38,8 +38,8 @@ class SourceEnd(Protocol):
         :class:`.RemoteClosed`."""
         ...
 
-    async def settle(self, batch: Sequence[Moved], refused: set[int]) -> None:
-        """Give a batch up, except the messages at indexes ``refused``, which come again. Raises
+    async def acknowledge(self, batch: Sequence[Moved], refused: set[int]) -> None:
+        """Acknowledge a batch, except the messages at indexes ``refused``, which come again. Raises
         :class:`.RemoteClosed`."""
         ...
 
@@ -61,6 +61,6 @@ class DestinationEnd(Protocol):
 class UnitSource(SourceEnd, Protocol):
     """A source in this broker."""
 
-    def settle_in(self, unit: Unit, batch: Sequence[Moved], refused: set[int]) -> None:
-        """Give the batch up in the commit of ``unit``."""
+    def acknowledge_in(self, unit: Unit, batch: Sequence[Moved], refused: set[int]) -> None:
+        """Acknowledge the batch in the commit of ``unit``."""
         ...

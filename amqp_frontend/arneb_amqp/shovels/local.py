@@ -98,7 +98,7 @@ class LocalSource:
         taken, self._ready = self._ready[:most], self._ready[most:]
         return [_moved(*each) for each in taken]
 
-    async def settle(self, batch: Sequence[Moved], refused: set[int]) -> None:
+    async def acknowledge(self, batch: Sequence[Moved], refused: set[int]) -> None:
         """See :class:`.SourceEnd`."""
         positions, masks = _places(batch, refused)
         if self.attachment is not None and self._acks:
@@ -108,7 +108,7 @@ class LocalSource:
         self._give_back(batch, refused)
         await trio.lowlevel.checkpoint()
 
-    def settle_in(self, unit: Unit, batch: Sequence[Moved], refused: set[int]) -> None:
+    def acknowledge_in(self, unit: Unit, batch: Sequence[Moved], refused: set[int]) -> None:
         """See :class:`.UnitSource`."""
         positions, masks = _places(batch, refused)
         if self.attachment is not None and self._acks:
@@ -171,7 +171,7 @@ class LocalDestination:
             if topic is not None:
                 unit.appends.append((topic, [entry]))
         if source is not None:
-            source.settle_in(unit, batch, refused)
+            source.acknowledge_in(unit, batch, refused)
         await self._core.committed(unit)
         return refused
 

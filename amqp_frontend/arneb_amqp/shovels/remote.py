@@ -38,7 +38,7 @@ class RemoteSource:
             for each in await self._channel.receive(most)
         ]  # fmt: skip
 
-    async def settle(self, batch: Sequence[Moved], refused: set[int]) -> None:
+    async def acknowledge(self, batch: Sequence[Moved], refused: set[int]) -> None:
         """See :class:`.SourceEnd`."""
         if not self._acks:
             return

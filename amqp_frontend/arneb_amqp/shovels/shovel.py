@@ -183,7 +183,7 @@ class Shovel:
         if isinstance(source, LocalSource) and isinstance(destination, LocalDestination):
             return await destination.move(changed, source)
         refused = await destination.put(changed, confirmed=mode is AckMode.ON_CONFIRM)
-        await source.settle(batch, refused)
+        await source.acknowledge(batch, refused)
         return refused
 
     def _changed(self, message: Moved) -> Moved:

@@ -83,5 +83,5 @@ async def test_a_source_receives_the_acknowledgements_of_what_was_taken(
 ) -> None:
     channel: Any = FakeChannel()
     source = RemoteSource(channel, 3, acks=acks)
-    await source.settle([Moved("", "q", b"", tag) for tag in (5, 6, 7)], refused)
+    await source.acknowledge([Moved("", "q", b"", tag) for tag in (5, 6, 7)], refused)
     assert channel.said == said

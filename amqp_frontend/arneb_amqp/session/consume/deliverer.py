@@ -231,7 +231,7 @@ class Deliverer:
     def acknowledge_through(self, tag: int, transaction: Transaction | None) -> None:
         """Acknowledge everything up to ``tag``; 0 means all."""
         if transaction is not None:
-            self._settle_through(tag, transaction, Answer.ACKNOWLEDGE)
+            self._add_answers_through(tag, transaction, Answer.ACKNOWLEDGE)
             return
         part = self._part_through(tag)
         groups, unknown = self.unacked.pop_through(tag if part is None else part)
@@ -251,7 +251,7 @@ class Deliverer:
         if transaction is not None:
             answer = Answer.RELEASE if requeue else Answer.REJECT
             if multiple:
-                self._settle_through(tag, transaction, answer)
+                self._add_answers_through(tag, transaction, answer)
             else:
                 self._add_answers([tag], transaction, answer)
             return
@@ -349,7 +349,7 @@ class Deliverer:
             return self.unacked.add_parts(owner, positions, parts)
         return self.unacked.add(owner, positions)
 
-    def _settle_through(self, tag: int, transaction: Transaction, answer: Answer) -> None:
+    def _add_answers_through(self, tag: int, transaction: Transaction, answer: Answer) -> None:
         """Answer everything up to ``tag`` in a transaction, or as much as a turn may."""
         if tag and tag not in self.unacked:
             raise unknown_tag(tag)
