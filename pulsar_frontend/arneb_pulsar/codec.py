@@ -76,8 +76,8 @@ class PulsarCodec:
         """See :class:`arneb_core.api.entries.codec.ColumnCodec`."""
         return are_batches(entries)
 
-    def unpacked_bytes(self, entry: bytes) -> int:
-        """See :class:`arneb_core.api.entries.codec.PackedCodec`."""
+    def decompressed_bytes(self, entry: bytes) -> int:
+        """See :class:`arneb_core.api.entries.codec.CompressedCodec`."""
         try:
             metadata = parse_metadata(split_body(entry, HEADER_BYTES)[0])
         except ValueError:

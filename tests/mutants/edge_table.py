@@ -20,7 +20,7 @@ EDGE_MUTANTS: Final = (
     Mutant(
         "a confirm does not wait for the delivery of its message",
         AMQP + "server/connection.py",
-        "        if not self._behind_deliveries and (to_anybody or self.consumers.attached):\n",
+        "        if not self._awaits_deliveries and (to_anybody or self.consumers.attached):\n",
         "        if False:\n",
         OWN_DELIVERIES,
     ),

@@ -16,6 +16,7 @@ from tests.mutants.cluster_table import CLUSTER_MUTANTS
 from tests.mutants.copies_table import COPIES_MUTANTS
 from tests.mutants.damage_table import DAMAGE_MUTANTS
 from tests.mutants.data_table import DATA_MUTANTS
+from tests.mutants.decompression_table import DECOMPRESSION_MUTANTS
 from tests.mutants.delayed_table import DELAYED_MUTANTS
 from tests.mutants.edge_table import EDGE_MUTANTS
 from tests.mutants.hand_over_table import HAND_OVER_MUTANTS
@@ -26,7 +27,6 @@ from tests.mutants.keys_table import KEYS_MUTANTS
 from tests.mutants.lake_table import LAKE_MUTANTS
 from tests.mutants.machine_table import MACHINE_MUTANTS
 from tests.mutants.management_table import MANAGEMENT_MUTANTS
-from tests.mutants.opening_table import OPENING_MUTANTS
 from tests.mutants.operator_table import OPERATOR_MUTANTS
 from tests.mutants.page_table import PAGE_MUTANTS
 from tests.mutants.passes_table import PASSES_MUTANTS
@@ -52,7 +52,7 @@ from tests.mutants.turns_table import TURNS_MUTANTS
 EVERY: Final[tuple[Mutant, ...]] = (
     *MUTANTS,
     *ACCESS_MUTANTS,
-    *OPENING_MUTANTS,
+    *DECOMPRESSION_MUTANTS,
     *OPERATOR_MUTANTS,
     *AUTHORIZATION_MUTANTS,
     *SEMANTICS_MUTANTS,

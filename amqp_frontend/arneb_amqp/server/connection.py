@@ -1,8 +1,8 @@
-"""One connection: a socket and a session, kept going by one task.
+"""One connection: a socket and a session, driven by one task.
 
-The rule: every event is told to the session, then its effects are carried out, then its output is
+The rule: the session handles an event, then its effects are carried out, then its output is
 written. The connection's task handles bytes; everything else happens in other tasks' turns and only
-marks what must be written, so one write carries everything from a turn.
+marks what must be written, so that one write carries everything from a turn.
 """
 
 import logging
@@ -15,19 +15,19 @@ import trio
 from arneb_amqp.errors import AmqpError, internal_error
 from arneb_amqp.server.context import ConnectionContext, ServerContext
 from arneb_amqp.server.operations.consumers import Consumers
+from arneb_amqp.server.operations.decompressor import Decompressor
 from arneb_amqp.server.operations.effects import EffectRunner
-from arneb_amqp.server.operations.opener import Opener
 from arneb_amqp.server.transport.read_ahead import ReadAhead
 from arneb_amqp.server.transport.reading import Reading
 from arneb_amqp.server.transport.remote import Remote
 from arneb_amqp.server.transport.secured_link import link_of
 from arneb_amqp.server.transport.timers import instants
+from arneb_amqp.session.compressed_runs import Messages, Piece
 from arneb_amqp.session.connection.session import ConnectionSession
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Disconnect, Refused, Token
 from arneb_amqp.session.events import AlarmsChanged, Committed, ConsumerClosed, Event
 from arneb_amqp.session.transitions import ConnectionState
-from arneb_amqp.session.unopened import Messages, Piece
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_core.api.connections.tls_records import TlsRecords
 from arneb_core.api.process.clock import wall_clock_ms
@@ -38,9 +38,9 @@ from arneb_core.api.subscriptions.deliveries import Deliveries
 logger = logging.getLogger(__name__)
 
 LINGER_S: Final = 2.0
-"""How long a peer's bytes are still read after the last write: closing a socket with unread input
-makes the kernel discard what the peer has not read. A client that has said goodbye has the same
-time to close the socket first, and a client that is gone to take a farewell."""
+"""How long a client's bytes are still read after the last write: closing a socket with unread input
+makes the kernel discard what the client has not read yet. A client that has closed its connection
+has the same time to close the socket first."""
 
 CLEANUP_S: Final = 5.0
 """How long the end of a connection waits for the store, or for millions of messages to be requeued,
@@ -49,7 +49,7 @@ before its socket is closed; and the limit for all of it when the broker stops."
 
 class Connection:
     """One client. Invariants: ``_is_leased`` while pending output includes something that only the
-    leader may say; ``_behind_deliveries`` while the core is due to call :meth:`_dispatched`."""
+    leader may say; ``_awaits_deliveries`` while the core is due to call :meth:`_dispatched`."""
 
     def __init__(
         self, server: ServerContext, id_: ConnectionId, peer: Remote,
@@ -57,28 +57,28 @@ class Connection:
     ) -> None:  # fmt: skip
         config = server.config
         self._server = server
-        self._core = server.core
+        self._core = core = server.core
         self._id = id_
         self._high, self._low = config.outbox_bytes_high, config.outbox_bytes_low
         self._max = config.outbox_bytes_max
-        context = ConnectionContext(server.core, server.topology, server.entrance, id_, peer, self)
+        context = ConnectionContext(core, server.topology, server.entrance, id_, peer, self)
         self.consumers = Consumers(context)
         self.connection_events = context.connection_events
         self.session = ConnectionSession(context.broker(config), trio.current_time())
         self._state = self.session.state
-        rest = self._low, self._drained, server.core.lease
-        self.link = link_of(sock, records, server.nursery, *rest)
+        self.link = link_of(sock, records, server.nursery, self._low, self._drained, core.lease)
         self._reading = Reading(self.link, server.long_turns)
         self._polling = self._reading.polling
-        self._opener = Opener(self.session.output.unopened, self, server.nursery, self.link.room)
+        compressed = self.session.output.compressed
+        self._decompressor = Decompressor(compressed, self, server.nursery, self.link.room)
         self._runner = EffectRunner(
             self.session, context, self.consumers, self, server.nursery, instants,
             server.long_turns,
         )  # fmt: skip
         self._unblock: trio.Event | None = None
         self._room_made: trio.Event | None = None
-        self._ahead = ReadAhead(server.core, self.session.effects)
-        self._is_leased = self._behind_deliveries = self._answer_follows = False
+        self._ahead = ReadAhead(core, self.session.effects)
+        self._is_leased = self._awaits_deliveries = self._answer_follows = False
         self._in_turn = False  # all output is written at its end
         self._delivered: trio.Event | None = None
         self._disconnecting = self._peer_first = False
@@ -97,12 +97,12 @@ class Connection:
         try:
             await self._converse()
         except Exception as error:
-            # A defect of ours. The peer is told, and nobody else is affected.
+            # A defect of ours. The client is told, and no other connection is affected.
             logger.error("closing connection %d after an internal error", self._id, exc_info=error)
             self.session.fail(internal_error())
             self.flush()
         finally:
-            self._opener.stop()
+            self._decompressor.stop()
             timers.remove(self)
             resource_alarms.leave(self.alarms_changed)
             with trio.move_on_after(CLEANUP_S) as scope:
@@ -124,7 +124,7 @@ class Connection:
             logger.error("internal error while cleaning up connection %d", self._id, exc_info=error)
 
     def tell(self, event: Event) -> None:
-        """Take an event from outside: the broker stops, or permissions have changed."""
+        """Handle an event from outside: the broker stops, or permissions have changed."""
         try:
             self.session.handle(event, *instants())
             self._runner.run()
@@ -138,7 +138,7 @@ class Connection:
     def committed(
         self, token: Token, failure: AmqpError | None, *, refused: Refused = False
     ) -> None:
-        """Handle an append that is on disk, or never will be."""
+        """Handle an append that is durable, or has failed."""
         try:
             effects = self.session.effects
             if failure is None:
@@ -151,7 +151,7 @@ class Connection:
             is_waiting = effects.is_waiting
             if not is_waiting:
                 self._runner.all_published()
-            if self.consumers.attached and self._goes_behind_deliveries():
+            if self.consumers.attached and self._follows_deliveries():
                 return
             if is_waiting:
                 # More of this connection's commits may finish in this turn: one confirm for all.
@@ -161,15 +161,15 @@ class Connection:
             self.break_down(error)
         self.flush()
 
-    def _goes_behind_deliveries(self, *, to_anybody: bool = False) -> bool:
+    def _follows_deliveries(self, *, to_anybody: bool = False) -> bool:
         """Whether an answer waits for deliveries that are about to be made: what a connection
         publishes to itself precedes the confirm in the same write, as in RabbitMQ."""
-        if not self._behind_deliveries and (to_anybody or self.consumers.attached):
-            self._behind_deliveries = self._core.after_dispatch(self._dispatched)
-        return self._behind_deliveries
+        if not self._awaits_deliveries and (to_anybody or self.consumers.attached):
+            self._awaits_deliveries = self._core.after_dispatch(self._dispatched)
+        return self._awaits_deliveries
 
     def _dispatched(self) -> None:
-        self._behind_deliveries = False
+        self._awaits_deliveries = False
         if self._delivered is None:
             self.flush()
         else:
@@ -181,10 +181,10 @@ class Connection:
         self._answer_follows = True
 
     async def deliveries_made(self, *, to_anybody: bool = False) -> None:
-        """Wait for the deliveries that are ready, so that an answer follows them; not if all are to
-        other connections, unless ``to_anybody``."""
+        """Wait for the deliveries that are ready, so that an answer follows them; but not for those
+        to other connections, unless ``to_anybody``."""
         self._answer_follows = False
-        if self._goes_behind_deliveries(to_anybody=to_anybody):
+        if self._follows_deliveries(to_anybody=to_anybody):
             self._delivered = delivered = trio.Event()
             await delivered.wait()
             self._server.flusher.add(self.flush)
@@ -194,30 +194,30 @@ class Connection:
         try:
             session, self._is_leased = self.session, True
             session.deliver(consumer, run)
-            self._opener.begin()
+            self._decompressor.begin()
             if session.output.size + self._waiting_bytes > self._high:
                 self.consumers.set_writable(False)
         except Exception as error:
             self.break_down(error)
-        if not (self._behind_deliveries or self._in_turn):
+        if not (self._awaits_deliveries or self._in_turn):
             self._server.flusher.add(self.flush)
         if self.session.effects.has_orders:
             # Not at once: the deliverer must not be called back.
             self._server.flusher.add(self._answer)
 
-    def opened(self, piece: Piece, messages: Messages) -> None:
-        """Send a part of a run that was opened in a thread."""
+    def decompressed(self, piece: Piece, messages: Messages) -> None:
+        """Send a part of a run that was decompressed in a thread."""
         try:
             self._is_leased = True
-            self.session.output.unopened.sent(piece, messages)
+            self.session.output.compressed.sent(piece, messages)
             self._runner.run()
         except Exception as error:
             self.break_down(error)
         self.flush()
 
-    async def all_opened(self) -> None:
-        """Wait until all that waits to be opened is sent."""
-        await self._opener.caught_up()
+    async def all_decompressed(self) -> None:
+        """Wait until all that waits to be decompressed is sent."""
+        await self._decompressor.caught_up()
 
     def consumer_closed(self, consumer: ConsumerId, reason: str) -> None:
         """Handle a consumer that the core has detached."""
@@ -236,7 +236,7 @@ class Connection:
         return self.session.next_timer()
 
     def handle_timer(self, now: float) -> None:
-        """Send a heartbeat, or give the peer up."""
+        """Send a heartbeat, or close the connection of a client that has sent none."""
         try:
             if not self._reading.waits_for_client:
                 # A client that is not read cannot show that it is alive.
@@ -253,7 +253,7 @@ class Connection:
 
     def flush(self) -> None:
         """Write the pending output, unless deliveries that precede it are about to be made."""
-        if self._behind_deliveries or self._answer_follows:
+        if self._awaits_deliveries or self._answer_follows:
             return
         try:
             session = self.session
@@ -292,8 +292,8 @@ class Connection:
 
     @property
     def _waiting_bytes(self) -> int:
-        """What waits for the client, or to be opened."""
-        return self.link.waiting_bytes + self.session.output.unopened.bytes_waiting
+        """Bytes that wait for the client, or to be decompressed."""
+        return self.link.waiting_bytes + self.session.output.compressed.bytes_waiting
 
     def _answer(self) -> None:
         """Carry out effects of deliveries: answers to stream messages that nobody asked for."""
@@ -367,7 +367,7 @@ class Connection:
             pass
 
     async def _hang_up(self) -> None:
-        """Close the socket after a while, whatever the peer does and whatever is waited for."""
+        """Close the socket after a while, whatever the client does and whatever is waited for."""
         with self._lingering:
             await trio.sleep(LINGER_S)
             self.link.abort()
@@ -381,8 +381,7 @@ class Connection:
         await self._runner.finished()
 
     def disconnect(self, order: Disconnect) -> None:
-        """Close the socket once everything is written; the peer may be given time to do it
-        first."""
+        """Close the socket once everything is written, or give the client time to do it first."""
         level = logging.INFO if order.is_late else logging.DEBUG
         logger.log(level, "closing connection %d: %s", self._id, order.reason)
         self._disconnecting, self._peer_first = True, order.peer_first

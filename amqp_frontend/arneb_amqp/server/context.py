@@ -16,6 +16,7 @@ from arneb_amqp.server.connection_events import ConnectionEvents
 from arneb_amqp.server.transport.flusher import Flusher
 from arneb_amqp.server.transport.remote import Remote
 from arneb_amqp.server.transport.timers import Timers
+from arneb_amqp.session.compressed_runs import Messages, Piece
 from arneb_amqp.session.context import BrokerContext, Entered
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import (
@@ -29,7 +30,6 @@ from arneb_amqp.session.effects import (
     Vouch,
 )
 from arneb_amqp.session.rights import Rights
-from arneb_amqp.session.unopened import Messages, Piece
 from arneb_amqp.topology.message_observers import Tapped
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_amqp.topology.topology import Topology, Vhost, new_name
@@ -119,10 +119,10 @@ class Nobody:
     async def room(self) -> None:
         """Do nothing: nothing is written."""
 
-    def opened(self, piece: Piece, messages: Messages) -> None:
+    def decompressed(self, piece: Piece, messages: Messages) -> None:
         """Do nothing: the run has been requeued."""
 
-    async def all_opened(self) -> None:
+    async def all_decompressed(self) -> None:
         """Do nothing: nothing is sent."""
 
     def break_down(self, error: Exception) -> None:

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from arneb_amqp.errors import AmqpError
+from arneb_amqp.session.compressed_runs import Messages
 from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Refused, Token
-from arneb_amqp.session.unopened import Messages
 from arneb_core.api.process.resource_alarms import Short
 from arneb_core.api.subscriptions.deliveries import Deliveries
 

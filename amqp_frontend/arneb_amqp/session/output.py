@@ -4,23 +4,23 @@ from collections.abc import Iterable
 
 from pamqp.base import Frame as Command
 
-from arneb_amqp.session.unopened import Unopened
+from arneb_amqp.session.compressed_runs import CompressedRuns
 from arneb_amqp.wire.constants import CHANNEL_ZERO, ChannelId
 from arneb_amqp.wire.deliver import Chunk
 from arneb_amqp.wire.methods import encode_method
 
 
 class Output:
-    """Encoded frames in wire order; ``size`` is their bytes. ``unopened`` are deliveries that must
-    be opened before they are encoded."""
+    """Encoded frames in wire order; ``size`` is their bytes. ``compressed`` are deliveries that
+    must be decompressed before they are encoded."""
 
-    __slots__ = ("_chunks", "_muted", "size", "unopened")
+    __slots__ = ("_chunks", "_muted", "compressed", "size")
 
     def __init__(self) -> None:
         self._chunks: list[bytes] = []
         self._muted = False
         self.size = 0
-        self.unopened = Unopened()
+        self.compressed = CompressedRuns()
 
     def __repr__(self) -> str:
         return f"<Output {self.size} bytes in {len(self._chunks)} chunks>"

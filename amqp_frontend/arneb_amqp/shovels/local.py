@@ -16,8 +16,8 @@ import trio
 
 from arneb_amqp.client.events import RemoteClosed
 from arneb_amqp.consumption import Consumption
+from arneb_amqp.decompression import decompressed
 from arneb_amqp.errors import AmqpError, exchange_in_words
-from arneb_amqp.opening import opened
 from arneb_amqp.routing.checks import carbon_copies, check_expiration
 from arneb_amqp.routing.delayed import delay_ms_of, delayed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE, Binding
@@ -90,7 +90,7 @@ class LocalSource:
             await self._news.wait()
         # Everything that has come is one batch, and so one commit, however many runs it came in.
         while self._runs and len(self._ready) < most:
-            positions, entries, parts = await opened(self._runs.popleft(), self._queue)
+            positions, entries, parts = await decompressed(self._runs.popleft(), self._queue)
             self._ready += [
                 (position, entry, parts.get(place))
                 for place, (position, entry) in enumerate(zip(positions, entries, strict=True))

@@ -12,8 +12,8 @@ import trio
 from pamqp.base import Frame as Command
 from pamqp.commands import Basic
 
+from arneb_amqp.decompression import decompressed
 from arneb_amqp.errors import access_refused, exchange_in_words
-from arneb_amqp.opening import opened
 from arneb_amqp.routing.checks import carbon_copies, check_expiration
 from arneb_amqp.routing.delayed import delay_ms_of, delayed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
@@ -195,7 +195,7 @@ class Actor:
                 for place, mask in (run.masks or {}).items():
                     masks[place] = masks.get(place, 0) | mask
                 left = attachment.queue.message_count
-                _, entries, _ = await opened(run, queue)
+                _, entries, _ = await decompressed(run, queue)
                 again = bool(run.redelivered)
                 got = [fetched(entry, again, left) for entry in entries]
                 size += sum(len(each.payload) for each in got)

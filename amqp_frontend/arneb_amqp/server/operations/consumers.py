@@ -12,7 +12,7 @@ from typing import Final
 import trio
 
 from arneb_amqp.consumption import Consumption
-from arneb_amqp.opening import opened
+from arneb_amqp.decompression import decompressed
 from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.server.context import ConnectionContext, CoreEvents
 from arneb_amqp.session.consume.unbatching import unbatched
@@ -254,7 +254,7 @@ class Consumers:
             run = counted(run, always=True)
         messages = None
         if run.entries[0][1] != Origin.AMQP:
-            messages = await opened(run, request.queue)
+            messages = await decompressed(run, request.queue)
         return Pulled(run, attachment.queue.message_count, id_, messages)
 
     async def leave(self, consumers: Sequence[ConsumerId]) -> None:

@@ -103,8 +103,8 @@ class RunnerConnection(CoreEvents, Protocol):
         """Wait until there is room for one more message."""
         ...
 
-    async def all_opened(self) -> None:
-        """Wait until all deliveries that wait to be opened are sent."""
+    async def all_decompressed(self) -> None:
+        """Wait until all deliveries that wait to be decompressed are sent."""
         ...
 
     def break_down(self, error: Exception) -> None:
@@ -211,10 +211,10 @@ class EffectRunner:
                             await self._wait_until_published()
                         if _after_deliveries(effect):
                             await self._connection.deliveries_made(to_anybody=True)
-                        if isinstance(effect, Cancel) and self._session.output.unopened:
+                        if isinstance(effect, Cancel) and self._session.output.compressed:
                             # What it has been given is sent before the answer.
                             self._consumers.retire(effect)
-                            await self._connection.all_opened()
+                            await self._connection.all_decompressed()
                         event = await self._answer(effect)
                         self._session.handle(event, *self._instants())
                         if self._session.discarded:

@@ -12,6 +12,7 @@ from typing import Final
 from arneb_amqp.consumption import Consumption
 from arneb_amqp.errors import not_allowed, not_implemented
 from arneb_amqp.routing.reply_to import REPLY_TO, ReplyTo
+from arneb_amqp.session.compressed_runs import Messages
 from arneb_amqp.session.consume.ack_timeouts import AckTimeouts, timed_out
 from arneb_amqp.session.consume.consumer import ChannelConsumer, ConsumerState
 from arneb_amqp.session.consume.stream_reader import of_stream
@@ -22,7 +23,6 @@ from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId, consum
 from arneb_amqp.session.effects import Consume, Leave, Reject, Release, Wake
 from arneb_amqp.session.events import Pulled
 from arneb_amqp.session.transaction import Answer, Transaction
-from arneb_amqp.session.unopened import Messages
 from arneb_amqp.traffic import QueueTraffic
 from arneb_amqp.wire.constants import ChannelId, DeliveryTag
 from arneb_amqp.wire.deliver import DeliverEncoder, encode_get_ok
@@ -175,17 +175,17 @@ class Deliverer:
         ids = (*(consumer.id for consumer in self.consumers.values()), *self._getters.values())
         for consumer in list(self.consumers.values()):
             self.remove(consumer)
-        self._context.output.unopened.forget(self.channel)
+        self._context.output.compressed.forget(self.channel)
         unacked, self.unacked = self.unacked, Unacked()
         self._context.discarded.add(unacked)
         return Leave(tuple(sorted({*ids, *unacked.owners()})))
 
     def deliver(self, consumer: ChannelConsumer, owner: ConsumerId, run: Deliveries) -> None:
         """Send a run of deliveries that ``owner`` has in flight, once it is opened."""
-        unopened = self._context.output.unopened
+        compressed = self._context.output.compressed
         is_foreign = bool(bytes(map(_ORIGIN, run.entries)).strip(_AMQP))
-        if (is_foreign or unopened) and unopened.takes(self.channel, run):
-            unopened.put(self.channel, consumer.queue, run, partial(self._send, consumer, owner))
+        if (is_foreign or compressed) and compressed.takes(self.channel, run):
+            compressed.put(self.channel, consumer.queue, run, partial(self._send, consumer, owner))
             return
         whole: Messages = (run.positions, run.entries, {})
         self._send(consumer, owner, run, unbatched(run, consumer.queue) if is_foreign else whole)

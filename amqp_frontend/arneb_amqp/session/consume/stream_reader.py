@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from arneb_amqp.routing.stream_filter import StreamFilter
+from arneb_amqp.session.compressed_runs import Messages
 from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId
-from arneb_amqp.session.unopened import Messages
 from arneb_amqp.wire.content import properties_of
 from arneb_amqp.wire.properties import decode_properties
 from arneb_amqp.wire.route import content_start

@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import Final
 
 from arneb_amqp.codec import encode_message
-from arneb_amqp.session.unopened import Messages
+from arneb_amqp.session.compressed_runs import Messages
 from arneb_core.api.entries.codec import Message, codecs
 from arneb_core.api.entries.entry import HEADER_BYTES, Origin, messages_in
 from arneb_core.api.entries.position import Position

@@ -165,12 +165,12 @@ class PartCodec(Codec, Protocol):
         ...
 
 
-class PackedCodec(Codec, Protocol):
+class CompressedCodec(Codec, Protocol):
     """A codec of an origin whose entries may be compressed."""
 
-    def unpacked_bytes(self, entry: bytes) -> int:
-        """Return how many bytes :meth:`decode` unpacks; 0 if none, or if the entry is damaged. Does
-        not look at the messages."""
+    def decompressed_bytes(self, entry: bytes) -> int:
+        """Return how many bytes :meth:`decode` makes by decompressing; 0 if none, or if the entry
+        is damaged. Does not look at the messages."""
         ...
 
 

@@ -1,5 +1,5 @@
-"""What a Pulsar client has compressed is unpacked in threads for AMQP's consumers, in order, while
-others are served."""
+"""What a Pulsar client has compressed is decompressed in threads for AMQP consumers, in order,
+while others are served."""
 
 import socket
 import threading
@@ -13,8 +13,8 @@ from pika.exceptions import AMQPConnectionError
 from tests.amqp_frontend.server.conftest import Broker
 
 from arneb_amqp.server.operations.consumers import Consumers
+from arneb_amqp.session.compressed_runs import IN_A_PIECE, IN_A_TURN
 from arneb_amqp.session.effects import Cancel
-from arneb_amqp.session.unopened import IN_A_PIECE, IN_A_TURN
 from arneb_core.api.core import Unit
 from arneb_core.api.entries.entry import EntryHeader, Origin
 from arneb_pulsar import codec
@@ -106,7 +106,7 @@ def hang_up(connection: Any) -> None:
     connection._cleanup()
 
 
-def test_large_messages_are_unpacked_in_threads_and_stay_in_order(
+def test_large_messages_are_decompressed_in_threads_and_stay_in_order(
     broker: Broker, channel: Any, unpacking: Unpacking
 ) -> None:
     channel.queue_declare("o1", durable=True)
@@ -118,7 +118,7 @@ def test_large_messages_are_unpacked_in_threads_and_stay_in_order(
     assert loop_thread(broker) not in unpacking.threads
 
 
-def test_small_messages_are_unpacked_at_once(
+def test_small_messages_are_decompressed_at_once(
     broker: Broker, channel: Any, unpacking: Unpacking
 ) -> None:
     channel.queue_declare("o2", durable=True)
@@ -232,7 +232,7 @@ def test_a_channel_that_is_closed_meanwhile_gives_its_messages_back(
     hang_up(connection)
 
 
-def test_a_client_that_does_not_read_has_little_unpacked_for_it(
+def test_a_client_that_does_not_read_has_little_decompressed_for_it(
     broker: Broker, unpacking: Unpacking
 ) -> None:
     connection = broker.connect()
@@ -254,7 +254,7 @@ def test_a_client_that_does_not_read_has_little_unpacked_for_it(
     connection.close()
 
 
-def test_a_message_that_is_pulled_is_unpacked_in_a_thread(
+def test_a_message_that_is_pulled_is_decompressed_in_a_thread(
     broker: Broker, channel: Any, unpacking: Unpacking
 ) -> None:
     channel.queue_declare("o8", durable=True)

@@ -1,8 +1,8 @@
-"""Unopened: runs of which much must be unpacked, and what waits behind them on their channels.
+"""Compressed runs: deliveries that take long to decompress, and those that wait for them.
 
-The rule: pure. A run waits here until its owner has opened it elsewhere than in the event loop,
-piece by piece. Deliveries of a channel stay in order: while one of its runs waits, later ones wait
-behind it. Other channels go on.
+The rule: pure. A run waits here until its owner has decompressed it outside the event loop, piece
+by piece. Deliveries on a channel stay in order: while one run waits, later runs of that channel
+wait too. Other channels are not held up.
 """
 
 from collections import Counter, deque
@@ -13,16 +13,16 @@ from itertools import islice
 from typing import Final, NamedTuple, TypeAlias, cast
 
 from arneb_amqp.wire.constants import ChannelId
-from arneb_core.api.entries.codec import Codec, PackedCodec, codecs
+from arneb_core.api.entries.codec import Codec, CompressedCodec, codecs
 from arneb_core.api.entries.position import Position
 from arneb_core.api.subscriptions.deliveries import Deliveries
 
 IN_A_TURN: Final = 256 * 1024
-"""Bytes that are unpacked in the event loop at once: a millisecond."""
+"""Bytes that are decompressed in the event loop at once: a millisecond."""
 
 IN_A_PIECE: Final = 4 * 1024 * 1024
-"""Bytes that are unpacked together, unless a single entry has more, and sent before the next: a few
-KB may unpack to 100 MiB, so a run of those would fill the memory."""
+"""Bytes that are decompressed together, unless a single entry has more, and sent before the next: a
+few KB may decompress to 100 MiB, so a run of those would fill the memory."""
 
 Messages: TypeAlias = tuple[list[Position], list[bytes], dict[int, int]]
 """Positions, messages, and by index the number of a message within its batch."""
@@ -31,11 +31,11 @@ Send: TypeAlias = Callable[[Deliveries, Messages], None]
 
 
 class Piece(NamedTuple):
-    """The part of a run that is opened next."""
+    """The part of a run that is decompressed next."""
 
     run: Deliveries
     queue: str
-    unpacked_bytes: int
+    decompressed_bytes: int
 
 
 @dataclass(slots=True, eq=False)
@@ -49,8 +49,8 @@ class _Waiting:
     """How many of the entries are sent."""
 
 
-class Unopened:
-    """The runs of one connection that wait, the first first."""
+class CompressedRuns:
+    """The runs of one connection that wait, oldest first."""
 
     __slots__ = ("_channels", "_out", "_runs", "bytes_waiting", "put_total", "sent_total")
 
@@ -61,45 +61,45 @@ class Unopened:
         self.bytes_waiting = 0
         """The size of all entries that wait, as they are stored."""
         self.put_total = self.sent_total = 0
-        """Runs that have come, and gone."""
+        """Runs that were put in, and runs that were sent or forgotten."""
 
     def __repr__(self) -> str:
-        return f"<Unopened, {len(self._runs)} runs, {self.bytes_waiting} bytes>"
+        return f"<CompressedRuns, {len(self._runs)} runs, {self.bytes_waiting} bytes>"
 
     def __bool__(self) -> bool:
         return bool(self._runs)
 
     def takes(self, channel: ChannelId, run: Deliveries) -> bool:
         """Return whether a run must wait: it is large, or one of its channel waits already."""
-        return channel in self._channels or sum(unpacked_sizes(run.entries)) > IN_A_TURN
+        return channel in self._channels or sum(decompressed_sizes(run.entries)) > IN_A_TURN
 
     def put(self, channel: ChannelId, queue: str, run: Deliveries, send: Send) -> None:
-        """Have a run wait. ``send`` is called with each part of it once it is opened."""
-        self._runs.append(_Waiting(channel, queue, run, unpacked_sizes(run.entries), send))
+        """Have a run wait. ``send`` is called with each part of it once that is decompressed."""
+        self._runs.append(_Waiting(channel, queue, run, decompressed_sizes(run.entries), send))
         self._channels[channel] += 1
         self.bytes_waiting += sum(map(len, run.entries))
         self.put_total += 1
 
     def first(self) -> Piece | None:
-        """Return what is to be opened next, and then given to :meth:`sent`."""
+        """Return what is to be decompressed next, and then given to :meth:`sent`."""
         if not self._runs:
             return None
         waiting = self._runs[0]
-        run, end, unpacked = waiting.run, waiting.at, 0
+        run, end, decompressed = waiting.run, waiting.at, 0
         for size in islice(waiting.sizes, waiting.at, None):
-            if size and unpacked and unpacked + size > IN_A_PIECE:
+            if size and decompressed and decompressed + size > IN_A_PIECE:
                 break
-            end, unpacked = end + 1, unpacked + size
+            end, decompressed = end + 1, decompressed + size
         self._out = waiting
         part = slice(waiting.at, end)
         offsets = None if run.offsets is None else run.offsets[part]
         run = replace(
             run, positions=run.positions[part], entries=run.entries[part], offsets=offsets
         )
-        return Piece(run, waiting.queue, unpacked)
+        return Piece(run, waiting.queue, decompressed)
 
     def sent(self, piece: Piece, messages: Messages) -> None:
-        """Send the opened ``piece``, unless its channel has ended meanwhile."""
+        """Send the decompressed ``piece``, unless its channel has ended meanwhile."""
         waiting, self._out = self._out, None
         if waiting is None or not self._runs or self._runs[0] is not waiting:
             return
@@ -131,18 +131,20 @@ class Unopened:
             del self._channels[waiting.channel]
 
 
-def unpacked_sizes(entries: Sequence[bytes]) -> list[int]:
-    """Return for each entry how many bytes opening it unpacks."""
+def decompressed_sizes(entries: Sequence[bytes]) -> list[int]:
+    """Return for each entry how many bytes it has when decompressed; 0 if it is not compressed."""
     known = {
-        int(origin): cast("PackedCodec", codec)
+        int(origin): cast("CompressedCodec", codec)
         for origin, codec in codecs().items()
-        if _packs(type(codec))
+        if _decompresses(type(codec))
     }
-    return [known[entry[1]].unpacked_bytes(entry) if entry[1] in known else 0 for entry in entries]
+    return [
+        known[entry[1]].decompressed_bytes(entry) if entry[1] in known else 0 for entry in entries
+    ]
 
 
 @cache
-def _packs(codec: type[Codec]) -> bool:
-    """Return whether it is a :class:`.PackedCodec`. Asking ``isinstance`` each time would take as
-    long as opening a small entry."""
-    return hasattr(codec, PackedCodec.unpacked_bytes.__name__)
+def _decompresses(codec: type[Codec]) -> bool:
+    """Return whether it is a :class:`.CompressedCodec`. Asking ``isinstance`` each time would take
+    as long as decoding a small entry."""
+    return hasattr(codec, CompressedCodec.decompressed_bytes.__name__)

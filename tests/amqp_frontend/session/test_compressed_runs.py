@@ -1,4 +1,4 @@
-"""Runs that wait to be opened: their order, their pieces, and what is forgotten."""
+"""Runs that wait to be decompressed: their order, their pieces, and what is forgotten."""
 
 from collections.abc import Iterator
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_amqp.session import unopened as module
-from arneb_amqp.session.unopened import IN_A_PIECE, IN_A_TURN, Messages, Unopened
+from arneb_amqp.session import compressed_runs as module
+from arneb_amqp.session.compressed_runs import IN_A_PIECE, IN_A_TURN, CompressedRuns, Messages
 from arneb_amqp.wire.constants import ChannelId
 from arneb_core.api.entries.codec import Message
 from arneb_core.api.entries.entry import HEADER_BYTES, EntryHeader, Origin
@@ -25,7 +25,7 @@ class Sized:
     def decode(self, entry: bytes) -> list[Message]:
         return [Message(entry[HEADER_BYTES:])]
 
-    def unpacked_bytes(self, entry: bytes) -> int:
+    def decompressed_bytes(self, entry: bytes) -> int:
         return int(entry[HEADER_BYTES:])
 
 
@@ -50,7 +50,7 @@ def plain(run: Deliveries) -> Messages:
 
 
 def test_only_large_runs_wait_and_those_behind_them_on_their_channel() -> None:
-    waiting = Unopened()
+    waiting = CompressedRuns()
     assert not waiting.takes(ONE, run_of(0, 0))
     assert not waiting.takes(ONE, run_of(IN_A_TURN // 2, IN_A_TURN // 2))
     assert waiting.takes(ONE, run_of(IN_A_TURN // 2, IN_A_TURN // 2 + 1))
@@ -71,7 +71,7 @@ sizes = st.sampled_from([0, 0, 1, 1000, IN_A_TURN, IN_A_PIECE // 2, IN_A_PIECE, 
 def test_everything_is_sent_once_in_order_and_in_pieces(
     runs: list[tuple[ChannelId, list[int]]],
 ) -> None:
-    waiting, sent = Unopened(), []
+    waiting, sent = CompressedRuns(), []
     expected = []
     for ledger, (channel, given_sizes) in enumerate(runs, 1):
         run = run_of(*given_sizes, ledger=ledger)
@@ -87,16 +87,16 @@ def test_everything_is_sent_once_in_order_and_in_pieces(
     total = sum(len(entry) for _, given_sizes in runs for entry in run_of(*given_sizes).entries)
     assert waiting.bytes_waiting == total
     while (piece := waiting.first()) is not None:
-        large = [each for each in map(Sized().unpacked_bytes, piece.run.entries) if each]
-        assert sum(large) == piece.unpacked_bytes
-        assert piece.unpacked_bytes <= IN_A_PIECE or len(large) == 1
+        large = [each for each in map(Sized().decompressed_bytes, piece.run.entries) if each]
+        assert sum(large) == piece.decompressed_bytes
+        assert piece.decompressed_bytes <= IN_A_PIECE or len(large) == 1
         waiting.sent(piece, plain(piece.run))
     assert sent == expected
     assert (waiting.bytes_waiting, waiting.sent_total) == (0, waiting.put_total)
 
 
-def test_what_is_opened_for_a_channel_that_has_ended_is_not_sent() -> None:
-    waiting, sent = Unopened(), []
+def test_what_is_decompressed_for_a_channel_that_has_ended_is_not_sent() -> None:
+    waiting, sent = CompressedRuns(), []
 
     def send(part: Deliveries, _: Messages) -> None:
         sent.extend(part.positions)
