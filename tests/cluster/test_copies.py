@@ -20,7 +20,7 @@ from arneb_cluster.protocol import copying
 from arneb_cluster.protocol.members import Copies
 from arneb_core.store.checking.check import check
 from arneb_core.store.checking.findings import Finding, FindingKind
-from arneb_core.store.directory.replacing import COPY_NAME, GIVEN_NAME
+from arneb_core.store.directory.replacement import COPY_NAME, GIVEN_NAME
 from arneb_core.store.journal.writing import JOURNAL_NAME
 from arneb_pulsar.client.errors import Disconnected
 

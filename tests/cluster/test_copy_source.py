@@ -31,7 +31,7 @@ from arneb_cluster.protocol.values import Place
 from arneb_cluster.replica import MEMBERS_ROW, Replica, Step
 from arneb_cluster.routing.internal_protocol import Request
 from arneb_core.api.nodes.placement import NotServed
-from arneb_core.store.directory.replacing import FILES, GIVEN_NAME
+from arneb_core.store.directory.replacement import FILES, GIVEN_NAME
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.schema import Table

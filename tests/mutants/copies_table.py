@@ -19,7 +19,7 @@ COPYING_TESTS: Final = (TESTS + "test_copying.py",)
 SOURCE_TESTS: Final = ("tests/cluster/test_copy_source.py",)
 COPIES_TESTS: Final = ("tests/cluster/test_copies.py",)
 FOUNDING_TESTS: Final = ("tests/cluster/test_founding.py",)
-REPLACING_TESTS: Final = ("tests/core/store/directory/test_replacing.py",)
+REPLACING_TESTS: Final = ("tests/core/store/directory/test_replacement.py",)
 SHARD_TESTS: Final = ("tests/cluster/test_shard.py",)
 
 COPIES_MUTANTS: Final = (
@@ -222,14 +222,14 @@ COPIES_MUTANTS: Final = (
     ),
     Mutant(
         "a store is replaced by one that is not marked as complete",
-        "core/arneb_core/store/directory/replacing.py",
+        "core/arneb_core/store/directory/replacement.py",
         "    except FileNotFoundError:\n        return False\n",
         "    except FileNotFoundError:\n        names = []\n",
         REPLACING_TESTS,
     ),
     Mutant(
         "a replaced store has its data before the rest is done",
-        "core/arneb_core/store/directory/replacing.py",
+        "core/arneb_core/store/directory/replacement.py",
         "    if (making / DATA_NAME).exists():\n",
         "    if (making / DATA_NAME).exists():\n"
         "        os.replace(making / DATA_NAME, directory / DATA_NAME)\n",

@@ -212,10 +212,10 @@ DATA_MUTANTS: Final = (
     ),
     Mutant(
         "entries after trimmed ones are returned in their place",
-        CORE + "store/reading/handing_out.py",
+        CORE + "store/reading/exported_blocks.py",
         "        if begins_behind(stored, end, last):\n",
         "        if False:\n",
-        ("tests/core/store/reading/test_handing_out.py",),
+        ("tests/core/store/reading/test_exported_blocks.py",),
     ),
     Mutant(
         "a range of which nothing is left is requested again and again",

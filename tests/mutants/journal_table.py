@@ -23,8 +23,8 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "the journal is not read after a crash",
         CORE + "store/commit/journal_recovery.py",
-        "    found = read_journal(directory, state)\n    fitting",
-        "    found = Reading()\n    fitting",
+        "    found = read_journal(directory, state)\n    reconciled",
+        "    found = Reading()\n    reconciled",
         JOURNAL_TESTS,
     ),
     Mutant(
@@ -88,7 +88,7 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "lost entries leave no gap",
-        CORE + "store/journal/fitting.py",
+        CORE + "store/journal/reconciliation.py",
         "            if first > expected:\n",
         "            if first < expected:\n",
         DAMAGE_TESTS,
@@ -553,8 +553,8 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "a cursor continues after a lost record",
-        CORE + "store/journal/fitting.py",
-        "        if is_behind_loss and (rest",
+        CORE + "store/journal/reconciliation.py",
+        "        if follows_loss and (rest",
         "        if not record and (rest",
         DAMAGE_TESTS,
     ),
@@ -574,8 +574,8 @@ JOURNAL_MUTANTS: Final = (
     ),
     Mutant(
         "a replica continues after a lost record of its journal",
-        CORE + "store/journal/fitting.py",
-        "        if is_behind_loss and is_of_replica(record.changes):\n",
+        CORE + "store/journal/reconciliation.py",
+        "        if follows_loss and is_of_replica(record.changes):\n",
         "        if False and is_of_replica(record.changes):\n",
         REPLICA_TESTS,
     ),

@@ -8,7 +8,7 @@ New Approach to Text Searching", 1992; Navarro and Raffinot, "Flexible Pattern M
 chapter 4.) Walking a trie instead visits every matching node for every word: with thousands of
 nodes that takes seconds where this takes milliseconds.
 
-Walking a trie instead visits every fitting node for every word: with thousands of nodes that is
+Walking a trie instead visits every matching node for every word: with thousands of nodes that is
 seconds where this is milliseconds.
 """
 

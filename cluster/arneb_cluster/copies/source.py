@@ -39,7 +39,7 @@ from arneb_cluster.routing.internal_stream import InternalStream
 from arneb_core.api.connections.tls_records import TlsRecords
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.nodes.placement import NotServed
-from arneb_core.store.directory.replacing import GIVEN_NAME, give_up_replacing
+from arneb_core.store.directory.replacement import GIVEN_NAME, abandon_replacement
 
 COPY: Final = "copy"
 """The kind of request at the internal port."""
@@ -122,7 +122,7 @@ class CopySource:
         path = self._replica.store.path
         where = path / GIVEN_NAME
         await trio.to_thread.run_sync(lambda: shutil.rmtree(where, ignore_errors=True))
-        await trio.to_thread.run_sync(give_up_replacing, path)
+        await trio.to_thread.run_sync(abandon_replacement, path)
         try:
             while True:
                 await trio.sleep(KEPT_S / 60)

@@ -46,7 +46,7 @@ from arneb_core.store.checking.check_in_child import check_in_child
 from arneb_core.store.checking.findings import Finding
 from arneb_core.store.data_file.opening import LMDB_LOCK_NAME
 from arneb_core.store.directory.directory import DirectoryLock
-from arneb_core.store.directory.replacing import FILES, begin_replacing, mark_whole
+from arneb_core.store.directory.replacement import FILES, begin_replacement, mark_whole
 from arneb_pulsar.client import Client
 from arneb_pulsar.client.errors import PulsarError
 
@@ -134,7 +134,7 @@ class Taker:
         :class:`StoreUnusable`."""
         lock = await trio.to_thread.run_sync(DirectoryLock.take, self._path)
         try:
-            making = begin_replacing(self._path)
+            making = begin_replacement(self._path)
             kept = await trio.to_thread.run_sync(_kept_in, making)
             if kept is not None:
                 self._run = kept.run  # by this run it is waited for

@@ -28,7 +28,7 @@ from arneb_core.store.data_file.room import NO_SPACE
 from arneb_core.store.directory.compacting import NEW_NAME as COMPACTED_NAME
 from arneb_core.store.directory.copying import copy_store
 from arneb_core.store.directory.directory import Content, DirectoryLock
-from arneb_core.store.directory.replacing import finish_replacing
+from arneb_core.store.directory.replacement import finish_replacement
 from arneb_core.store.reading.snapshot import Snapshot
 
 
@@ -89,7 +89,7 @@ class Store(Commits):
         try:
             if directory.content is Content.NOTHING:
                 create_store(directory.path)
-            finish_replacing(directory.path)
+            finish_replacement(directory.path)
             shutil.rmtree(directory.path / COMPACTED_NAME, ignore_errors=True)
             allocate_lock_file(directory.path)
             _make_certain(directory.path / DATA_NAME)

@@ -18,8 +18,8 @@ from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import Engine
 from arneb_core.engine.topics.stored_reading import StoredReading
 from arneb_core.store.format.bodies import SHARED_BYTES_MIN
+from arneb_core.store.reading.exported_blocks import ExportedBlocks
 from arneb_core.store.reading.extents import find_extents
-from arneb_core.store.reading.handing_out import HandedOut
 from arneb_core.testing.engine_kit import append, make_entry, publish
 from pyspark_arneb.log.remote import Remote
 from pyspark_arneb.log.topics import TopicSelection
@@ -280,7 +280,7 @@ async def test_for_a_client_that_does_not_read_only_one_piece_is_read(tmp_path: 
         class Counting(StoredReading):
             async def blocks(
                 self, topic_id: int, first: Position, last: Position, bytes_max: int
-            ) -> HandedOut:
+            ) -> ExportedBlocks:
                 reads.append(first)
                 return await super().blocks(topic_id, first, last, bytes_max)
 

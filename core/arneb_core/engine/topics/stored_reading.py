@@ -17,8 +17,8 @@ from arneb_core.api.process.waiting import answered
 from arneb_core.engine.threads.reader import Reader
 from arneb_core.engine.topics.topic import LogTopic
 from arneb_core.store.format.schema import Table, TopicId, frontend_key
+from arneb_core.store.reading.exported_blocks import ExportedBlocks, export_blocks
 from arneb_core.store.reading.extents import Extent, find_extents
-from arneb_core.store.reading.handing_out import HandedOut, hand_out
 from arneb_core.store.reading.snapshot import Snapshot
 
 COUNTED_PER_TURN: Final = 250
@@ -51,13 +51,13 @@ class StoredReading:
 
     async def blocks(
         self, topic_id: int, first: Position, last: Position, bytes_max: int
-    ) -> HandedOut:
+    ) -> ExportedBlocks:
         """Return the blocks that hold something of [first, last]: at most about ``bytes_max``
         bytes, but at least one block."""
         what = f"blocks of topic {topic_id} from {render(first)} on"
 
-        def job(snapshot: Snapshot) -> HandedOut:
-            return hand_out(snapshot, TopicId(topic_id), first, last, bytes_max)
+        def job(snapshot: Snapshot) -> ExportedBlocks:
+            return export_blocks(snapshot, TopicId(topic_id), first, last, bytes_max)
 
         return await answered(partial(self._reader.ask, what, job))
 

@@ -15,7 +15,7 @@ from arneb_core.store.checking.inventory import Inventory, LedgerCount, TopicInv
 from arneb_core.store.format.block import BlockCorrupt, BodyLost, block_references
 from arneb_core.store.format.records import LedgerRecord, unpack_gap
 from arneb_core.store.format.schema import Table, TopicId, parse_entry_key, parse_ledger_key
-from arneb_core.store.journal.fitting import Gap
+from arneb_core.store.journal.reconciliation import Gap
 
 ORIGINS = frozenset(Origin)
 

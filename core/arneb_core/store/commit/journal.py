@@ -28,8 +28,8 @@ from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.commit_record import CommitRecord
 from arneb_core.store.format.records import JournalLayout, JournalState
 from arneb_core.store.journal.file import Reading
-from arneb_core.store.journal.fitting import Fitting, Gap
 from arneb_core.store.journal.overlay import can_be_laid_over, rows_of
+from arneb_core.store.journal.reconciliation import Gap, Reconciliation
 from arneb_core.store.journal.record import (
     BLOCK_BYTES,
     WEAK,
@@ -72,18 +72,18 @@ class Journal:
         directory: Path,
         state: JournalState,
         found: Reading = NOTHING_FOUND,
-        fitting: Fitting | None = None,
+        reconciled: Reconciliation | None = None,
     ) -> None:
-        """``state``: what LMDB knows. ``fitting``: the records of ``found`` that have a place, and
-        what must be committed with them to record what is missing."""
+        """``state``: what LMDB knows. ``reconciled``: the records of ``found`` that have a place,
+        and what must be committed with them to record what is missing."""
         self._directory = directory
         self.state = state
-        self.pending = list(found.records) if fitting is None else fitting.records
+        self.pending = list(found.records) if reconciled is None else reconciled.records
         """Records that LMDB lacks, oldest first."""
-        self.gaps: tuple[Gap, ...] = () if fitting is None else tuple(fitting.gaps)
+        self.gaps: tuple[Gap, ...] = () if reconciled is None else tuple(reconciled.gaps)
         """Gaps between these that are not rows yet."""
         self._runs, self._rows = _counted(self.pending)
-        self._repairs = None if fitting is None else fitting.repairs
+        self._repairs = None if reconciled is None else reconciled.repairs
         last = found.records[-1] if found.records else None
         self._number = last.number if last else state.number
         self._checksum = last.checksum if last else state.checksum

@@ -22,7 +22,7 @@ from arneb_core.store.data_file.meta_pages import check_opened
 from arneb_core.store.data_file.opening import DATA_NAME, LMDB_LOCK_NAME, LOCK_NAME, sync_directory
 from arneb_core.store.data_file.pages import PageFile
 from arneb_core.store.data_file.store_file import EVERY_TABLE, look_through, refuse
-from arneb_core.store.directory.replacing import COPY_NAME, GIVEN_NAME
+from arneb_core.store.directory.replacement import COPY_NAME, GIVEN_NAME
 from arneb_core.store.format.schema import Table
 from arneb_core.store.journal.writing import JOURNAL_NAME
 

@@ -34,9 +34,9 @@ from arneb_core.store.format.schema import (
     topic_prefix,
 )
 from arneb_core.store.journal.file import Fault
-from arneb_core.store.journal.fitting import Gap
 from arneb_core.store.journal.held_commits import HeldCommit, left_of
 from arneb_core.store.journal.overlay import Overlay, laid_over
+from arneb_core.store.journal.reconciliation import Gap
 from arneb_core.store.reading.leftovers import Range, is_left_over, leftovers
 
 BEFORE_EVERYTHING = Position(0)

@@ -27,8 +27,8 @@ from arneb_core.store.data_file.store_file import (
 from arneb_core.store.directory.copying import copy_store
 from arneb_core.store.format.records import JournalState
 from arneb_core.store.format.schema import META_JOURNAL, Table
-from arneb_core.store.journal.fitting import Fitting, fit
 from arneb_core.store.journal.reader import JournalReader
+from arneb_core.store.journal.reconciliation import Reconciliation, reconcile
 from arneb_core.store.reading.snapshot import Snapshot
 
 LOOK_TRIES: Final = 100
@@ -64,9 +64,11 @@ class SnapshotEnvironment:
                 stored = Snapshot(txn, self._tables, reading)
                 has = JournalState.unpack(stored.get(Table.META, META_JOURNAL)).number
                 records = [each for each in found.records if each.number > has]
-                fitting = fit(stored, records, has) if found.faults else Fitting(records)
+                reconciled = (
+                    reconcile(stored, records, has) if found.faults else Reconciliation(records)
+                )
                 yield Snapshot(
-                    txn, self._tables, reading, fitting.records, fitting.gaps, found.faults
+                    txn, self._tables, reading, reconciled.records, reconciled.gaps, found.faults
                 )
         except lmdb.Error as error:
             raise StoreFailed(f"cannot read the store: {error}") from error

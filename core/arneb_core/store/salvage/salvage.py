@@ -60,8 +60,8 @@ from arneb_core.store.format.schema import (
     topic_key,
 )
 from arneb_core.store.journal.file import read_journal
-from arneb_core.store.journal.fitting import in_turn
 from arneb_core.store.journal.overlay import rows_of
+from arneb_core.store.journal.reconciliation import in_turn
 from arneb_core.store.salvage.salvaged_blocks import SalvagedBlocks
 from arneb_core.store.salvage.salvaged_cursor import SalvagedCursor
 from arneb_core.store.salvage.salvaged_log import FoundBlock, SalvagedLog, put_together
@@ -169,12 +169,12 @@ class Salvage:
                 "rows of cursors and metadata that the journal had, or some of them"
             )
         number = JournalState.unpack(row).number
-        for record, is_behind_loss in in_turn(reading.records, number):
+        for record, follows_loss in in_turn(reading.records, number):
             for topic_id, first, entries in record.changes.blocks:
                 value = bytes(encode_block(first, entries))
                 blocks.setdefault(topic_id, []).append(self.stored.note(first, entries, value))
             for table, key, late in rows_of(record.changes) if is_current else ():
-                if table is Table.CURSORS and not is_behind_loss:
+                if table is Table.CURSORS and not follows_loss:
                     self._take_cursor_row(key, late)
                 elif table is Table.CATALOG and late is not None:
                     self._frontend[key] = late

@@ -79,14 +79,16 @@ class DeadLettering:
         }
         return holder.positions
 
-    def fitting(self, entries: Sequence[bytes]) -> int:
-        """Count the leading ``entries`` that may depart now."""
+    def room_for(self, entries: Sequence[bytes]) -> int:
+        """Return how many of the leading ``entries`` may depart now."""
         return (
-            self._fitting_target(entries) if self.has_target else min(len(entries), OUTSTANDING_MAX)
+            self._target_room_for(entries)
+            if self.has_target
+            else min(len(entries), OUTSTANDING_MAX)
         )
 
-    def _fitting_target(self, entries: Sequence[bytes]) -> int:
-        return 0 if self._target_failed else self._handed.fitting(entries, self._state.holder)
+    def _target_room_for(self, entries: Sequence[bytes]) -> int:
+        return 0 if self._target_failed else self._handed.room_for(entries, self._state.holder)
 
     # What departs
 
@@ -176,7 +178,7 @@ class DeadLettering:
                 if at_hand is None:
                     break
                 positions, entries = at_hand
-                count = self._fitting_target(entries)
+                count = self._target_room_for(entries)
                 if not count:
                     return  # the target's commits wake us
                 positions, entries = positions[:count], entries[:count]

@@ -128,7 +128,7 @@ class LimitEnforcer:
         if cut > 0:
             positions, entries = positions[:cut], entries[:cut]
         expired = self.count_expired(entries, is_new=not cut)
-        count = self._dead_lettering.fitting(entries[:expired]) if expired else 0
+        count = self._dead_lettering.room_for(entries[:expired]) if expired else 0
         if expired and not count:
             return None
         if count:
@@ -175,8 +175,8 @@ class LimitEnforcer:
         if at_hand is None:
             return None
         positions, entries = at_hand
-        count, fitting, counter = 0, self._dead_lettering.fitting(entries), self._state.byte_counter
-        while (messages > 0 or size > 0) and count < fitting:
+        count, room, counter = 0, self._dead_lettering.room_for(entries), self._state.byte_counter
+        while (messages > 0 or size > 0) and count < room:
             messages -= messages_in(entries[count])
             size -= 0 if counter is None else counter.size_of(entries[count])
             count += 1

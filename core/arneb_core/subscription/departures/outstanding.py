@@ -47,9 +47,9 @@ class Outstanding:
         """Forget everything."""
         self._sizes.clear()
 
-    def fitting(self, entries: Sequence[bytes], holder: InFlight) -> int:
-        """Count the leading ``entries`` that may be handed over now. What is no longer in flight at
-        ``holder`` is no longer outstanding."""
+    def room_for(self, entries: Sequence[bytes], holder: InFlight) -> int:
+        """Return how many of the leading ``entries`` may be handed over now. Entries no longer in
+        flight at ``holder`` are no longer outstanding."""
         bytes_max = BYTES_PER_ENTRY * self.entries_max
         left = bytes_max - sum(self._sizes.values())
         if left <= 0 or len(self._sizes) >= self.entries_max:

@@ -19,12 +19,12 @@ from arneb_core.store.format.block import BLOCK_BYTES_MAX, BLOCK_FORMAT, decode_
 from arneb_core.store.format.bodies import SHARED_BYTES_MIN
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.schema import Table, TopicId, entry_key
+from arneb_core.store.reading.exported_blocks import ExportedBlocks
 from arneb_core.store.reading.extents import Extent
-from arneb_core.store.reading.handing_out import HandedOut
 from arneb_core.testing.engine_kit import append, body_of, make_entry, publish
 
 
-async def stored(engine: Engine, first: Position, last: Position, size: int) -> HandedOut:
+async def stored(engine: Engine, first: Position, last: Position, size: int) -> ExportedBlocks:
     return await StoredReading(engine.reader).blocks(engine.topic("t").id, first, last, size)
 
 

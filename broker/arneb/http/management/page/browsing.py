@@ -123,8 +123,8 @@ def matches(
             if len(found) >= most:
                 return found, last
             last = Position(first + index)
-            fitting = (e for e in found_at(last, entry) if wanted.fits(e.header, e.message))
-            found += islice(fitting, FOUND_MAX)
+            matching = (e for e in found_at(last, entry) if wanted.fits(e.header, e.message))
+            found += islice(matching, FOUND_MAX)
     return found, last
 
 

@@ -1,11 +1,11 @@
-"""Fitting: how the records of a journal fit onto what LMDB holds.
+"""Reconciliation: which records of a damaged journal continue what LMDB holds.
 
 The rule: an entry keeps the position that it was given. What is missing between the log and a run
 of the journal, or between two of its runs, becomes a *gap*: a row of GAPS saying that these
-positions were used and their entries are lost. A run without a place, because its ledger does not
-exist or its positions are taken, is left out and reported. Behind a lost record cursors stay where
-they were: a cursor writes only its changes since the last write, so later ones say too little.
-Acknowledged messages then come again, and that is reported.
+positions were used and their entries are lost. A run that belongs nowhere, because its ledger does
+not exist or its positions are taken, is left out and reported. After a lost record cursors stay
+where they were: a record has only the changes of a cursor since the last one, so later records are
+not enough. Acknowledged messages are then redelivered, and that is reported.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -48,14 +48,14 @@ class Gap(NamedTuple):
 
 
 @dataclass(slots=True)
-class Fitting:
+class Reconciliation:
     """How the records of a journal continue what LMDB has."""
 
     records: list[CommitRecord] = field(default_factory=list)
-    """Records that have a place."""
+    """Records that continue the log."""
     gaps: list[Gap] = field(default_factory=list)
     refused: list[Block] = field(default_factory=list)
-    """Runs that have no place."""
+    """Runs that belong nowhere."""
     cursors_left: int = 0
     """Records whose cursor rows are left out."""
     read_again: int = 0
@@ -70,13 +70,12 @@ class Fitting:
         return Changes(puts=puts) if puts else None
 
 
-def fit(stored: Stored, records: Sequence[CommitRecord], number: int) -> Fitting:
-    """Find places for ``records``, which come behind record ``number``, the last one that
-    ``stored`` has."""
-    made = Fitting()
+def reconcile(stored: Stored, records: Sequence[CommitRecord], number: int) -> Reconciliation:
+    """Reconcile ``records`` with ``stored``, which has everything up to record ``number``."""
+    made = Reconciliation()
     ends: dict[TopicId, Position] = {}
-    for record, is_behind_loss in in_turn(records, number):
-        if is_behind_loss and is_of_replica(record.changes):
+    for record, follows_loss in in_turn(records, number):
+        if follows_loss and is_of_replica(record.changes):
             made.read_again += 1
             continue
         kept: list[Block] = []
@@ -93,7 +92,7 @@ def fit(stored: Stored, records: Sequence[CommitRecord], number: int) -> Fitting
         changes = record.changes
         if len(kept) < len(changes.blocks):
             changes = replace(changes, blocks=kept)
-        if is_behind_loss and (rest := _without_cursors(changes)) != changes:
+        if follows_loss and (rest := _without_cursors(changes)) != changes:
             changes = rest
             made.cursors_left += 1
         if changes:
@@ -102,12 +101,12 @@ def fit(stored: Stored, records: Sequence[CommitRecord], number: int) -> Fitting
 
 
 def in_turn(records: Iterable[CommitRecord], number: int) -> Iterator[tuple[CommitRecord, bool]]:
-    """Yield the records behind record ``number``, each with whether one before it is missing."""
-    is_behind_loss = False
+    """Yield the records after record ``number``, each with whether one before it is missing."""
+    follows_loss = False
     for record in records:
-        is_behind_loss = is_behind_loss or record.number != number + 1
+        follows_loss = follows_loss or record.number != number + 1
         number = record.number
-        yield record, is_behind_loss
+        yield record, follows_loss
 
 
 def _without_cursors(changes: Changes) -> Changes:
@@ -131,16 +130,16 @@ def _expected(
     return start if last is None or last < start else Position(last + 1)
 
 
-def losses(stored: Stored, fitting: Fitting) -> list[str]:
-    """Return what is lost, from where to where, in words for people."""
+def losses(stored: Stored, reconciled: Reconciliation) -> list[str]:
+    """Return what is lost, from where to where, for people."""
     again: list[str] = []
-    if left := fitting.cursors_left:
+    if left := reconciled.cursors_left:
         again.append(
             f"acknowledgements of {left} records behind that are not taken: they come again"
         )
-    if left := fitting.read_again:
+    if left := reconciled.read_again:
         again.append(f"{left} records behind that are read again from the replicated log")
-    if not (fitting.gaps or fitting.refused):
+    if not (reconciled.gaps or reconciled.refused):
         return again
     names = {
         TopicRecord.unpack(value).id: f"topic {key[len(TOPIC_PREFIX) :].decode()!r}"
@@ -148,12 +147,12 @@ def losses(stored: Stored, fitting: Fitting) -> list[str]:
     }
     lines = [
         f"{names.get(gap.topic_id, f'topic {gap.topic_id}')} {_range(gap.first, gap.last)} lost"
-        for gap in fitting.gaps
+        for gap in reconciled.gaps
     ]
     lines += [
         f"{names.get(topic_id, f'topic {topic_id}')} "
         f"{_range(first, Position(first + len(entries) - 1))} without a place in the log"
-        for topic_id, first, entries in fitting.refused
+        for topic_id, first, entries in reconciled.refused
     ]
     more = len(lines) - SHOWN_MAX
     lines = lines[:SHOWN_MAX] + ([f"and {more} more"] if more > 0 else [])

@@ -10,15 +10,15 @@ import pytest
 
 from arneb_core.store.checking.check import check
 from arneb_core.store.data_file.opening import DATA_NAME, LMDB_LOCK_NAME, LOCK_NAME
-from arneb_core.store.directory import replacing
+from arneb_core.store.directory import replacement
 from arneb_core.store.directory.directory import erase
-from arneb_core.store.directory.replacing import (
+from arneb_core.store.directory.replacement import (
     COPY_NAME,
     GIVEN_NAME,
     WHOLE_NAME,
-    begin_replacing,
-    finish_replacing,
-    give_up_replacing,
+    abandon_replacement,
+    begin_replacement,
+    finish_replacement,
     mark_whole,
 )
 from arneb_core.store.environment import Store
@@ -44,7 +44,7 @@ def value_in(path: Path) -> bytes | None:
 
 def copied_into(old: Path, new: Path) -> list[str]:
     """What is there of the other store, not marked yet."""
-    making = begin_replacing(old)
+    making = begin_replacement(old)
     with Store.open(new) as store:
         store.copy(making, compact=True)
     return [each.name for each in making.iterdir()]
@@ -65,20 +65,20 @@ def test_what_is_not_whole_is_kept_until_it_is_given_up(tmp_path: Path) -> None:
     copied_into(old, new)
     assert value_in(old) == b"1"
     assert (old / COPY_NAME / DATA_NAME).exists()
-    give_up_replacing(old)
+    abandon_replacement(old)
     assert not (old / COPY_NAME).exists()
 
 
 def test_what_is_whole_is_not_given_up(tmp_path: Path) -> None:
     old, new = made(tmp_path / "old", b"1"), made(tmp_path / "new", b"2")
     mark_whole(old, copied_into(old, new))
-    give_up_replacing(old)
+    abandon_replacement(old)
     assert value_in(old) == b"2"
 
 
 @pytest.mark.parametrize("names", [[], [JOURNAL_NAME], [DATA_NAME, "other"]])
 def test_a_store_is_made_of_its_files_and_of_no_others(tmp_path: Path, names: list[str]) -> None:
-    begin_replacing(tmp_path)
+    begin_replacement(tmp_path)
     with pytest.raises(ValueError, match="expected data.mdb"):
         mark_whole(tmp_path, names)
 
@@ -120,10 +120,10 @@ def test_whoever_is_killed_leaves_the_one_or_the_other(
             patched.setattr(os, "replace", dying(os.replace))
             patched.setattr(Path, "unlink", dying(Path.unlink))
             patched.setattr(shutil, "rmtree", dying(shutil.rmtree))
-            patched.setattr(replacing, "sync_directory", dying(replacing.sync_directory))
+            patched.setattr(replacement, "sync_directory", dying(replacement.sync_directory))
             try:
                 mark_whole(old, names)
-                finish_replacing(old)
+                finish_replacement(old)
                 is_done = True
             except Killed:
                 is_done = False

@@ -1,8 +1,8 @@
-"""Handing out: stored blocks for readers elsewhere, as they are.
+"""Exported blocks: stored blocks for readers in other processes, as they are stored.
 
-The rule: only the beginning of a block is looked at here, so that a damaged one reaches whoever
-decides what becomes of it. Only a block that refers to bodies is made anew, piece by piece: its
-reader has no store to find them in, and all of them together may exceed any bound.
+The rule: only the beginning of a block is read here; a damaged block is passed on, and its reader
+decides what to do about it. Only a block that refers to shared bodies is encoded again, piece by
+piece: its reader has no store to find them in, and together they may be of any size.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,19 +23,19 @@ from arneb_core.store.reading.stored_blocks import begins_behind
 
 
 @dataclass(frozen=True, slots=True)
-class HandedOut:
-    """Blocks as stored, except for references."""
+class ExportedBlocks:
+    """Blocks as stored, but without references to shared bodies."""
 
     blocks: Sequence[tuple[Position, bytes]]
     """In log order, each with the position of its last entry."""
     next: Position
-    """The first position not looked at: what is missing before it does not exist any more."""
+    """The first position not looked at; what is missing before it no longer exists."""
 
 
-def hand_out(
+def export_blocks(
     snapshot: Snapshot, topic_id: TopicId, first: Position, last: Position, bytes_max: int
-) -> HandedOut:
-    """Return the blocks with anything of [first, last], up to the one that reaches
+) -> ExportedBlocks:
+    """Return the blocks with any entry of [first, last], up to the one that reaches
     ``bytes_max``."""
     blocks: list[tuple[Position, bytes]] = []
     size = 0
@@ -48,17 +48,17 @@ def hand_out(
             blocks.append((position, value))
             size += len(value)
             if size >= bytes_max:
-                return HandedOut(blocks, Position(position + 1))
+                return ExportedBlocks(blocks, Position(position + 1))
             if position >= last:
-                return HandedOut(blocks, Position(position + 1))
-    return HandedOut(blocks, Position(last + 1))
+                return ExportedBlocks(blocks, Position(position + 1))
+    return ExportedBlocks(blocks, Position(last + 1))
 
 
 def _self_contained(
     snapshot: Snapshot, last: Position, value: bytes, wanted: Position
 ) -> Iterator[tuple[Position, bytes]]:
-    """Yield the block itself. One with references becomes as many without as needed, from the entry
-    at ``wanted`` on; if bodies are lost, the block itself follows from there."""
+    """Yield the block itself, or, if it has references, as many blocks without them as needed, from
+    the entry at ``wanted`` on. Where a body is lost, the block itself follows."""
     if value[:1] != SHARED_BYTE:
         yield last, value
         return

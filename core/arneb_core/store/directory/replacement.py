@@ -1,8 +1,8 @@
-"""Replacing: a store takes the place of another, and is made in the same directory.
+"""Replacement: a store takes the place of another, and is made in the same directory.
 
 The rule: the old store stays whole until the new one is on disk and marked whole; from then on the
-new one counts, even after a kill: the next opener of the directory completes the move. A store that
-is not marked may still be written, and is nobody's.
+new one counts, even after a kill: whoever opens the directory next completes the move. A store that
+is not marked may be incomplete, and is not used.
 """
 
 import json
@@ -19,7 +19,7 @@ COPY_NAME: Final = "arneb.copy"
 """The directory inside the data directory in which the new store is made."""
 
 GIVEN_NAME: Final = "arneb.given"
-"""The directory inside the data directory with a copy that is given to other nodes."""
+"""The directory inside the data directory with a copy that other nodes may fetch."""
 
 WHOLE_NAME: Final = "whole"
 """The file that marks a store as whole, and lists its files."""
@@ -28,8 +28,8 @@ FILES: Final = frozenset({DATA_NAME, JOURNAL_NAME})
 """The files that a store may consist of."""
 
 
-def begin_replacing(directory: Path) -> Path:
-    """Return where to make the new store; what was made there before is still there."""
+def begin_replacement(directory: Path) -> Path:
+    """Return where to make the new store; an earlier attempt's files are still there."""
     making = directory / COPY_NAME
     making.mkdir(mode=0o750, exist_ok=True)
     return making
@@ -53,7 +53,7 @@ def mark_whole(directory: Path, names: Collection[str]) -> None:
     sync_directory(making)
 
 
-def finish_replacing(directory: Path) -> bool:
+def finish_replacement(directory: Path) -> bool:
     """Put the new store in its place if it is whole; return whether it was. No other process has
     the directory open. Raises :class:`OSError`."""
     making = directory / COPY_NAME
@@ -74,7 +74,7 @@ def finish_replacing(directory: Path) -> bool:
     return True
 
 
-def give_up_replacing(directory: Path) -> None:
+def abandon_replacement(directory: Path) -> None:
     """Remove a new store that is not whole."""
     making = directory / COPY_NAME
     if not (making / WHOLE_NAME).exists():

@@ -10,7 +10,7 @@ from arneb_core.api.entries.position import Position, position_at
 from arneb_core.store.environment import Store
 from arneb_core.store.format.block import decode_block
 from arneb_core.store.format.changes import Changes
-from arneb_core.store.reading.handing_out import hand_out
+from arneb_core.store.reading.exported_blocks import export_blocks
 from arneb_core.testing.store_kit import StoreModel, TopicModel, entry
 
 
@@ -41,7 +41,7 @@ def test_what_is_handed_out_holds_something_of_what_is_asked_for(
     store, topic = trimmed
     first, last = bounds
     with store.snapshot() as snapshot:
-        found = hand_out(snapshot, topic.id, first, last, bytes_max)
+        found = export_blocks(snapshot, topic.id, first, last, bytes_max)
     asked = {
         position: each for position, each in topic.entries().items() if first <= position <= last
     }
@@ -63,5 +63,5 @@ def test_nothing_is_handed_out_of_what_has_been_trimmed(trimmed: tuple[Store, To
     store, topic = trimmed
     first, last = position_at(1, 0), position_at(1, 6)
     with store.snapshot() as snapshot:
-        found = hand_out(snapshot, topic.id, first, last, 1 << 20)
+        found = export_blocks(snapshot, topic.id, first, last, 1 << 20)
     assert (found.blocks, found.next) == ([], last + 1)
