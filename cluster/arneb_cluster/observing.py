@@ -132,5 +132,5 @@ def who_leads(node: Node, name: str, now: float, *, lets_in: bool) -> Placement:
     take = leader.take
     if take.node == name:
         return NOBODY  # it was this node, in an earlier run
-    told = {each: at for each, at in leader.addresses if each in NODE_ADDRESSES}
-    return Elsewhere(NodeAddresses(take.node, **told), take.epoch)
+    addresses = {each: at for each, at in leader.addresses if each in NODE_ADDRESSES}
+    return Elsewhere(NodeAddresses(take.node, **addresses), take.epoch)

@@ -292,7 +292,7 @@ def unpack_applied(value: bytes) -> Applied:
         found: Any = json.loads(value)
         found["link"], found["base"] = Link(*found["link"]), Link(*found["base"])
         found["place"], found["take_place"] = Place(*found["place"]), Place(*found["take_place"])
-        found["addresses"] = tuple((name, told) for name, told in found.get("addresses", ()))
+        found["addresses"] = tuple((name, address) for name, address in found.get("addresses", ()))
         return Applied(**found)
     except (TypeError, KeyError, ValueError) as error:
         raise ValueError(f"expected where a directory is, got {value[:200]!r}") from error

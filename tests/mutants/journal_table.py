@@ -32,7 +32,7 @@ JOURNAL_MUTANTS: Final = (
         CORE + "store/commit/commits.py",
         "        begun = perf_counter()\n        try:\n            if appends",
         "        begun = perf_counter()\n"
-        "        if due is not None:\n            self._journal.told(due)\n"
+        "        if due is not None:\n            self._journal.taken_over(due)\n"
         "        try:\n            if appends",
         JOURNAL_TESTS,
     ),

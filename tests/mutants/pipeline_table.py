@@ -101,8 +101,8 @@ PIPELINE_MUTANTS: Final = (
     Mutant(
         "a confirmed message that nobody received does not count as lost",
         CHECKS + "client_history.py",
-        '    if drained and "confirmed" in told and not received:\n',
-        '    if drained and "acknowledged" in told and not received:\n',
+        '    if drained and "confirmed" in by_kind and not received:\n',
+        '    if drained and "acknowledged" in by_kind and not received:\n',
         CLIENT_HISTORY_TESTS,
     ),
     Mutant(

@@ -116,8 +116,8 @@ STREAM_MUTANTS: Final = (
     Mutant(
         "the end of the first batch does not say where it began",
         STREAM + "continuity.py",
-        "        if self.told and not initial:\n",
-        "        if self.told:\n",
+        "        if self.is_known and not initial:\n",
+        "        if self.is_known:\n",
         QUERIES,
     ),
     Mutant(

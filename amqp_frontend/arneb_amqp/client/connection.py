@@ -241,13 +241,13 @@ class ClientConnection:
                     if (ended := self._channels.pop(number, None)) is not None:
                         ended.end(error)
                 case Cancelled(number):
-                    if (told := self._channels.get(number)) is not None:
-                        told.end(RemoteClosed("the queue was deleted"))
+                    if (found := self._channels.get(number)) is not None:
+                        found.end(RemoteClosed("the queue was deleted"))
                 case Answered() | Delivered() | Confirmed():
                     if isinstance(event, Delivered):
                         self._untaken_bytes += len(event.payload)
-                    if (told := self._channels.get(event.channel)) is not None:
-                        told.tell(event)
+                    if (found := self._channels.get(event.channel)) is not None:
+                        found.tell(event)
 
 
 @asynccontextmanager

@@ -105,8 +105,8 @@ class Shovel:
         return ShovelStatus(self.vhost, self.name, self._state, since, details)
 
     @property
-    def _told(self) -> dict[str, Any]:
-        """The details of its state in events."""
+    def _event_details(self) -> dict[str, Any]:
+        """What events say of its state."""
         if self._state is ShovelState.TERMINATED:
             return {"reason": self._reason}
         return {} if self._running is None else self._described
@@ -274,4 +274,4 @@ class Shovel:
         events = self._topology.broker_events
         if events.wanted:
             shown = {"vhost": self.vhost, "name": self.name, "status": state.value}
-            events.emit("shovel.worker.status", {**shown, **self._told})
+            events.emit("shovel.worker.status", {**shown, **self._event_details})

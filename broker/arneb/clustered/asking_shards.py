@@ -121,25 +121,25 @@ class AskingShards:
         """Return what to pass on to the client, and what to answer the broker. Raises
         :class:`FrameError` and :class:`CommandError`."""
         side = self._sides[shard]
-        told, answered = [], []
+        to_client, to_shard = [], []
         for command, body in zip(*side.frames.receive(data), strict=True):
             parsed = commands.parse_command(command)
             if shard != self._first:
                 if parsed.type == BaseCommand.PING:
-                    answered.append(commands.PONG)
+                    to_shard.append(commands.PONG)
                     continue
                 if parsed.type == BaseCommand.CONNECTED and not side.said_hello:
-                    side.said_hello = True  # the client has been told by the first one
-                    answered += side.held
+                    side.said_hello = True  # the client has had this answer from the first one
+                    to_shard += side.held
                     side.held.clear()
                     continue
             said = getattr(parsed, commands.FIELD_OF[parsed.type])
             if "request_id" in said.DESCRIPTOR.fields_by_name:
                 side.pending.pop(said.request_id, None)
-            told.append(payload_frame(command, body))
+            to_client.append(payload_frame(command, body))
         if side.frames.error is not None:
             raise side.frames.error
-        return b"".join(told), b"".join(answered)
+        return b"".join(to_client), b"".join(to_shard)
 
     def ended(self, shard: str, why: str) -> bytes:
         """Note that a broker is gone; return the answers to the questions it left unanswered."""

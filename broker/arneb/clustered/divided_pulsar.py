@@ -159,10 +159,10 @@ class _Asking:
         async with near:
             try:
                 while data := bytes(await near.receive_some(RECEIVE_BYTES)):
-                    told, answered = self._machine.from_shard(shard, data)
-                    await self._tell(told)
-                    if answered:
-                        await near.send_all(answered)
+                    to_client, to_shard = self._machine.from_shard(shard, data)
+                    await self._tell(to_client)
+                    if to_shard:
+                        await near.send_all(to_shard)
             except trio.BrokenResourceError:
                 pass  # the same as its end
             if shard == self._first:

@@ -99,18 +99,18 @@ class Member:
 
     async def _opened(self, client: Client, stack: AsyncExitStack) -> list[Part]:
         """Return every shard's part; their directories are open until ``stack`` closes."""
-        config, told = self._config, asdict(self._addresses())
+        config, addresses = self._config, asdict(self._addresses())
         check_directories(config.data_dir, self._others)
-        del told["node"]
+        del addresses["node"]
         if digest := self._leaders.division.digest:
-            told[DIVISION] = digest  # a leader tells the settings that it leads by
+            addresses[DIVISION] = digest  # a leader tells the settings that it leads by
         directories = Directories(client, self._internal, self._say, self._tell_copying)
         without, collecting = self._listeners.without_sockets(INTERNAL), trio.Lock()
         wanted = [(config, ()), *((config_of(config, each), each.vhosts) for each in self._others)]
         parts: list[Part] = []
         occupancy: list[Occupancy] = []
         for each, vhosts in wanted:
-            settings = _settings_of(each, told)
+            settings = _settings_of(each, addresses)
             replica = await directories.open(each.data_dir.absolute(), settings)
             stack.callback(replica.store.close)
             made = Part(
@@ -179,17 +179,17 @@ class Member:
 
     def _addresses(self) -> NodeAddresses:
         config = self._config
-        told, pulsar = config.cluster.told, config.pulsar
-        internal = told.internal
+        addresses, pulsar = config.cluster.told, config.pulsar
+        internal = addresses.internal
         if not internal and self._listeners.by_name.get(INTERNAL):
             internal = str(self._listeners.addresses(INTERNAL)[0])
         return NodeAddresses(
             config.cluster.node,
             internal=internal,
-            pulsar=told.pulsar or pulsar.advertised_url,
-            pulsar_tls=told.pulsar_tls or pulsar.advertised_tls_url,
-            http=told.http,
-            http_pulsar=told.http_pulsar,
+            pulsar=addresses.pulsar or pulsar.advertised_url,
+            pulsar_tls=addresses.pulsar_tls or pulsar.advertised_tls_url,
+            http=addresses.http,
+            http_pulsar=addresses.http_pulsar,
         )
 
     def _tell_ready(self) -> None:
@@ -198,10 +198,10 @@ class Member:
                 self._say(f"{name} ready on {address}")
 
 
-def _settings_of(config: Config, told: dict[str, str]) -> ShardSettings:
+def _settings_of(config: Config, addresses: dict[str, str]) -> ShardSettings:
     table = config.cluster
     copies = Copies(table.copies_min, table.member_gone_after_s)
-    return ShardSettings(table.shard, table.node, table.topic, told, copies, table.priority)
+    return ShardSettings(table.shard, table.node, table.topic, addresses, copies, table.priority)
 
 
 async def serve_member(config: Config, listeners: Listeners, say: Say, node: MemberNode) -> None:

@@ -165,7 +165,7 @@ class ArrivedClient:
     unread: bytes = b""
     namespace: str = EVERYTHING_ELSE
     """The namespace whose broker is to serve it."""
-    told: str = ""
+    onward_url: str = ""
     """If set, the client only asks at that broker; to use topics it connects to this address,
     through the node that it reached."""
     uses: bool = False
@@ -182,8 +182,8 @@ class ArrivedClient:
         arrival = self.arrival
         shown = {"subject": arrival.certificate.get("subject", ())}
         said = {"address": arrival.address, "service_url": arrival.service_url, "shown": shown}
-        if self.told or self.uses:
-            said |= {"told": self.told}
+        if self.onward_url or self.uses:
+            said |= {"told": self.onward_url}
         return json.dumps(said).encode()
 
     @property
@@ -194,7 +194,7 @@ class ArrivedClient:
 
 class PulsarClients:
     """Pulsar clients that this node serves. A client that another node passes on looks topics up
-    and asks about them; to use them it connects here itself, if it is told this node's address."""
+    and asks about them; to use them it connects here itself, if it is given this node's address."""
 
     def __init__(
         self,
@@ -240,16 +240,16 @@ class PulsarClients:
             raise NotServed("expected what a client showed")
         server = self._own_server(request.namespace)
         is_secured = service_url.startswith("pulsar+ssl:")
-        told = self._addresses.pulsar_tls if is_secured else self._addresses.pulsar
+        onward_url = self._addresses.pulsar_tls if is_secured else self._addresses.pulsar
         if through is not None:
-            told = through
+            onward_url = through
 
         async def serve(sock: socket.socket, records: TlsRecords | None, early: bytes) -> None:
             stream = InternalStream(trio.socket.from_stdlib_socket(sock), records, early)
             try:
                 arrival = Arrival(stream, service_url, address, shown)
                 with labelled_shard(self._label_of(request.namespace)):
-                    await server.take(arrival, told, through=bool(through))
+                    await server.take(arrival, onward_url, through=bool(through))
             except NotServed:  # the broker has stopped since
                 await trio.aclose_forcefully(stream)
 
@@ -259,11 +259,11 @@ class PulsarClients:
         return client.namespace, "the namespaces of Pulsar's clients"
 
     async def _serve_here(self, namespace: str, client: ArrivedClient) -> None:
-        arrival, told = client.arrival, client.told
+        arrival, onward_url = client.arrival, client.onward_url
         if client.unread:
             arrival = replace(arrival, stream=_ReadBefore(arrival.stream, client.unread))
         with labelled_shard(self._label_of(namespace)):
-            await self._own_server(namespace).take(arrival, told, through=bool(told))
+            await self._own_server(namespace).take(arrival, onward_url, through=bool(onward_url))
 
     def _own_server(self, namespace: str) -> PulsarServer:
         node = self._addresses.node

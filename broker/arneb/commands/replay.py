@@ -98,7 +98,7 @@ def replay(
             state,
             to=to,
             pace=job.Pace(rate),
-            told=_shows(count) if on_terminal() else _says,
+            progress=_shows(count) if on_terminal() else _says,
         )
     click.echo(visible(f"{done.written:,} of {done.messages:,} messages were replayed"))
 

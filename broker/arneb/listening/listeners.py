@@ -46,7 +46,7 @@ class Listeners:
     """The bound sockets by the name of their listener; a listener that is off has none."""
 
     by_name: Mapping[str, Sequence[CarefulListener]] = field(default_factory=dict)
-    _told: Mapping[str, list[Address]] = field(default_factory=dict)
+    _known: Mapping[str, list[Address]] = field(default_factory=dict)
     """The addresses of listeners whose sockets belong to another object."""
 
     @classmethod
@@ -65,16 +65,16 @@ class Listeners:
 
     def addresses(self, name: str) -> list[Address]:
         """Return where the listener really listens, with port 0 resolved."""
-        if (told := self._told.get(name)) is not None:
-            return told
+        if (known := self._known.get(name)) is not None:
+            return known
         names = [listener.socket.getsockname() for listener in self.by_name[name]]
         return [Address(host, port) for host, port, *_ in names]
 
     def without_sockets(self, *others: str) -> "Listeners":
         """Return the same names and addresses without ``others`` and without sockets, for a broker
         whose clients are handed over."""
-        told = {name: self.addresses(name) for name in self.by_name if name not in others}
-        return Listeners(dict.fromkeys(told, ()), told)
+        known = {name: self.addresses(name) for name in self.by_name if name not in others}
+        return Listeners(dict.fromkeys(known, ()), known)
 
     async def close(self) -> None:
         """Close all of them. Idempotent."""

@@ -41,8 +41,8 @@ def successor_of(members: Members, own: str, wanted: str, number: int, now_ms: i
             raise NoSuccessor(f"node '{wanted}' {unfit[wanted]}", may_pass=True)
         return wanted
     if not fit:
-        told = "; ".join(f"node '{name}' {why}" for name, why in sorted(unfit.items()))
-        raise NoSuccessor(told or "no other node was heard of", may_pass=True)
+        reasons = "; ".join(f"node '{name}' {why}" for name, why in sorted(unfit.items()))
+        raise NoSuccessor(reasons or "no other node was heard of", may_pass=True)
     return max(fit, key=lambda name: others[name].report.number)
 
 

@@ -38,18 +38,18 @@ class Election:
         client: Client,
         topic: str,
         node: str,
-        told: Callable[[bool], None],
+        active_changed: Callable[[bool], None],
         priority: int,
         ready: Callable[[], Awaitable[None]],
     ) -> None:
-        """``told`` is called with whether this node may try. Among the present nodes the one with
-        the lowest ``priority`` may, or of several the one whose name sorts first. A node takes part
-        once it is ``ready`` to open an engine at once: another may be ready earlier."""
+        """``active_changed`` is called with whether this node may try. Among the present nodes the
+        one with the lowest ``priority`` may, or of several the one whose name sorts first. A node
+        takes part once it is ``ready`` to open an engine at once: another may be ready earlier."""
         self._client = client
         self._priority = priority
         self._topic = topic
         self._node = node
-        self._told = told
+        self._active_changed = active_changed
         self._ready = ready
         self._active = self._leads = False
         self._changed = trio.Event()
@@ -102,7 +102,7 @@ class Election:
                 await trio.sleep(RETRY_S)
 
     def _is_active(self, is_active: bool) -> None:
-        self._told(is_active)
+        self._active_changed(is_active)
         self._active = is_active
         self._changed.set()
         self._changed = trio.Event()

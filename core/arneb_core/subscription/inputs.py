@@ -261,7 +261,7 @@ Input = (
 
 
 class Inputs:
-    """Tells one machine what happened."""
+    """Feeds inputs to one machine."""
 
     def __init__(self, machine: SubscriptionMachine) -> None:
         self._machine = machine
@@ -271,10 +271,10 @@ class Inputs:
     def __repr__(self) -> str:
         return f"<Inputs of {self._machine!r}>"
 
-    def tell(self, told: Input) -> object:
+    def tell(self, event: Input) -> object:
         """Make the call and return its result, if any."""
         machine = self._machine
-        match told:
+        match event:
             case Appended(first, entries):
                 machine.appended(first, entries)
             case LogTrimmed():
@@ -310,12 +310,12 @@ class Inputs:
             case Attached(spec):
                 self.consumers[spec.name] = machine.attach(spec)
             case _:
-                return self._tell_consumer(told)
+                return self._tell_consumer(event)
         return None
 
     def _tell_consumer(
         self,
-        told: Detached
+        event: Detached
         | Retired
         | DeliveryFailed
         | Granted
@@ -329,8 +329,8 @@ class Inputs:
         | UnitBegan
         | UnitFailed,
     ) -> object:
-        consumer = self._consumer(told.consumer)
-        match told:
+        consumer = self._consumer(event.consumer)
+        match event:
             case Detached():
                 consumer.detach()
             case Retired():

@@ -84,9 +84,9 @@ class LakeQuery:
             reader = self._connection.sql(sql).to_arrow_reader()
             return Answer(reader.schema, _read(reader))
         except (duckdb.Error, pa.ArrowException) as error:
-            told = str(_one_line(error))
-            more = advice(sql, told, self._known)
-            raise LakeError(f"{told.rstrip('.!')}; {more}" if more else told) from error
+            text = str(_one_line(error))
+            more = advice(sql, text, self._known)
+            raise LakeError(f"{text.rstrip('.!')}; {more}" if more else text) from error
         except (json.JSONDecodeError, IndexError) as error:
             raise LakeError(f"expected one query, got {sql!r}") from error
 

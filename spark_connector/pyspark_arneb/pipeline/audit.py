@@ -119,10 +119,12 @@ def audit_clients(
             functions.lit("a line").alias("what"),
             functions.col("message").alias("detail"),
         )
-        told = events.where(functions.col("event") != UNREADABLE)
+        readable = events.where(functions.col("event") != UNREADABLE)
         judge = partial(check_message, drained=drained, exactly_once=exactly_once)
-        by_message = _judged(told, Event, ("message",), ("queue", "at_ms", "client", "step"), judge)
-        received = told.where(functions.col("event") == "received")
+        by_message = _judged(
+            readable, Event, ("message",), ("queue", "at_ms", "client", "step"), judge
+        )
+        received = readable.where(functions.col("event") == "received")
         by_receiver = _judged(
             received, Event, ("queue", "client", "sender"), ("step",), check_receiver
         )
@@ -183,10 +185,10 @@ def _without_entries(
 ) -> Iterator[Anomaly]:
     """Yield the anomalies of histories without an entry in their cursor's ledger."""
     ledger = functions.shiftright("place", ENTRY_BITS).alias("ledger")
-    told = {tuple(row) for row in judged.select("where", ledger).distinct().collect()}
+    checked = {tuple(row) for row in judged.select("where", ledger).distinct().collect()}
     for where, (began, mark_delete) in bounds.items():
         number = mark_delete >> ENTRY_BITS
-        if (where, number) not in told:
+        if (where, number) not in checked:
             mine = moves.get(where, Moves.of(()))
             yield from check_passed(where, number, began, mark_delete, (), mine)
 
@@ -283,14 +285,14 @@ def _judge_passed(
 
 
 def _judged(
-    told: DataFrame,
+    events: DataFrame,
     kind: type[Any],
     keys: tuple[str, ...],
     order: tuple[str, ...],
     judge: Callable[..., Iterator[Anomaly]],
 ) -> DataFrame:
     """The anomalies that ``judge`` finds in each group of events with the same ``keys``."""
-    sorted_ = told.repartition(*keys).sortWithinPartitions(*keys, *order)
+    sorted_ = events.repartition(*keys).sortWithinPartitions(*keys, *order)
     return sorted_.mapInArrow(partial(_judge_groups, kind, keys, judge), ANOMALY)
 
 

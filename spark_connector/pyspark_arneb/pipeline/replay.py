@@ -93,11 +93,11 @@ def replay(
     *,
     to: Location | None = None,
     pace: Pace | None = None,
-    told: Callable[[Plan], None] = lambda plan: None,
+    progress: Callable[[Plan], None] = lambda plan: None,
 ) -> Plan:
     """Replay what was chosen into ``target``, at the broker of ``to`` (else of ``location``), each
     message once. ``state`` is the file that records the replay, with which it continues if it was
-    interrupted. ``told`` is called with the plan at the start and after each piece.
+    interrupted. ``progress`` is called with the plan at the start and after each piece.
 
     Raises :class:`.JobFailed`, and what :class:`.ReplaySource` raises.
     """
@@ -112,7 +112,7 @@ def replay(
         plan = _begun(source, choice, target, pace).create(state)
     if plan.choice != _as_json(choice) or plan.target != dict(target.options):
         raise JobFailed(f"--state: {state} is of another replay; name another file for this one")
-    told(plan)
+    progress(plan)
     while plan.piece is not None:
         pace.wait()
         try:
@@ -125,7 +125,7 @@ def replay(
             pace.took(written)
             plan.move_on(written, pace.messages_a_piece)
         plan.save(state)
-        told(plan)
+        progress(plan)
     return plan
 
 

@@ -25,8 +25,8 @@ class Continuation:
 
     extent: Extent
     begin: Position
-    told: bool
-    """The start offset has :attr:`begin` itself."""
+    is_known: bool
+    """Whether the start offset says :attr:`begin` itself."""
     loss: str | None = None
     """What is lost before :attr:`begin`, in words for users."""
 
@@ -39,7 +39,7 @@ class Continuation:
         began if its start does not, or (``initial``) if Spark will not know the start after a
         restart."""
         said = TopicOffset(self.extent.topic_id, end, messages_until(self.extent, end))
-        if self.told and not initial:
+        if self.is_known and not initial:
             return said
         return replace(
             said, begin=self.begin, begin_messages=messages_until(self.extent, self.begin)
@@ -57,7 +57,7 @@ def continuations(
     for extent in extents:
         said = known.pop(extent.topic, None)
         if said is None:
-            found.append(Continuation(extent, extent.first, told=False))
+            found.append(Continuation(extent, extent.first, is_known=False))
         else:
             found.append(continue_from(said, extent))
     return found, [left_behind(name, said, present) for name, said in known.items()]
@@ -79,13 +79,13 @@ def continue_from(said: TopicOffset, extent: Extent) -> Continuation:
             f"topic {topic} was deleted and made anew (id {said.topic_id} is now "
             f"{extent.topic_id}): what stood behind {render(said.next)} of the old one"
         )
-        return Continuation(extent, extent.first, told=False, loss=loss)
+        return Continuation(extent, extent.first, is_known=False, loss=loss)
     if said.next > extent.end:
         loss = (
             f"topic {topic} ends at {render(extent.end)}, before {render(said.next)} which was "
             "reached: it was restored from an older copy"
         )
-        return Continuation(extent, extent.end, told=False, loss=loss)
+        return Continuation(extent, extent.end, is_known=False, loss=loss)
     if said.next < extent.first and not _all_was_read(said, extent):
         lost = messages_until(extent, extent.first) - said.messages
         amount = f"about {lost} messages of " if lost > 0 else ""
@@ -93,8 +93,8 @@ def continue_from(said: TopicOffset, extent: Extent) -> Continuation:
             f"{amount}topic {topic} from {render(said.next)} to before {render(extent.first)}, "
             "removed by retention"
         )
-        return Continuation(extent, extent.first, told=False, loss=loss)
-    return Continuation(extent, said.next, told=True)
+        return Continuation(extent, extent.first, is_known=False, loss=loss)
+    return Continuation(extent, said.next, is_known=True)
 
 
 def _all_was_read(said: TopicOffset, extent: Extent) -> bool:

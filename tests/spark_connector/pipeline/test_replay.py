@@ -120,7 +120,7 @@ def test_an_exchange_routes_them_by_their_keys_and_a_rate_cuts_them_small(
         target,
         tmp_path / "state.json",
         pace=Pace(2, lambda: clock[0], sleep),
-        told=lambda plan: told.append((plan.written, clock[0])),
+        progress=lambda plan: told.append((plan.written, clock[0])),
     )
     assert told == [(0, 0.0), (10, 0.0), (20, 5.0), (30, 10.0)]
     assert waited == [5.0, 5.0] and done.written == MESSAGES

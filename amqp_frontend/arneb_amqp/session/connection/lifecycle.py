@@ -323,7 +323,7 @@ class Lifecycle(ABC):
         def ended(_: object) -> None:
             self.output.send(CHANNEL_ZERO, make(Connection.CloseOk))
             # 1.4.2.11: the client closes the socket when it has read this. If ours closed first,
-            # some clients would take their own goodbye for a broken connection.
+            # some clients would take their own close for a broken connection.
             self.cut("closed by the client", peer_first=True)
 
         self.ask(EndConnection(), ended)
@@ -332,11 +332,11 @@ class Lifecycle(ABC):
         """Close the connection with ``error``."""
         if self.state in _DEAF:
             return
-        # A client that has not logged in is told nothing but that the login failed.
-        told = self.state in (ConnectionState.OPEN, ConnectionState.OPENING) or (
+        # A client that has not logged in learns nothing but that the login failed.
+        may_know = self.state in (ConnectionState.OPEN, ConnectionState.OPENING) or (
             error.reply_code in (ReplyCode.ACCESS_REFUSED, ReplyCode.NOT_ALLOWED)
         )
-        if not told:
+        if not may_know:
             self.cut(error.explanation)
             return
         self.end_channels()

@@ -91,9 +91,9 @@ class Routed:
             case Here():
                 await self._own({**scope, NAMESPACE: target.namespace}, receive, send)
             case Elsewhere(addresses):
-                told = self._address_of(addresses)
-                if target.way is Way.SENT and told:
-                    await _redirect(told, scope, send)
+                url = self._address_of(addresses)
+                if target.way is Way.SENT and url:
+                    await _redirect(url, scope, send)
                 else:
                     await self._asked(target.namespace, addresses, scope, receive, send)
             case Nobody(is_unheard):
@@ -123,9 +123,9 @@ def path_of(scope: Scope) -> str:
     return raw.partition(b"?")[0].decode("latin-1")
 
 
-async def _redirect(told: str, scope: Scope, send: Send) -> None:
+async def _redirect(url: str, scope: Scope, send: Send) -> None:
     query = scope.get("query_string", b"").decode("latin-1")
-    location = told.rstrip("/") + path_of(scope) + (f"?{query}" if query else "")
+    location = url.rstrip("/") + path_of(scope) + (f"?{query}" if query else "")
     headers = [(b"location", location.encode("latin-1", "replace")), (b"content-length", b"0")]
     await send({"type": "http.response.start", "status": 307, "headers": headers})
     await send({"type": "http.response.body", "body": b""})

@@ -83,12 +83,12 @@ class HttpConnection:
         larger: Mapping[str, int] = NOTHING_LARGER,
         scheme: str = "http",
         certificate: Certificate = NO_CERTIFICATE,
-        told: "Callable[[HttpConnection], None]" = nobody,
+        changed: "Callable[[HttpConnection], None]" = nobody,
         pace: Pace | None = None,
         vouched: str = "",
     ) -> None:
         """``larger``: larger bounds for bodies at some paths. ``scheme``: ``https`` by TLS, with
-        the client's ``certificate``. ``told`` is called when the state or :attr:`waits` changes.
+        the client's ``certificate``. ``changed`` is called when the state or :attr:`waits` changes.
         ``pace`` is shared by all connections of a port. ``vouched``: the client's identity as
         authenticated by another node."""
         self._app = app
@@ -99,7 +99,7 @@ class HttpConnection:
         self._larger = larger
         self._scheme = scheme
         self._extensions = {CERTIFICATE: certificate, **({VOUCHED: vouched} if vouched else {})}
-        self._told = told
+        self._changed = changed
         self._pace = pace or Pace()
         self._is_new = True
         """Whether no request has come yet."""
@@ -162,7 +162,7 @@ class HttpConnection:
 
     def _move(self, state: State) -> None:
         self.state = state
-        self._told(self)
+        self._changed(self)
         self._share.yielding = state not in (State.WAITING, State.ANSWERING)
 
     async def _exchange(self) -> bool:
@@ -241,10 +241,10 @@ class HttpConnection:
             await self._pace.begin(lane)
             return
         self._is_in_line = True
-        self._told(self)
+        self._changed(self)
         await self._pace.begin(lane)
         self._is_in_line = False
-        self._told(self)
+        self._changed(self)
 
     def _lane(self, data: bytes) -> Lane:
         if END_OF_HEAD not in data:

@@ -176,12 +176,12 @@ class Steps:
         self._completed.append(partial(back, *args, **kwargs))
         self._wake()
 
-    def tell_while_leased(self, told: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Call ``told`` at once, or when the lease holds again, behind those already waiting."""
+    def call_while_leased(self, back: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Call ``back`` at once, or when the lease holds again, after those already waiting."""
         if self.lease.holds and not self._held_up:
-            call(partial(told, *args, **kwargs))
+            call(partial(back, *args, **kwargs))
         else:
-            self._held_up.append(partial(told, *args, **kwargs))
+            self._held_up.append(partial(back, *args, **kwargs))
             self._wake()
 
     def wake_at(self, subscription: LogSubscription, when_ms: int) -> None:

@@ -71,8 +71,8 @@ class AdministeringEngine(Protocol):
     @property
     def lease(self) -> Lease: ...
 
-    def tell_while_leased(self, told: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
-        """Call ``told`` now, or as soon as the lease holds again."""
+    def call_while_leased(self, back: Callable[P, None], *args: P.args, **kwargs: P.kwargs) -> None:
+        """Call ``back`` now, or as soon as the lease holds again."""
 
 
 class SubscriptionAdmin(SubscriptionWithholding):

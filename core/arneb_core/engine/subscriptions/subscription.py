@@ -374,7 +374,7 @@ class LogSubscription(SubscriptionAdmin):
     def _active_changed(self, effect: ActiveChanged) -> None:
         consumer = effect.consumer
         assert isinstance(consumer, LogConsumer), "attach() made it"
-        self.engine.tell_while_leased(consumer.sink.active_changed, effect.is_active)
+        self.engine.call_while_leased(consumer.sink.active_changed, effect.is_active)
 
     def _closed(self, effect: Closed) -> None:
         consumer = effect.consumer

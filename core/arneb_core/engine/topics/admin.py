@@ -62,7 +62,7 @@ class TopicAdmin(TopicReading):
         place, index = end_of(after_ms), self.delayed
         while index is not None and len(found) < limit:
             asking = _Asking()
-            reading = index.tracker.look(place, limit - len(found), asking.told)
+            reading = index.tracker.look(place, limit - len(found), asking.finished)
             if reading is None:
                 await asking.wait()
                 continue
@@ -100,7 +100,7 @@ class _Asking:
     def __repr__(self) -> str:
         return f"<_Asking {self._error or 'without an error'}>"
 
-    def told(self, error: StoreFailed | None) -> None:
+    def finished(self, error: StoreFailed | None) -> None:
         """End the wait: the read has finished or failed."""
         self._error = error
         self._came.set()

@@ -27,7 +27,7 @@ from arneb_core.cursor.acks import AckState
 from arneb_core.cursor.cursor import Cursor
 from arneb_core.delayed.index import DelayedIndex, IndexReader
 from arneb_core.engine.subscriptions.admin import SubscriptionCatalog
-from arneb_core.engine.subscriptions.listening import TOLD_ALL_MAX, Listening
+from arneb_core.engine.subscriptions.listening import NOTIFY_ALL_MAX, Listening
 from arneb_core.engine.subscriptions.subscription import LogSubscription, SubscriptionEngine
 from arneb_core.engine.topics.admin import TopicAdmin
 from arneb_core.engine.trimming.trimming import Trimming
@@ -306,7 +306,7 @@ class LogTopic(TopicAdmin):
 
     def confirm(self, run: PlannedRun) -> None:
         """Let the consumers have ``run``: it is durable, or its topic is not."""
-        few = len(self._subscriptions) <= TOLD_ALL_MAX
+        few = len(self._subscriptions) <= NOTIFY_ALL_MAX
         subscriptions = list(self._subscriptions.values()) if few else self.listening.now()
         cache = bool(self.log.tail)
         if not cache:

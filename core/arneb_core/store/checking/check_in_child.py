@@ -31,11 +31,11 @@ def check_in_child(path: Path, module: str = __name__) -> Iterator[Finding]:
 
 def check_and_say(path: Path, at: Say, found: Say) -> bool:
     """Check inside the process of its own; return whether everything could be read."""
-    findings, told = Findings(), 0
+    findings, sent = Findings(), 0
     for step in itertools.chain(check_directory(path, findings), ("the end",)):
-        for finding in findings.since(told):
+        for finding in findings.since(sent):
             found([finding.kind.value, finding.where, finding.detail])
-            told += 1
+            sent += 1
         at(step)
     return not any(finding.kind in UNREADABLE for finding in findings)
 

@@ -302,7 +302,7 @@ class Commits:
         if held:
             self._held.took(held)
         if attempt.journal is not None:
-            self._journal.told(attempt.journal)
+            self._journal.taken_over(attempt.journal)
         self._live.page_release.read(0)  # the commit has moved pages
 
     def _make_ready(self) -> None:

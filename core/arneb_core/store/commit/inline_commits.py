@@ -119,7 +119,7 @@ class InlineCommits:
             self._took(report.seconds)
         return report
 
-    def told(self, ending: Ending, failure: OSError | None = None) -> None:
+    def thread_committed(self, ending: Ending, failure: OSError | None = None) -> None:
         """Note how a commit of the thread ended that was :attr:`for_journal`. ``failure``: writing
         it to the journal failed, and LMDB committed it."""
         if failure is not None:

@@ -147,7 +147,7 @@ class Journal:
             in_use=state.in_use and self._is_sound,
         )
 
-    def told(self, state: JournalState) -> None:
+    def taken_over(self, state: JournalState) -> None:
         """Note that LMDB durably has ``state``, which was :attr:`due`, and all that was
         :attr:`late` then. Later records stay."""
         self.state = state

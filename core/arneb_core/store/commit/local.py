@@ -141,7 +141,7 @@ class LocalCommitLog:
             self._under_way = 0
             self._era += 1
         if commit.for_journal:
-            self._inline.told(ending, commit.failure)
+            self._inline.thread_committed(ending, commit.failure)
         commit.ended(ending)
 
     def _prepared(self) -> None:

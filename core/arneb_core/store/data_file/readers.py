@@ -65,17 +65,17 @@ class ReaderWatch:
         self.limit_s = limit_s
         self._clock = clock
         self._since: dict[_Slot, float] = {}
-        self._told: list[list[int]] = []
+        self._reported: list[list[int]] = []
         self.long: tuple[LongReader, ...] = ()
         """Long readers, the oldest first."""
-        with suppress(OSError):  # readers that an earlier broker told
+        with suppress(OSError):  # readers that an earlier broker asked to end
             (directory / TOLD_NAME).unlink()
 
     def __repr__(self) -> str:
         return f"<ReaderWatch {len(self._since)} reading, {len(self.long)} for long>"
 
     def look(self) -> list[LongReader]:
-        """Look at the readers, tell those beyond the limit, and return those told just now.
+        """Look at the readers, ask those beyond the limit to end, and return those newly asked.
 
         Raises :class:`OSError`, and :class:`StoreUnusable` when the file is damaged.
         """
@@ -96,25 +96,25 @@ class ReaderWatch:
             for reader in self.long
             if reader.age_s >= self.limit_s and reader.held_bytes >= HELD_BYTES_MIN
         ]
-        told = [[reader.pid, reader.transaction] for reader in late]
-        fresh = [each for each in late if [each.pid, each.transaction] not in self._told]
-        if told != self._told:
-            self._tell(told)
-            self._told = told
+        reported = [[reader.pid, reader.transaction] for reader in late]
+        fresh = [each for each in late if [each.pid, each.transaction] not in self._reported]
+        if reported != self._reported:
+            self._write(reported)
+            self._reported = reported
         return fresh
 
     def close(self) -> None:
-        """Withdraw what readers were told."""
+        """No longer ask any reader to end."""
         with suppress(OSError):
-            self._tell([])
+            self._write([])
 
-    def _tell(self, told: list[list[int]]) -> None:
+    def _write(self, reported: list[list[int]]) -> None:
         file = self._directory / TOLD_NAME
-        if not told:
+        if not reported:
             file.unlink(missing_ok=True)
             return
         made = file.with_suffix(".new")
-        made.write_text(json.dumps(told))
+        made.write_text(json.dumps(reported))
         os.replace(made, file)
 
 

@@ -175,8 +175,8 @@ class _Walk:
             if (found := self._record_at(offset)) is None:
                 return
             record, end = found
-            told = record.checksum if number == state.head else record.before
-            if (record.number, told) != (number, checksum):
+            expected = record.checksum if number == state.head else record.before
+            if (record.number, expected) != (number, checksum):
                 return
             checksum = record.checksum
             offset, stamp = self._behind(end)

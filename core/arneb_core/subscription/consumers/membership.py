@@ -68,7 +68,7 @@ def tell_active(
         return
     if active is not before and before is not None and not before.spec.first_come:
         returns.release(before, [*before.whole, *before.masks], count=False)
-    told = [*state.consumers.values()] if active is not before else [new]
-    for each in told:
+    notified = [*state.consumers.values()] if active is not before else [new]
+    for each in notified:
         if each is not None:
             state.outbox.calls.append(ActiveChanged(each, each is active))

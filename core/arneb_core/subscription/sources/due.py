@@ -45,9 +45,9 @@ class DueFetch(Fetch):
     __slots__ = ("_source",)
 
     def __init__(
-        self, source: "DueSource", told: Callable[[], None], failed: Callable[[Fetch], None]
+        self, source: "DueSource", finished: Callable[[], None], failed: Callable[[Fetch], None]
     ) -> None:
-        super().__init__(source, source.read, told, failed)
+        super().__init__(source, source.read, finished, failed)
         self._source = source
 
     def _believable(self, position: Position, found: Runs) -> Runs | None:
@@ -68,12 +68,12 @@ class DueSource:
         self,
         log: Log,
         cache: DueCache,
-        told: Callable[[], None],
+        finished: Callable[[], None],
         failed: Callable[[Fetch], None],
     ) -> None:
         self._log = log
         self._cache = cache
-        self.fetch = DueFetch(self, told, failed)
+        self.fetch = DueFetch(self, finished, failed)
         self._runs: deque[array[int]] = deque()
         self._at = 0
         self._positions = BitMap64()

@@ -30,10 +30,10 @@ class Fetch:
 
     __slots__ = (
         "_failed",
+        "_finished",
         "_generation",
         "_log",
         "_read",
-        "_told",
         "failed_at",
         "failure",
         "is_under_way",
@@ -43,12 +43,12 @@ class Fetch:
         self,
         log: Readable,
         read: AskRead,
-        told: Callable[[], None],
+        finished: Callable[[], None],
         failed: Callable[["Fetch"], None],
     ) -> None:
         self._log = log
         self._read = read
-        self._told = told
+        self._finished = finished
         self._failed = failed
         self._generation = 0
         self.is_under_way = False
@@ -66,7 +66,8 @@ class Fetch:
         return not self.is_under_way and self.failure is None
 
     def ask(self, position: Position, bytes_max: int, then: Callable[[Runs], None]) -> None:
-        """Read entries from ``position`` on; ``then`` gets them, and then ``told`` is called."""
+        """Read entries from ``position`` on; ``then`` gets them, and then ``finished`` is
+        called."""
         self._ask(position, bytes_max, then, again=False)
 
     def forget(self) -> None:
@@ -103,7 +104,7 @@ class Fetch:
                     )
                     self._fail(position, StoreFailed(f"cannot take in what was read: {error!r}"))
                     return
-                self._told()
+                self._finished()
             elif not again:
                 # A trim can be on disk an instant before the log is told of it.
                 self._ask(position, bytes_max, then, again=True)
@@ -117,7 +118,7 @@ class Fetch:
     def _fail(self, position: Position, error: StoreFailed) -> None:
         self.failure, self.failed_at = error, position
         self._failed(self)
-        self._told()
+        self._finished()
 
     def _believable(self, position: Position, found: Runs) -> Runs | None:
         """Return ``found`` up to the first entry that is missing; None when that is the first

@@ -183,7 +183,7 @@ def produce(
     async def run(made: Client) -> None:
         failures: list[Exception] = []
 
-        def told(_found: MessageId | None, error: Exception | None) -> None:
+        def done(_found: MessageId | None, error: Exception | None) -> None:
             if error is not None:
                 failures.append(error)
 
@@ -202,7 +202,7 @@ def produce(
                             ordering_key=line.ordering_key,
                             properties={**properties, **(line.properties or {})},
                             event_time_ms=line.event_time_ms,
-                            callback=told,
+                            callback=done,
                         )
                         break
                     except QueueFull:

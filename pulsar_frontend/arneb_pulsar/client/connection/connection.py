@@ -108,13 +108,13 @@ class Connection:
         Raises the broker's error, :class:`Disconnected` and :class:`TimedOut`."""
         outcome: Outcome[Any] = Outcome()
 
-        def told(reply: Any, error: PulsarError | None) -> None:
+        def answered(reply: Any, error: PulsarError | None) -> None:
             if error is None:
                 outcome.set(reply)
             else:
                 outcome.fail(error)
 
-        number = self.machine.request(command, what, told)
+        number = self.machine.request(command, what, answered)
         self.flush()
         try:
             with anyio.fail_after(None if timeout_s == math.inf else timeout_s):

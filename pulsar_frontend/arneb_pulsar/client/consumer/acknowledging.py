@@ -266,12 +266,12 @@ class Acknowledging:
         flush now."""
         places = [(each, -1, 0) for each in passing.single]
         places += [(entry, each, size) for each in range(index + 1)] if size else [(entry, -1, 0)]
-        told = None
+        answers = None
         if receipt is not None:
-            told = AnswerCount(len(places) + 1, (receipt,)).answered
-        full = self.tracker.acknowledge_cumulative(passing.up_to, now, receipt=told)
+            answers = AnswerCount(len(places) + 1, (receipt,)).answered
+        full = self.tracker.acknowledge_cumulative(passing.up_to, now, receipt=answers)
         for each, at, count in places:
-            full |= self.tracker.acknowledge(each, now, at, count, told)
+            full |= self.tracker.acknowledge(each, now, at, count, answers)
         return full
 
     def _let_go(self, entry: EntryId, index: int) -> None:
@@ -317,8 +317,8 @@ class Acknowledging:
             self.output += commands
             return
         # The receipts of a group are answered when all its commands are.
-        told = AnswerCount(len(commands), acks.receipts)
-        self.output += [AckRequest(each, (told.answered,)) for each in commands]
+        answers = AnswerCount(len(commands), acks.receipts)
+        self.output += [AckRequest(each, (answers.answered,)) for each in commands]
 
     def _ack(self, kind: "CommandAck.AckType", ids: list[MessageIdData]) -> CommandAck:
         return CommandAck(consumer_id=self._consumer_id, ack_type=kind, message_id=ids)

@@ -143,7 +143,7 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         self._check_open()
         stored: Outcome[None] = Outcome()
 
-        def told(error: BaseException | None) -> None:
+        def answered(error: BaseException | None) -> None:
             if error is None:
                 stored.set(None)
             else:
@@ -151,7 +151,7 @@ class Consumer(ConsumerLink[T], Consuming[T]):
                 stored.fail(error)
 
         acknowledge = self._acknowledge_cumulative if cumulative else self._acknowledge
-        acknowledge(which, told)
+        acknowledge(which, answered)
         await stored.wait()
 
     async def acknowledge_in(

@@ -282,7 +282,7 @@ class ConsumerLink(Receiving[T]):
         wire = connection.machine
         for each in output:
             if isinstance(each, AckRequest):
-                wire.request(each.command, f"acknowledgement to {self._topic}", _told(each))
+                wire.request(each.command, f"acknowledgement to {self._topic}", _answering(each))
             else:
                 wire.send(each)
         connection.flush()
@@ -292,9 +292,9 @@ class ConsumerLink(Receiving[T]):
             raise self._failure
 
 
-def _told(request: AckRequest) -> Callable[[Any, PulsarError | None], None]:
-    def told(_reply: Any, error: PulsarError | None) -> None:
+def _answering(request: AckRequest) -> Callable[[Any, PulsarError | None], None]:
+    def answered(_reply: Any, error: PulsarError | None) -> None:
         for receipt in request.receipts:
             receipt(error)
 
-    return told
+    return answered

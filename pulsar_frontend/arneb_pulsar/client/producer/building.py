@@ -91,13 +91,13 @@ class Builder(Generic[T]):
     def _intercept(self, topic: str, message: OutgoingMessage) -> None:
         for each in self._interceptors:
             guarded(each.before_send, topic, message)
-        told = message.callback
+        inner = message.callback
 
         def callback(found: MessageId | None, error: Exception | None) -> None:
             for each in reversed(self._interceptors):
                 guarded(each.after_send, topic, message, found, error)
-            if told is not None:
-                told(found, error)
+            if inner is not None:
+                inner(found, error)
 
         message.callback = callback
 

@@ -87,11 +87,11 @@ class Producer(ProducerLink[T], Producing[T]):
         """
         message = self._builder.build(self.topic, value, self._context.wall_ms(), keywords)
         size = len(message.payload) + MESSAGE_OVERHEAD_BYTES
-        told = message.callback
+        inner = message.callback
         try:
             await self._take_room(1, size)
         except anyio.get_cancelled_exc_class():
-            self._withdrawn(message, told)
+            self._withdrawn(message, inner)
             raise
         except PulsarError as error:
             self._builder.refused(self.topic, message, error)
@@ -103,8 +103,8 @@ class Producer(ProducerLink[T], Producing[T]):
                 stored.set(found)
             else:
                 stored.fail(error or Withdrawn("expected an id"))
-            if told is not None:
-                told(found, error)
+            if inner is not None:
+                inner(found, error)
 
         message.callback = callback
         self._hand_over(message, size)
@@ -117,7 +117,7 @@ class Producer(ProducerLink[T], Producing[T]):
             return await stored.wait()
         except anyio.get_cancelled_exc_class():
             if self._machine.withdraw(message):
-                self._withdrawn(message, told)
+                self._withdrawn(message, inner)
             raise
 
     def send_nowait(self, value: T | None, **keywords: Unpack[Keywords]) -> OutgoingMessage:
@@ -163,14 +163,14 @@ class Producer(ProducerLink[T], Producing[T]):
         stored: Outcome[list[MessageId]] = Outcome()
 
         def callback(
-            told: SendCallback | None, found: MessageId | None, error: Exception | None
+            inner: SendCallback | None, found: MessageId | None, error: Exception | None
         ) -> None:
             if found is None:
                 stored.fail(error or Withdrawn("expected an id"))
             else:
                 ids.append(found)
-            if told is not None:
-                guarded(told, found, error)
+            if inner is not None:
+                guarded(inner, found, error)
             if len(ids) == len(messages):
                 stored.set(ids)
 
@@ -227,11 +227,11 @@ class Producer(ProducerLink[T], Producing[T]):
 
     # Helpers
 
-    def _withdrawn(self, message: OutgoingMessage, told: SendCallback | None) -> None:
+    def _withdrawn(self, message: OutgoingMessage, inner: SendCallback | None) -> None:
         """Tell the callback of a message that it was withdrawn."""
-        if told is not None:
+        if inner is not None:
             text = f"expected {message!r} to be sent to {self._topic}, was cancelled before"
-            guarded(told, None, Withdrawn(text))
+            guarded(inner, None, Withdrawn(text))
 
     async def _take_room(self, count: int, size: int) -> None:
         self._check_open()

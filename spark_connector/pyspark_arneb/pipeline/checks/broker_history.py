@@ -327,13 +327,13 @@ def check_batches(where: str, heads: Iterable[tuple[int, int, int]]) -> Iterator
 def check_history(batches: Iterable[Batch]) -> list[Anomaly]:
     """Return every anomaly of one subscription's history in memory, which the job does in pieces.
     Batches may come in any order, and more than once, as a reader may have read them twice."""
-    told = {(each.head.run, each.head.batch): each for each in batches}
-    if not told:
+    by_batch = {(each.head.run, each.head.batch): each for each in batches}
+    if not by_batch:
         return []
-    ordered = [told[key] for key in sorted(told)]
+    ordered = [by_batch[key] for key in sorted(by_batch)]
     where, steps = ordered[0].head.where, [step for each in ordered for step in each.steps]
     moves = Moves.of(step for step in steps if step.event in MOVES)
-    found = list(check_batches(where, [(*key, told[key].missed) for key in sorted(told)]))
+    found = list(check_batches(where, [(*key, by_batch[key].missed) for key in sorted(by_batch)]))
     is_whole = not found
     places: dict[int, list[Step]] = {}
     consumers: dict[tuple[int, str], list[Step]] = {}

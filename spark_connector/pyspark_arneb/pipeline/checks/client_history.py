@@ -88,24 +88,24 @@ def check_message(
 def _check_in_queue(
     events: Sequence[Event], *, drained: bool, exactly_once: bool
 ) -> Iterator[Anomaly]:
-    told: dict[str, list[Event]] = {}
+    by_kind: dict[str, list[Event]] = {}
     for event in events:
-        told.setdefault(event.event, []).append(event)
-    received = told.get("received", [])
+        by_kind.setdefault(event.event, []).append(event)
+    received = by_kind.get("received", [])
     where = next((each.queue for each in events if each.queue), "")
     what = events[0].message
-    if drained and "confirmed" in told and not received:
-        by = told["confirmed"][0].client
+    if drained and "confirmed" in by_kind and not received:
+        by = by_kind["confirmed"][0].client
         yield anomaly(Kind.LOST, where, what, f"confirmed to {by}, and nobody received it")
-    if received and "sent" not in told:
+    if received and "sent" not in by_kind:
         detail = f"{received[0].client} received it, and nobody sent it"
         yield anomaly(Kind.INVENTED, where, what, detail)
-    if received and "refused" in told and "confirmed" not in told:
-        detail = f"refused to {told['refused'][0].client}, and {received[0].client} received it"
+    if received and "refused" in by_kind and "confirmed" not in by_kind:
+        detail = f"refused to {by_kind['refused'][0].client}, and {received[0].client} received it"
         yield anomaly(Kind.REFUSED, where, what, detail)
-    if len(told.get("sent", ())) > 1:
+    if len(by_kind.get("sent", ())) > 1:
         return  # its publisher sent it again, so it may be there twice
-    yield from _repeated(where, what, received, told.get("acknowledged", []), exactly_once)
+    yield from _repeated(where, what, received, by_kind.get("acknowledged", []), exactly_once)
 
 
 def _repeated(
@@ -162,8 +162,8 @@ def check_events(
         messages.setdefault(event.message, []).append(event)
         if event.event == "received":
             receivers.setdefault((event.queue, event.client, event.sender), []).append(event)
-    for told in messages.values():
-        found += check_message(told, drained=drained, exactly_once=exactly_once)
+    for own in messages.values():
+        found += check_message(own, drained=drained, exactly_once=exactly_once)
     for inn in receivers.values():
         found += check_receiver(sorted(inn, key=lambda each: each.step))
     return found

@@ -160,7 +160,7 @@ class Disk:
         if by_loop:
             assert self.cut.commit(tiny()) is report
         else:
-            self.cut.told(report)
+            self.cut.thread_committed(report)
         return by_loop
 
 
@@ -175,7 +175,7 @@ def closed_for(cut: InlineCommits) -> int:
     left = 0
     while not cut.suits(tiny()):
         assert cut.for_journal
-        cut.told(QUICK)
+        cut.thread_committed(QUICK)
         left += 1
         assert left <= 2 * PAUSE_COMMITS
     return left
@@ -240,7 +240,7 @@ def test_the_loop_is_held_up_no_longer_on_average_than_is_fast(times: list[float
 def test_the_time_of_a_commit_of_the_thread_s_says_nothing(report: CommitReport) -> None:
     """It includes what the thread waits for the interpreter's lock."""
     cut = opened()
-    cut.told(report)
+    cut.thread_committed(report)
     assert suits(cut)
 
 
@@ -249,7 +249,7 @@ def test_a_failure_in_the_thread_closes_it(
     failure: OSError | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     cut = opened()
-    cut.told(StoreFailed("told to") if failure is None else REPORT, failure)
+    cut.thread_committed(StoreFailed("told to") if failure is None else REPORT, failure)
     assert closed_for(cut) == PAUSE_COMMITS
     assert any("cannot write to the journal" in each for each in caplog.messages) == bool(failure)
 

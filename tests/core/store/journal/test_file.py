@@ -78,7 +78,7 @@ class File:
         self._file = InMemory(whole_file(self.state))
         self._journal = Journal(Path(), self.state, self.read())
         self._journal._file = self._file
-        self._journal.told(self.state)  # as a process that goes on has to be
+        self._journal.taken_over(self.state)  # as a process that goes on has to be
         self._due: JournalState | None = None
 
     @property
@@ -98,7 +98,7 @@ class File:
         with patch.object(journal_writing, "write_at", self._file.pwrite):
             self._journal.append(changes)
         if self._due is not None:  # it came beside a takeover
-            self._journal.told(self._due)
+            self._journal.taken_over(self._due)
             self.state, self._due = self._due, None
         self.offsets.append(offset)
         self.ends.append(offset + 32 + HEADER.unpack_from(self.data, offset)[-1])
@@ -115,7 +115,7 @@ class File:
         if goes_on:
             self._due = due
         else:
-            self._journal.told(due)
+            self._journal.taken_over(due)
             self.state = due
 
     def read(self, data: bytes | None = None) -> Reading:
