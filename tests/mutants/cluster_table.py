@@ -55,7 +55,7 @@ CLUSTER_MUTANTS: Final = (
     Mutant(
         "a leader that cannot read waits forever",
         PROTOCOL + "node.py",
-        "            if self._unread and now >= self._unread[0].told_at + UNREAD_S:\n",
+        "            if self._unread and now >= self._unread[0].reported_at + UNREAD_S:\n",
         "            if False:\n",
         NODE_TESTS,
     ),

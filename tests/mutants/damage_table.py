@@ -57,8 +57,8 @@ DAMAGE_MUTANTS: Final = (
     Mutant(
         "a reader that was told to end continues",
         CORE + "store/data_file/readers.py",
-        "            if was_told(self._file, self._me):\n",
-        "            if was_told(self._file, []):\n",
+        "            if was_asked_to_end(self._file, self._me):\n",
+        "            if was_asked_to_end(self._file, []):\n",
         READER_TESTS,
     ),
     Mutant(

@@ -462,7 +462,7 @@ DELAYED_MUTANTS: Final = (
     Mutant(
         "commits that follow the commit of delays rely on it",
         CORE + "engine/catalog/catalog.py",
-        "        untold.add(topic)\n",
+        "        unrecorded.add(topic)\n",
         "",
         ("tests/core/engine/subscriptions/test_delayed.py",),
     ),

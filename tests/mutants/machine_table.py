@@ -22,16 +22,16 @@ MACHINE_MUTANTS: Final = (
     Mutant(
         "a cursor whose changes were taken is not announced again",
         CORE + "subscription/state/state.py",
-        '        """The changes are on their way to disk; later ones have to be told again."""\n'
-        "        self._cursor_told = False\n",
-        '        """The changes are on their way to disk; later ones have to be told again."""\n',
+        '        """The changes are on their way to disk; later ones must be reported again."""\n'
+        "        self._cursor_reported = False\n",
+        '        """The changes are on their way to disk; later ones must be reported again."""\n',
         MODEL_TESTS,
     ),
     Mutant(
         "a failed removal loses track of a cursor",
         CORE + "subscription/state/state.py",
-        "        if self._cursor_told:\n            self._cursor_told = False\n",
-        "        if False:\n            self._cursor_told = False\n",
+        "        if self._cursor_reported:\n            self._cursor_reported = False\n",
+        "        if False:\n            self._cursor_reported = False\n",
         SCRIPTS,
     ),
     Mutant(

@@ -87,7 +87,7 @@ PIPELINE_MUTANTS: Final = (
     Mutant(
         "an entry that is missing from a history is not noticed",
         CHECKS + "broker_history.py",
-        "        yield from _never_told(where, expected, place, moves)\n",
+        "        yield from _never_recorded(where, expected, place, moves)\n",
         "",
         BROKER_HISTORY_TESTS,
     ),

@@ -38,14 +38,14 @@ PULSAR_MUTANTS: Final = (
     Mutant(
         "the active consumer is told right behind SUCCESS, before Go's client knows it",
         PULSAR + "session/consume/consumers.py",
-        "            self._untold[event.key] = self._output.now + ACTIVE_AFTER_S\n",
+        "            self._unannounced[event.key] = self._output.now + ACTIVE_AFTER_S\n",
         "            self._tell_active(consumer)\n",
         ACTIVE_TESTS,
     ),
     Mutant(
         "a consumer that asks for messages is told a second later whether it is active",
         PULSAR + "session/consume/consumers.py",
-        "            if self._untold.pop(consumer.key, None) is not None:\n",
+        "            if self._unannounced.pop(consumer.key, None) is not None:\n",
         "            if False:\n",
         ACTIVE_TESTS,
     ),
@@ -59,7 +59,7 @@ PULSAR_MUTANTS: Final = (
     Mutant(
         "a consumer that has left is told that it is active",
         PULSAR + "session/consume/consumers.py",
-        "            self._untold.pop(consumer.key, None)\n            if self._by_id",
+        "            self._unannounced.pop(consumer.key, None)\n            if self._by_id",
         "            if self._by_id",
         ACTIVE_TESTS,
     ),

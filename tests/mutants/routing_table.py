@@ -223,8 +223,8 @@ ROUTING_MUTANTS: Final = (
     Mutant(
         "a lookup returns the node that was asked",
         "pulsar_frontend/arneb_pulsar/server/requests.py",
-        "        same_way = endpoint.is_through or not (endpoint.is_brought or is_told)\n",
-        "        same_way = endpoint.is_through or not is_told\n",
+        "        same_way = endpoint.is_through or not (endpoint.is_brought or is_advertised)\n",
+        "        same_way = endpoint.is_through or not is_advertised\n",
         PULSAR_TESTS,
     ),
     Mutant(

@@ -232,7 +232,7 @@ class Ports:
 
         def routed(app: ASGIApp, target: TargetOf = self.management_target) -> Routed:
             return Routed(
-                app, self._leaders, target, lambda told: told.http, self._http[HTTP].ask
+                app, self._leaders, target, lambda addresses: addresses.http, self._http[HTTP].ask
             )  # fmt: skip
 
         sessions = VouchedSessions(routed(leads_now), self._somebody_leads, tables)
@@ -270,7 +270,7 @@ class Ports:
 
         def routed_pulsar(target: TargetOf) -> Routed:
             return Routed(
-                own_port, self._leaders, target, lambda told: told.http_pulsar,
+                own_port, self._leaders, target, lambda addresses: addresses.http_pulsar,
                 self._http[HTTP_PULSAR].ask,
             )  # fmt: skip
 

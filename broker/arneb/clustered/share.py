@@ -146,8 +146,8 @@ class OwnPlacements:
             return NOBODY
         found = self._leaders.of_shard(self._shard)
         if isinstance(found, Elsewhere):
-            untold = replace(found.addresses, pulsar="", pulsar_tls="")
-            return replace(found, addresses=untold)
+            without_urls = replace(found.addresses, pulsar="", pulsar_tls="")
+            return replace(found, addresses=without_urls)
         return found
 
     def listen(self, changed: Callable[[], None]) -> None:

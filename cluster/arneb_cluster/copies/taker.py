@@ -121,7 +121,7 @@ class Taker:
         self._applied = applied
         self._findings_of = findings_of
         self._pinned: SourceState | None = None
-        self._is_told = trio.Event()
+        self._notified = trio.Event()
         self._run = str(uuid4())
         self.statistics = CopyStatistics()
 
@@ -148,7 +148,7 @@ class Taker:
             lock.release()
 
     async def _tell(self) -> None:
-        await self._is_told.wait()
+        await self._notified.wait()
         await tell(self._client, self._settings, self._report)
 
     def _report(self) -> Report:
@@ -226,7 +226,7 @@ class Taker:
             if self._applied != UNFOUNDED and state.history != self._applied.history:
                 raise CopyRefused("it is of another history")
             self._pinned = state
-            self._is_told.set()
+            self._notified.set()
 
     async def _copy(
         self, conversation: "_Conversation", taking: Taking, source: str, making: Path

@@ -63,7 +63,7 @@ class _Unread:
 
     place: Place
     sent_at: float
-    told_at: float
+    reported_at: float
     apply: Apply
 
 
@@ -278,7 +278,7 @@ class Node:
         window = self.window
         if window is not None:
             window.tick(now)
-            if self._unread and now >= self._unread[0].told_at + UNREAD_S:
+            if self._unread and now >= self._unread[0].reported_at + UNREAD_S:
                 window.ended(f"what it has stored could not be read for {UNREAD_S} s")
             is_idle = window.is_empty and now >= self._sent_at + HEARTBEAT_S
             if self._beats and (is_idle or now >= self._said_at + HISTORY_S):

@@ -105,14 +105,14 @@ async def publish(engine: Engine, name: str, bodies: list[bytes]) -> Position:
 async def append(engine: Engine, name: str, entries: list[bytes]) -> Position:
     """Append entries and wait until they are durable; return the first one's position."""
     placed: list[Position] = []
-    told = Outcome()
+    outcome = Outcome()
 
     def done(error: Exception | None, first: Position) -> None:
         placed.append(first)
-        told(error)
+        outcome(error)
 
     engine.append(engine.topic(name), entries, done)
-    error = await told.wait()
+    error = await outcome.wait()
     if error is not None:
         raise error
     return placed[0]

@@ -148,8 +148,8 @@ class Playbook:
         if error is None:
             assert not self.effects, f"effects nobody expected: {list(self.effects)}"
 
-    def __rshift__(self, told: Input) -> Self:
-        self.answer = self.inputs.tell(told)
+    def __rshift__(self, event: Input) -> Self:
+        self.answer = self.inputs.tell(event)
         return self
 
     def __lshift__(self, expected: object) -> Self:

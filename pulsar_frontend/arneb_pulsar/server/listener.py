@@ -93,17 +93,17 @@ class PulsarServer:
                 if self._connections is connections:
                     self._connections = None
 
-    async def take(self, arrival: Arrival, told_url: str = "", *, through: bool = False) -> None:
+    async def take(self, arrival: Arrival, onward_url: str = "", *, through: bool = False) -> None:
         """Serve a client that came by another way, until it goes, in a task of the server's own, so
-        that it ends with the server. ``told_url`` and ``through`` as for :func:`serve_connection`.
-        Raises :class:`NotServed`."""
+        that it ends with the server. ``onward_url`` and ``through`` as for
+        :func:`serve_connection`. Raises :class:`NotServed`."""
         if self._connections is None:
             raise NotServed("expected a broker that serves Pulsar, it is starting or stopping")
         gone = trio.Event()
 
         async def serve() -> None:
             try:
-                await serve_arrival(self.context, arrival, told_url, through=through)
+                await serve_arrival(self.context, arrival, onward_url, through=through)
             finally:
                 gone.set()
 
@@ -112,12 +112,12 @@ class PulsarServer:
 
 
 async def serve_arrival(
-    context: BrokerContext, arrival: Arrival, told_url: str = "", *, through: bool = False
+    context: BrokerContext, arrival: Arrival, onward_url: str = "", *, through: bool = False
 ) -> None:
     """As :func:`serve_connection`, for an arrival."""
     came = arrival
     await serve_connection(
-        context, came.stream, came.service_url, came.address, came.certificate, told_url,
+        context, came.stream, came.service_url, came.address, came.certificate, onward_url,
         through=through,
     )  # fmt: skip
 
@@ -128,23 +128,23 @@ async def serve_connection(
     service_url: str,
     address: str,
     certificate: Certificate | None = None,
-    told_url: str = "",
+    onward_url: str = "",
     *,
     through: bool = False,
 ) -> None:
     """Serve one client; nothing that goes wrong with it reaches the caller.
 
     ``service_url`` is the URL by which the client reached the broker, ``address`` where it comes
-    from, and ``certificate`` what it showed. With a ``told_url`` another node passed it on: it only
-    looks topics up and asks about them, and must connect to that URL to use them; ``through``: by
-    the same route as now.
+    from, and ``certificate`` what it showed. With an ``onward_url`` another node passed it on: it
+    only looks topics up and asks about them, and must connect to that URL to use them; ``through``:
+    by the same route as now.
     """
     config = context.config
     secured = service_url.startswith("pulsar+ssl:")
     advertised = config.advertised_tls_url if secured else config.advertised_url
-    reached = told_url or advertised or service_url
+    reached = onward_url or advertised or service_url
     shown = certificate or {}
-    endpoint = Endpoint(reached, address, shown, is_brought=bool(told_url), is_through=through)
+    endpoint = Endpoint(reached, address, shown, is_brought=bool(onward_url), is_through=through)
     if isinstance(stream, trio.SocketStream):
         stream = PlainStream.of(stream)
     bounds = config.connections_max, config.address_connections_max

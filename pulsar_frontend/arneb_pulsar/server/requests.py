@@ -250,8 +250,8 @@ class Requests:
 
     def _found(self, effect: effects.FindTopic, failure: Failure | None, partitions: int) -> None:
         url = self._endpoint.service_url
-        endpoint, is_told = self._endpoint, self._context.config.advertises(url)
-        same_way = endpoint.is_through or not (endpoint.is_brought or is_told)
+        endpoint, is_advertised = self._endpoint, self._context.config.advertises(url)
+        same_way = endpoint.is_through or not (endpoint.is_brought or is_advertised)
         self._connection.tell(
             events.TopicFound(effect.request_id, effect.lookup, url, failure, partitions, same_way)
         )

@@ -85,9 +85,9 @@ class Catalog:
         self.watchers: list[TopicWatcher] = []
         self.companions: list[Companion] = []
         self._next_topic_id = 1
-        self._delays_untold: set[LogTopic] = set()
+        self._delays_unrecorded: set[LogTopic] = set()
         """Topics whose delayed index the disk may not know of yet."""
-        self._expiry_untold: set[LogTopic] = set()
+        self._expiry_unrecorded: set[LogTopic] = set()
         """Topics whose expiring entries the disk may not know of yet."""
         self.locks = NameLocks()
         """Held until a change of topics or subscriptions is durable. A topic's change holds its
@@ -144,10 +144,10 @@ class Catalog:
 
     def expect_expiry(self, topic: LogTopic) -> None:
         """Record that entries with their own expiry follow; durable with the first of them."""
-        if topic.log.has_expiring and topic not in self._expiry_untold:
+        if topic.log.has_expiring and topic not in self._expiry_unrecorded:
             return
         topic.log.has_expiring = True
-        self._tell_disk(topic, self._expiry_untold, [])
+        self._record(topic, self._expiry_unrecorded, [])
 
     def expect_delays(self, topic: LogTopic) -> None:
         """Give the topic an index for delayed entries; durable with the first of them."""
@@ -155,24 +155,24 @@ class Catalog:
             topic.delayed = new_index(topic, self._engine)
             for subscription in topic.subscriptions.values():
                 subscription.expect_delays()
-        elif topic not in self._delays_untold:
+        elif topic not in self._delays_unrecorded:
             return
-        self._tell_disk(topic, self._delays_untold, [first_row(topic)] if topic.durable else [])
+        self._record(topic, self._delays_unrecorded, [first_row(topic)] if topic.durable else [])
 
-    def _tell_disk(self, topic: LogTopic, untold: set[LogTopic], rows: list[Put]) -> None:
+    def _record(self, topic: LogTopic, unrecorded: set[LogTopic], rows: list[Put]) -> None:
         """Commit the topic's current record and ``rows``, with the entries about to be appended or
         before them."""
         if not topic.durable or self.topics.get(topic.name) is not topic:
             return
         # Repeated until it is on disk: whichever commit fails, each entry is in a commit that has
         # the record, or behind one.
-        untold.add(topic)
+        unrecorded.add(topic)
 
-        def told(error: CommitFailed | None, _: object) -> None:
+        def done(error: CommitFailed | None, _: object) -> None:
             if error is None:
-                untold.discard(topic)
+                unrecorded.discard(topic)
 
-        request = Request(told, rows_of=topic)
+        request = Request(done, rows_of=topic)
         request.puts = [_record_of(topic), *rows]
         self._engine.submit(request)
 
@@ -337,8 +337,8 @@ class Catalog:
 
     def _topic_gone(self, topic: LogTopic) -> None:
         topic.gone = True
-        self._delays_untold.discard(topic)
-        self._expiry_untold.discard(topic)
+        self._delays_unrecorded.discard(topic)
+        self._expiry_unrecorded.discard(topic)
         self.topics.pop(topic.name, None)
         for subscription in topic.subscriptions.values():
             self._engine.forget(subscription)

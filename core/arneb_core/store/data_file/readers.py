@@ -138,7 +138,7 @@ class WatchedReading(PageRelease):
         self._reads += 1
         if self._reads % ASK_EVERY_READS == 0 and time.monotonic() - self._asked >= ASK_EVERY_S:
             self._asked = time.monotonic()
-            if was_told(self._file, self._me):
+            if was_asked_to_end(self._file, self._me):
                 raise ToldToEnd(
                     "reading took so long that the broker asked for its pages back "
                     "(store.reader_limit_s): read again, or read a copy"
@@ -152,7 +152,7 @@ class ToldToEnd(StoreUnusable):
     """The broker needs the pages that a snapshot keeps."""
 
 
-def was_told(file: Path, me: list[int]) -> bool:
+def was_asked_to_end(file: Path, me: list[int]) -> bool:
     """Whether ``me``, a process and a transaction, is among those told to end."""
     try:
         return me in json.loads(file.read_text())

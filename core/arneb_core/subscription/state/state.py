@@ -42,7 +42,7 @@ class SubscriptionState:
     """What the parts of one subscription share."""
 
     __slots__ = (
-        "_cursor_told",
+        "_cursor_reported",
         "_reading",
         "_turn_wanted",
         "_unreadable_at",
@@ -136,7 +136,7 @@ class SubscriptionState:
         """It was removed: nothing more is to be written or dispatched."""
         self._turn_wanted = False
         """The engine was told that there is work, and the turn has not come."""
-        self._cursor_told = False
+        self._cursor_reported = False
         """The engine was told that the cursor changed, and has not taken the changes."""
         self._unreadable_at: Position | None = None
 
@@ -209,25 +209,25 @@ class SubscriptionState:
         self.is_resting = self._turn_wanted = False
 
     def cursor_changed(self, done: Done | None = None) -> None:
-        """Say that the cursor may have changed; ``done`` is called once that is on disk."""
+        """Report that the cursor may have changed; ``done`` is called once that is on disk."""
         if done is not None:
             self.outbox.put(WriteCursor(done))
-        elif not self._cursor_told:
-            self._cursor_told = self.durable  # else each change may allow a trim
+        elif not self._cursor_reported:
+            self._cursor_reported = self.durable  # else each change may allow a trim
             self.outbox.put(CURSOR_CHANGED)
 
     def cursor_taken(self) -> None:
-        """The changes are on their way to disk; later ones have to be told again."""
-        self._cursor_told = False
+        """The changes are on their way to disk; later ones must be reported again."""
+        self._cursor_reported = False
 
     def cursor_kept(self) -> None:
-        """The changes did not reach the disk, and the engine still knows of them."""
-        self._cursor_told = True
+        """The changes did not reach the disk, and the engine will write them again."""
+        self._cursor_reported = True
 
     def cursor_forgotten(self) -> None:
-        """Tell the engine again: it may have dropped the changes it knew of."""
-        if self._cursor_told:
-            self._cursor_told = False
+        """Report the changes again: the engine may have dropped them."""
+        if self._cursor_reported:
+            self._cursor_reported = False
             self.cursor_changed()
 
     # Reading

@@ -53,21 +53,21 @@ class Watchers:
     def _hold_back(self, connection: ClientConnection, topic: str, *, came: bool) -> None:
         """Hold back a change. A topic that came and went again need not be told, so there is never
         more to tell than there are topics, or were when the connection was last told."""
-        untold = self._behind.setdefault(connection, {})
-        if untold.get(topic, came) is came:
-            untold[topic] = came
+        pending = self._behind.setdefault(connection, {})
+        if pending.get(topic, came) is came:
+            pending[topic] = came
         else:
-            del untold[topic]
+            del pending[topic]
 
     def catch_up(self, connection: ClientConnection) -> None:
         """Tell the connection, which may no longer be full, what it was not told."""
-        untold = self._behind.get(connection)
-        if untold is None:
+        pending = self._behind.get(connection)
+        if pending is None:
             return
-        while untold and not connection.is_full:
-            topic = next(iter(untold))
-            came = untold.pop(topic)
+        while pending and not connection.is_full:
+            topic = next(iter(pending))
+            came = pending.pop(topic)
             namespace = topic.partition("://")[2].rpartition("/")[0]
             connection.tell(TopicChanged(namespace, topic, came))
-        if not untold:
+        if not pending:
             self._behind.pop(connection, None)

@@ -73,7 +73,7 @@ class Consumers:
     """All consumers of a connection.
 
     Invariant: ``_by_id`` has those whose id is taken; ``_by_key`` also those that the core let go
-    while an answer about them is still to come; ``_untold`` has when consumers are to be told
+    while an answer about them is still to come; ``_unannounced`` has when consumers are to be told
     whether they are active, in order of time.
     """
 
@@ -81,7 +81,7 @@ class Consumers:
         self._output = output
         self._by_id: dict[int, Consumer] = {}
         self._by_key: dict[ConsumerKey, Consumer] = {}
-        self._untold: dict[ConsumerKey, float] = {}
+        self._unannounced: dict[ConsumerKey, float] = {}
         self._next_key = 1
 
     def __repr__(self) -> str:
@@ -128,7 +128,7 @@ class Consumers:
         consumer.move(ConsumerInput.ATTACHED)
         self._output.send(commands.success(consumer.request_id))
         if consumer.type.traits.one_active:
-            self._untold[event.key] = self._output.now + ACTIVE_AFTER_S
+            self._unannounced[event.key] = self._output.now + ACTIVE_AFTER_S
 
     def active_changed(self, event: ActiveChanged) -> None:
         """Another failover consumer is the active one, perhaps this one."""
@@ -136,19 +136,19 @@ class Consumers:
         if consumer is None or consumer.is_detached:
             return
         consumer.active = event.active
-        if consumer.state is not ConsumerState.ATTACHING and event.key not in self._untold:
+        if consumer.state is not ConsumerState.ATTACHING and event.key not in self._unannounced:
             self._tell_active(consumer)
 
     @property
     def deadline(self) -> float:
         """When :meth:`tick` wants to be called."""
-        return next(iter(self._untold.values()), math.inf)
+        return next(iter(self._unannounced.values()), math.inf)
 
     def tick(self) -> None:
         """Time passed."""
         while self.deadline <= self._output.now:
-            key = next(iter(self._untold))
-            del self._untold[key]
+            key = next(iter(self._unannounced))
+            del self._unannounced[key]
             self._tell_active(self._by_key[key])
 
     def _tell_active(self, consumer: Consumer) -> None:
@@ -223,7 +223,7 @@ class Consumers:
         """FLOW."""
         consumer = self._usable(command.consumer_id)
         if consumer is not None and command.messagePermits:
-            if self._untold.pop(consumer.key, None) is not None:
+            if self._unannounced.pop(consumer.key, None) is not None:
                 self._tell_active(consumer)
             consumer.counts.flowed_at = self._output.now
             self._output.do(AddPermits(consumer.key, command.messagePermits))
@@ -374,7 +374,7 @@ class Consumers:
         """Take a move, and forget a consumer that it closes."""
         consumer.move(happened)
         if consumer.is_detached:
-            self._untold.pop(consumer.key, None)
+            self._unannounced.pop(consumer.key, None)
             if self._by_id.get(consumer.consumer_id) is consumer:
                 del self._by_id[consumer.consumer_id]
         if consumer.state is ConsumerState.CLOSED:

@@ -289,16 +289,16 @@ def check_passed(
             break
         if place < expected:
             continue
-        yield from _never_told(where, expected, place, moves)
+        yield from _never_recorded(where, expected, place, moves)
         if not is_done:
             detail = "the cursor has passed it, and nothing was done with it"
             yield anomaly(Kind.LOST, where, render(place), detail)
         expected = place + 1
     if end < high:
-        yield from _never_told(where, expected, end, moves)
+        yield from _never_recorded(where, expected, end, moves)
 
 
-def _never_told(where: str, first: int, end: int, moves: Moves) -> Iterator[Anomaly]:
+def _never_recorded(where: str, first: int, end: int, moves: Moves) -> Iterator[Anomaly]:
     """Report entries that the cursor has passed, from ``first`` to before ``end``, and that no line
     mentions."""
     first = max(first, moves.reach + 1)
