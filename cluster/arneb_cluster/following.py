@@ -112,7 +112,7 @@ class Following:
             self._gather()
 
     async def read_back(self, after: Place) -> None:
-        """Tell the machine the entries after ``after``. Doubted records hold up further writes, so
+        """Tell the machine the entries beyond ``after``. Doubted records hold up further writes, so
         the end is reached."""
         async for place, data in self._topic.up_to_the_end(after):
             self._node.found(place, data, self._now())

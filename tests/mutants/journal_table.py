@@ -314,9 +314,9 @@ JOURNAL_MUTANTS: Final = (
     Mutant(
         "what followed records that LMDB has may silently be erased with them",
         CORE + "store/journal/file.py",
-        "            # over them, or they are damaged, and perhaps those behind them.\n"
+        "            # over them, or they are damaged, and perhaps those after them.\n"
         "            return self._cut_off(number)\n",
-        "            # over them, or they are damaged, and perhaps those behind them.\n"
+        "            # over them, or they are damaged, and perhaps those after them.\n"
         "            self.is_sound = False\n            return None\n",
         FILE_TESTS,
     ),

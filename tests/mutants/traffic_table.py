@@ -289,7 +289,7 @@ TRAFFIC_MUTANTS: Final = (
     Mutant(
         "a frontend's row overtakes one that was put before it",
         CORE + "engine/group_commit/overtaking.py",
-        "            if has_rows:  # a request behind it may have the same rows\n",
+        "            if has_rows:  # a request after it may have the same rows\n",
         "            if False:\n",
         ("tests/core/engine/group_commit/test_overtaking.py",),
     ),

@@ -166,7 +166,7 @@ class RetentionTable:
     time_s: int = 0
     """The maximum age of a message; -1 = unlimited."""
     bytes: int = 0
-    """The maximum bytes of newer messages in the topic; a message with more behind it is removed.
+    """The maximum bytes of newer messages in the topic; a message with more after it is removed.
     -1 = unlimited."""
 
     def __post_init__(self) -> None:

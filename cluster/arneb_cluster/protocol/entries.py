@@ -9,7 +9,7 @@ offset type   field
 ====== ====== ==================================================================
 0      3s     :data:`MAGIC`
 3      u8     version of the layout
-4      u32    CRC-32C of everything behind this field
+4      u32    CRC-32C of everything after this field
 8      u8     :class:`Kind`
 9             of a TAKE: JSON; of a record: :data:`RECORD`, then the body
 ====== ====== ==================================================================

@@ -90,7 +90,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class ReadBack:
-    """Read the topic after ``after`` up to its current end, into :meth:`Window.found`."""
+    """Read the topic beyond ``after`` up to its current end, into :meth:`Window.found`."""
 
     after: Place
 

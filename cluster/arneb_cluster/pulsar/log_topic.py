@@ -87,7 +87,7 @@ class LogTopic:
         )
 
     async def reader(self, after: Place) -> Reader[bytes]:
-        """Return a reader of the entries after ``after``. Raises :class:`PulsarError`."""
+        """Return a reader of the entries beyond ``after``. Raises :class:`PulsarError`."""
         start = EARLIEST if after == NOWHERE else MessageId(after.ledger, after.entry)
         return await self._client.create_reader(self._topic, start)
 
@@ -105,7 +105,7 @@ class LogTopic:
             await reader.close()
 
     async def up_to_the_end(self, after: Place) -> AsyncIterator[tuple[Place, bytes]]:
-        """Yield the entries after ``after`` up to the end; some of them twice if the connection to
+        """Yield the entries beyond ``after`` up to the end; some of them twice if the connection to
         Pulsar breaks meanwhile."""
         while True:
             try:

@@ -60,7 +60,7 @@ class Unit:
     has_batches: bool = True
     """Some entry may hold more than one message, or none; otherwise the headers are not read."""
     runs: list[CountedRun] = field(default_factory=list)
-    """As :attr:`appends`, and behind them, in that order; for durable topics only. Publish times
+    """As :attr:`appends`, and after them, in that order; for durable topics only. Publish times
     should not precede those already in the topics, or each entry has to be made anew."""
 
 

@@ -298,7 +298,7 @@ class AckState:
         return self._ledgers.contains(position)
 
     def _follows(self, position: Position) -> bool:
-        """Whether ``position`` is right behind mark-delete, across a ledger's end too."""
+        """Whether ``position`` is right after mark-delete, across a ledger's end too."""
         mark_delete = self._mark_delete
         if position == mark_delete + 1:
             return True
@@ -348,7 +348,7 @@ class AckState:
         return entries - held
 
     def _advance(self) -> None:
-        """Move mark-delete over everything acknowledged right behind it."""
+        """Move mark-delete over everything acknowledged right after it."""
         while self._holes.count:
             start = self._ledgers.after(self._mark_delete)
             if start is None or (end := self._holes.pop_run(start)) is None:

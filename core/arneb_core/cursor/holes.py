@@ -126,7 +126,7 @@ class Holes:
         return found
 
     def absent(self, positions: Sequence[int], after: Position) -> list[Position]:
-        """Return those of ``positions``, which ascend, that lie behind ``after`` and are not in."""
+        """Return those of ``positions``, which ascend, that lie beyond ``after`` and are not in."""
         found: list[int] = []
         start = bisect_right(positions, after)
         while start < len(positions):
@@ -143,7 +143,7 @@ class Holes:
     def unacknowledged(
         self, positions: Sequence[Position], ordered: Sequence[Position], after: Position
     ) -> list[Position]:
-        """Return those of ``positions`` that lie behind ``after`` and are not in; ``ordered`` has
+        """Return those of ``positions`` that lie beyond ``after`` and are not in; ``ordered`` has
         the same positions. Mostly it is all of them, and then no Python code runs once for each."""
         acknowledged: set[int] = set(ordered[: bisect_right(ordered, after)])
         if self.count:

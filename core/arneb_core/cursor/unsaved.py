@@ -54,7 +54,7 @@ class Unsaved:
 
 
 def number_in(suffix: bytes, size: int) -> int:
-    """Return the number, of ``size`` bytes, behind the kind in a stored key."""
+    """Return the number, of ``size`` bytes, after the kind in a stored key."""
     if len(suffix) != size + 1:
         raise ValueError(f"expected a cursor key of {size + 1} bytes, got {len(suffix)}")
     return int.from_bytes(suffix[1:], "big")

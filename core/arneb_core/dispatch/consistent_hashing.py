@@ -1,6 +1,6 @@
 """Consistent hashing: every receiver has a hundred points on a ring of slots.
 
-The rule: a slot belongs to the first point at or behind it, so a new receiver takes a little from
+The rule: a slot belongs to the first point at or after it, so a new receiver takes a little from
 every other. Points follow from names; receivers of the same name are numbered, so that their points
 differ; a point that several have belongs to the one there longest. Source: Pulsar
 ``ConsistentHashingStickyKeyConsumerSelector`` and ``ConsumerNameIndexTracker``.
@@ -54,7 +54,7 @@ class ConsistentHashingSelector:
                 self._points.remove(point)
 
     def select(self, slot: int) -> Receiver | None:
-        """Return the receiver with the first point at or behind the slot, going round."""
+        """Return the receiver with the first point at or after the slot, going round."""
         if not self._points:
             return None
         index = bisect_left(self._points, slot) % len(self._points)
@@ -65,7 +65,7 @@ class ConsistentHashingSelector:
         return [value % RING_SLOTS + 1 for value in hashes]
 
     def ranges(self) -> Iterable[tuple[int, int, Receiver]]:
-        """Ranges from point to point; adjoining ones of one receiver are one. Slots behind the last
+        """Ranges from point to point; adjoining ones of one receiver are one. Slots after the last
         point belong to the first one's receiver."""
         if not self._points:
             return

@@ -94,7 +94,7 @@ def by_name(topic: str, partition: int | None) -> Pick:
 
 
 def _on_ring(names: Sequence[str], topic: str) -> int:
-    """Return the index of the name with the first point at or behind the topic's on the ring."""
+    """Return the index of the name with the first point at or after the topic's on the ring."""
     ring: dict[int, int] = {}
     for index, name in enumerate(names):
         for point in range(RING_POINTS):

@@ -274,7 +274,7 @@ class Engine(Steps):
     def _append_behind(
         self, topic: LogTopic, entries: list[bytes], messages: int | None, done: Appended
     ) -> None:
-        """Append to a topic kept in memory, behind requests that wait for a commit."""
+        """Append to a topic kept in memory, after requests that wait for a commit."""
         placed: list[Position] = []
         request = Request(
             lambda error, firsts: done(error, placed[0] if placed else Position(0)),

@@ -1,7 +1,7 @@
 """A durable log: one topic's committed entries, in ledgers, with the recent ones in memory.
 
 The rule: an entry is in the log when its commit is on disk, and not before. :meth:`DurableLog.plan`
-places a run behind everything planned so far; :meth:`DurableLog.confirm` makes it visible; a run
+places a run after everything planned so far; :meth:`DurableLog.confirm` makes it visible; a run
 that fails is taken off :attr:`DurableLog.planned` again, so it leaves no gap.
 """
 
@@ -96,11 +96,11 @@ class DurableLog:
         self.has_expiring = False
         """Some entry may expire; other logs are not searched for that."""
         self.groups_through = ledgers.last or BEFORE_ALL
-        """Entries behind this are not grouped; those of a log that was opened may be."""
+        """Entries after this are not grouped; those of a log that was opened may be."""
         self.ended = LedgerId(0)
         """Ledgers up to this one get no more entries, because somebody asked for that."""
         self.ahead: Ahead | None = None
-        """Ledgers behind the last one that are being written ahead."""
+        """Ledgers after the last one that are being written ahead."""
         self.used = used
         """Ledgers up to this one may hold blocks that were written ahead in vain."""
         self._goes_on = ledgers.current is None
@@ -112,7 +112,7 @@ class DurableLog:
     def plan(
         self, entries: list[bytes], messages: int | None, now_ms: int, size: int | None = None
     ) -> PlannedRun:
-        """Place ``entries``, of ``size`` bytes if known, behind all that is :attr:`planned`. The
+        """Place ``entries``, of ``size`` bytes if known, after all that is :attr:`planned`. The
         place is taken only once the run's ledger is added there."""
         planned = self.planned
         newest = planned[-1] if planned else self.ledgers.newest
@@ -182,7 +182,7 @@ class DurableLog:
         return puts
 
     def plan_successor(self, now_ms: int) -> list[tuple[Table, bytes, bytes]]:
-        """Plan an empty ledger behind the last one, which ends, in a commit without a run of this
+        """Plan an empty ledger after the last one, which ends, in a commit without a run of this
         log and with nothing else planned. Return their records. The new record keeps positions and
         the count of messages from starting over when the last ledger goes."""
         last = self.ledgers.newest

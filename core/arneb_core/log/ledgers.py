@@ -45,7 +45,7 @@ class LedgerInfo:
         return position_at(self.id, self.entries - 1)
 
     def extended(self, entries: int, messages: int, bytes: int) -> "LedgerInfo":  # noqa: A002
-        """Return this ledger with that much more behind its last entry."""
+        """Return this ledger with that much more after its last entry."""
         # Not replace(), which takes four times as long: this happens in every commit.
         return LedgerInfo(
             self.id,
@@ -70,7 +70,7 @@ class LedgerIndex:
     """The ledgers of a topic, in order.
 
     Invariants: ids ascend; only the last ledger may be open; the last ledger is never dropped
-    before an empty one is opened behind it, so that no ledger id is ever used twice.
+    before an empty one is opened after it, so that no ledger id is ever used twice.
     """
 
     __slots__ = ("_bases", "_ids", "_ledgers", "_sizes")

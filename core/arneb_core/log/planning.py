@@ -63,7 +63,7 @@ def plan_run(
     bytes_max: int = LEDGER_BYTES_MAX,
     used: LedgerId = NO_LEDGER,
 ) -> PlannedRun:
-    """Plan ``entries`` as a run behind ``newest``, the last ledger. ``size``: their bytes, if
+    """Plan ``entries`` as a run after ``newest``, the last ledger. ``size``: their bytes, if
     known; ``roll``: open a new ledger in any case. Ledgers up to ``used`` are not opened: they hold
     what was written ahead."""
     if size is None:
@@ -81,7 +81,7 @@ def plan_run(
 def plan_placed(
     newest: LedgerInfo | None, run: CountedRun, first: Position, now_ms: int
 ) -> PlannedRun:
-    """Plan a run that was written ahead at ``first``, behind ``newest``, the last ledger."""
+    """Plan a run that was written ahead at ``first``, after ``newest``, the last ledger."""
     opens = newest is None or newest.id < ledger_of(first)
     if newest is None or opens:
         newest = ledger_behind(newest, ledger_of(first), now_ms)
@@ -96,7 +96,7 @@ def ledger_id_behind(newest: LedgerInfo | None, used: LedgerId) -> LedgerId:
 
 
 def ledger_behind(newest: LedgerInfo | None, ledger: LedgerId, now_ms: int) -> LedgerInfo:
-    """Return an empty ledger behind the last one."""
+    """Return an empty ledger after the last one."""
     before = 0 if newest is None else newest.messages_before + newest.messages
     return LedgerInfo(ledger, created_ms=now_ms, messages_before=before)
 

@@ -3,7 +3,7 @@
 The rule: pure, and it never names a ledger that a cursor has not passed, nor one that takes
 entries. Of the rest, the oldest goes when all of it exceeds the time or the size that the topic
 keeps (Pulsar's ``RetentionPolicies``: 0 keeps nothing, -1 has no bound). The last ledger goes only
-as it ends: an empty one is opened behind it, so that positions continue.
+as it ends: an empty one is opened after it, so that positions continue.
 """
 
 from typing import Final

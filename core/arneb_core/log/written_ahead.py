@@ -2,7 +2,7 @@
 
 The rule: a ledger without a record is invisible, so blocks may be written at its positions at any
 pace, while the log grows below it. One free ledger is left for what comes meanwhile; a log that
-needs a second opens it behind the ledgers written ahead, which are then useless.
+needs a second opens it after the ledgers written ahead, which are then useless.
 """
 
 from collections.abc import Iterable

@@ -160,7 +160,7 @@ class MemoryCommitLog:
             return  # closed meanwhile
         _, ended = self._under_way.popleft()
         if isinstance(ending, CommitFailed):
-            self._under_way.clear()  # it ends all behind it
+            self._under_way.clear()  # it ends all after it
         elif self._under_way:
             self._later(self._store_next)
         ended(ending)

@@ -275,5 +275,5 @@ def _path(topic: str) -> str:
 
 
 def _twice(subscription: str) -> str:
-    """Encode a subscription's name behind that of a topic: brokers decode it twice."""
+    """Encode a subscription's name after that of a topic: brokers decode it twice."""
     return quoted(quoted(subscription))

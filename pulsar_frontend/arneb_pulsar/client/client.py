@@ -253,7 +253,7 @@ class Client:
         schema: Schema[Any] = BYTES,
         key_reader: KeyReader | None = None,
     ) -> Reader[Any]:
-        """Create a reader that begins behind ``start``, or at it with ``start_inclusive``;
+        """Create a reader that begins after ``start``, or at it with ``start_inclusive``;
         ``EARLIEST`` and ``LATEST`` are the ends. Raises as :meth:`create_producer`."""
         options = options or ConsumerOptions()
         if options.start_rollback_s and start not in (EARLIEST, LATEST):

@@ -97,4 +97,4 @@ EARLIEST: Final = MessageId(-1, -1)
 """The place before the first message of a topic."""
 
 LATEST: Final = MessageId(_LARGEST, _LARGEST)
-"""The place behind the last message that a topic has at the moment."""
+"""The place after the last message that a topic has at the moment."""

@@ -246,7 +246,7 @@ class Connection:
         return b""
 
     def _turn(self, wanted: Iterable[Effect]) -> None:
-        """Carry out what the client's bytes ask for, and small requests behind it; what is on disk
+        """Carry out what the client's bytes ask for, and small requests after it; what is on disk
         at the end of the turn is answered with the same write."""
         core, session, effects = self._context.core, self._session, self._effects
         core.turn_begins(self._whose_turn)

@@ -160,7 +160,7 @@ class Reservations:
 
     def reserve(self, first: int, owner: Owner, timeout_ms: int, now_ms: int) -> Reserved | None:
         """Return a range from ``first`` on that is to be stored now; None if there is enough, or a
-        range is not worth it yet. Numbers taken afterwards must come behind it."""
+        range is not worth it yet. Numbers taken afterwards must come after it."""
         key = owner, timeout_ms
         line = self._lines.get(key)
         if line is None:

@@ -1,4 +1,4 @@
-"""The envelope of a payload: magic, CRC32C, and the metadata behind them.
+"""The envelope of a payload: magic, CRC32C, and the metadata after them.
 
 ::
 
@@ -6,7 +6,7 @@
                         `--------- what the checksum covers ---------'
 
 Old clients leave out the first two fields; their payloads are accepted as they are. The whole is
-called a *body* here: it is what an entry keeps behind its header.
+called a *body* here: it is what an entry keeps after its header.
 """
 
 import sys
@@ -46,7 +46,7 @@ def verify_body(body: bytes) -> None:
 
 
 def split_body(body: bytes, offset: int = 0) -> tuple[bytes, int]:
-    """Return the metadata's bytes, and where the payload behind them begins.
+    """Return the metadata's bytes, and where the payload after them begins.
 
     ``offset`` is where the body begins in the bytes given: an entry is passed whole, so that
     a large payload is not copied. Does not look at the checksum. Raises :class:`PayloadError`.

@@ -24,7 +24,7 @@ Fill = Callable[[bytes, bytearray], int]
 
 def _fill_from_zlib(data: bytes, buffer: bytearray) -> int:
     # One byte more than there is room for shows that there is more. Java's client ends with a
-    # flush (Deflater.SYNC_FLUSH): no last block, and no checksum behind it.
+    # flush (Deflater.SYNC_FLUSH): no last block, and no checksum after it.
     found = zlib.decompressobj().decompress(data, len(buffer) + 1)
     if len(found) <= len(buffer):
         buffer[: len(found)] = found

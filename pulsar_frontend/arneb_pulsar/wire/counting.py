@@ -26,7 +26,7 @@ def equally_long(first: int, count: int) -> int:
 
 
 def put_counting(into: bytearray, at: int, step: int, first: int) -> None:
-    """Put the varint of ``first + i`` into record *i* of ``into``, ``at`` bytes behind the record's
+    """Put the varint of ``first + i`` into record *i* of ``into``, ``at`` bytes after the record's
     beginning. The records have ``step`` bytes each; all varints must be :func:`equally_long`.
     """
     columns = _columns(first, len(into) // step, len(varint(first)))

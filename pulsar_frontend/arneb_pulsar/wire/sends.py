@@ -18,7 +18,7 @@ SEND_PREFIX: Final = b"\x08\x06\x32"
 """Type SEND and the tag of its field, as every client writes them."""
 
 SEND_OFFSET: Final = 4
-"""Where the send itself begins: behind the prefix and one byte of length."""
+"""Where the send itself begins: after the prefix and one byte of length."""
 
 SEQUENCE_ID_BITS: Final = 64
 
@@ -50,7 +50,7 @@ def parse_send(data: bytes) -> CommandSend | None:
 
 
 def count_successors(commands: Sequence[bytes], at: int, send: CommandSend) -> int:
-    """Count the commands behind ``commands[at]``, which holds ``send``, that differ from it only in
+    """Count the commands after ``commands[at]``, which holds ``send``, that differ from it only in
     having the next sequence ids."""
     first = send.sequence_id + 1
     parts = _around(commands[at], send.sequence_id)
@@ -80,7 +80,7 @@ def count_successors(commands: Sequence[bytes], at: int, send: CommandSend) -> i
 
 
 def _around(command: bytes, number: int) -> tuple[bytes, bytes] | None:
-    """Return the bytes before and behind the sequence id ``number``, in the usual form."""
+    """Return the bytes before and after the sequence id ``number``, in the usual form."""
     at = SEND_OFFSET + 1
     while command[at] >= 0x80:  # the producer id
         at += 1

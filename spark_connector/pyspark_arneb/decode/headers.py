@@ -38,7 +38,7 @@ DEATHS: Final[Mapping[Field, str]] = {
     Field.FIRST_DEATH_QUEUE: "x-first-death-queue",
     Field.FIRST_DEATH_EXCHANGE: "x-first-death-exchange",
 }
-"""The headers behind the dead-letter columns."""
+"""The headers after the dead-letter columns."""
 
 
 def texts(items: Sequence[str | None]) -> pa.Array:

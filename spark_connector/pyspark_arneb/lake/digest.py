@@ -22,7 +22,7 @@ class RowDigest:
         self.rows = 0
 
     def add(self, batch: "pa.RecordBatch | pa.Table") -> None:
-        """Add rows behind those added before."""
+        """Add rows after those added before."""
         self.rows += batch.num_rows
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else (column,):
@@ -59,7 +59,7 @@ class RowDigest:
         elif pa.types.is_list(kind) or pa.types.is_map(kind):
             lists = _as_list(column)
             self._update((*path, "length"), _plain(pc.fill_null(pc.list_value_length(lists), -1)))
-            # Without bytes before the first row, behind the last, and below nulls.
+            # Without bytes before the first row, after the last, and below nulls.
             self._add_array((*path, "element"), lists.flatten())
         elif pa.types.is_binary(kind) or pa.types.is_string(kind):
             if column.null_count == len(column):

@@ -61,7 +61,7 @@ class Piece:
 class Plan:
     """A replay as it is written down; it moves on with each piece, and so is not frozen.
 
-    Invariant: everything before :attr:`piece` is in its target; nothing behind it is. Of the piece
+    Invariant: everything before :attr:`piece` is in its target; nothing after it is. Of the piece
     itself only the broker knows, by :attr:`name` and :attr:`number`.
     """
 

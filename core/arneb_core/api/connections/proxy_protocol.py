@@ -1,6 +1,6 @@
 """The PROXY protocol: a proxy in front says, before anything else, which client connects.
 
-The rule: exactly the header is read from the connection, in version 1 or 2, and nothing behind it.
+The rule: exactly the header is read from the connection, in version 1 or 2, and nothing after it.
 What is not a header, or names an impossible address, is refused. A header that leaves the address
 open (``UNKNOWN``, ``LOCAL``, as health checks send it) means the proxy itself. Trusting headers is
 trusting everybody who reaches the port, so they are read only where the settings say so, and are
@@ -32,7 +32,7 @@ TEXT_BYTES_MAX: Final = 107
 """The longest header of version 1, its line end included."""
 
 HEAD_BYTES: Final = 4
-"""Of version 2, behind the signature: command, family, and the length of the rest."""
+"""Of version 2, after the signature: command, family, and the length of the rest."""
 
 BINARY_BYTES_MAX: Final = 4096
 """The rest in version 2. The addresses are 36 bytes; the others are options, a certificate's name

@@ -119,7 +119,7 @@ def _behind(text: str, at: int) -> int:
 
 
 def _expected(text: str, at: int, what: str) -> int:
-    """Return where the next part begins, behind ``what``."""
+    """Return where the next part begins, after ``what``."""
     if text[at : at + 1] != what:
         raise json.JSONDecodeError(f"expected {what!r}", text, at)
     at = _behind(text, at + 1)

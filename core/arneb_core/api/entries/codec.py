@@ -97,7 +97,7 @@ class MessageColumns:
         self.batch_indexes += batch_indexes
 
     def cut(self, messages: int) -> None:
-        """Drop everything behind the first ``messages`` messages."""
+        """Drop everything after the first ``messages`` messages."""
         for items in (
             self.values, self.keys, self.ordering_keys, self.properties, self.publish_times_ms,
             self.event_times_ms, self.producer_names, self.sequence_ids, self.schema_versions,

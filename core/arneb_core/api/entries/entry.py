@@ -39,7 +39,7 @@ assert HEADER_BYTES == 40
 
 HEADER_START: Final = Struct(">BBHIQ")
 HEADER_REST: Final = Struct(">QQIHH")
-"""A header in two pieces, cut behind the publish time: the first is the same for many entries made
+"""A header in two pieces, cut after the publish time: the first is the same for many entries made
 at once, the second for all that take the same route."""
 assert HEADER_START.size + HEADER_REST.size == HEADER_BYTES
 

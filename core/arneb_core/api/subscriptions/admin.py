@@ -51,7 +51,7 @@ class InspectedSubscription(Protocol):
 
     @property
     def backlog_bytes(self) -> int:
-        """Bytes of the entries behind the mark-delete position, including acknowledged ones; the
+        """Bytes of the entries after the mark-delete position, including acknowledged ones; the
         first ledger counts by its average entry. It is what the subscription keeps in the log."""
         ...
 
@@ -81,7 +81,7 @@ class InspectedSubscription(Protocol):
 
     @property
     def read_position(self) -> Position:
-        """The position behind everything delivered to consumers or looked at for them."""
+        """The position after everything delivered to consumers or looked at for them."""
         ...
 
     def limit_unacked(self, of_each: int, of_all: int) -> None:
@@ -90,7 +90,7 @@ class InspectedSubscription(Protocol):
         ...
 
     def unacknowledged(self, limit: int, after: Position | None = None) -> Sequence[Position]:
-        """Return the first ``limit`` entries (behind ``after``) that are not acknowledged, in
+        """Return the first ``limit`` entries (beyond ``after``) that are not acknowledged, in
         flight or not."""
         ...
 

@@ -165,7 +165,7 @@ class Catalog:
         if not topic.durable or self.topics.get(topic.name) is not topic:
             return
         # Repeated until it is on disk: whichever commit fails, each entry is in a commit that has
-        # the record, or behind one.
+        # the record, or after one.
         unrecorded.add(topic)
 
         def done(error: CommitFailed | None, _: object) -> None:

@@ -1,6 +1,6 @@
 """Delayed indexes: created for a topic, restored at a start, and kept in the store.
 
-The rule: the log is authoritative. Buckets are believed if they are whole; entries behind them are
+The rule: the log is authoritative. Buckets are believed if they are whole; entries after them are
 found by reading the log; a damaged index is discarded and rebuilt from the whole log, one bucket at
 a time, so that memory does not grow with the log.
 """
@@ -177,7 +177,7 @@ def _all_in_memory(
 def _behind(
     store: Store, topic_id: TopicId, after: Position, end: Position, known: BitMap64, most: int
 ) -> tuple[list[DueKey], Position | None]:
-    """Return the keys of delayed entries behind ``after`` that are not ``known``. At ``most`` keys
+    """Return the keys of delayed entries beyond ``after`` that are not ``known``. At ``most`` keys
     the scan stops, and the last entry read is returned too: there may be others behind it."""
     unsealed: list[DueKey] = []
     with store.snapshot() as snapshot:
@@ -205,7 +205,7 @@ def _sealed(
 def _delayed(
     snapshot: Snapshot, topic_id: TopicId, after: Position, last: Position
 ) -> Iterator[list[DueKey]]:
-    """Yield the keys of the delayed entries behind ``after`` and up to ``last``, block by block."""
+    """Yield the keys of the delayed entries beyond ``after`` and up to ``last``, block by block."""
     for place, entries in snapshot.iter_blocks(topic_id, Position(after + 1), last):
         keys = keys_in(place, entries)
         if keys:

@@ -1,6 +1,6 @@
 """Counts of open ledgers, made beforehand, so that recovery need not count every block.
 
-The rule: a count covers the beginning of a ledger, and counting continues behind it. An open ledger
+The rule: a count covers the beginning of a ledger, and counting continues after it. An open ledger
 grows only at its end, so the count of a beginning stays true however old it is. Opening an engine
 then takes as long as what came since the last count, not as long as everything.
 """

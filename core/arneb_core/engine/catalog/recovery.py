@@ -187,12 +187,12 @@ def _recover_ledger(
             where = render(Position(first + entries))
             logger.error("topic %d is damaged from entry %s on: %s", topic_id, where, error)
             # Keys tell how many entries there are. Count one message too many, so that readers look
-            # for batches behind the damage.
+            # for batches after the damage.
             end = snapshot.last_position(topic_id, last)
             assert end is not None, "there is the damaged block at least"
             entries = entry_of(end) + 1
             messages = max(messages, entries) + 1
-        # A lost entry counts as one message, so that offsets behind it do not move.
+        # A lost entry counts as one message, so that offsets after it do not move.
         messages += sum(end - gap + 1 for gap, end in gaps if first <= gap <= last)
     info = LedgerInfo(
         ledger,

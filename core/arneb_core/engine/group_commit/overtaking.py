@@ -201,7 +201,7 @@ class Overtaking:
                         break  # left for the next write, which begins with it
                     chosen.append(request)
                     continue
-            if has_rows:  # a request behind it may have the same rows
+            if has_rows:  # a request after it may have the same rows
                 self._is_barred = True
                 break
             self._seen += 1
@@ -226,7 +226,7 @@ class Overtaking:
 
 def _apart(chosen: Sequence[Request], topics: Collection[LogTopic]) -> list[Request]:
     """Return the requests that concern none of ``topics``, up to the first one with rows that does:
-    requests behind that one may have its rows or its other topics."""
+    requests after that one may have its rows or its other topics."""
     apart: list[Request] = []
     for request in chosen:
         if not any(topic in topics for topic in request.topics):

@@ -70,7 +70,7 @@ class PlannedCommit:
         self._now_ms = 0
         self.runs: dict[LogTopic, PlannedRun] = {}
         self.counted: list[tuple[LogTopic, PlannedRun]] = []
-        """Runs that requests bring ready-made, appended behind ``runs``."""
+        """Runs that requests bring ready-made, appended after ``runs``."""
         self.ahead: dict[LogTopic, None] = {}
         """Topics of counted runs that were written ahead."""
         self.offsets: list[list[tuple[LogTopic, int]]] = []
@@ -200,7 +200,7 @@ class PlannedCommit:
         return topic in self.runs or any(topic is each for each, _ in self.counted)
 
     def _placed(self, log: DurableLog, run: PlannedRun, *, is_there: bool = False) -> None:
-        """Add ``run`` behind all that is planned. ``is_there``: its blocks are stored already."""
+        """Add ``run`` after all that is planned. ``is_there``: its blocks are stored already."""
         changes = self.changes
         if not is_there:
             changes.blocks.append((log.topic_id, run.first, run.entries))
@@ -295,7 +295,7 @@ class PlannedCommit:
         return entries
 
     def take_back(self) -> None:
-        """Restore memory: nothing of this commit is on disk, nor of those planned behind it, which
+        """Restore memory: nothing of this commit is on disk, nor of those planned after it, which
         were taken back before. Nobody is told yet."""
         for trimmed, plan in reversed(self.trims):
             trimmed.trimming.failed(plan)

@@ -55,7 +55,7 @@ class Request:
     shared: Sequence[bytes] = ()
     """Entries that are in several of ``appends``, to be stored once."""
     runs: Sequence[CountedRun] = ()
-    """Runs appended behind :attr:`appends`, each on its own."""
+    """Runs appended after :attr:`appends`, each on its own."""
     ahead: Sequence[tuple[LogTopic, Block]] = ()
     """Blocks written ahead, at positions that no ledger has yet."""
     gives_up: Sequence[tuple[LogTopic, Ahead]] = ()

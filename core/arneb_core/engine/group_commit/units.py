@@ -2,7 +2,7 @@
 
 The rule: a unit takes effect whole or not at all. Its parts that are kept only in memory, entries
 and acknowledgements alike, take effect once the rest is on disk: nothing could take them back.
-Appends to the same topics meanwhile go behind it, so that publishers' messages keep their order.
+Appends to the same topics meanwhile go after it, so that publishers' messages keep their order.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -104,7 +104,7 @@ class WriteAhead:
             )
 
         try:
-            # This is behind the unit's commit: when it has ended, the fate of that one is known.
+            # This is after the unit's commit: when it has ended, the fate of that one is known.
             await durable(submit)
         except CommitFailed:
             self._left += [

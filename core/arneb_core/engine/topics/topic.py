@@ -106,7 +106,7 @@ class LogTopic(TopicAdmin):
         """It is deleted: entries on their way to it never arrive."""
         self.appends_held_up = 0
         """Appends that wait for a commit though the topic is kept only in memory: later appends go
-        behind them."""
+        after them."""
         self.appended_messages_total = self.appended_bytes_total = self.appended_entries_total = 0
         self.delayed: DelayedIndex | None = None
         """Entries of the log that are not due yet; None until a delayed entry is expected."""

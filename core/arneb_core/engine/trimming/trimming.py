@@ -110,7 +110,7 @@ class Trimming:
     ) -> PlannedTrim | None:
         """Put the removal of ledgers that may go into a commit, and a successor of the last one.
 
-        The last ledger stays if runs are planned behind it, in this commit or in those under way.
+        The last ledger stays if runs are planned after it, in this commit or in those under way.
         ``at_once``: room is short.
         """
         log = self._log
@@ -141,7 +141,7 @@ class Trimming:
             self._trimmed()
 
     def failed(self, plan: PlannedTrim) -> None:
-        """Undo ``plan``: neither its commit nor any planned behind it is on disk."""
+        """Undo ``plan``: neither its commit nor any planned after it is on disk."""
         assert isinstance(self._log, DurableLog), f"{self._log!r} keeps nothing on disk"
         if plan.ends:
             self._log.planned.pop()

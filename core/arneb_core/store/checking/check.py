@@ -76,7 +76,7 @@ def check(source: str | os.PathLike[str] | Snapshot) -> list[Finding]:
 def check_directory(path: str | os.PathLike[str], findings: Findings) -> Iterator[str]:
     """Check a directory step by step, yielding the name of each step before it.
 
-    No table behind a damaged one is walked, since each is compared with those before it.
+    No table after a damaged one is walked, since each is compared with those before it.
     """
     yield "the pages"
     faults = page_faults(path)

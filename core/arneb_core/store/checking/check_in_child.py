@@ -1,6 +1,6 @@
 """The check of a directory, in a process of its own.
 
-The rule: every page is checked before LMDB reads it, and no table behind a damaged one is walked:
+The rule: every page is checked before LMDB reads it, and no table after a damaged one is walked:
 anything could be read there. If the process ends all the same, that is a finding too.
 """
 

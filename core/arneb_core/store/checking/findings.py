@@ -103,7 +103,7 @@ class Findings:
             self._found.append(Finding(kind, where, str(detail)))
 
     def since(self, number: int) -> list[Finding]:
-        """Return the findings behind the first ``number``."""
+        """Return the findings after the first ``number``."""
         return self._found[number:]
 
     def __iter__(self) -> Iterator[Finding]:

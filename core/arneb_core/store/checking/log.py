@@ -194,7 +194,7 @@ class _Walk:
             ledger.messages += last - position + 1
 
     def _skip(self, topic_id: TopicId, last: Position, ledger: LedgerCount | None) -> None:
-        """Continue behind a damaged block as if it had been whole."""
+        """Continue after a damaged block as if it had been whole."""
         self.behind_damage = (topic_id, ledger_of(last))
         self.damaged.add(self.behind_damage)
         if ledger is not None:

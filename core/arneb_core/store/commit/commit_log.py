@@ -10,7 +10,7 @@ The rule: one value goes in, the :class:`.Changes` of one commit, and it ends in
 
 An outcome that is not known yet is no ending: nobody is told anything until it is. Commits are
 numbered in the order in which they are submitted, and end in that order. Each is planned as if all
-before it were stored; so one that is not stored ends all behind it, which are not reported. Only
+before it were stored; so one that is not stored ends all after it, which are not reported. Only
 changes that are independent of those under way may be stored beside them, at once or not at all.
 """
 
@@ -69,7 +69,7 @@ class CommitLog(Protocol):
     def submit(
         self, changes: Changes, ended: Ended, *, take_over: bool = False
     ) -> CommitReport | None:
-        """Store ``changes`` behind everything submitted before.
+        """Store ``changes`` after everything submitted before.
 
         Return the report if that is done already; else None, and ``ended`` is called once, later,
         unless an earlier commit ends otherwise than *stored*. ``take_over``: at the end the store

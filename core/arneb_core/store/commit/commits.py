@@ -82,7 +82,7 @@ class Commits:
         """Held commits are wanted."""
         self._attempt: Attempt | None = None
         self._asked: Attempt | None = None
-        """The last attempt made for a caller. The store may make others for itself behind it,
+        """The last attempt made for a caller. The store may make others for itself after it,
         before the caller has been told of this one."""
         self._prepare_in = 0
         with self._live.reading() as txn:

@@ -7,10 +7,10 @@ that has all its blocks already: a third of the time. Why that is worth a second
 docs/decisions/0010-tiny-commits-go-to-a-journal.md.
 
 Records (:mod:`.journal.record`) follow each other from the start of the file. After a takeover the
-next one is written at the start again, unless more came during it (:mod:`.beside`): what LMDB lacks
-is then behind what it has. LMDB keeps the number of the last record that it has taken over, so
-older records behind the newest are recognised by their numbers; :mod:`.journal.file` tells how
-damage is told from the end.
+next one is written at the start again, unless more were written during it (:mod:`.beside`): then
+the records that LMDB lacks follow those that it has. LMDB keeps the number of the last record that
+it has taken over, so older records after the newest are recognised by their numbers;
+:mod:`.journal.file` explains how damage is distinguished from the end.
 
 A file is good for one *epoch*: as long as every write to it has succeeded and all of it was read
 back. After that LMDB is told first that the journal is not in use, then the file is written anew,
@@ -181,7 +181,7 @@ class Journal:
             if not can_be_laid_over(changes) or self._rows + _rows_in(changes) > ROWS_MAX:
                 return False
             size += sum([len(key) + len(value or b"") for _, key, value in rows_of(changes)])
-        # At least one block must remain behind it.
+        # At least one block must remain after it.
         has_room = self._offset + size + AROUND_BYTES_MAX < JOURNAL_BYTES
         return has_room and size <= RUN_BYTES_MAX
 
@@ -250,7 +250,7 @@ class Journal:
                 )
             if not offset and len(data) > BLOCK_BYTES:
                 # This overwrites records that LMDB has. Their first block must not outlive those
-                # behind it: after a power cut it would look as if more had been there.
+                # after it: after a power cut it would look as if more had been there.
                 file.write(data[:BLOCK_BYTES], 0)
             file.write(data, offset)
         except OSError:

@@ -69,7 +69,7 @@ class LocalCommitLog:
 
     def __init__(self, store: CommittingStore, in_loop: InLoop, depth: int = 1) -> None:
         """More than one commit under way gains nothing with one disk: what came during a flush is
-        committed together, behind it."""
+        committed together, after it."""
         assert depth >= 1, f"expected one commit under way at least, got {depth}"
         self.depth = depth
         self.beside_bytes_min = 0
@@ -137,7 +137,7 @@ class LocalCommitLog:
         if isinstance(ending, CommitReport):
             self._under_way -= 1
         else:
-            # All behind it end with it; commits submitted from now on are of a new era.
+            # All after it end with it; commits submitted from now on are of a new era.
             self._under_way = 0
             self._era += 1
         if commit.for_journal:

@@ -258,7 +258,7 @@ def pages_given_up_since(
 
 def _number(key: bytes) -> int:
     if len(key) != PAGE_NUMBER.size:
-        return -1  # no transaction: it cannot come behind another
+        return -1  # no transaction: it cannot come after another
     number: int = PAGE_NUMBER.unpack(key)[0]
     return number
 

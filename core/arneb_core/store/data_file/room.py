@@ -2,7 +2,7 @@
 
 LMDB notices a full disk in the middle of a commit, when no space is left for acknowledgements and
 deletions either. The rule: the file always has :data:`RESERVE_BYTES` allocated that hold nothing,
-behind its used part or in its holes; appends are refused before they would use it; everything else
+after its used part or in its holes; appends are refused before they would use it; everything else
 may use it. So on a full disk consumers continue, their acknowledgements stay durable, trimming
 frees pages inside the file, and appends find room again, there or on the disk.
 """

@@ -89,7 +89,7 @@ def _compact(path: Path) -> Compacted:
 
 
 def _give_back_room_ahead(env: lmdb.Environment, data: Path) -> None:
-    """Cut off what is allocated behind the last page ever used: on a full disk the new file may
+    """Cut off what is allocated after the last page ever used: on a full disk the new file may
     need it."""
     used = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
     if data.stat().st_size > used:

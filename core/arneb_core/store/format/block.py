@@ -8,7 +8,7 @@ offset type      field
 ====== ========= ================================================================
 0      u8        block format: 1, or 2 with references
 1      u8, u16   zero
-4      u32       CRC-32C of everything behind this field
+4      u32       CRC-32C of everything after this field
 8      u64       position of the first entry
 16     u32       number of entries, *n*
 20     u32       zero

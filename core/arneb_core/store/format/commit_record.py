@@ -9,7 +9,7 @@ without the right to.
 offset type   field of a record
 ====== ====== ===================================================================
 0      4s     the kind and version of the record: :data:`MAGIC`
-4      u32    CRC-32C of everything behind this field, begun with the log's salt
+4      u32    CRC-32C of everything after this field, begun with the log's salt
 8      u64    epoch
 16     u64    number: one more than the previous record's
 24     u32    checksum of the previous record
@@ -31,7 +31,7 @@ number   u64, again: so the last sector of a record always differs from what it 
 ======== =======================================================================
 
 A record of the second version, :data:`MAGIC_WITH_STAMP`, has no zeros; before the number at its
-end it has the eight bytes that are behind the place where it is written (:mod:`.journal.record`).
+end it has the eight bytes that are after the place where it is written (:mod:`.journal.record`).
 """
 
 from collections.abc import Callable, Iterable
@@ -114,7 +114,7 @@ def encode_stamped(
     salt: int,
     stamp: Callable[[int], bytes | bytearray],
 ) -> tuple[bytes, int]:
-    """Return a record of the second version, and its checksum. ``stamp`` returns what is behind a
+    """Return a record of the second version, and its checksum. ``stamp`` returns what is after a
     record of a given size."""
     packed = _pack_changes(changes)
     size = HEADER_BYTES + sum(map(len, packed)) + STAMP_BYTES + NUMBER.size

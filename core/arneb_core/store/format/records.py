@@ -120,7 +120,7 @@ class TrimmedRecord:
     """Where what was trimmed from the front of a topic's log ended, in the catalog."""
 
     end: Position
-    """Behind the last entry that was removed."""
+    """After the last entry that was removed."""
     floor: Position
     """The beginning of the first ledger that was left. The record counts only while that is the
     first one: a version that does not write it may have trimmed more."""
@@ -177,7 +177,7 @@ class JournalState:
     head_checksum: int = 0
     """The checksum of that record."""
     in_use: bool = False
-    """Records behind :attr:`number` may be in the file, and nowhere else."""
+    """Records after :attr:`number` may be in the file, and nowhere else."""
     layout: JournalLayout = JournalLayout.BLOCKS
     """The layout of the file."""
 

@@ -73,7 +73,7 @@ TABLE_NUMBERS: Final = {
 
 
 class CursorKind(IntEnum):
-    """What a CURSORS row holds; the byte behind :func:`cursor_prefix`."""
+    """What a CURSORS row holds; the byte after :func:`cursor_prefix`."""
 
     PLACE = 0
     """The key ends here; value: :class:`.records.CursorRecord`."""
@@ -86,11 +86,11 @@ class CursorKind(IntEnum):
 
 
 class DelayedKind(IntEnum):
-    """What a DELAYED row holds; the byte behind :func:`bucket_prefix`."""
+    """What a DELAYED row holds; the byte after :func:`bucket_prefix`."""
 
     THROUGH = 0
     """Under bucket 0, which does not exist: the position, u64, up to which the log was scanned for
-    delayed entries. The next start scans what is behind it."""
+    delayed entries. The next start scans what is after it."""
     HEAD = 1
     """Describes the segments: :func:`.delayed_rows.pack_head`. A bucket needs it to count."""
     MEMBERS = 2

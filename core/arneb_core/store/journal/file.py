@@ -90,7 +90,7 @@ class Reading:
 
 
 def read_journal(directory: Path, state: JournalState) -> Reading:
-    """Return what the file in ``directory`` holds behind ``state``; nothing if that uses no file.
+    """Return what the file in ``directory`` holds after ``state``; nothing if that uses no file.
 
     Raises :class:`OSError` when the file exists and cannot be opened.
     """
@@ -110,7 +110,7 @@ def missing(state: JournalState) -> Reading:
 
 
 def parse_journal(data: bytes, state: JournalState) -> Reading:
-    """Return what ``data``, a whole file, holds behind ``state``."""
+    """Return what ``data``, a whole file, holds after ``state``."""
     walk = _Walk(data, state)
     walk.go()
     sound = walk.is_sound and not walk.faults and state.layout is JournalLayout.BLOCKS
@@ -167,7 +167,7 @@ class _Walk:
             self._jump(*later)
 
     def _pass_over(self) -> None:
-        """Begin behind the records that LMDB has, if all of them are there: records written during
+        """Begin after the records that LMDB has, if all of them are there: records written during
         the takeover follow them."""
         state, offset, checksum = self.state, 0, self.state.head_checksum
         stamp = None
@@ -189,7 +189,7 @@ class _Walk:
         self.offset, self.stamp = self._behind(end)
 
     def _behind(self, end: int) -> tuple[int, bytes | None]:
-        """Return where the record behind one that ends at ``end`` belongs, and what was there."""
+        """Return where the record after one that ends at ``end`` belongs, and what was there."""
         stamp = stamp_in(self.data, end) if self.step == BLOCK_BYTES else None
         return end + -end % self.step, stamp
 
@@ -216,7 +216,7 @@ class _Walk:
         head = (self.magic, state.head_checksum, state.epoch, state.head)
         if self.offset == 0 and state.head < number and said == head:
             # Records that were taken over are partly gone: an unconfirmed record was being written
-            # over them, or they are damaged, and perhaps those behind them.
+            # over them, or they are damaged, and perhaps those after them.
             return self._cut_off(number)
         if said is not None and (said[0], *said[2:]) == (self.magic, state.epoch, number):
             return self._cut_off(number)

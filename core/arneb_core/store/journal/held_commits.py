@@ -71,7 +71,7 @@ class HeldCommits:
         )
 
     def hold(self, changes: Changes, size: int) -> None:
-        """Keep this behind what is held."""
+        """Keep this after what is held."""
         commit = HeldCommit(changes, size)
         self._held = _plus(self._held, [commit])
         self._commits.append(commit)

@@ -54,7 +54,7 @@ class JournalReader:
             state = self._state()
             try:
                 if state.in_use and state.epoch != epoch:
-                    # The whole file, however long that takes: for what is behind the last record.
+                    # The whole file, however long that takes: for what is after the last record.
                     epoch, early = state.epoch, self._bytes()
                     state = self._state()
                 found = self._found(state, early)
@@ -94,7 +94,7 @@ class JournalReader:
     def _found(self, state: JournalState, early: bytes) -> Reading:
         """Return what LMDB lacked in ``state``, if that stays so meanwhile. A disk of 80 MB/s reads
         the whole file no faster than a busy broker takes it over; so only the part with records is
-        read now, up to where the next one would begin. The part behind was read ``early``: a record
+        read now, up to where the next one would begin. The part after was read ``early``: a record
         there that does not follow from these was lost, now as then."""
         if not state.in_use:
             return Reading()

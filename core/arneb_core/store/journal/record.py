@@ -4,9 +4,9 @@ The rule: no block of a record that counts is written again before LMDB has its 
 record begins where a block begins, and a power cut in the next write cannot reach it, whatever the
 disk does to the sectors that it was writing.
 
-Nothing is written behind a record, so behind the last one is what was there before: a record of an
+Nothing is written after a record, so after the last one is what was there before: a record of an
 earlier round, or the middle of one. To recognise it, each record holds the *stamp* of the block
-behind it, the first eight bytes, which change as soon as there is another record. Zeros and ones
+after it, the first eight bytes, which change as soon as there is another record. Zeros and ones
 are not valid stamps (:data:`WEAK`), because a disk may leave them where a record was: a blank is
 first written in their place.
 
@@ -77,7 +77,7 @@ def stamps_of(blocks_of_it: bytes | bytearray | memoryview) -> bytes:
 
 
 def stamp_behind(record: bytes | bytearray) -> bytes:
-    """Return what a record says about the block behind it."""
+    """Return what a record says about the block after it."""
     return stamp_in(record, len(record))
 
 

@@ -74,7 +74,7 @@ class Extent:
     messages_before: int = 0
     """How many messages the topic has ever had below :attr:`floor`."""
     trimmed_end: Position | None = None
-    """Behind the last entry that was removed below :attr:`floor`; None: it is not known, or nothing
+    """After the last entry that was removed below :attr:`floor`; None: it is not known, or nothing
     was removed."""
 
     @property
@@ -83,7 +83,7 @@ class Extent:
         return self.ledgers[0].first if self.ledgers else self.floor
 
     def is_at_floor(self, position: Position) -> bool:
-        """Return whether ``position``, below :attr:`floor`, is behind everything that was removed:
+        """Return whether ``position``, below :attr:`floor`, is after everything that was removed:
         at the end of the last ledger that had entries, or where a later one began."""
         end = self.trimmed_end
         if end is None or not end <= position < self.floor:

@@ -1,9 +1,9 @@
 """Leftovers: blocks that are in the store and in no log.
 
-The rule: nobody is given them. They are at the positions of a commit to come, of this run or of one
+The rule: no reader sees them. They are at the positions of a commit to come, of this run or of one
 before a crash, or where a log was cut off, and are removed step by step; meanwhile the log may have
-gone on behind them. The two rows that name them are changed by the very commit that makes them
-count or go.
+grown beyond them. The two rows that name them are changed by the same commit that makes them
+entries or removes them.
 """
 
 from collections.abc import Callable, Sequence

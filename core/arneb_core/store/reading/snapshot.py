@@ -137,7 +137,7 @@ class Snapshot:
     def read_blocks(
         self, topic_id: TopicId, first: Position, *, bytes_max: int, last: Position | None = None
     ) -> list[tuple[Position, list[bytes]]]:
-        """Return runs of entries from ``first`` on (or the first entry behind it), to ``last``.
+        """Return runs of entries from ``first`` on (or the first entry after it), to ``last``.
 
         Stops after the block that reaches ``bytes_max``, so the answer is empty only when there is
         nothing to read. Raises :class:`.BlockCorrupt`.
@@ -191,7 +191,7 @@ class Snapshot:
                 yield position, entries
 
     def last_position(self, topic_id: TopicId, up_to: Position | None = None) -> Position | None:
-        """Return the topic's last entry, or its last one not behind ``up_to``."""
+        """Return the topic's last entry, or its last one not after ``up_to``."""
         limit = AFTER_ALL if up_to is None else up_to
         for first, entries in reversed(self._overlay.runs.get(topic_id, ())):
             if first <= limit:
@@ -258,7 +258,7 @@ class Snapshot:
     def block_values(
         self, topic_id: TopicId, first: Position, last: Position | None
     ) -> Iterator[tuple[Position, bytes]]:
-        """Yield the blocks with anything of [first, last], and perhaps one more behind, as stored,
+        """Yield the blocks with anything of [first, last], and perhaps one more after, as stored,
         damaged or not; each with the position of its last entry."""
         if self._leftovers is None:
             self._leftovers = leftovers(lambda key: self.get(Table.META, key))

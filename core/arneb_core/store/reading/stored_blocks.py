@@ -66,7 +66,7 @@ def read_stored_blocks(
 
 
 def begins_behind(value: bytes, end: Position, last: Position) -> bool:
-    """Whether the block begins behind ``last``. Its head is believed if it agrees with its key."""
+    """Whether the block begins after ``last``. Its head is believed if it agrees with its key."""
     if end <= last:
         return False
     try:

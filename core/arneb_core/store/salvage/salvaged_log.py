@@ -68,7 +68,7 @@ class SalvagedLog:
         return block if block is not None and place <= block.last else None
 
     def misses(self, first: Position, last: Position) -> bool:
-        """Whether all of this is in one gap, or may have come behind what is known.
+        """Whether all of this is in one gap, or may have come after what is known.
 
         A gap up to the end of what is known does not end there: a cursor may have told how far it
         goes, which can be in the middle of a block.
@@ -208,7 +208,7 @@ def _ledger(
 
 
 def _gap(made: SalvagedLog, ledger: LedgerId, start: int, end: int) -> int:
-    """Add a gap; each lost entry counts as one message, so that offsets behind it move as little as
+    """Add a gap; each lost entry counts as one message, so that offsets after it move as little as
     possible."""
     if start < end:
         made.gaps.append((position_at(ledger, start), position_at(ledger, end - 1)))

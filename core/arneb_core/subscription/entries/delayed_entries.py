@@ -48,7 +48,7 @@ logger = logging.getLogger(__name__)
 class DelayedEntries:
     """The delayed entries of one subscription.
 
-    Invariant while it holds back: an unacknowledged entry of the index behind ``_place`` is nowhere
+    Invariant while it holds back: an unacknowledged entry of the index after ``_place`` is nowhere
     else (unless it departs); any other unacknowledged one is in flight, in the replay set or in
     the due source.
     """

@@ -41,7 +41,7 @@ def wanted_of(
 def set_free(
     state: SubscriptionState, held: BitMap64, after: Position, through: Position
 ) -> Position | None:
-    """Put the wanted entries of ``held`` behind ``after`` and up to ``through`` into the replay
+    """Put the wanted entries of ``held`` beyond ``after`` and up to ``through`` into the replay
     set; return how far that got, None when it is complete."""
     found = [Position(each) for each in islice(held.iter_equal_or_larger(after + 1), FREE_MAX)]
     free = [each for each in found if each <= through]

@@ -93,7 +93,7 @@ class BacklogReader:
         return f"<BacklogReader after {self.after}, {self._bytes} bytes ahead>"
 
     def rewind(self, after: Position) -> None:
-        """Go on behind ``after``, forgetting what was read."""
+        """Go on beyond ``after``, forgetting what was read."""
         self.fetch.forget()
         self._chunks = []
         self._count(-self._bytes)

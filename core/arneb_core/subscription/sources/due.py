@@ -113,7 +113,7 @@ class DueSource:
         return self._positions
 
     def add(self, run: "array[int]", wanted: BitMap64 | None = None) -> None:
-        """Add ``run``, which ascends and is not empty, behind the others. ``wanted``, if given, has
+        """Add ``run``, which ascends and is not empty, after the others. ``wanted``, if given, has
         the entries of it that are wanted, at least one; this source then owns ``wanted``, and
         shares ``run``."""
         if self._has_gaps and self._runs:

@@ -25,7 +25,7 @@ COUNT_READ_BYTES: Final = 1024 * 1024
 class ByteCounter:
     """Counts the ready bytes of one subscription.
 
-    Invariant: ``_ready`` is the size of the ready entries up to ``_through``; those behind it are
+    Invariant: ``_ready`` is the size of the ready entries up to ``_through``; those after it are
     still to be measured. ``_away`` holds the sizes of all measured entries in flight.
     """
 

@@ -151,9 +151,9 @@ class Outbox:
         return f"<Outbox {len(self.calls) - self._made} calls, {len(self._reads)} reads under way>"
 
     def flush(self) -> None:
-        """Make the calls in order; calls that these cause come behind them."""
+        """Make the calls in order; calls that these cause come after them."""
         calls = self.calls
-        # A call may flush again, which makes the ones behind it.
+        # A call may flush again, which makes the ones after it.
         while self._made < len(calls):
             self._made += 1
             self.put(calls[self._made - 1])

@@ -50,7 +50,7 @@ def decoding(parts: Sequence[str], index: int) -> Decode:
     """Return how to decode the variable at ``index`` of a route's ``parts``.
 
     Pulsar's client in Java encodes a topic as in a form, so that a plus is a space, and so a
-    subscription; that behind the fixed part ``subscription`` it then encodes a second time.
+    subscription; that after the fixed part ``subscription`` it then encodes a second time.
     Everything else it encodes once, and a plus is a plus.
     Source: ``@Encoded`` and ``Codec.decode`` in ``PersistentTopics``, ``Transactions``.
     """

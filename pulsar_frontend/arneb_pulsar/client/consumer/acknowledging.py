@@ -199,7 +199,7 @@ class Acknowledging:
         chunks: Sequence[EntryId] = (),
         receipt: Receipt | None = None,
     ) -> None:
-        """Acknowledge everything up to a message, except chunks of messages that end behind it."""
+        """Acknowledge everything up to a message, except chunks of messages that end after it."""
         self._counts.acknowledged += 1
         if self._apart and (passing := self._apart.passing(entry, chunks)):
             full = self._pass(passing, entry, index, size, now, receipt)

@@ -217,7 +217,7 @@ class Consumer(ConsumerLink[T], Consuming[T]):
     # The subscription
 
     async def seek(self, where: SeekTo) -> None:
-        """Continue from a message (behind it, unless ``start_inclusive``) or a time in ms. Fetched
+        """Continue from a message (after it, unless ``start_inclusive``) or a time in ms. Fetched
         messages and pending acknowledgements are dropped. The seek is repeated if the connection
         is lost or the broker unloads the topic. Concurrent seeks run one after another. If
         cancelled, it may or may not have taken effect. Raises :class:`ConfigurationError` if
@@ -279,7 +279,7 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         return MessageId.from_wire(found.last_message_id, self.topic)
 
     async def has_message_available(self) -> bool:
-        """Return whether there is a message behind the last one received."""
+        """Return whether there is a message after the last one received."""
         if self.waiting:
             return True
         found = await self._last()

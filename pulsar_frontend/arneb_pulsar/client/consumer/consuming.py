@@ -89,7 +89,7 @@ class Consuming(Receiving[T]):
 
     @abstractmethod
     async def has_message_available(self) -> bool:
-        """Return whether there is a message behind the last one received."""
+        """Return whether there is a message after the last one received."""
 
     @abstractmethod
     def statistics(self) -> ConsumerStatistics:

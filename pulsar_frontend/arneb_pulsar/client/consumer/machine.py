@@ -125,7 +125,7 @@ class ConsumerMachine(Generic[T]):
             self.start = self.last_given
 
     def anchor(self, place: MessageId) -> None:
-        """Fix the start behind ``place`` instead of at the topic's end or a time before it: after a
+        """Fix the start after ``place`` instead of at the topic's end or a time before it: after a
         reconnection those would mean another place, and messages would be missed."""
         if self.start in (EARLIEST, LATEST):
             self.start = self._anchor = place
@@ -209,7 +209,7 @@ class ConsumerMachine(Generic[T]):
         return wanted
 
     def _begins_behind(self, chunk: EntryId) -> bool:
-        """Return whether this is the last chunk of the message to begin behind; brokers send it
+        """Return whether this is the last chunk of the message to begin after; brokers send it
         although the start is exclusive."""
         start = self.start
         return start is not None and start.entry == chunk and not self.start_is_inclusive

@@ -1,6 +1,6 @@
 """Versions: the schemas that a topic's messages were written with, for decoding their values.
 
-The rule: a message waits, with all behind it, until its writer's schema is known; if the broker
+The rule: a message waits, with all after it, until its writer's schema is known; if the broker
 does not know the schema either, the reader's own is used.
 """
 

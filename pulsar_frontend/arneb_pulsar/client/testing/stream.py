@@ -91,7 +91,7 @@ class FakeStream(ByteStream):
     # The broker's side
 
     def write(self, data: bytes) -> None:
-        """Send ``data`` to the client, behind everything written before."""
+        """Send ``data`` to the client, after everything written before."""
         if self.is_cut or self._is_closed or self._is_silent or not data:
             return
         is_last, data, self._down_left = _until_cut(data, self._down_left)

@@ -215,7 +215,7 @@ class FakeTopic:
             self.trimmed += 1
 
     def index_of(self, entry: EntryId) -> int:
-        """Return the index of an entry, or of the first behind it; at the end, the next index."""
+        """Return the index of an entry, or of the first after it; at the end, the next index."""
         for index in range(self.trimmed, len(self.entries)):
             if self.entries[index].id >= entry:
                 return index

@@ -38,7 +38,7 @@ class TimerWheel:
         if known is not None and known != tick:
             self._slots[known].discard(entry)
         # Subscriptions with cumulative acknowledgements deliver in order: the entries that one
-        # covers are then in front, and discard_up_to can stop behind them.
+        # covers are then in front, and discard_up_to can stop after them.
         self._is_sorted = not self._ticks or (self._is_sorted and entry >= self._latest)
         self._latest = entry
         self._ticks[entry] = tick

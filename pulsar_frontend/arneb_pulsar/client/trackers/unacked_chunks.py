@@ -1,7 +1,7 @@
 """Entries that are chunks of unacknowledged messages, for cumulative acknowledgements.
 
 The rule: a chunked message has the position of its last chunk. A cumulative acknowledgement up to a
-message must leave out the chunks before it of messages that end behind it; otherwise such a message
+message must leave out the chunks before it of messages that end after it; otherwise such a message
 would be redelivered without its beginning, and never be complete. Pure.
 """
 

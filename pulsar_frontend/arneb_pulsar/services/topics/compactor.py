@@ -162,7 +162,7 @@ async def _walk(topic: Topic, marks: Subscription, horizon: Position) -> Compact
         entries = {
             Position(first + index): entry for first, run in runs for index, entry in enumerate(run)
         }
-        # Missing entries were trimmed meanwhile; those behind the runs come next.
+        # Missing entries were trimmed meanwhile; those after the runs come next.
         reached = max(entries, default=waiting[-1])
         for count, place in enumerate(waiting):
             if place > min(reached, horizon):

@@ -263,7 +263,7 @@ class Deduplication:
     def _tell(self, batch: _Batch, error: CommitFailed | None, first: Position) -> None:
         """Tell the senders of a batch how it went; it is no longer under way."""
         # Before the next batch is made: a producer whose messages failed is closed, and what it
-        # sent behind them must not be stored, or they would pass for duplicates when sent again.
+        # sent after them must not be stored, or they would pass for duplicates when sent again.
         for held, offset in batch.runs:
             held.owner.appended(held.run, error, Position(first + offset))
             if held.expected is not None:

@@ -183,7 +183,7 @@ class Producers:
             place = producer.topic, transaction
         run = self._runs.get(place)
         if run is None or run.number < producer.latest_run:
-            # Deduplication takes a message behind a higher number of its producer for stored.
+            # Deduplication takes a message after a higher number of its producer for stored.
             self._last_run += 1
             run = AppendRun(producer.key, transaction=transaction, number=self._last_run)
             self._runs[place] = run
