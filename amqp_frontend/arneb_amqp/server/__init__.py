@@ -3,11 +3,11 @@
 Its folders are layers; each imports only what stands above it in this list:
 
 * ``transport``: the bytes of clients;
-* ``admission``: who comes in;
-* ``connection_events`` and ``context``: what connections tell, and what they share;
-* ``operations``: what a session asks for, carried out;
-* ``connection``: a socket and a session; ``admitted`` and ``roster``: those who are in;
-* ``listener``: ports in, connections out.
+* ``admission``: who may connect;
+* ``connection_events`` and ``context``: what connections report, and what they share;
+* ``operations``: the effects of sessions, carried out;
+* ``connection``: a socket and a session; ``admitted`` and ``roster``: the clients connected now;
+* ``listener``: accepts clients and makes their connections.
 """
 
 from arneb_amqp.server.listener import serve_amqp

@@ -1,5 +1,5 @@
 """The data API: blocks, cursors and rows for programs that use the log from other processes.
 
-The rule: it sends stored blocks and accepts rows; what the client can do is not done here. The
+The rule: it sends stored blocks and accepts rows; whatever the client can do is left to it. The
 contract is docs/internals/data-api.md.
 """

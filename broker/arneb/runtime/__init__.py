@@ -2,6 +2,6 @@
 
 The rule: nothing here knows of messages.
 
-``descriptors`` raises their limit at the start, ``garbage`` collects when nobody waits,
+``descriptors`` raises the limit of open files, ``garbage`` collects when nobody waits,
 ``service_manager`` reports to systemd, and ``ending`` makes sure that a stopping process ends.
 """

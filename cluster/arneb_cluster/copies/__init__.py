@@ -1,2 +1,1 @@
-"""Copies of a shard's directory: one node gives a copy, another takes it, through the internal
-port."""
+"""Copies of a shard's directory, which one node fetches from another through the internal port."""

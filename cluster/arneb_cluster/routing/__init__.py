@@ -1,5 +1,5 @@
-"""Routing: clients may connect to any node, whichever node leads what they want.
+"""Routing: clients may connect to any node, whichever node leads the shard that they use.
 
-The rule: it carries bytes and tells addresses. Frontends understand what clients say; here only
+The rule: it relays bytes and gives out addresses. Frontends understand what clients say; here only
 frame boundaries are known.
 """

@@ -1,4 +1,4 @@
 """What a subscription has acknowledged.
 
-The rule: nothing here knows of consumers, nor when anything reaches the disk.
+The rule: nothing here knows consumers, or when anything reaches the disk.
 """

@@ -1,8 +1,8 @@
 """Who receives which entry: pure, synchronous decisions.
 
-The rule: a dispatcher is told how many entries are at hand and answers with shares; it reads no
-log, delivers nothing and waits for nothing. The subscription acts on the answer. There is one
-module for each way of sharing out.
+The rule: a dispatcher is given the number of ready entries and returns shares; it reads no log,
+delivers nothing and waits for nothing. The subscription carries out its decisions. There is one
+module for each way of dividing entries.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -42,7 +42,7 @@ SELECTORS: Final[dict[KeySharingMode, type[Selector]]] = {
 
 
 class Members(Protocol):
-    """Knows the receivers that take part."""
+    """The receivers that take part."""
 
     def add(self, receiver: Receiver) -> None: ...
 
@@ -56,7 +56,7 @@ class Members(Protocol):
 
 
 class Dispatcher(Members, Protocol):
-    """Shares out a run, whatever its entries hold."""
+    """Divides a run among receivers without looking at its entries."""
 
     def share(self, entries: int, costs: Sequence[int] | None = None) -> list[Share]: ...
 

@@ -1,4 +1,4 @@
-"""A topic's entries: their positions and counts, which are in memory, and which may go.
+"""A topic's entries: their positions and counts, which are in memory, and which may be trimmed.
 
-The rule: nothing here knows of subscriptions.
+The rule: nothing here knows subscriptions.
 """

@@ -9,10 +9,10 @@ what it owns and in which order to read it:
 * ``directory``: who owns a data directory, and how a whole one is made, copied or replaced;
 * ``reading``: snapshots, and blocks for readers in other processes;
 * ``commit``: how a commit becomes durable;
-* ``checking`` and ``salvage``: the fsck, and what is saved where it fails.
+* ``checking`` and ``salvage``: the fsck, and what can be saved of a damaged store.
 
 Above them are ``environment`` (the :class:`.Store` that a broker has open), ``offline_metadata``
 (changes while no broker has it open) and ``backup``.
 
-Nothing is imported here, so that readers of blocks from elsewhere do without LMDB.
+Nothing is imported here, so that programs which read blocks from elsewhere do not need LMDB.
 """

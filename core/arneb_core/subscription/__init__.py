@@ -1,4 +1,4 @@
-"""A subscription: its consumers, the entries ready for them, and what becomes of those.
+"""A subscription: its consumers, the entries ready for them, and what happens to those.
 
 The rule: whatever it needs from the engine is passed in.
 """

@@ -9,8 +9,8 @@ Its folders are layers; each imports only what stands above it in this list:
 * ``clock``: the time;
 * ``clients``: who is connected, what they have attached, and by which right;
 * ``namespaces``: which there are, their policies, and who serves them; ``transactions``;
-* ``limits``: rates, quotas, and how many may come;
-* ``topics``: which there are, their schemas, and what is stored or superseded;
+* ``limits``: rates, quotas, and how many clients may attach;
+* ``topics``: which there are, their schemas, deduplication and compaction;
 * ``context``: all of these as one value;
 * ``operations``: what is done to topics with it.
 """

@@ -8,8 +8,8 @@ Its folders are layers; each imports only what stands above it in this list:
 * ``interface``: what a session asks of the server (``effects``), and what is reported (``events``);
 * ``client``, ``transitions`` and ``translation``: what the client understands, what may happen in
   which state, and entries of other origins;
-* ``fields`` and ``output``: what comes in with a command, and what goes out;
+* ``fields`` and ``output``: the fields of commands, and what is sent;
 * ``schemas``;
 * ``consume``, ``produce``, ``topics`` and ``transactions``: what a client does;
-* ``connection``: all of it, and the entry.
+* ``connection``: the whole session; the entry point.
 """

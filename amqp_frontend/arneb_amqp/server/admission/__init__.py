@@ -1,8 +1,8 @@
-"""Admission: who comes in, into which vhost, and whether there is room.
+"""Admission: who may connect, to which vhost, and whether there is room.
 
-The rule: what is judged here is judged before a session serves anybody.
+The rule: all of this is checked before a session serves the client.
 
-Read in this order: ``logins`` and ``certificates`` (who it is), ``entrance`` (into which vhost),
-``occupancy`` (how many are in). Where any node receives clients, ``reception`` shakes hands, and
-``admission_document`` is how a client goes on at another node.
+Read in this order: ``logins`` and ``certificates`` (who the client is), ``entrance`` (to which
+vhost), ``occupancy`` (how many are connected). Where any node accepts clients, ``reception`` does
+the handshake, and ``admission_document`` passes the client on to the node that serves it.
 """

@@ -1,1 +1,1 @@
-"""Policies: operators' settings for queues and exchanges by name, whoever declared them."""
+"""Policies: operators' settings for queues and exchanges, applied by name."""

@@ -1,1 +1,1 @@
-"""Bytes and text that everybody reads alike: a checksum, the hash of keys, JSON from outside."""
+"""Encodings that several layers share: a checksum, the hash of keys, JSON from outside."""

@@ -1,1 +1,1 @@
-"""Several brokers: which of them serves a namespace, and until when it may."""
+"""Several brokers: which of them serves a namespace, and until when its lease lasts."""

@@ -1,1 +1,1 @@
-"""Inside a process: its tasks, turns, call-backs and locks, the clock, and what it is short of."""
+"""Inside a process: its tasks, turns, callbacks and locks, the clock, and its resource alarms."""

@@ -1,5 +1,5 @@
-"""Group commit: from the requests of all topics to one commit, and back to those who asked.
+"""Group commit: gathers the requests of all topics into one commit, and reports its outcome.
 
-The rule: nothing counts before the commit log says that it is stored; then memory changes, and then
-callers are told.
+The rule: nothing counts before the commit log says that it is durable; then memory changes, and
+then callers are called back.
 """

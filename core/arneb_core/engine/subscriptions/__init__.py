@@ -1,5 +1,5 @@
 """Subscriptions and their consumers as frontends see them, over the machines that decide.
 
-The rule: whatever becomes of an entry is decided in :mod:`arneb_core.subscription`; here the
-decisions are carried out, and callers wait.
+The rule: what happens to an entry is decided in :mod:`arneb_core.subscription`; here the decisions
+are carried out, and callers wait.
 """

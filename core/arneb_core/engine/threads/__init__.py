@@ -1,5 +1,5 @@
-"""The engine's threads: where what is not in memory is read, and how results reach the event loop.
+"""The engine's threads: they read what is not in memory, and pass results to the event loop.
 
-The rule: a thread touches only the store; memory changes in the event loop, in calls that a thread
-has made there.
+The rule: a thread touches only the store; memory changes only in the event loop, in the calls that
+a thread schedules there.
 """

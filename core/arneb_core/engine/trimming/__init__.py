@@ -1,4 +1,4 @@
 """Trimming: what is removed from the front of a topic's log once nobody needs it.
 
-The rule: of subscriptions it knows only how far they are.
+The rule: of subscriptions it knows only their mark-delete positions.
 """

@@ -1,4 +1,5 @@
-"""How a commit becomes durable: the only part of the project that knows.
+"""How a commit becomes durable.
 
-The rule: everybody else hands :class:`.Changes` to a :class:`.CommitLog` and is told the outcome.
+The rule: a running broker writes to its store only here. Others give :class:`.Changes` to a :class:`.CommitLog`,
+which reports the outcome.
 """

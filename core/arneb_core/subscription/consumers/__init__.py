@@ -1,4 +1,4 @@
-"""The consumers of a subscription: who may join, what they may do with entries, what comes back.
+"""The consumers of a subscription: which may attach, what they may do with entries, redelivery.
 
-The rule: what a consumer does reaches only entries that are in flight there.
+The rule: a consumer can affect only entries that are in flight at it.
 """

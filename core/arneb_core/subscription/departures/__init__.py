@@ -1,5 +1,5 @@
 """Departures: entries that leave a subscription without a consumer's acknowledgement.
 
-The rule: nothing leaves before its target has it; and what leaves is read no faster than the target
-takes it.
+The rule: nothing leaves before its target has it, and departing entries are read no faster than
+the target takes them.
 """

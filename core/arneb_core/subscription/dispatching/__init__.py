@@ -1,5 +1,5 @@
-"""Dispatching: the turns in which ready entries are handed out to consumers.
+"""Dispatching: the turns in which ready entries are delivered to consumers.
 
-The rule: which consumer gets what, :mod:`arneb_core.dispatch` says; here is found what it may be
-asked about.
+The rule: :mod:`arneb_core.dispatch` decides which consumer gets what; this package finds the
+entries that it decides about.
 """

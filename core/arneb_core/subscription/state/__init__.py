@@ -1,4 +1,4 @@
-"""What a subscription's parts share: consumers, limits, what is in flight, what is to be done.
+"""What a subscription's parts share: consumers, limits, entries in flight, effects to carry out.
 
-The rule: it is kept and counted here; nothing is decided.
+The rule: state is kept and counted here; nothing is decided.
 """

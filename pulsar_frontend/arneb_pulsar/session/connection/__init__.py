@@ -2,6 +2,6 @@
 
 The rule: time and bytes are arguments; the client's requests are carried out in their order.
 
-Read in this order: ``connection`` (the entry), ``authentication`` (who the client is), ``rules``
-(what it may ask for), ``keep_alive`` (whether it is still there).
+Read in this order: ``connection`` (the entry point), ``authentication`` (who the client is),
+``rules`` (what it may ask for), ``keep_alive`` (whether it is still there).
 """

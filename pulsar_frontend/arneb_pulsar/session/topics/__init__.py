@@ -1,6 +1,6 @@
 """Topics, as a client asks about them: where they are, which there are, and which come and go.
 
-The rule: each answer is of the response type of its request, a failure too.
+The rule: each answer, a failure included, has the response type of its request.
 
 Read in this order: ``lookup``, ``watchers``, ``watched_names``.
 """
