@@ -1,7 +1,7 @@
 """Belonging: which part of a cluster's catalogue is in this store, where there are several shards.
 
-The rule: an edit refuses what belongs to another store, whoever asks, so nothing is in two stores,
-whichever way it came. A single store has everything.
+The rule: an edit refuses what belongs to another store, whoever asks, so nothing is ever in two
+stores. A single store has everything.
 """
 
 from collections.abc import Callable

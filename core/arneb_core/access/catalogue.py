@@ -1,9 +1,9 @@
 """The access catalogue: vhosts, users, permissions, limits, parameters and policies of one node.
 
-The rule: it is durable first and visible then. A change is one commit of its own rows, so a crash
-at any instant leaves all of it or nothing, and a replicated commit log carries it as it carries
-messages. The settings fill it at the very first start; from then on the store decides, and an
-operator who is locked out changes it while no broker runs.
+The rule: a change is durable first, and visible then. A change is one commit of its own rows, so a
+crash at any instant leaves all of it or nothing, and a replicated commit log carries it as it
+carries messages. The settings fill it at the very first start; from then on the store decides, and
+an operator who is locked out changes it while no broker runs.
 """
 
 from base64 import urlsafe_b64encode

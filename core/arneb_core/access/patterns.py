@@ -1,7 +1,7 @@
 """Patterns: the regular expressions of permissions and policies, searched in names.
 
-The rule: whatever pattern is written, and whatever name a client makes up for it, a search is over
-in a moment. RE2 does it in time linear in the name; what only backtracking can do (mostly
+The rule: whatever the pattern, and whatever name a client makes up for it, a search takes a bounded
+time. RE2 does it in time linear in the name; what only backtracking can do (mostly
 look-ahead) is searched with a deadline, after which the pattern does not match. An empty pattern
 matches only the empty name, as in RabbitMQ.
 """

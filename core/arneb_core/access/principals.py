@@ -1,4 +1,4 @@
-"""Principals: who has logged in, and what answers whether they may do something.
+"""Principals: who has logged in, and the verdicts on what they may do.
 
 The rule: values and protocols only. A frontend has a :class:`Principal` after a login and asks its
 :class:`Verdicts`; it does not know whether those are this node's tables, a token or another server.

@@ -1,7 +1,7 @@
 """The core as a frontend sees it: topics by name, and units that are committed as one.
 
-The rule: no store type and no transaction handle crosses this border. Everything belongs to the
-event loop: call it from the trio thread only. Plain ``def`` never blocks and never yields;
+The rule: no store type and no transaction handle appears in this interface. Everything belongs to
+the event loop: call it from the trio thread only. Plain ``def`` never blocks and never yields;
 ``async def`` may.
 
 A frontend does four things with it: commits units (:meth:`Core.commit`), attaches consumers with

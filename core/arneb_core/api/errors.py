@@ -1,4 +1,4 @@
-"""What can go wrong in the core, in words that know no protocol.
+"""The core's errors, which belong to no protocol.
 
 The rule: each frontend maps these classes to its wire codes in one table, and a
 test proves the table complete, so every error that a frontend may meet is a leaf here.
@@ -7,8 +7,8 @@ test proves the table complete, so every error that a frontend may meet is a lea
     * :class:`TopicNotFound`, :class:`SubscriptionNotFound`
     * :class:`TopicExists`
     * :class:`SubscriptionTypeMismatch` - attach with another type than the present consumers
-    * :class:`ConsumerBusy` - an exclusive place is taken
-    * :class:`KeyRangesRefused` - a sticky consumer's ranges are none, or somebody else's
+    * :class:`ConsumerBusy` - the subscription is exclusive, and another consumer has it
+    * :class:`KeyRangesRefused` - a sticky consumer's ranges are missing, or another consumer's
     * :class:`SubscriptionBusy` - consumers or readers are attached, so it cannot be removed
     * :class:`SubscriptionFenced` - a seek or a removal is under way
     * :class:`TopicBusy` - the topic is in use, so it is not removed
@@ -19,7 +19,7 @@ test proves the table complete, so every error that a frontend may meet is a lea
         * :class:`StoreFull` - disk or map is full; reading goes on
         * :class:`StoreFailed` - the write or the flush failed
         * :class:`LeadershipLost` - another node writes the commit log now
-* :class:`CommitInDoubt` - nobody outside the core meets it: it waits until the outcome is known
+* :class:`CommitInDoubt` - never leaves the core, which waits until the outcome is known
 * :class:`StoreUnusable` - the store cannot be opened; one line for the user, exit status 2
     * :class:`StoreLocked`, :class:`FormatMismatch`, :class:`ForeignDirectory`,
       :class:`StoreDamaged`

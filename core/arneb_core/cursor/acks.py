@@ -284,7 +284,7 @@ class AckState:
         return changes
 
     def mark_dirty_again(self, changes: Changes) -> None:
-        """Have ``changes``, whose commit failed, taken again, as they are by then."""
+        """Have the keys of ``changes``, whose commit failed, written again by a later commit."""
         chunks = [suffix for suffix, _ in changes if suffix[:1] == KIND_CHUNK]
         masks = [suffix for suffix, _ in changes if suffix[:1] == KIND_MASK]
         self._holes.mark_dirty_again(number_in(suffix, 6) for suffix in chunks)

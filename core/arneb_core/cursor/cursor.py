@@ -1,7 +1,7 @@
 """A cursor: what one subscription has acknowledged, and how that gets to disk.
 
-The rule: memory may run ahead of the disk by a tenth of a second, and never the other way; a commit
-rewrites only what changed; if it fails, the same changes are taken again, as they are by then.
+The rule: memory may be ahead of the disk by a tenth of a second, and is never behind it. A commit
+writes only what has changed; if it fails, the next one writes the same keys with their values then.
 """
 
 import logging

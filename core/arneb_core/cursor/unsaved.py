@@ -1,7 +1,7 @@
 """Which keys of a stored mapping must be written or deleted by the next commit.
 
-The rule: a key that is neither in memory nor on disk is not remembered, so a key that comes and
-goes between two commits costs nothing, and a mapping that is never stored grows no list.
+The rule: a key that is neither in memory nor on disk is not remembered, so a key that is added
+and removed between two commits costs nothing, and a mapping that is never stored costs no memory.
 """
 
 from collections.abc import Container, Iterable

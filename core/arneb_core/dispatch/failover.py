@@ -1,7 +1,7 @@
 """Failover dispatch: everything goes to one active receiver, the others wait for their turn.
 
-The rule: the active receiver is chosen anew whenever one comes or goes, by a pure function of those
-present and the one active before. Entries that the one before still has in flight are not this
+The rule: the active receiver is chosen again whenever one is added or removed, by a pure function
+of those present and the previous one. Entries still in flight at the previous one are not this
 module's business.
 
 Sources: Pulsar ``AbstractDispatcherSingleActiveConsumer`` (top priority level only, sorted by

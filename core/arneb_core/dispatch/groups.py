@@ -1,6 +1,6 @@
 """Groups: entries that are useless without one another, such as the chunks of a message.
 
-The rule: an entry's header says that it is grouped, and a *hint* tells with which others. Hints
+The rule: an entry's header says that it is grouped, and a *hint* says with which others. Hints
 have 16 bits, so two messages may share one. That is enough where no order is kept; with keys it
 could let a message overtake others of its key, so there the codec of the entry's origin names the
 message. A group includes its slot: messages whose keys differ never share one.

@@ -1,6 +1,6 @@
 """Held keys: which receiver has entries of a slot in flight.
 
-The rule: a slot has one holder at most, from its first entry that goes out to its last that is
+The rule: a slot has at most one holder, from the delivery of its first entry until its last is
 answered. It costs two dictionary entries for each entry in flight, and nothing for others.
 """
 

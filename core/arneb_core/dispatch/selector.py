@@ -1,8 +1,8 @@
 """A selector: which receiver a key belongs to.
 
-The rule: keys are told apart by *slots*, of which there are :data:`SLOTS`, never by their bytes;
-the owner of a slot follows from the receivers present. A selector knows nothing of what is in
-flight. Source: Pulsar ``StickyKeyConsumerSelector``.
+The rule: keys are hashed to *slots*, of which there are :data:`SLOTS`, and their bytes do not
+matter; the owner of a slot follows from the receivers present. A selector knows nothing of what is
+in flight. Source: Pulsar ``StickyKeyConsumerSelector``.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,6 @@
-"""Waiting keys: the entries of slots that cannot go on now, and which of them may go next.
+"""Waiting keys: the entries of slots that cannot be delivered now, and which of them go next.
 
-The rule: inside a slot entries go in log order; among a receiver's slots that may go on, the one
+The rule: inside a slot entries go in log order; among a receiver's deliverable slots, the one
 with the lowest entry is first. Nothing here looks at all waiting entries: a slot is looked at when
 something of it changes, and a queue is a heap. The waiting entries of a group may part from their
 slot; they then stand in a line of their own, under the group's number, which is no slot's, and that

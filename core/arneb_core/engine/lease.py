@@ -1,4 +1,4 @@
-"""The lease of an engine that shares its log with no other: it holds for ever."""
+"""The lease of an engine that shares its log with no other: it always holds."""
 
 from collections.abc import Callable
 from typing import Final

@@ -1,9 +1,9 @@
-"""A subscription as a machine: it is told what happened, and says what is to be done.
+"""A subscription as a state machine: inputs in, effects out.
 
 The rule: every entry after the mark-delete position is in exactly one of four places:
 acknowledged, in flight, ready again, or not yet read. The machine knows no topic, no engine and no
-store, never waits and does nothing itself: what happened comes as calls (:mod:`.inputs` has them
-as values), and what is to be done goes into its outbox (:mod:`.state.effects`).
+store, never waits and does no I/O: inputs are calls (:mod:`.inputs` has them as values), and
+effects go into its outbox (:mod:`.state.effects`).
 """
 
 from typing import Protocol, cast

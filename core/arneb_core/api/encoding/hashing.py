@@ -1,4 +1,4 @@
-"""Murmur3_32: the hash that tells keys apart, the same for every frontend.
+"""Murmur3_32: the hash of keys, the same for every frontend.
 
 The rule: entry headers hold :func:`key_hash`, and Pulsar clients and brokers use
 :func:`murmur3_32`, so both must return what theirs return.

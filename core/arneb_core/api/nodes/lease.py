@@ -1,8 +1,8 @@
-"""The lease: until when a broker may deliver, and tell clients how things stand.
+"""The lease: until when a broker may deliver messages and answer its clients.
 
-The rule: it is checked before each delivery and each answer, never remembered. A single node has it
-for ever. A node that shares its log may find that another has gone on from here; then the lease
-never holds again.
+The rule: it is checked before each delivery and each answer, and the result is never kept. A single
+node has it for ever. A node that shares its log may find that another has taken over; then the
+lease never holds again.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""Call-backs: how the core reports outcomes, and calls whose failure does not harm the caller.
+"""Callbacks: how the core reports outcomes, and calls whose failure does not harm the caller.
 
-The rule: an exception from a frontend's call-back is that frontend's mistake. It may cost neither
+The rule: an exception from a frontend's callback is that frontend's mistake. It may cost neither
 another connection nor the commit that is reported, so it is logged and goes no further. The same
 holds for work done for one topic or subscription after another.
 """

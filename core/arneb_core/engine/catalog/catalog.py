@@ -1,7 +1,7 @@
 """The catalog: which topics exist, and the frontends' own metadata.
 
-The rule: it changes only through a commit. Memory holds what the disk holds, so nobody finds a
-topic here that a crash could take back.
+The rule: it changes only through a commit. Memory holds what the disk holds, so a topic that is
+found here survives a crash.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,8 @@
 """Counts of open ledgers, made beforehand, so that recovery need not count every block.
 
 The rule: a count covers the beginning of a ledger, and counting continues after it. An open ledger
-grows only at its end, so the count of a beginning stays true however old it is. Opening an engine
-then takes as long as what came since the last count, not as long as everything.
+grows only at its end, so the count of a beginning stays true however old it is. The time to open an
+engine then depends on what was appended since the last count, not on the size of the log.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """A planned commit: the requests that go into one commit, and its effects in memory.
 
 The rule: it is planned as if all commits under way were on disk, so it counts only if all of them
-do. Memory changes when it is stored; what had to change earlier is undone when it is not, the
-newest commit first, so that every step finds what it left.
+do. Memory changes once it is stored; whatever had to change earlier is undone if it is not, newest
+commit first, so that every step finds the state it left.
 """
 
 from collections.abc import Collection, Iterable

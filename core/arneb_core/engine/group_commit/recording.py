@@ -1,7 +1,7 @@
 """Recording: the histories of an engine's subscriptions, written to their topics.
 
 The rule: a history goes with the commit that makes its acknowledgements durable, or with one before
-or after it when that one has no room; nobody ever waits for it. Each history has at most one
+or after it when that one has no room; no client ever waits for it. Each history has at most one
 request under way, so its batches are in order.
 """
 

@@ -1,4 +1,4 @@
-"""A request: changes that go into one commit together, and who is told the outcome.
+"""A request: changes that go into one commit together, and the callback for the outcome.
 
 The rule: its callback is called once; changes that are only in memory are made between the commit
 and that call, or never.

@@ -1,8 +1,8 @@
 """Maintenance: what an engine does from time to time without being asked.
 
-The rule: a few loops, each asleep while it has nothing to do; what they find to do is done
-by the committer and the pump like everything else. A loop that an error ends begins again, and
-looks first for what the last run left undone.
+The rule: a few loops, each asleep while it has nothing to do; the work that they find is done by
+the committer and the pump like all other work. A loop that ends with an error is restarted, and
+first looks for what was left undone.
 """
 
 import logging

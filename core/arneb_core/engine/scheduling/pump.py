@@ -1,7 +1,7 @@
-"""The pump: the one task that moves the core forward after a change.
+"""The pump: the one task that does the core's work after a change.
 
 The rule: a change only marks what needs work and wakes the pump. The work (starting a commit,
-calling back, dispatching) is done once for all changes of the same turn of the event loop. That
+calling back, dispatching) is done once for all changes of the same turn of the event loop. This
 turns single events into runs.
 """
 

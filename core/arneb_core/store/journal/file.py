@@ -1,6 +1,6 @@
 """The journal's file: what a start finds there.
 
-The rule: nothing missing or damaged goes unnoticed. A record says what was behind it when it was
+The rule: nothing missing or damaged goes unnoticed. A record says what followed it when it was
 written, which the next record overwrites. So where the records end there is either that, or a
 record that was cut off; anything else is damage, and so is a whole record of a later number further
 on. In a new file, and where a record was undone, there is a *mark*, which names the next number.

@@ -1,8 +1,8 @@
 """The journal reader: what LMDB lacks of the journal, read beside a broker in another process.
 
 The rule: it reads the state of one instant, although the broker overwrites the journal from its
-start once LMDB has taken it over, and may just be writing a record; and it never keeps silent on
-damage.
+start once LMDB has taken it over, and may just be writing a record; and it always
+reports damage.
 """
 
 import logging

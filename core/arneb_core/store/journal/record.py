@@ -1,4 +1,4 @@
-"""A record in the journal's file: in blocks of its own, with a note of what was behind it.
+"""A record in the journal's file: in blocks of its own, with a note of what followed it.
 
 The rule: no block of a record that counts is written again before LMDB has its contents. So a
 record begins where a block begins, and a power cut in the next write cannot reach it, whatever the

@@ -5,7 +5,7 @@ taken over, and then it is written anew in blocks (:mod:`.journal.record`). Only
 on which no broker has been started since is laid out this way again.
 
 A record begins and ends at multiples of :data:`SLOT_BYTES`, so that no header is in two sectors,
-and none ends where a sector ends. Behind it, in the same sector, is the *mark* of the next record,
+and none ends where a sector ends. After it, in the same sector, is the *mark* of the next record,
 which overwrites the mark.
 """
 

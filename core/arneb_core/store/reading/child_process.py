@@ -1,9 +1,8 @@
 """Reading a data directory in a child process.
 
-The rule: LMDB may end a process that reads a damaged file, by a signal and without a word. So
-commands that must always answer (``arneb check``, ``arneb topics``) read in a child, which reports
-its step and its findings on standard output, one JSON object per line; whatever happens to it, the
-parent knows the place.
+The rule: LMDB may crash a process that reads a damaged file. So commands that must always answer
+(``arneb check``, ``arneb topics``) read in a child, which reports its step and its findings on
+standard output, one JSON object per line; if it crashes, the parent knows where.
 """
 
 import json

@@ -1,8 +1,8 @@
 """The salvage: whatever is whole in a damaged store, as a new store.
 
 The rule: nothing is believed that cannot be verified, the damaged directory is only read, and what
-is missing is reported. In doubt messages may come twice, but are not left out: a cursor with only
-an old row, or none, goes back.
+is missing is reported. In doubt messages are delivered twice rather than left out: a cursor with
+only an old row, or none, goes back.
 """
 
 import time

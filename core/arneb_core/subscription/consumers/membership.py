@@ -1,6 +1,6 @@
-"""Membership: which consumers may join a subscription, and which are told who is active.
+"""Membership: which consumers may attach to a subscription, and who learns which one is active.
 
-The rule: the first consumer sets the type, and it is free again when the last one leaves. Source:
+The rule: the first consumer sets the subscription type, until the last one detaches. Source:
 Pulsar ``PersistentSubscription.addConsumer`` and ``AbstractDispatcherSingleActiveConsumer``.
 """
 

@@ -1,7 +1,7 @@
 """A recorded consumer: notes all it does in the history of its subscription.
 
-The rule: it does what any other consumer does, and notes it. It is a class of its own, so that a
-history that is off costs other consumers nothing.
+The rule: it behaves like any other consumer. It is a separate class, so that consumers without a
+history pay nothing for it.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
-"""Returns: entries that come back unanswered, or whose acknowledgement was undone.
+"""Returns: entries that come back unacknowledged, or whose acknowledgement was undone.
 
-The rule: an entry that comes back is ready again in its old place, unless it came back once too
-often and departs; and a unit that fails leaves everything as if it had never been.
+The rule: a returned entry is ready again in its original place, unless it has exceeded the delivery
+limit and departs; and a unit that fails leaves no trace.
 """
 
 from collections.abc import Mapping, Sequence

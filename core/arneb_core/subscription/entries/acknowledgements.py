@@ -1,7 +1,7 @@
-"""Acknowledgements: how entries of a subscription become done.
+"""Acknowledgements: what an acknowledgement changes in a subscription.
 
-The rule: an acknowledgement reaches every place that knows the entry: the cursor, the ready
-entries, the records of past deliveries, and other consumers.
+The rule: it reaches every part that knows the entry: the cursor, the ready entries, the records of
+past deliveries, and other consumers.
 """
 
 from collections.abc import Mapping, Sequence

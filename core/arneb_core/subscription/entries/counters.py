@@ -1,7 +1,7 @@
 """Counters: how much of a subscription is ready, and how much is in flight.
 
-The rule: they change nothing. Numbers come from what the parts know anyway; none costs a look at
-every entry.
+The rule: they change nothing. The numbers come from what the parts know anyway; none requires a
+look at every entry.
 """
 
 from arneb_core.api.entries.position import before, position_at

@@ -1,4 +1,4 @@
-"""A backlog reader: the entries that a subscription has read but nobody has taken yet.
+"""A backlog reader: the entries that a subscription has read ahead and not delivered yet.
 
 The rule: it reads ahead of need, in log order, from memory if the entries are there and otherwise
 off the event loop; it skips acknowledged entries; what it holds is bounded by :data:`AHEAD_BYTES`,

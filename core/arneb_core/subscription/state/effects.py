@@ -1,9 +1,8 @@
 """Effects: what a subscription wants done, as values.
 
-The rule: a subscription decides and does nothing. Everything that reaches beyond its own memory (a
+The rule: a subscription decides and does no I/O. Everything that reaches beyond its own memory (a
 consumer's client, the disk, a clock, its topic) is put here as a value, per run and not per
-message; :mod:`arneb_core.engine.subscriptions.subscription` carries it out, and a test only looks
-at it.
+message; :mod:`arneb_core.engine.subscriptions.subscription` carries it out, and tests compare it.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
-"""In flight: the entries that one consumer of a subscription has and has not answered.
+"""In flight: the entries that one consumer of a subscription holds unacknowledged.
 
-The rule: whatever leaves this state (answered, given back, answered by another consumer) is counted
-back into the windows exactly once. What becomes of it then is not decided here.
+The rule: an entry that leaves this state (acknowledged, returned, acknowledged by another consumer)
+is counted back into the windows exactly once. What happens to it then is not decided here.
 """
 
 from collections.abc import Iterable, Sequence
