@@ -3,7 +3,7 @@
 The rule: this is the only package that knows both frontends; it wires them to the core
 and holds no messaging logic of its own.
 
-Its folders are layers; each imports only what stands above it in this list, and each says in its
+Its folders are layers; each imports only those above it in this list, and each says in its
 ``__init__`` what it owns:
 
 * ``logins`` and ``settings``: how users are authenticated, and what the operator has configured;

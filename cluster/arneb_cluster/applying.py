@@ -50,7 +50,7 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class TidyUp:
-    """The directory must go on trimming."""
+    """The directory must continue to trim."""
 
     ended: Applied
 

@@ -45,7 +45,7 @@ class Leading(Protocol):
         ...
 
     def tidy_up(self, ended: Applied) -> None:
-        """Let the directory go on trimming, after what was submitted."""
+        """Let the directory continue to trim, after what was submitted."""
         ...
 
 

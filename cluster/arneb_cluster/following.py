@@ -154,7 +154,7 @@ class Following:
         size = 0
         while size < TURN_BYTES and self._has_room() and self._node.state is not State.STOPPED:
             if self._reads.cancel_called:
-                break  # it came just as following began anew, and is read again
+                break  # it came just as following started over, and is read again
             if (message := reader.read_nowait()) is None:
                 return False
             place, data = entry_of(message)

@@ -1,7 +1,7 @@
 """Founding: begins a new history of a shard from one directory.
 
 The rule: it is for a lost topic, or one that ends before what a directory has, and is never done
-automatically. Numbers go on, so a node with nothing of the new history notices with the first
+automatically. Numbers continue, so a node with nothing of the new history notices with the first
 record that it lacks something, and takes a copy; earlier members are not waited for.
 """
 

@@ -234,7 +234,7 @@ class Replica:
             self.metadata_changes += 1
 
     def _commit_held(self) -> CommitReport:
-        """Write what is held to disk, and go on trimming."""
+        """Write what is held to disk, and continue to trim."""
         if not (held := self._held.copy()):
             return self._commit(Changes(), self.flushed)
         return self._commit(Changes(puts=[applied_row(held[-1])]), held[-1], len(held))

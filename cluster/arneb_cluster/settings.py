@@ -32,5 +32,5 @@ class ShardSettings:
 
 
 def boot_s() -> float:
-    """Return a clock that goes on while the machine sleeps."""
+    """Return a clock that continues while the machine sleeps."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -21,7 +21,7 @@ CHECK_INTERVAL_S: Final = 1.0
 
 REST_FACTOR: Final = 10
 """After a long count, because there are very many queues, this many times its duration passes
-without one: reading and relaying go on beside it."""
+without one: reading and relaying continue beside it."""
 
 
 class Warming:

@@ -3,7 +3,7 @@
 The rule: a guest assumes that it is alone only after seeing it. While it reads, it repeatedly looks
 at how much its processors work for threads that are not nice. As long as that is not zero, and
 until it has seen enough, it and its JVM keep to the last of the processors and leave the first to
-the others. When nobody else works there, and when the read is over, they use all of them. Only
+the others. When nobody else works there, and when the read has ended, they use all of them. Only
 reads are watched: the work of its own driver before, to plan a read, is not others' work.
 
 Being nice is not enough: Linux places a waking thread on an idle processor, and if there is none it

@@ -188,7 +188,7 @@ class ClientConnection:
             raise self._error
 
     async def run(self) -> None:
-        """Read until the connection is over."""
+        """Read until the connection has ended."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._beat)
             while self._error is None:

@@ -74,7 +74,7 @@ class ChannelEnded:
 
 @dataclass(slots=True)
 class Ended:
-    """The connection is over."""
+    """The connection has ended."""
 
     error: RemoteClosed
 

@@ -1,6 +1,6 @@
 """A search: finds where one message goes, in steps between which others have their turn.
 
-The rule: if the topology changes between two steps, the search begins anew, because its findings
+The rule: if the topology changes between two steps, the search starts over, because its findings
 may be wrong. It ends after a bounded number of steps, restarts included.
 """
 

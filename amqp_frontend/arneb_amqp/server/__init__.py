@@ -1,6 +1,6 @@
 """The AMQP server: trio tasks that carry out what sessions decide.
 
-Its folders are layers; each imports only what stands above it in this list:
+Its folders are layers; each imports only those above it in this list:
 
 * ``transport``: the bytes of clients;
 * ``admission``: who may connect;

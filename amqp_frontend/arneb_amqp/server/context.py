@@ -126,7 +126,7 @@ class Nobody:
         """Do nothing: nothing is sent."""
 
     def break_down(self, error: Exception) -> None:
-        """Do nothing: the connection is over."""
+        """Do nothing: the connection has ended."""
 
 
 NOBODY: Final = Nobody()
@@ -150,7 +150,7 @@ class ConnectionContext:
         self.owner = owner
         self._peer = peer
         self.core_events: CoreEvents = core_events
-        """:data:`NOBODY` once the connection is over."""
+        """:data:`NOBODY` once the connection has ended."""
         self.connection_events: Final = ConnectionEvents(
             topology.broker_events, entrance.occupancy, owner, peer
         )
@@ -190,7 +190,7 @@ class ConnectionContext:
         await rights.principal.verdicts.ask(rights.vhost, order.question)
 
     def left(self) -> None:
-        """Uncount the connection: it is over."""
+        """Uncount the connection: it has ended."""
         self._entrance.occupancy.leave(self.owner)
 
     @property

@@ -1,7 +1,7 @@
 """The shovels of a broker: one task for each shovel parameter.
 
-The rule: the parameters determine the shovels. A parameter set anew is a new shovel; a removed
-shovel ends first, and what it has not acknowledged returns to its source.
+The rule: the parameters determine the shovels. A parameter that is set again makes a new shovel; a
+removed shovel ends first, and what it has not acknowledged returns to its source.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Records: durable queues, exchanges and bindings as the core's frontend metadata.
 
 The rule: a value is self-contained JSON; its key only has to be unique and short enough for the
-store, so long names are cut there and told apart by a digest.
+store, so long names are cut there and distinguished by a digest.
 
 =========================================  ==================================================
 key                                        value

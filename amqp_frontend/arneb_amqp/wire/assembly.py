@@ -98,7 +98,7 @@ class Assembler:
 
         Raises :class:`~arneb_amqp.errors.ConnectionException` for a frame that cannot be decoded
         (501, 502, 540) or is out of order (505). A message that is too large yields an item and no
-        exception, because the connection goes on.
+        exception, because the connection continues.
         """
         kind, channel, payload = frame
         if not _is_known(kind, payload):

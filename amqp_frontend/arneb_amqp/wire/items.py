@@ -111,10 +111,10 @@ HEARTBEAT: Final = Heartbeat.HEARTBEAT
 class Broken:
     """The peer broke a rule on ``channel``; everything before it counts.
 
-    A :class:`~arneb_amqp.errors.ChannelException` closes that channel and reading goes on. After a
-    :class:`~arneb_amqp.errors.ConnectionException` the reader yields only methods on channel 0, as
-    needed to finish closing. With ``framing_lost`` not even that: frame boundaries are unknown, so
-    send the close and end the connection.
+    A :class:`~arneb_amqp.errors.ChannelException` closes that channel and reading continues. After
+    a :class:`~arneb_amqp.errors.ConnectionException` the reader yields only methods on channel 0,
+    as needed to finish closing. With ``framing_lost`` not even that: frame boundaries are unknown,
+    so send the close and end the connection.
     """
 
     channel: ChannelId

@@ -1,7 +1,7 @@
 """Opening bytes: the end of a client's opening methods, and what follows it.
 
 The rule: only frame heads are read, and frame ends are not checked: a session reads the same bytes
-and refuses what is wrong. What follows is kept unchanged for whoever goes on with the client.
+and refuses what is wrong. What follows is kept unchanged for whoever continues with the client.
 """
 
 from typing import Final

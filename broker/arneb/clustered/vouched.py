@@ -1,8 +1,8 @@
 """Vouched sessions: page sessions of the leader, as known to a node that does not lead.
 
 The rule: while there is a leader, it is asked each time. While nobody leads, a user for whom it
-vouched recently may go on looking at this node, as long as the user's tags in the directory allow
-it.
+vouched recently may continue to look at this node, as long as the user's tags in the directory
+allow it.
 """
 
 import json

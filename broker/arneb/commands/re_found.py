@@ -1,4 +1,5 @@
-"""``arneb ctl cluster re-found``: starts a cluster's log anew from the best directory that is left.
+"""``arneb ctl cluster re-found``: starts a cluster's log afresh from the best directory that is
+left.
 
 The rule: without ``--yes`` it only prints what there is and what it would do.
 """

@@ -132,7 +132,8 @@ def _reloading(load: Callable[[], Config], audit: "AuditLog") -> "Reloading":
 
 
 def _ended(why: str, status: int, form: LogFormat) -> BaseException:
-    """Return the exception that ends a broker that cannot start or go on, reported in one line."""
+    """Return the exception that ends a broker that cannot start or continue, reported in one
+    line."""
     if form is LogFormat.JSON:
         logging.getLogger(ANNOUNCER).critical("%s", why)
         return SystemExit(status)

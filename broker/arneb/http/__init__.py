@@ -3,7 +3,7 @@
 The rule: it reads ``statistics()`` and nothing deeper, so that every figure shown here is one that
 the rest of the program uses too.
 
-Its folders are layers; each imports only what stands above it in this list:
+Its folders are layers; each imports only those above it in this list:
 
 * ``server``: HTTP/1.1 on a socket, for ASGI applications;
 * ``access`` and ``routing``: who may ask, and which node answers;

@@ -1,6 +1,6 @@
 """Remembered answers: a cache of another server's answers.
 
-The rule: an answer counts until its time is over and not a moment longer, and their number is
+The rule: an answer counts until its time is up and not a moment longer, and their number is
 bounded; the oldest goes first.
 """
 

@@ -6,7 +6,8 @@ a busy machine does not make them long. The rule: when off, it costs nothing, si
 has no instrument; a turn that began before the watchdog or ends after it is not counted.
 
 Callbacks that threads hand to the loop run in the turns of one task, the core's or one of trio's;
-they are told apart by their place in the code, which the watchdog's thread looks up during a turn.
+they are distinguished by their place in the code, which the watchdog's thread looks up during a
+turn.
 """
 
 import gc

@@ -19,7 +19,8 @@ BROKEN_OFF: Final = 1
 
 
 class StartAgain(Exception):
-    """The broker cannot go on, but can be started again in the same process. The text says why."""
+    """The broker cannot continue, but can be started again in the same process. The text says
+    why."""
 
 
 async def end_if_broken(core: Engine, say: Say) -> None:

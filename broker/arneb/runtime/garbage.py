@@ -125,7 +125,7 @@ class GarbageSchedule:
 
         All objects of the start are frozen as they are; the first thaw finds the cycles among them.
         Frozen objects stay frozen at the end: an orderly stop has no time to visit them all, and a
-        process that ends need not. A process that goes on calls :func:`thaw`."""
+        process that ends need not. A process that continues calls :func:`thaw`."""
         before = gc.get_threshold()
         gc.set_threshold(OBJECTS_EACH, 0, 0)
         gc.enable()

@@ -26,7 +26,7 @@ Listen = Address | None
 def parse_listen(value: Any) -> Listen:
     """Parse ``HOST:PORT``, ``[HOST]:PORT`` or ``off``.
 
-    Raises :class:`ValueError` that says what was expected and what came.
+    Raises :class:`ValueError` that says what was expected and what was received.
     """
     if value == OFF:
         return None

@@ -1,7 +1,7 @@
 """The taker: this node replaces its directory by a copy of another's.
 
 The rule: the old directory stays until the copy is complete, checked and on disk. The taker reports
-that it must be waited for before anything is copied, and goes on reporting; an interrupted copy
+that it must be waited for before anything is copied, and continues reporting; an interrupted copy
 continues where it was. If one node fails, others are tried until one has given a copy.
 """
 

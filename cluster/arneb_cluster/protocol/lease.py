@@ -3,7 +3,7 @@
 The rule: two leaders never serve at once, whatever is late. A leader serves for :data:`LEASE_S`
 from when it sent the last record that has its receipt. Every reader got that record later than it
 was sent; so a node that waits that long, plus a margin, after the last entry of anybody else came,
-begins when the other has ended. The clock goes on while the machine sleeps.
+begins when the other has ended. The clock continues while the machine sleeps.
 """
 
 import math

@@ -57,7 +57,7 @@ class Kind(IntEnum):
 
 class ProtocolBroken(Exception):
     """The other side is not one of ours, or does not know the secret. The text says what was
-    expected and what came."""
+    expected and what was received."""
 
 
 class CallRefused(Exception):

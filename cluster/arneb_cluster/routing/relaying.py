@@ -100,7 +100,8 @@ class Carried:
             self._all.cancel()
 
     async def _say(self, effects: list[Effect]) -> bool:
-        """Send effects to the leader, if possible; return whether to go on reading the client."""
+        """Send effects to the leader, if possible; return whether to continue reading the
+        client."""
         for effect in effects:
             if isinstance(effect, EndToClient):
                 return False

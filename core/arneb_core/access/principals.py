@@ -90,7 +90,7 @@ class Principal:
     verdicts: Verdicts = field(repr=False, compare=False)
     tags: frozenset[str] = frozenset()
     secret: str | None = field(default=None, repr=False, compare=False)
-    """What another node needs to ask for verdicts anew: a token, or a password that only another
+    """What another node needs to ask for verdicts again: a token, or a password that only another
     server can check. None: the name is enough."""
 
 

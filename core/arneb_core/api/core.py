@@ -61,7 +61,7 @@ class Unit:
     """Some entry may hold more than one message, or none; otherwise the headers are not read."""
     runs: list[CountedRun] = field(default_factory=list)
     """As :attr:`appends`, and after them, in that order; for durable topics only. Publish times
-    should not precede those already in the topics, or each entry has to be made anew."""
+    should not precede those already in the topics, or each entry has to be recreated."""
 
 
 TopicWatcher = Callable[[str, bool], None]

@@ -16,7 +16,7 @@ test proves the table complete, so every error that a frontend may meet is a lea
     * :class:`NotAllowed` - legal, but not for this topic, type or state
     * :class:`CommitFailed` - nothing of the unit is durable
         * :class:`TopicFenced` - the topic is being deleted, or has gone
-        * :class:`StoreFull` - disk or map is full; reading goes on
+        * :class:`StoreFull` - disk or map is full; reading continues
         * :class:`StoreFailed` - the write or the flush failed
         * :class:`LeadershipLost` - another node writes the commit log now
 * :class:`CommitInDoubt` - never leaves the core, which waits until the outcome is known

@@ -20,7 +20,7 @@ class Histogram:
 NOTHING_MEASURED: Final = Histogram((), (0,), 0.0)
 
 READER_LIMIT_S: Final = 300.0
-"""Readers of the store that take longer than this are told to begin anew, unless the configuration
+"""Readers of the store that take longer than this are told to start over, unless the configuration
 sets another limit. Pages freed meanwhile cannot be reused."""
 
 

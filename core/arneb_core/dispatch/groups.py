@@ -32,7 +32,7 @@ NAMES: Final = 1 << 60
 
 
 def hints_of(entries: Iterable[bytes]) -> list[int]:
-    """Return the hints of entries, which tell their groups apart; 0 = no group."""
+    """Return the hints of entries, which distinguish their groups; 0 = no group."""
     return [
         HINT.unpack_from(entry, HINT_OFFSET)[0] if entry[FLAGS_OFFSET] & GROUPED else 0
         for entry in entries
@@ -109,6 +109,6 @@ class HeldGroups:
         return gone
 
     def sort(self, owners: Mapping[int, Receiver | None]) -> None:
-        """Find the strays anew: slots have other owners now."""
+        """Find the strays again: slots have other owners now."""
         held = self._held.holders.items()
         self.strays = {each: holder for each, holder in held if owners[slot_of(each)] is not holder}

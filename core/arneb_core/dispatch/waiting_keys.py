@@ -94,7 +94,7 @@ class WaitingKeys:
         return None
 
     def take(self, slot: int) -> Position:
-        """Take the slot's first entry out; its turn is over."""
+        """Take the slot's first entry out; its turn has ended."""
         position = self._by_slot[slot].popleft()
         self.positions.discard(position)
         self._groups.pop(position, None)
@@ -103,7 +103,7 @@ class WaitingKeys:
         return position
 
     def line_up(self, slot: int, receiver: Receiver) -> None:
-        """Put the slot, which may go on, into the queue of ``receiver``."""
+        """Put the slot, which may continue, into the queue of ``receiver``."""
         position = self.first(slot)
         if position is not None and not self._turn.get(slot, position + 1) <= position:
             self._turn[slot] = position

@@ -265,7 +265,7 @@ class Engine(Steps):
         return TopicFenced(f"{asked!r:.200} is being deleted, or has gone")
 
     def _leadership_lost(self) -> None:
-        """Deliver and take in nothing more: another node goes on from here."""
+        """Deliver and take in nothing more: another node takes over."""
         for topic in self.catalog.topics.values():
             topic.fenced, topic.takes_along = True, False
             for subscription in list(topic.subscriptions.values()):
@@ -285,8 +285,8 @@ class Engine(Steps):
         self._committer.add(request)
 
     async def broken(self) -> None:
-        """Wait until the engine cannot go on; see :mod:`.group_commit.breakage`. It is then about
-        to be closed by an :class:`EngineBroken` out of :func:`open_engine`."""
+        """Wait until the engine cannot continue; see :mod:`.group_commit.breakage`. It is then
+        about to be closed by an :class:`EngineBroken` out of :func:`open_engine`."""
         await self._committer.breakage.wait()
 
     async def _begin(self, store: Store, counts: OpenCounts) -> StoreUnusable | None:
@@ -350,7 +350,7 @@ async def open_engine(
     be carried through in memory, and :class:`.EngineFenced` when another node leads. Leaving the
     block, by an exception too, detaches all consumers, writes what is not written yet and marks the
     stop as clean. ``retention`` is for topics that set none of their own. Readers of the store that
-    take longer than ``reader_limit_s`` are told to begin anew. ``commit_log`` makes commits
+    take longer than ``reader_limit_s`` are told to start over. ``commit_log`` makes commits
     durable, by default LMDB and its journal; while ``lease`` does not hold, nothing is delivered.
     ``counts`` were made before. Tests pass ``store`` and a faulty ``committing``."""
     opened = await trio.to_thread.run_sync(Store.open, path) if store is None else store

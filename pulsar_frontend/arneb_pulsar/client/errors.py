@@ -21,8 +21,8 @@
     * :class:`AdminError` - a call of the admin API that was refused
     * :class:`ServerRefused` - an error of the broker; one class for each code of the protocol
 
-The rule: the text says what was expected, what came, and where. ``retriable`` says whether the
-client retries by itself; an error that reaches the application is final, or its time is up.
+The rule: the text says what was expected, what was received, and where. ``retriable`` says whether
+the client retries by itself; an error that reaches the application is final, or its time is up.
 """
 
 from typing import ClassVar, Final

@@ -194,8 +194,8 @@ class Transaction:
         await self._do(lambda: self._acknowledge(consumer, message, cumulative))
 
     async def commit(self) -> None:
-        """Make the transaction take effect. If cancelled, the commit goes on, and may be requested
-        again. Raises :class:`TransactionEnded` and the coordinator's error. After
+        """Make the transaction take effect. If cancelled, the commit continues, and may be
+        requested again. Raises :class:`TransactionEnded` and the coordinator's error. After
         :class:`TimedOut`, or after :class:`TransactionNotFound` because an earlier response was
         lost, the transaction may or may not have taken effect."""
         await self._end(State.COMMITTING, State.COMMITTED, pb.COMMIT)

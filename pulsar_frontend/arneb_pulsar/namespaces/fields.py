@@ -1,8 +1,8 @@
 """Fields: single values of the documents that set policies, checked.
 
 The rule: pure. Each takes what JSON held and returns the value, or raises :class:`ValueError` with
-what was expected and what came, :class:`.WrongKind` if the value is not even of the right kind.
-What is left out of a document is null, 0 or false, as with Jackson.
+what was expected and what was received, :class:`.WrongKind` if the value is not even of the right
+kind. What is left out of a document is null, 0 or false, as with Jackson.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Numbering: the number in its topic of each entry's first message, for clients that are told.
 
 The rule: runs keep their order, and a run waits until its numbers are counted. Numbers follow from
-those of the entry before; a ledger's batches are counted anew only where a consumer begins, and
+those of the entry before; a ledger's batches are counted again only where a consumer begins, and
 after entries that it does not get.
 """
 

@@ -4,7 +4,7 @@ The rule: a registry knows the core and the registries below it; the context is 
 registries; services take the context as an argument. Connections are known here by protocols only,
 so everything that happens to topics, producers and consumers can be tested without a socket.
 
-Its folders are layers; each imports only what stands above it in this list:
+Its folders are layers; each imports only those above it in this list:
 
 * ``clock``: the time;
 * ``clients``: who is connected, what they have attached, and by which right;

@@ -2,7 +2,7 @@
 
 Nothing here does I/O, reads a clock or touches the core.
 
-Its folders are layers; each imports only what stands above it in this list:
+Its folders are layers; each imports only those above it in this list:
 
 * ``errors``, and which code of the protocol each has;
 * ``interface``: what a session asks of the server (``effects``), and what is reported (``events``);

@@ -18,7 +18,7 @@ class RemoteProtocolError(Exception):
 
 
 class RequestRefused(Exception):
-    """A request is answered with an error; the connection goes on."""
+    """A request is answered with an error; the connection continues."""
 
     def __init__(self, code: ServerError, text: str) -> None:
         super().__init__(text)

@@ -27,7 +27,7 @@ def topic_of(value: str | bytes) -> TopicName:
     try:
         return parse_topic(text_of(value, "topic"))
     except ClusterTopicName as error:
-        # Not InvalidTopicName, after which clients go on asking for 30 s.
+        # Not InvalidTopicName, after which clients continue to ask for 30 s.
         raise RequestRefused(pb.TopicNotFound, f"Namespace not found: {error}") from error
     except InvalidTopicName as error:
         raise RequestRefused(pb.InvalidTopicName, f"Invalid topic name: {error}") from error

@@ -1,6 +1,6 @@
 """Transactions of one connection: what a client asks of the coordinator, and the answers.
 
-The rule: the broker keeps the transactions, not the connection: a client may go on with one over
+The rule: the broker keeps the transactions, not the connection: a client may continue with one over
 another connection. The commands that Apache Pulsar's brokers send each other are refused: a
 transaction ends in one place.
 """

@@ -129,7 +129,7 @@ class _Line:
 
     def wants(self, now_ms: int) -> bool:
         """Whether another range is needed: half of the last is given out, or half of its time is
-        over."""
+        up."""
         now = self.now
         if self.is_under_way or self.following is not None:
             return False

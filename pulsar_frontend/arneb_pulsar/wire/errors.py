@@ -9,7 +9,7 @@
 
 
 class WireError(ValueError):
-    """Bytes that break the protocol; the text says what was expected and what came."""
+    """Bytes that break the protocol; the text says what was expected and what was received."""
 
 
 class FrameError(WireError):

@@ -91,7 +91,7 @@ def amqp_run(entries: Sequence[bytes]) -> AmqpRun | None:
     """Return the run, or None if one of ``entries`` is not an AMQP entry of the expected form."""
     first = entries[0]
     if len(first) < HEADER_BYTES or any(first[place] != byte for place, byte in SINGLE_AMQP):
-        return None  # the usual case of other origins, told apart before any work
+        return None  # the usual case of other origins, distinguished before any work
     return UniformRun.of(entries) or MixedRun.of(entries)
 
 

@@ -348,7 +348,7 @@ def _check_ours(target: Target, topic: str, table: "DeltaTable") -> None:
 
 
 def _same(there: "pa.DataType", wanted: "pa.DataType") -> bool:
-    """Return whether a reader of the table cannot tell two types apart: Delta does not name the
+    """Return whether a reader of the table cannot distinguish two types: Delta does not name the
     parts of a list or a map."""
     if pa.types.is_nested(there) and type(there) is type(wanted):
         return bool(there.num_fields == wanted.num_fields) and all(

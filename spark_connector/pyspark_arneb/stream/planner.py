@@ -253,8 +253,9 @@ class StreamPlanner:
             )
 
     def _forget_initial_cursor(self, end: StreamOffset) -> None:
-        """Give up the cursor of the initial offset that Spark requested anew after a restart before
-        the first batch was done: the cursor of the run that planned the batch keeps its entries."""
+        """Give up the cursor of the initial offset that Spark requested again after a restart
+        before the first batch was done: the cursor of the run that planned the batch keeps its
+        entries."""
         made = self._made_name
         if self._cursor is not None and made is not None and end.cursor not in (None, made):
             self._cursor.give_up(made, list(self._extents))

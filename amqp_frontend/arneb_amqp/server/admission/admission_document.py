@@ -33,7 +33,7 @@ Value = TypeVar("Value")
 
 
 class BadAdmission(ValueError):
-    """The bytes are not an admission; the text says what was expected and what came."""
+    """The bytes are not an admission; the text says what was expected and what was received."""
 
 
 def encode_admission(admission: Admission, remote: Remote) -> bytes:

@@ -62,7 +62,7 @@ class _Unnoticed:
         """Do nothing: the log says so."""
 
     def opening(self, user: str, id_: ChannelId) -> None:
-        """Do nothing: no channel is opened before a client goes on."""
+        """Do nothing: no channel is opened before a client continues."""
 
     def ended(self, user: str, ids: object) -> None:
         """Do nothing: none was opened."""
@@ -183,7 +183,7 @@ class Reception:
 
 
 class _Received:
-    """One client until it goes on."""
+    """One client until it continues."""
 
     def __init__(
         self,

@@ -206,7 +206,7 @@ class Consumers:
             await self.leave((consumer,))
 
     async def come_back(self, id_: ConsumerId) -> bool:
-        """Retry :meth:`reattach` until the seek is over; return whether it succeeded."""
+        """Retry :meth:`reattach` until the seek has ended; return whether it succeeded."""
         for _ in range(REATTACH_TRIES):
             await trio.sleep(REATTACH_S)
             try:
@@ -274,7 +274,7 @@ class Consumers:
                     await self._context.vhost.attachments.detach(attachment)
 
     async def leave_all(self) -> None:
-        """Detach all consumers: the connection is over. Idempotent."""
+        """Detach all consumers: the connection has ended. Idempotent."""
         for id_ in list(self._consumes):
             self._forget(id_)
         self._last_ids.clear()

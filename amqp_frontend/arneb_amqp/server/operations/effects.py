@@ -261,7 +261,8 @@ class EffectRunner:
             self._published = None
 
     async def end(self) -> None:
-        """Detach all consumers and delete exclusive queues: the connection is over. Idempotent."""
+        """Detach all consumers and delete exclusive queues: the connection has ended.
+        Idempotent."""
         await self._consumers.leave_all()
         await self._methods.delete_exclusive()
         self._context.left()

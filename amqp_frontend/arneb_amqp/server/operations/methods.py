@@ -87,7 +87,7 @@ class Methods:
         rights.require(questions(type(method), asked))
 
     async def delete_exclusive(self) -> None:
-        """Delete the connection's exclusive queues: it is over. Idempotent."""
+        """Delete the connection's exclusive queues: it has ended. Idempotent."""
         if self._made_exclusive:
             async with self._context.topology.changing():
                 await self._context.vhost.queues.delete_exclusive(self._owner)

@@ -284,7 +284,7 @@ class Deliverer:
 
     def check_ack_timeouts(self, now: float, timeout_s: float) -> None:
         """Raise 406 when a delivery has waited too long for its answer. The queues' own timeouts
-        are read anew: they may have changed."""
+        are read again: they may have changed."""
         for consumer in self.consumers.values():
             own_s = self._vhost.ack_timeout_s(consumer.queue)
             self._ack_timeouts.change(consumer.id, own_s)

@@ -1,7 +1,7 @@
 """A due form: the common parts of delayed messages that differ only in delay and payload.
 
 The rule: a short cut and never a second opinion. A form is made from a message that was routed the
-long way, and only where the route alone decides; anything that looks different is routed anew.
+long way, and only where the route alone decides; anything that looks different is routed again.
 """
 
 from collections.abc import Sequence

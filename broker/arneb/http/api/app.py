@@ -53,7 +53,7 @@ def http_app(
 
 def _healthz(core: ObservedCore) -> Endpoint:
     async def healthz(request: Request) -> Response:
-        # A full disk is no reason for a restart: consumers go on, and so make room.
+        # A full disk is no reason for a restart: consumers continue, and so make room.
         return JSONResponse({"status": "ok", "store": "full" if core.statistics().full else "ok"})
 
     return healthz

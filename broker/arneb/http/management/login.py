@@ -1,6 +1,6 @@
 """Login: establishes who sent a request.
 
-The rule: each request proves its sender anew, by a header or by the cookie that a login set;
+The rule: each request proves its sender again, by a header or by the cookie that a login set;
 nothing is remembered here.
 """
 

@@ -52,13 +52,14 @@ class Session:
         self.opened_s: Final = now
         self.used_s = now
         self.moved = trio.Event()
-        """Set when the user's rights have changed, or the session is over."""
+        """Set when the user's rights have changed, or the session has ended."""
 
     def __repr__(self) -> str:
         return f"<Session of {self.principal.name!r}>"
 
     def move(self) -> None:
-        """Tell those who wait for :attr:`moved` that rights have changed or the session is over."""
+        """Tell those who wait for :attr:`moved` that rights have changed or the session has
+        ended."""
         self.moved.set()
         self.moved = trio.Event()
 

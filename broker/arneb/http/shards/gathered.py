@@ -324,7 +324,7 @@ SOUGHT: Final = ("sort", "sort_reverse", "name", "use_regex")
 _HEADERS: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-cache"))
 
 NOT_PASSED: Final = (b"accept-encoding", b"content-length", b"content-type", b"transfer-encoding")
-"""Headers of a request that are set anew for each leader."""
+"""Headers of a request that are set again for each leader."""
 
 JOINS: Final[Mapping[Kind, Callable[[Parts], Any]]] = {
     Kind.OBJECT_OF_LISTS: joined,

@@ -39,9 +39,9 @@ async def serve_listeners(
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> NoReturn:
     """Serve every client of ``listeners`` with ``serve`` until cancelled, then close the listeners.
-    The clients' tasks go on if they are in ``handler_nursery``.
+    The clients' tasks continue if they are in ``handler_nursery``.
 
-    Unlike :func:`trio.serve_listeners`, it goes on when an accept fails, instead of closing the
+    Unlike :func:`trio.serve_listeners`, it continues when an accept fails, instead of closing the
     listener and raising.
     """
     try:

@@ -22,7 +22,7 @@ from arneb_core.api.errors import describe
 logger = logging.getLogger(__name__)
 
 BEGINNING_BYTES: Final = 12
-"""Enough to tell the versions apart, and no more than the shortest header has."""
+"""Enough to distinguish the versions, and no more than the shortest header has."""
 
 SIGNATURE: Final = b"\r\n\r\n\0\r\nQUIT\n"
 """The beginning of a version 2 header."""

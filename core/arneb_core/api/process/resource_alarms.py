@@ -1,8 +1,8 @@
 """Resource alarms: which resources the broker is short of, and who is told.
 
 The rule: the measuring side always declares the whole set, and listeners are told of changes only.
-They decide what an alarm means. The core goes on either way, and refuses appends only when there is
-no room left at all.
+They decide what an alarm means. The core continues either way, and refuses appends only when there
+is no room left at all.
 """
 
 from collections.abc import Callable

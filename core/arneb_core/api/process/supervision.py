@@ -1,7 +1,7 @@
-"""Supervision: background work that goes on after an error.
+"""Supervision: background work that continues after an error.
 
 The rule: an error ends one run of one background task and nothing else. It is logged, and the task
-begins anew after a pause that grows with repeated failures; so a task keeps its pending work where
+starts over after a pause that grows with repeated failures; so a task keeps its pending work where
 the next run finds it. The one exception is the commit path, where an error may leave memory behind
 the disk: :mod:`arneb_core.engine.group_commit.breakage`.
 """

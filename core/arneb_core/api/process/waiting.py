@@ -1,4 +1,4 @@
-"""Waiting for a commit or a read: from call-backs to ``await``."""
+"""Waiting for a commit or a read: from callbacks to ``await``."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
@@ -18,7 +18,7 @@ one pass, for which everybody else waits: creating a queue takes a quarter of a 
 async def durable(submit: Callable[[Done], object]) -> None:
     """Wait until what ``submit`` submits is on disk.
 
-    Raises its :class:`CommitFailed`. If cancelled while waiting, the commit goes on.
+    Raises its :class:`CommitFailed`. If cancelled while waiting, the commit continues.
     """
     finished = trio.Event()
     failure: list[CommitFailed] = []

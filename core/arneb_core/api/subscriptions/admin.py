@@ -109,7 +109,8 @@ class InspectedSubscription(Protocol):
         ...
 
     def forget_counts(self) -> None:
-        """Count redeliveries anew; entries delivered before are still marked as redelivered."""
+        """Count redeliveries from zero; entries delivered before are still marked as
+        redelivered."""
         ...
 
     async def overlook(self, other: "InspectedSubscription") -> None:

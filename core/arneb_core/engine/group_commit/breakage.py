@@ -7,7 +7,7 @@ start reads the disk, which is whole. The one exception is an error while the ap
 are placed, before anything has changed: only the requests in that commit fail.
 
 When leadership is lost, memory matches the log and every caller is told. The engine ends all the
-same, for another node goes on from here.
+same, for another node takes over.
 """
 
 import logging

@@ -3,7 +3,7 @@
 The rule: as many commits are under way as the commit log takes at once, which is one where a disk
 makes them durable. Requests that arrive meanwhile form the next commit; no timer delays them. Each
 commit is planned on top of those under way, and they end in order. A commit that fails ends all
-after it, and their requests are planned anew, so a failed commit leaves neither a gap nor a trace.
+after it, and their requests are planned again, so a failed commit leaves neither a gap nor a trace.
 An error of ours on the way is a :mod:`.breakage`.
 """
 

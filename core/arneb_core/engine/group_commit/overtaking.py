@@ -123,7 +123,7 @@ class Overtaking:
         self._is_known = False
 
     def invalidate(self) -> None:
-        """Look anew before the next choice: the commits under way or the waiting requests have
+        """Look again before the next choice: the commits under way or the waiting requests have
         changed, or the log can store again."""
         self._is_known = False
 

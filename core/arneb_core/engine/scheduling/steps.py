@@ -197,8 +197,8 @@ class Steps:
         return self._committer.has_appends(topic)
 
     def turn_failed(self, subscription: LogSubscription, error: Exception) -> None:
-        """Rebuild ``subscription`` a little later after an error of ours in its turn; the others go
-        on."""
+        """Rebuild ``subscription`` a little later after an error of ours in its turn; the others
+        continue."""
         logger.error("error in %r; it is rebuilt from the store", subscription, exc_info=error)
         call(subscription.machine.start_over)
         self._ready.pop(subscription, None)

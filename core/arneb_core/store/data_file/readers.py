@@ -2,7 +2,7 @@
 
 The rule: a read transaction keeps every page freed since it began from being reused, so the data
 file grows as long as it is open. Long readers are named, with the bytes they hold; a reader of ours
-that exceeds the limit while the broker needs pages is told to begin anew or fail, in the file
+that exceeds the limit while the broker needs pages is told to start over or fail, in the file
 :data:`TOLD_NAME`. The broker cannot end another process's transaction; only whoever runs that
 process can.
 

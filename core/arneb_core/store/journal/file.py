@@ -35,7 +35,7 @@ from arneb_core.store.journal.slots import SLOT_BYTES
 from arneb_core.store.journal.writing import JOURNAL_BYTES, JOURNAL_NAME
 
 JOURNAL_BYTES_BEFORE: Final = 1 << 20
-"""Size until 2026-11-23. The records of such a file are taken over; then it is written anew."""
+"""Size until 2026-11-23. The records of such a file are taken over; then it is rewritten."""
 
 
 class FaultKind(Enum):

@@ -1,7 +1,7 @@
 """Records in slots: the layout of a journal's file until 2026-11-24.
 
 The rule: such a file is read, with all its faults noticed, and never written to: its records are
-taken over, and then it is written anew in blocks (:mod:`.journal.record`). Only a copy of a store
+taken over, and then it is rewritten in blocks (:mod:`.journal.record`). Only a copy of a store
 on which no broker has been started since is laid out this way again.
 
 A record begins and ends at multiples of :data:`SLOT_BYTES`, so that no header is in two sectors,

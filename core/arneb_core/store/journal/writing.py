@@ -1,4 +1,4 @@
-"""Writing the journal: a whole file anew, and block by block past the page cache.
+"""Writing the journal: a whole new file, or block by block past the page cache.
 
 The rule: what :meth:`OpenJournal.write` has written is on disk when it returns. It goes from a
 buffer of its own to the disk (``O_DIRECT``), in a call that also makes the disk flush its cache

@@ -228,7 +228,7 @@ class DelayedEntries:
         self._due.let_go()
 
     def reset(self) -> None:
-        """A seek: everything is judged anew."""
+        """A seek: everything is judged again."""
         self._due.clear()
         self._due.is_sorting = False
         self._place, self._next_ms = BEFORE_ALL_TIME, 0

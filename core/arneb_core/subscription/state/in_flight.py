@@ -107,7 +107,7 @@ class InFlight:
                 self.sizes.update((position, size) for position, size in held if size != 1)
 
     def discard(self, positions: Sequence[Position]) -> None:
-        """Drop entries that another consumer acknowledged (our client, attached anew)."""
+        """Drop entries that another consumer acknowledged (our client, attached again)."""
         self.remove([each for each in positions if each in self.whole])
         for position in [each for each in positions if each in self.masks]:
             self.remove_messages(position, self.masks[position])
@@ -168,8 +168,8 @@ class InFlight:
             window.in_flight += held.messages
 
     def freed(self, messages: int) -> None:
-        """Count ``messages`` as no longer in flight here. All sharers of a window that was full go
-        on, on whatever subscription; this consumer last, so that none is left behind."""
+        """Count ``messages`` as no longer in flight here. All sharers of a window that was full
+        continue, on whatever subscription; this consumer last, so that none is left behind."""
         full = [each for each in self.receiver.windows if 0 < each.limit <= each.in_flight]
         self.receiver.freed(messages)
         for window in full:

@@ -1,7 +1,7 @@
 """Settings that cannot be set here, answered as Pulsar does when they are not set.
 
 The rule: reading them changes nothing, and tools that read all settings of a namespace or a topic
-must go on. Setting them is refused, with the reason (``unsupported``).
+must continue. Setting them is refused, with the reason (``unsupported``).
 """
 
 from typing import Final

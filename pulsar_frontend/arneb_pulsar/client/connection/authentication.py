@@ -1,6 +1,6 @@
 """Authentication: how the client proves who it is.
 
-The rule: credentials are obtained anew for each connection and for each challenge of a broker, so
+The rule: credentials are obtained afresh for each connection and for each challenge of a broker, so
 that expiring ones can be renewed. Each method serves both the binary protocol and HTTP.
 """
 

@@ -354,7 +354,7 @@ class Acknowledging:
         return found
 
     def flush_due(self, now: float) -> None:
-        """Flush if the grouping time is over."""
+        """Flush if the grouping time is up."""
         due = self.tracker.due()
         if due is not None and now >= due:
             self.flush(now)

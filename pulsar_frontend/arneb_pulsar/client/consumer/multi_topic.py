@@ -122,7 +122,7 @@ class MultiTopicConsumer(Consuming[T]):
 
     def receive_nowait(self) -> Message[T] | None:
         """See :class:`Receiving`. Raises the error that ended a topic's consumer, once; the other
-        topics go on."""
+        topics continue."""
         if self._failure is not None:
             raise self._failure
         ready = self._ready

@@ -82,7 +82,7 @@ class Receiving(Closing, Generic[T]):
     async def receive_batch(
         self, messages_max: int = 100, bytes_max: int = 10 * 1024 * 1024, timeout_s: float = 0.1
     ) -> list[Message[T]]:
-        """Wait until ``messages_max`` messages are there or ``timeout_s`` is over; return those
+        """Wait until ``messages_max`` messages are there or ``timeout_s`` has passed; return those
         there, up to either bound, but at least one if there is any. The last message may exceed
         ``bytes_max``. If cancelled, all of them stay."""
         wanted = min(messages_max, self.capacity)

@@ -27,7 +27,7 @@ from arneb_pulsar.wire.varint import varint
 FIELD_PAYLOAD_SIZE: Final = b"\x18"
 FIELD_SEQUENCE_ID: Final = b"\x40"
 CHUNK_HEADROOM_BYTES: Final = 1024
-"""Bytes left free in each chunk for the fields that tell chunks apart."""
+"""Bytes left free in each chunk for the fields that distinguish chunks."""
 
 Compress = Callable[[bytes], bytes]
 

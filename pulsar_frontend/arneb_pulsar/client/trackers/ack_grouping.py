@@ -222,7 +222,7 @@ class AckGroupingTracker:
         return Acks(individual, partial, cumulative, cumulative_left, receipts)
 
     def due(self) -> float | None:
-        """Return when the grouping time is over; None if nothing waits."""
+        """Return when the grouping time is up; None if nothing waits."""
         return None if self._since is None else self._since + self._group_s
 
     def clear(self) -> list[Receipt]:

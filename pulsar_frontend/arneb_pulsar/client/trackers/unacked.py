@@ -1,4 +1,4 @@
-"""Unacknowledged messages: those that the application holds, and when their timeout is over.
+"""Unacknowledged messages: those that the application holds, and when their timeout passes.
 
 The rule: the timeout begins when the application gets a message. Messages that wait in the receiver
 queue have none, and go to other consumers only when this one closes.

@@ -28,7 +28,7 @@ Item = TypeVar("Item")
 
 
 class Rights:
-    """Checks who may go on, on one broker."""
+    """Checks who may continue, on one broker."""
 
     def __init__(
         self,

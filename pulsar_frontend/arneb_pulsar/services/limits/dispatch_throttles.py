@@ -3,7 +3,7 @@
 The rule: permits that clients grant are kept here and handed on as the rate allows, so that what
 goes out between two looks is bounded, and a topic without a rate costs one look-up for each FLOW.
 What went out is read from the consumers' own counters. Unused permits are taken back at each look
-and shared out anew, in turns: on Key_Shared the next message may be for another consumer.
+and shared out again, in turns: on Key_Shared the next message may be for another consumer.
 """
 
 from dataclasses import dataclass, field

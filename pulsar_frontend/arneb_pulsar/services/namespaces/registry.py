@@ -344,7 +344,7 @@ class NamespaceRegistry:
     @asynccontextmanager
     async def removal(self, topic: str) -> AsyncIterator[list[tuple[str, bytes | None]]]:
         """Remove a topic's record with it: the body does that durably, in the commit that removes
-        the topic, so that the record of one made anew cannot go instead."""
+        the topic, so that the record of one recreated cannot go instead."""
         async with self._locks.holding(TOPICS + topic):
             with trio.CancelScope(shield=True):  # what is on disk must be in memory too
                 yield [(TOPICS + topic, None)] if topic in self._topics else []

@@ -114,7 +114,7 @@ class Compactor:
             logger.warning("cannot compact topic %s: %s", topic.name, error)
             failure = str(error)
         except Exception:
-            # A defect of ours; everything else goes on.
+            # A defect of ours; everything else continues.
             logger.exception("unexpected error while compacting topic %s", topic.name)
             failure = "Internal error"
         now_ms = self._clock.wall_ms()

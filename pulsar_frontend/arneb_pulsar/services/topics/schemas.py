@@ -120,7 +120,7 @@ class SchemaRegistry:
     @asynccontextmanager
     async def removal(self, topic: TopicName) -> AsyncIterator[list[tuple[str, bytes | None]]]:
         """Remove all schemas with the topic: the body does that durably, in the commit that removes
-        the topic, so that schemas of one made anew cannot go instead."""
+        the topic, so that schemas of one recreated cannot go instead."""
         name = _name_of(topic)
         async with self._locks.holding(_name_of(topic)):
             with trio.CancelScope(shield=True):  # what is on disk must be in memory too

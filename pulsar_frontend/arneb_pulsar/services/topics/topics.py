@@ -36,7 +36,7 @@ class Topics:
         self._core = core
         self._registry = registry
         self._leaving: set[TopicName] = set()
-        """Partitioned topics being removed: none of their partitions may be created anew."""
+        """Partitioned topics being removed: none of their partitions may be created again."""
 
         self._coming: Counter[str] = Counter()
         """How many topics are being created, by namespace."""

@@ -50,7 +50,7 @@ class NoSink:
         """Nothing to do."""
 
     def closed_by_core(self, reason: str) -> None:
-        """Nothing to do: the core stops or a turn failed; acknowledgements go on as before."""
+        """Nothing to do: the core stops or a turn failed; acknowledgements continue as before."""
 
 
 class HeldRecords:

@@ -6,7 +6,7 @@ Five methods of :class:`ConnectionSession` drive it: ``receive_data`` takes byte
 ``data_to_send`` return effects, which the caller must carry out in order.
 
 One read may bring thousands of requests, each with an answer ten thousand times its size. So each
-call handles at most one request; the caller goes on when there is room for one more answer.
+call handles at most one request; the caller continues when there is room for one more answer.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Watched names: the topics that a watcher was told of, and Pulsar's hash of them all.
 
 The rule: one name more or less costs the work on one block, and a checksum over bytes that are
-there already. Sorting and joining 20,000 names anew for each of 20 watchers would take 23 ms.
+there already. Sorting and joining 20,000 names again for each of 20 watchers would take 23 ms.
 """
 
 from bisect import bisect_left, bisect_right
@@ -11,7 +11,7 @@ from typing import Final
 from arneb_core.api.encoding.checksum import crc32c
 
 BLOCK_NAMES: Final = 256
-"""Names of a block, which is joined anew with every change; twice as many are cut in two."""
+"""Names of a block, which is joined again with every change; twice as many are cut in two."""
 
 
 class _Block:

@@ -17,7 +17,7 @@ COUNTERS_MAX: Final = 4
 
 OBJECTS_PER_TURN: Final = 2000
 LOOKED_AT_S: Final = 75.0
-"""How long sampling goes on after the last request: pollers come once or twice a minute."""
+"""How long sampling continues after the last request: pollers come once or twice a minute."""
 
 Read = Callable[[Any], int]
 

@@ -47,7 +47,7 @@ class Orders:
     and again, and the choice of its items may be older than their figures.
 
     Items that have gone meanwhile are left out and new ones are sorted in: of very many, some come
-    and go all the time, and that must not compute the whole order anew."""
+    and go all the time, and that must not recompute the whole order."""
 
     def __init__(self, clock: Callable[[], float] = trio.current_time) -> None:
         self._clock = clock

@@ -1,6 +1,6 @@
 """The queues of each vhost, sorted by name, for lists.
 
-The rule: the order is computed anew only when queues have come or gone, and then those that stayed
+The rule: the order is recomputed only when queues have come or gone, and then those that stayed
 are not sorted again. An answer shows one point in time.
 """
 

@@ -1,8 +1,8 @@
 """Rows: queues and topics in one list.
 
 The rule: a row is one log: an AMQP queue or a topic that only Pulsar clients know, but none of the
-broker's internal ones. The rows are collected anew, in turns, when logs have come or gone, and at a
-limited rate; rows of the same logs stay the same objects.
+broker's internal ones. The rows are collected again, in turns, when logs have come or gone, and at
+a limited rate; rows of the same logs stay the same objects.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -66,7 +66,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """The calls of one page: the body of a reply that goes on until its session ends."""
+    """The calls of one page: the body of a reply that continues until its session ends."""
 
     site: Site
     session: Session

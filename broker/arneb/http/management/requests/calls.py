@@ -147,8 +147,8 @@ class Body:
         return value
 
     def object(self, name: str) -> Mapping[str, Any]:
-        """Return an object. An empty list stands for an empty object: Erlang cannot tell them
-        apart."""
+        """Return an object. An empty list stands for an empty object: Erlang cannot distinguish
+        them."""
         value = self.given.get(name, {})
         if value in (None, []):
             return {}

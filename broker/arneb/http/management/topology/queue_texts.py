@@ -1,7 +1,7 @@
 """Queue texts: the written documents of lists, kept until they change.
 
 The rule: of a thousand queues shown each second only a few change. Everything a text shows besides
-counters is compared each time, and a queue whose rates are not all 0 is written anew.
+counters is compared each time, and a queue whose rates are not all 0 is rewritten.
 """
 
 from typing import Any, Final
