@@ -179,7 +179,7 @@ async def test_a_receipt_is_told_when_the_entry_that_was_read_for_it_makes_no_se
         first = await append(engine, "t", [make_entry(b"x", messages=3)])
         await quiet(engine)
         consumer, _ = attach(subscription)
-        once(monkeypatch, Acknowledgements, "_settle_messages")
+        once(monkeypatch, Acknowledgements, "_acknowledge_messages")
         told = Outcome()
         consumer.acknowledge_messages(Position(first), 1, told)  # type: ignore[attr-defined]
         assert isinstance(await told.wait(), StoreFailed)

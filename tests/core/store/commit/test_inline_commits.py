@@ -317,13 +317,13 @@ async def test_maintenance_settles_the_journal(
             assert store._journal.number > 0
             taken_over = trio.Event()
             token = trio.lowlevel.current_trio_token()
-            told = store._journal.told
+            original = store._journal.taken_over
 
             def noted(state: JournalState) -> None:
-                told(state)
+                original(state)
                 token.run_sync_soon(taken_over.set)
 
-            monkeypatch.setattr(store._journal, "told", noted)
+            monkeypatch.setattr(store._journal, "taken_over", noted)
             await taken_over.wait()  # the clock jumps as far as it must
             await quiet(engine)
             assert not engine._committer.needs_takeover
