@@ -30,6 +30,13 @@ POLICY_MUTANTS: Final = (
         ("tests/broker/http/management/parameters/test_policies.py",),
     ),
     Mutant(
+        "a schema is kept for a topic whose namespace does not exist",
+        PULSAR + "admin/topics/schemas.py",
+        "    namespace_of(context, request)\n    return topic_in(request)\n",
+        "    return topic_in(request)\n",
+        ("tests/pulsar_frontend/services/topics/test_schemas.py",),
+    ),
+    Mutant(
         "consumers of partitions are joined by place even if a partition has fewer",
         PULSAR + "admin/documents/partition_sums.py",
         "        if len(consumers) != len(joined):\n",

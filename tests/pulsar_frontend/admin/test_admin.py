@@ -509,3 +509,26 @@ def test_any_entry_can_be_shown(origin: Origin, body: bytes, time_ms: int) -> No
         for name, value in headers:
             assert (name + value).isascii()
             assert "\n" not in value
+
+
+@pytest.mark.parametrize(
+    ("method", "ending", "reason"),
+    [
+        ("DELETE", "", "Topic {} not found"),
+        ("DELETE", "/partitions", "Topic {} not found."),
+        ("GET", "/permissions", "Topic {} not found"),
+        ("POST", "/permissions/someone", "Topic {} not found"),
+        ("DELETE", "/permissions/someone", "Topic {} not found"),
+        ("POST", "/trim", "Topic {} not found"),
+        ("GET", "/stats", "Namespace not found"),
+        ("PUT", "", "Namespace not found"),
+    ],
+)
+async def test_where_no_namespace_is_some_calls_miss_the_topic_only(
+    open_broker: OpenBroker, method: str, ending: str, reason: str
+) -> None:
+    async with open_broker() as running:
+        path = f"/admin/v2/persistent/public/none/t{ending}"
+        body = ["produce"] if method == "POST" else None
+        expected = {"reason": reason.format("persistent://public/none/t")}
+        assert await Admin(running)(method, path, body) == (404, expected)

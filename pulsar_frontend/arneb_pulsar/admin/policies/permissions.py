@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Any, Final
 
 from arneb_core.api.encoding.json_text import is_text
+from arneb_pulsar.admin.calls.paths import topic_in
 from arneb_pulsar.admin.calls.requests import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.calls.router import Route
 from arneb_pulsar.admin.calls.rules import ADMIN, anybody, check_admin, on_namespace, on_policy
 from arneb_pulsar.admin.namespaces.namespaces import PATH, namespace_of
-from arneb_pulsar.admin.topics.topics import routes_of_topics, topic_of
+from arneb_pulsar.admin.topics.topics import routes_of_topics
 from arneb_pulsar.authorization.operations import NamespaceOperation
 from arneb_pulsar.names import InvalidTopicName, TopicName, parse_topic
 from arneb_pulsar.namespaces.coercion import is_nothing
@@ -90,7 +91,7 @@ async def revoke_in_namespace(context: BrokerContext, request: AdminRequest) -> 
 
 
 def _topic(context: BrokerContext, request: AdminRequest) -> TopicName:
-    return _there(context, topic_of(context, request))
+    return _there(context, topic_in(request))
 
 
 def _there(context: BrokerContext, topic: TopicName) -> TopicName:

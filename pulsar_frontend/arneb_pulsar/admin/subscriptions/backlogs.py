@@ -14,6 +14,7 @@ from arneb_core.api.entries.position import Position, before, render
 from arneb_core.api.subscriptions.subscription import Subscription
 from arneb_core.api.topics.history import HISTORY_PROPERTY
 from arneb_core.api.topics.topic import Topic
+from arneb_pulsar.admin.calls.paths import topic_in
 from arneb_pulsar.admin.calls.requests import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.calls.router import Route
 from arneb_pulsar.admin.calls.rules import on_topic
@@ -118,7 +119,7 @@ async def _count(topic: Topic, subscription: Subscription, start: Position | Non
 async def trim(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Do nothing: entries that every subscription has passed, and that retention does not keep, are
     removed with the commit that passes them."""
-    name = topic_of(context, request)
+    name = topic_in(request)
     if not name.is_persistent:
         raise AdminError(405, "Trim on a non-persistent topic is not allowed")
     parts(context, name)

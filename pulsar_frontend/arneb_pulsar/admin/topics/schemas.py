@@ -1,13 +1,14 @@
 """Schemas of topics: read, attached, compared and deleted.
 
 The rule: they work as for the topics' own clients, with the same checks; only deletion is for
-administrators alone.
+administrators alone. Where nothing can be, nothing is found: reading needs no namespace.
 """
 
 import json
 from typing import Any, Final
 
 from arneb_core.api.encoding.json_text import parse_json
+from arneb_pulsar.admin.calls.paths import topic_in
 from arneb_pulsar.admin.calls.requests import (
     NOTHING_SET,
     AdminError,
@@ -17,7 +18,7 @@ from arneb_pulsar.admin.calls.requests import (
 )
 from arneb_pulsar.admin.calls.router import Route
 from arneb_pulsar.admin.calls.rules import ADMIN, on_topic
-from arneb_pulsar.admin.topics.topics import topic_of
+from arneb_pulsar.admin.namespaces.namespaces import namespace_of
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.namespaces.coercion import WrongKind
@@ -40,7 +41,7 @@ BYTES: Final = "BYTES"
 async def find(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Return the latest schema, or one version."""
     number = request.number("version") if "version" in request.names else None
-    version = context.schemas.find(topic_of(context, request), number)
+    version = context.schemas.find(topic_in(request), number)
     if version is None:
         raise AdminError(404, "Schema not found")
     return document(_described(version))
@@ -48,14 +49,14 @@ async def find(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 async def find_all(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Return every version."""
-    versions = context.schemas.versions(topic_of(context, request))
+    versions = context.schemas.versions(topic_in(request))
     return document({"getSchemaResponses": [_described(each) for each in versions]})
 
 
 async def metadata(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Return where versions are stored. They are in the store's own tables, so a version's number
     stands for its position."""
-    versions = context.schemas.versions(topic_of(context, request))
+    versions = context.schemas.versions(topic_in(request))
     if not versions:
         return NOTHING_SET
     index = [{"version": each.number, "ledgerId": 0, "entryId": each.number} for each in versions]
@@ -64,7 +65,7 @@ async def metadata(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 async def attach(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Attach a schema and return its version."""
-    topic, schema = topic_of(context, request), _read_valid(request)
+    topic, schema = _possible(context, request), _read_valid(request)
     try:
         version = await context.schemas.attach(topic, schema)
     except IncompatibleSchema as error:
@@ -74,7 +75,7 @@ async def attach(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 async def delete(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Delete the schema; with ``force`` version numbers start over."""
-    topic = topic_of(context, request)
+    topic = _possible(context, request)
     if request.flag("force"):
         await context.schemas.forget(topic)
         return document({"version": NO_VERSION})
@@ -83,7 +84,7 @@ async def delete(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 async def compare(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Return whether a schema could be attached."""
-    topic, schema = topic_of(context, request), _read_valid(request)
+    topic, schema = _possible(context, request), _read_valid(request)
     fits = True
     try:
         await context.schemas.check(topic, schema)
@@ -96,7 +97,7 @@ async def compare(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 async def find_version(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Return a schema's version; -1 if it is not attached, as no invalid schema is."""
-    topic: TopicName = topic_of(context, request)
+    topic = topic_in(request)
     schema = _read(request)
     try:
         check_valid(schema)
@@ -104,6 +105,12 @@ async def find_version(context: BrokerContext, request: AdminRequest) -> AdminRe
         return document({"version": NO_VERSION})
     version = await context.schemas.version_of(topic, schema)
     return document({"version": NO_VERSION if version is None else version.number})
+
+
+def _possible(context: BrokerContext, request: AdminRequest) -> TopicName:
+    """Return the topic that a path names, whose namespace must exist."""
+    namespace_of(context, request)
+    return topic_in(request)
 
 
 def _described(version: Version) -> dict[str, Any]:

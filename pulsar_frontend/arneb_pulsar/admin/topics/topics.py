@@ -24,6 +24,7 @@ from arneb_pulsar.services.operations.topic_access import last_message
 
 BUSY: Final = "Topic has active producers/subscriptions"
 ONE_BY_ONE: Final = ", please try do it on specific topic partition"
+LIKE_A_PARTITION: Final = "Partitioned Topic Name should not contain '-partition-'"
 INTERNAL: Final = "Cannot create topic in system topic format!"
 
 
@@ -126,7 +127,7 @@ async def make(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def drop(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    name = topic_of(context, request)
+    name = topic_in(request)
     if context.namespaces.partitions(name):
         text = f"{name} is a partitioned topic, instead of calling delete topic, please call "
         raise AdminError(409, text + "delete-partitioned-topic.")
@@ -228,8 +229,14 @@ def whole_topic_of(
     """Return the topic of a call for partitioned topics, which must not name a partition; a topic
     to be created must not even look like one. Raises :class:`AdminError`."""
     name = topic_of(context, request)
-    if name.partition >= 0 or (made and "-partition-" in name.local):
-        raise AdminError(412, "Partitioned Topic Name should not contain '-partition-'")
+    if made and "-partition-" in name.local:
+        raise AdminError(412, LIKE_A_PARTITION)
+    return _whole(name)
+
+
+def _whole(name: TopicName) -> TopicName:
+    if name.partition >= 0:
+        raise AdminError(412, LIKE_A_PARTITION)
     return name
 
 
@@ -271,7 +278,7 @@ async def get_partitions(context: BrokerContext, request: AdminRequest) -> Admin
 
 
 async def drop_partitioned(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    name = whole_topic_of(context, request)
+    name = _whole(topic_in(request))
     if name.core_name in context.core.topics:
         text = f"{name} is a non-partitioned topic. Instead of calling delete-partitioned-topic "
         raise AdminError(409, text + "please call delete.")

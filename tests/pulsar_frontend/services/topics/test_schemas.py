@@ -261,3 +261,22 @@ async def test_what_is_no_schema_is_refused_over_http_too(
 ) -> None:
     async with open_broker() as running:
         assert (await Admin(running)("POST", f"{SCHEMAS}/schema", body))[0] == status
+
+
+async def test_where_no_namespace_is_no_schema_is_found_and_none_is_made(
+    open_broker: OpenBroker,
+) -> None:
+    async with open_broker() as running:
+        admin = Admin(running)
+        path = SCHEMAS.replace("default", "none")
+        for which in ("schema", "schema/0"):
+            assert await admin("GET", f"{path}/{which}") == (404, {"reason": "Schema not found"})
+        assert await admin("GET", f"{path}/schemas") == (200, {"getSchemaResponses": []})
+        assert await admin("GET", f"{path}/metadata") == (200, b"")
+        assert await admin("POST", f"{path}/version", payload("a")) == (200, {"version": -1})
+        absent = (404, {"reason": "Namespace does not exist"})
+        for which in ("schema", "compatibility"):
+            assert await admin("POST", f"{path}/{which}", payload("a")) == absent
+        assert await admin("DELETE", f"{path}/schema") == absent
+        await admin("PUT", "/admin/v2/namespaces/public/none")
+        assert await admin("GET", f"{path}/schemas") == (200, {"getSchemaResponses": []})
