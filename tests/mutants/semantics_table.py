@@ -70,7 +70,7 @@ SEMANTICS_MUTANTS: Final = (
     Mutant(
         "cumulative acks are ignored",
         PULSAR + "server/consumers.py",
-        "    attached.consumer.acknowledge_until(effect.place, effect.mask, done)\n",
+        "    attached.consumer.acknowledge_until(effect.position, effect.mask, done)\n",
         "    attached.consumer.acknowledge([], done)\n",
         SERVING_TESTS,
     ),

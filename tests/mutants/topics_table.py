@@ -255,8 +255,8 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "evictions remove messages from AMQP queues",
         PULSAR + "services/limits/quotas.py",
-        " and each.mark_delete < place and not is_ours:\n",
-        " and each.mark_delete < place:\n",
+        " and each.mark_delete < position and not is_ours:\n",
+        " and each.mark_delete < position:\n",
         ENFORCER_TESTS,
     ),
     Mutant(

@@ -78,8 +78,8 @@ TRANSACTION_MUTANTS: Final = (
     Mutant(
         "of several messages of a batch a transaction acknowledges the last one",
         PULSAR + "server/transactions.py",
-        "            masks[place] = masks.get(place, 0) | mask\n",
-        "            masks[place] = mask\n",
+        "            masks[position] = masks.get(position, 0) | mask\n",
+        "            masks[position] = mask\n",
         ("tests/pulsar_frontend/server/test_transactions.py",),
     ),
     Mutant(
@@ -295,8 +295,8 @@ TRANSACTION_MUTANTS: Final = (
     Mutant(
         "what open transactions sent is lost by a kill",
         RECOVERED,
-        "                transaction.sent(topic, place, [record.entry])\n",
-        "                transaction.records.add(place)\n",
+        "                transaction.sent(topic, position, [record.entry])\n",
+        "                transaction.records.add(position)\n",
         MODEL_TESTS,
     ),
     Mutant(

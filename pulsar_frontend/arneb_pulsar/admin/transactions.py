@@ -184,16 +184,16 @@ async def in_pending(context: BrokerContext, request: AdminRequest) -> AdminRepl
     return document(_in_pending(acks))
 
 
-async def place_in_pending(context: BrokerContext, request: AdminRequest) -> AdminReply:
+async def position_in_pending(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Return whether a message, or one of a batch, is acknowledged in an open transaction."""
     _, subscription = _place(context, request)
     ledger, entry = request.number("ledger"), request.number("entry")
     index = AdminRequest(request.query).number("batchIndex") if "batchIndex" in request.query else 0
     if min(ledger, entry, index) < 0:
         return document({"state": "InvalidPosition"})
-    place = Position(ledger << 32 | entry)
-    mask = subscription.withheld_of(place)
-    if place <= subscription.mark_delete:
+    position = Position(ledger << 32 | entry)
+    mask = subscription.withheld_of(position)
+    if position <= subscription.mark_delete:
         state = "MarkDelete"
     else:
         state = "PendingAck" if mask >> index & 1 else "NotInPendingAck"
@@ -270,23 +270,23 @@ def _transaction(found: OpenTransaction) -> Document:
 
 def _in_buffer(found: OpenTransaction, topic: Topic | None) -> Document:
     sends = None if topic is None else found.sends.get(topic.id)
-    start = None if sends is None else render(Position(PROVISIONAL + sends.places[0]))
+    start = None if sends is None else render(Position(PROVISIONAL + sends.positions[0]))
     return {"startPosition": start, "aborted": False}
 
 
 def _in_pending(acks: Iterable[Acks]) -> Document:
     """Return the last acknowledged position, and within a batch its last message."""
     ends = [
-        (Position(place), 0 if place in each.whole else each.masks[Position(place)])
+        (Position(position), 0 if position in each.whole else each.masks[Position(position)])
         for each in acks
         if each.is_cumulative
-        for place in (*each.whole[-1:], *each.masks)
+        for position in (*each.whole[-1:], *each.masks)
     ]
     if not ends:
         return {"cumulativeAckPosition": None}
-    place, mask = max(ends)
+    position, mask = max(ends)
     index = f":{mask.bit_length() - 1}" if mask else ""
-    return {"cumulativeAckPosition": render(place) + index}
+    return {"cumulativeAckPosition": render(position) + index}
 
 
 def _low_water_marks(request: AdminRequest) -> Document:
@@ -327,7 +327,7 @@ ROUTES: Final[list[Route]] = [
             "GET",
             "/positionStatsInPendingAck" + _SUBSCRIPTION + "/{ledger}/{entry}",
             _STATS,
-            place_in_pending,
+            position_in_pending,
         ),
     )
 ]

@@ -14,7 +14,7 @@ EVICTED_TO: Final = 0.9
 too."""
 
 
-def place_leaving(ledgers: Sequence[LedgerStatistics], bytes_left: int) -> Position | None:
+def position_leaving(ledgers: Sequence[LedgerStatistics], bytes_left: int) -> Position | None:
     """Return the last entry that has to go so that at most ``bytes_left`` are left behind it; None
     if none has to."""
     left = bytes_left
@@ -28,12 +28,12 @@ def place_leaving(ledgers: Sequence[LedgerStatistics], bytes_left: int) -> Posit
     return None
 
 
-def bytes_from(ledgers: Sequence[LedgerStatistics], place: Position) -> int:
-    """Return the bytes of the entries from ``place`` on."""
+def bytes_from(ledgers: Sequence[LedgerStatistics], position: Position) -> int:
+    """Return the bytes of the entries from ``position`` on."""
     total = 0
     for info in ledgers:
-        if info.entries and position_at(info.id, info.entries - 1) >= place:
-            below = max(0, place - position_at(info.id, 0))
+        if info.entries and position_at(info.id, info.entries - 1) >= position:
+            below = max(0, position - position_at(info.id, 0))
             total += (info.entries - below) * info.bytes // info.entries
     return total
 

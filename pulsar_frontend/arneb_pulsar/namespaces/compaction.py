@@ -34,30 +34,30 @@ class Compaction:
         superseded = f"{len(self.superseded)} entries superseded"
         return f"<Compaction {len(self.latest)} keys, {superseded}, {len(self.spent)} spent>"
 
-    def add(self, place: Position, entry: bytes) -> None:
+    def add(self, position: Position, entry: bytes) -> None:
         """Add the next entry of the log."""
         count = messages_in(entry)
         if count > 1:
-            self.sizes[place] = count
+            self.sizes[position] = count
         for index, (key, has_value) in enumerate(keys_in(entry)):
             if key is None:
-                _add(self.superseded, place, index)
+                _add(self.superseded, position, index)
                 continue
             before = self.latest.pop(key, None)
             if before is not None:
                 _add(self.superseded, *before)
             if has_value:
-                self.latest[key] = place, index
+                self.latest[key] = position, index
             else:
-                _add(self.spent, place, index)
+                _add(self.spent, position, index)
 
-    def is_whole(self, place: Position, mask: int) -> bool:
+    def is_whole(self, position: Position, mask: int) -> bool:
         """Return whether these are all messages of the entry."""
-        return mask == (1 << self.sizes.get(place, 1)) - 1
+        return mask == (1 << self.sizes.get(position, 1)) - 1
 
 
-def _add(masks: dict[Position, int], place: Position, index: int) -> None:
-    masks[place] = masks.get(place, 0) | 1 << index
+def _add(masks: dict[Position, int], position: Position, index: int) -> None:
+    masks[position] = masks.get(position, 0) | 1 << index
 
 
 def keys_in(entry: bytes) -> Sequence[tuple[bytes | None, bool]]:

@@ -248,9 +248,9 @@ def _acknowledge_until(
     attached: ClientConsumer, effect: AcknowledgeUntil, receipt: Receipt | None
 ) -> None:
     """Acknowledge cumulatively. Raises :class:`CoreError` where the core refuses it."""
-    if effect.place >= attached.topic.next_append:
+    if effect.position >= attached.topic.next_append:
         if receipt is not None:
             receipt(Failure(pb.NotAllowedError, "Acknowledged a message that is not there"))
         return
     done = None if receipt is None else _Countdown(1, receipt).step
-    attached.consumer.acknowledge_until(effect.place, effect.mask, done)
+    attached.consumer.acknowledge_until(effect.position, effect.mask, done)

@@ -274,12 +274,12 @@ class Requests:
         """Move the subscription; any failure is UnknownError, as in Pulsar."""
         failure = None
         attached = self._consumers.find(effect.key)
-        what = BY_TIME if effect.place is None else BY_PLACE
+        what = BY_TIME if effect.position is None else BY_PLACE
         try:
             if attached is None:
                 failure = Failure(pb.UnknownError, "The consumer is gone")
-            elif effect.place is not None:
-                await attached.subscription.seek(effect.place, effect.mask)
+            elif effect.position is not None:
+                await attached.subscription.seek(effect.position, effect.mask)
             else:
                 await attached.subscription.seek_time(effect.publish_time_ms or 0)
         except SubscriptionFenced:
@@ -362,11 +362,11 @@ class Requests:
             self._connection.tell(events.LastUnread(effect.request_id, failure))
             return
         try:
-            place, size = await last_message(attached.topic, compacted=attached.compacted)
+            position, size = await last_message(attached.topic, compacted=attached.compacted)
         except CoreError as error:
             self._connection.tell(events.LastUnread(effect.request_id, failure_of(error)))
             return
         mark_delete = attached.subscription.mark_delete
         self._connection.tell(
-            events.LastRead(effect.key, effect.request_id, place, size, mark_delete)
+            events.LastRead(effect.key, effect.request_id, position, size, mark_delete)
         )

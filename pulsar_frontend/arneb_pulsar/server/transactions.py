@@ -186,19 +186,22 @@ class ConnectionTransactions:
         last = topic.last
         whole = [*effect.whole]
         masks: dict[Position, int] = {}
-        for place, mask in effect.partial:  # Java's client names each message of a batch by itself
-            masks[place] = masks.get(place, 0) | mask
+        for (
+            position,
+            mask,
+        ) in effect.partial:  # Java's client names each message of a batch by itself
+            masks[position] = masks.get(position, 0) | mask
         if effect.until is not None:
             whole, masks = _through(subscription, effect.until, masks)
-        whole = [place for place in whole if last is not None and place <= last]
+        whole = [position for position in whole if last is not None and position <= last]
         parts: Parts = {}
-        for place, mask in masks.items():
-            entry = await topic.entry_at(place)
+        for position, mask in masks.items():
+            entry = await topic.entry_at(position)
             if entry is not None:
                 size = messages_in(entry)
                 mask &= (1 << size) - 1
                 if mask or effect.until is None:
-                    parts[place] = mask, size
+                    parts[position] = mask, size
         if effect.until is not None and not (whole or parts):
             text = f"everything up to {render(effect.until)} is acknowledged already"
             raise RequestRefused(pb.TransactionConflict, text)
@@ -221,16 +224,16 @@ def _through(
     of batches; of those in ``masks``, only these messages."""
     whole: list[Position] = []
     parts: dict[Position, int] = {}
-    for place in subscription.unacknowledged(ACKS_MAX + 1):
-        if place > until:
+    for position in subscription.unacknowledged(ACKS_MAX + 1):
+        if position > until:
             break
-        mask = ~subscription.withheld_of(place)
-        if mask == -1 and place not in masks:
-            whole.append(place)
+        mask = ~subscription.withheld_of(position)
+        if mask == -1 and position not in masks:
+            whole.append(position)
         elif mask:
-            mask &= subscription.masks.get(place, -1) & masks.get(place, -1)
+            mask &= subscription.masks.get(position, -1) & masks.get(position, -1)
             if mask:
-                parts[place] = mask
+                parts[position] = mask
     return whole, parts
 
 

@@ -56,7 +56,7 @@ def check_rows(rows: Mapping[str, bytes]) -> Iterator[Problem]:
 def check_records(records: Iterable[tuple[Position, bytes]]) -> Iterator[Problem]:
     """Check the records of transactions that have not ended, in order."""
     opened: dict[int, Opened] = {}
-    for place, entry in records:
+    for position, entry in records:
         try:
             number, record = unpack(entry)
             match record:
@@ -68,7 +68,7 @@ def check_records(records: Iterable[tuple[Position, bytes]]) -> Iterator[Problem
                 case Acked():
                     _expect(bool(record.whole or record.parts), True, "something acknowledged")
         except ValueError as error:
-            yield f"record {render(place)}", str(error)
+            yield f"record {render(position)}", str(error)
 
 
 def _expect(got: object, wanted: object, what: str) -> None:

@@ -88,7 +88,7 @@ def pack(number: int, record: Opened | Acked, now_ms: int) -> bytes:
             body = times + json.dumps(record.owner).encode()
             return _start(Kind.OPENED, number, now_ms) + body
         case Acked():
-            parts = [[place, hex(mask), size] for place, (mask, size) in record.parts.items()]
+            parts = [[position, hex(mask), size] for position, (mask, size) in record.parts.items()]
             said = [record.subscription, record.subscription_id, record.is_cumulative, parts]
             text = json.dumps(said).encode()
             whole = BitMap64(record.whole).serialize() if record.whole else b""
@@ -129,7 +129,7 @@ def _unpacked(entry: bytes) -> tuple[int, Record]:
             name, subscription_id, is_cumulative, said = json.loads(entry[at : at + length])
             rest = entry[at + length :]
             whole = [Position(each) for each in BitMap64.deserialize(rest)] if rest else []
-            parts = {Position(place): (int(mask, 16), size) for place, mask, size in said}
+            parts = {Position(position): (int(mask, 16), size) for position, mask, size in said}
             return number, Acked(topic, name, subscription_id, whole, parts, is_cumulative)
 
 

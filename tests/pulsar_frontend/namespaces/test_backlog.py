@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from arneb_core.api.entries.position import LedgerId, Position, position_at
 from arneb_core.api.topics.admin import LedgerStatistics
-from arneb_pulsar.namespaces.backlog import bytes_from, nth_entry, place_leaving
+from arneb_pulsar.namespaces.backlog import bytes_from, nth_entry, position_leaving
 
 SIZE = 10
 
@@ -17,27 +17,27 @@ ledgers = st.lists(st.integers(0, 5), max_size=5).map(
 )
 
 
-def places(log: list[LedgerStatistics]) -> list[Position]:
+def positions(log: list[LedgerStatistics]) -> list[Position]:
     return [position_at(info.id, entry) for info in log for entry in range(info.entries)]
 
 
 @given(ledgers, st.integers(0, 300))
 def test_what_is_left_is_as_much_as_fits(log: list[LedgerStatistics], left: int) -> None:
-    every = places(log)
-    gone = place_leaving(log, left)
-    stay = [place for place in every if gone is None or place > gone]
+    every = positions(log)
+    gone = position_leaving(log, left)
+    stay = [position for position in every if gone is None or position > gone]
     assert len(stay) == min(len(every), left // SIZE)
     assert gone is None or gone in every
 
 
 @given(ledgers, st.integers(1, 30), st.booleans())
 def test_the_nth_entry(log: list[LedgerStatistics], number: int, from_end: bool) -> None:
-    every = places(log)[::-1] if from_end else places(log)
+    every = positions(log)[::-1] if from_end else positions(log)
     expected = every[min(number, len(every)) - 1] if every else None
     assert nth_entry(log, number, from_end=from_end) == expected
 
 
 @given(ledgers, st.integers(0, 6), st.integers(0, 6))
 def test_bytes_from_a_place_on(log: list[LedgerStatistics], ledger: int, entry: int) -> None:
-    place = position_at(ledger, entry)
-    assert bytes_from(log, place) == SIZE * sum(each >= place for each in places(log))
+    position = position_at(ledger, entry)
+    assert bytes_from(log, position) == SIZE * sum(each >= position for each in positions(log))

@@ -29,8 +29,8 @@ def entry_of(messages: list[tuple[bytes | None, bytes]]) -> bytes:
 
 def places_of(masks: dict[Position, int]) -> set[tuple[Position, int]]:
     return {
-        (place, index)
-        for place, mask in masks.items()
+        (position, index)
+        for position, mask in masks.items()
         for index in range(mask.bit_length())
         if mask >> index & 1
     }
@@ -42,19 +42,19 @@ def test_what_stays_is_what_a_dictionary_would_keep(log: list[list[tuple[bytes, 
     kept: dict[bytes | None, tuple[Position, int]] = {}
     everything: set[tuple[Position, int]] = set()
     for number, messages in enumerate(log):
-        place = position_at(1, number)
-        found.add(place, entry_of(messages))
+        position = position_at(1, number)
+        found.add(position, entry_of(messages))
         for index, (key, value) in enumerate(messages):
-            everything.add((place, index))
+            everything.add((position, index))
             kept.pop(key, None)
             if key is not None and value:
-                kept[key] = place, index
+                kept[key] = position, index
     gone = places_of(found.superseded) | places_of(found.spent)
     assert gone == everything - set(kept.values())
     assert not places_of(found.superseded) & places_of(found.spent)
     for masks in (found.superseded, found.spent):
-        for place, mask in masks.items():
-            assert found.is_whole(place, mask) == (mask.bit_count() == len(log[place & 0xFF]))
+        for position, mask in masks.items():
+            assert found.is_whole(position, mask) == (mask.bit_count() == len(log[position & 0xFF]))
 
 
 def encrypted(value: bytes, **fields: Any) -> bytes:

@@ -25,12 +25,12 @@ class Topic:
         self.asked = 0
         self.fails = False
 
-    async def offset_of(self, place: Position) -> int:
+    async def offset_of(self, position: Position) -> int:
         self.asked += 1
         await anyio.sleep(1)
         if self.fails:
             raise StoreFailed("the disk is gone")
-        return FIRST[place]
+        return FIRST[position]
 
 
 class Sink:
@@ -52,12 +52,12 @@ class Sink:
         return [each.offsets for each in self.runs]
 
 
-def run_of(*places: int, masks: dict[Position, int] | None = None) -> Deliveries:
+def run_of(*positions: int, masks: dict[Position, int] | None = None) -> Deliveries:
     entries = [
         HEADER.pack(ENTRY_FORMAT, Origin.PULSAR, 0, SIZES[each], 0, 0, 0, 0, 0, 0)
-        for each in places
+        for each in positions
     ]
-    return Deliveries([Position(each) for each in places], entries, masks=masks)
+    return Deliveries([Position(each) for each in positions], entries, masks=masks)
 
 
 def made(nursery: trio.Nursery) -> tuple[NumberedSink, Sink, Topic]:
@@ -110,8 +110,8 @@ async def test_without_numbers_all_is_delivered_all_the_same(
         assert sink.numbers == [None]
         topic.fails = False
         monkeypatch.setattr(numbering, "WAITING_BYTES_MAX", 100)
-        for place in (3, 4, 5):  # 40 bytes each
-            numbered.deliver(run_of(place))
+        for position in (3, 4, 5):  # 40 bytes each
+            numbered.deliver(run_of(position))
         assert [each.positions for each in sink.runs] == [[1], [3], [4], [5]]
         await anyio.sleep(2)
         numbered.deliver(run_of(6))

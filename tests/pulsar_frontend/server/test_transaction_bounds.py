@@ -59,7 +59,7 @@ def test_all_together_hold_no_more_than_their_bound_and_nothing_when_they_have_e
 ) -> None:
     held = HeldBytes(3 * KEPT_BYTES)
     transactions: dict[int, OpenTransaction] = {}
-    place = 0
+    position = 0
     for number, (what, one, other) in steps:
         opened = Opened(0, 1, ("", ""))
         which = transactions.get(number)
@@ -70,8 +70,8 @@ def test_all_together_hold_no_more_than_their_bound_and_nothing_when_they_have_e
             if what == "send":
                 which.sent_bytes += other
                 topic = cast(Topic, FakeTopic(one))
-                which.sent(topic, Position(place), [bytes(other)])
-                place += 1
+                which.sent(topic, Position(position), [bytes(other)])
+                position += 1
             elif what == "join":
                 which.join({one, other}, {(one, other)})
             elif what == "acknowledge":

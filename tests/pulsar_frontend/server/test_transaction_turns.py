@@ -167,10 +167,10 @@ async def test_records_of_those_that_have_ended_go_together(open_broker: OpenBro
         await send(worker, left, b"|", first=ENDED_TOGETHER + 1)
         await end(worker, await begin(worker), commit=True)
         await held.let_go()
-        places = subscription.unacknowledged(ENDED_TOGETHER)
+        positions = subscription.unacknowledged(ENDED_TOGETHER)
         (open_one,) = running.context.transactions.open
-        assert [*open_one.records] == places
-        assert len(places) == 2, "one record for the opening, one for the message"
+        assert [*open_one.records] == positions
+        assert len(positions) == 2, "one record for the opening, one for the message"
         assert open_one.id.least_bits == left.txnid_least_bits
 
 

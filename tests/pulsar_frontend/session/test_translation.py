@@ -69,8 +69,8 @@ def test_a_turn_translates_only_so_much_and_what_comes_later_stays_behind(
     session, expected = play.session, []
     edges = [0, *sorted(cut for cut in cuts if cut < len(sizes)), len(sizes)]
     for epoch, (start, stop) in enumerate(pairwise(edges)):
-        places = [position_at(1, number) for number in range(start, stop)]
-        session.handle(Delivered(key, Deliveries(places, entries[start:stop])), play.now)
+        positions = [position_at(1, number) for number in range(start, stop)]
+        session.handle(Delivered(key, Deliveries(positions, entries[start:stop])), play.now)
         for number in range(start, stop):
             body = b"%d" % number if sizes[number] else PULSAR_BODY
             expected.append((number, epoch, body))

@@ -140,8 +140,8 @@ def _info_of(ledger: int, entries: int, size: int, closed_ms: int) -> Document:
     return found
 
 
-def _place(place: Position) -> Document:
-    ledger, entry = place >> ENTRY_BITS, place & ENTRY_MASK
+def _place(position: Position) -> Document:
+    ledger, entry = position >> ENTRY_BITS, position & ENTRY_MASK
     if entry == ENTRY_MASK:
         ledger, entry = ledger + 1, -1
     return {"ledgerId": ledger, "entryId": entry}

@@ -45,10 +45,10 @@ Header = tuple[str, str]
 """A name and a value. Names may repeat."""
 
 
-def message_of(place: Position, entry: bytes) -> tuple[list[Header], bytes]:
+def message_of(position: Position, entry: bytes) -> tuple[list[Header], bytes]:
     """Return headers and payload of the message or batch in ``entry``."""
     body = entry[HEADER_BYTES:] if entry[1] == Origin.PULSAR else translate(entry)
-    headers = [(PREFIX + "Message-ID", render(place))]
+    headers = [(PREFIX + "Message-ID", render(position))]
     try:
         head, at = split_body(body, 0)
         metadata = parse_metadata(head)

@@ -18,7 +18,7 @@ from arneb_pulsar.admin.calls.paths import topic_in
 from arneb_pulsar.admin.calls.requests import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.calls.router import Route
 from arneb_pulsar.admin.calls.rules import on_topic
-from arneb_pulsar.admin.subscriptions.subscriptions import place_of, subscription_of
+from arneb_pulsar.admin.subscriptions.subscriptions import position_of, subscription_of
 from arneb_pulsar.admin.topics.topics import (
     ONE_BY_ONE,
     parts,
@@ -51,7 +51,7 @@ async def analyze(context: BrokerContext, request: AdminRequest) -> AdminReply:
     topic = undivided(context, topic_of(context, request), text)
     subscription = subscription_of(topic, request.names["subscription"])
     wanted = request.given()
-    start = None if wanted is None else place_of(wanted)
+    start = None if wanted is None else position_of(wanted)
     counted = await _count(topic, subscription, start)
     entries, messages = counted.entries, counted.messages
     ends: dict[str, str] = {}
@@ -96,18 +96,18 @@ async def _count(topic: Topic, subscription: Subscription, start: Position | Non
         reached = waiting[0]
         for first, run in await topic.read(waiting[0], READ_BYTES):
             for index, entry in enumerate(run):
-                place = Position(first + index)
-                if place > waiting[-1]:
+                position = Position(first + index)
+                if position > waiting[-1]:
                     break
-                reached = place
-                if place in wanted:
-                    left = subscription.masks.get(place)
+                reached = position
+                if position in wanted:
+                    left = subscription.masks.get(position)
                     counted.messages += messages_in(entry) if left is None else left.bit_count()
                     counted.entries += 1
-                    counted.first = place if counted.first is None else counted.first
-                    counted.last = place
+                    counted.first = position if counted.first is None else counted.first
+                    counted.last = position
                     if counted.entries == ENTRIES_MAX:
-                        counted.is_partial = bool(subscription.unacknowledged(1, place))
+                        counted.is_partial = bool(subscription.unacknowledged(1, position))
                         return counted
                 if counted.entries % ENTRIES_PER_TURN == 0:
                     await trio.lowlevel.checkpoint()

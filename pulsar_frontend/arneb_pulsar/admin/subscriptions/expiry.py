@@ -14,7 +14,12 @@ from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.admin.calls.requests import DONE, AdminError, AdminReply, AdminRequest
 from arneb_pulsar.admin.calls.router import Route
 from arneb_pulsar.admin.calls.rules import on_topic
-from arneb_pulsar.admin.subscriptions.subscriptions import ONE, passed_of, place_of, subscription_of
+from arneb_pulsar.admin.subscriptions.subscriptions import (
+    ONE,
+    passed_of,
+    position_of,
+    subscription_of,
+)
 from arneb_pulsar.admin.topics.topics import parts, routes_of_topics, topic_of, undivided
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS, TopicName
@@ -68,18 +73,18 @@ async def expire_through(context: BrokerContext, request: AdminRequest) -> Admin
     """Expire everything up to a message id; with ``excluded`` not that message."""
     name = topic_of(context, request)
     wanted = request.json()
-    place = place_of(wanted)
-    if place is not None and _partition(wanted, name.partition) != name.partition:
+    position = position_of(wanted)
+    if position is not None and _partition(wanted, name.partition) != name.partition:
         raise AdminError(412, OF_ANOTHER)
     text = "Expire message at position is not supported for partitioned-topic"
     topic = undivided(context, name, text)
     subscription = subscription_of(topic, request.names["subscription"])
-    if place is not None and place > (topic.last or before(FIRST)):
+    if position is not None and position > (topic.last or before(FIRST)):
         raise _conflict("position", name, subscription)
-    if place is not None and passed_of(wanted, 1):
-        place = before(place)
-    if place is not None and place > subscription.mark_delete:
-        await subscription.skip_through(place, Departure.EXPIRED)
+    if position is not None and passed_of(wanted, 1):
+        position = before(position)
+    if position is not None and position > subscription.mark_delete:
+        await subscription.skip_through(position, Departure.EXPIRED)
     return DONE
 
 

@@ -24,7 +24,7 @@ from arneb_pulsar.admin.documents.messages import (
     message_of,
     of_the_broker,
 )
-from arneb_pulsar.admin.subscriptions.subscriptions import nth_waiting, place_of
+from arneb_pulsar.admin.subscriptions.subscriptions import nth_waiting, position_of
 from arneb_pulsar.admin.topics.topics import kept, routes_of_topics, topic_of, undivided
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.namespaces.backlog import nth_entry
@@ -50,35 +50,35 @@ async def peek(context: BrokerContext, request: AdminRequest) -> AdminReply:
     if subscription is None:
         # Pulsar creates it at the beginning; here the caller sees the same, and nothing is created.
         enough = 0 < count <= sum(each.entries for each in topic.ledgers())
-        place = nth_entry(topic.ledgers(), count, from_end=False) if enough else None
+        position = nth_entry(topic.ledgers(), count, from_end=False) if enough else None
     else:
-        place, found = await nth_waiting(subscription, count)
+        position, found = await nth_waiting(subscription, count)
         if found < count:
             return await _uncommitted(context, request, topic, count - found)
-        place = place if count > 0 else None
-    return await _message(context, request, topic, place)
+        position = position if count > 0 else None
+    return await _message(context, request, topic, position)
 
 
 async def _uncommitted(
     context: BrokerContext, request: AdminRequest, topic: Topic, count: int
 ) -> AdminReply:
     """Return the nth message of open transactions, in order of arrival."""
-    places = BitMap64()
+    positions = BitMap64()
     for looked, each in enumerate([*context.transactions.open]):
         if (sends := each.sends.get(topic.id)) is not None:
-            places |= sends.places
+            positions |= sends.positions
         if looked % LOOKED_PER_TURN == 0:
             await trio.lowlevel.checkpoint()
-    if len(places) < count:
+    if len(positions) < count:
         raise AdminError(404, NOT_FOUND)
-    wanted = places[count - 1]
+    wanted = positions[count - 1]
     whose = [each.id for each in context.transactions.open if wanted in each.records]
     if not whose:
         raise AdminError(404, NOT_FOUND)  # the transaction ended meanwhile
     async with context.message_shown:
         records = context.transactions.held.read(BitMap64([wanted]))
-        ((place, record),) = [each async for each in records]
-        reply = await _shown(request, Position(PROVISIONAL + place), record[SENT_AT:])
+        ((position, record),) = [each async for each in records]
+        reply = await _shown(request, Position(PROVISIONAL + position), record[SENT_AT:])
         marks = _marks(whose[0])
         others = [each for each in reply.headers if each[0] not in marks]
         return replace(reply, headers=[*others, *marks.items()])
@@ -104,39 +104,41 @@ async def examine(context: BrokerContext, request: AdminRequest) -> AdminReply:
     end = request.query.get("initialPosition", "latest")
     if end not in ("earliest", "latest"):
         raise AdminError(412, f"initialPosition: expected earliest or latest, got {end!r}")
-    place = nth_entry(topic.ledgers(), max(1, number), from_end=end == "latest")
-    return await _message(context, request, topic, place)
+    position = nth_entry(topic.ledgers(), max(1, number), from_end=end == "latest")
+    return await _message(context, request, topic, position)
 
 
 async def entry(context: BrokerContext, request: AdminRequest) -> AdminReply:
     text = "GetMessageById is not allowed on partitioned-topic"
     topic = undivided(context, topic_of(context, request), text)
-    place = place_of({"ledgerId": request.number("ledger"), "entryId": request.number("entry")})
-    return await _message(context, request, topic, place, ID_NOT_FOUND)
+    position = position_of(
+        {"ledgerId": request.number("ledger"), "entryId": request.number("entry")}
+    )
+    return await _message(context, request, topic, position, ID_NOT_FOUND)
 
 
 async def _message(
     context: BrokerContext,
     request: AdminRequest,
     topic: Topic,
-    place: Position | None,
+    position: Position | None,
     otherwise: str = NOT_FOUND,
 ) -> AdminReply:
     """Return the message at a position. It may take 128 MiB, and as much again uncompressed."""
     async with context.message_shown:
-        found = None if place is None else await topic.entry_at(place)
-        if place is None or found is None:
+        found = None if position is None else await topic.entry_at(position)
+        if position is None or found is None:
             raise AdminError(404, otherwise)
-        reply = await _shown(request, place, found)
+        reply = await _shown(request, position, found)
         if not context.config.expose_broker_entry_metadata:
             return reply
-        added = of_the_broker(found, await topic.offset_of(place))
+        added = of_the_broker(found, await topic.offset_of(position))
         return replace(reply, headers=[*reply.headers, *added])
 
 
-async def _shown(request: AdminRequest, place: Position, found: bytes) -> AdminReply:
+async def _shown(request: AdminRequest, position: Position, found: bytes) -> AdminReply:
     await request.hold(2 * len(found))
-    headers, payload = await trio.to_thread.run_sync(message_of, place, found)
+    headers, payload = await trio.to_thread.run_sync(message_of, position, found)
     await request.hold(len(payload))
     return AdminReply(200, payload, BYTES, [*headers, (UNCOMMITTED, "false")])
 

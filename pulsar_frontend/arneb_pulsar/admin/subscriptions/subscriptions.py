@@ -86,11 +86,11 @@ def _beginning(request: AdminRequest) -> tuple[InitialPosition, Position | None]
     wanted = "latest" if wanted is None else wanted
     if wanted in ("latest", "earliest"):
         return InitialPosition(wanted), None
-    place = place_of(wanted)
-    return InitialPosition.EARLIEST, place
+    position = position_of(wanted)
+    return InitialPosition.EARLIEST, position
 
 
-def place_of(wanted: Any) -> Position | None:
+def position_of(wanted: Any) -> Position | None:
     """Return the position of a message id in JSON; None: before everything."""
     try:
         table = read_table(wanted)
@@ -175,28 +175,28 @@ async def reset_to_id(context: BrokerContext, request: AdminRequest) -> AdminRep
     topic = undivided(context, topic_of(context, request), text)
     subscription = subscription_of(topic, request.names["subscription"])
     wanted = request.json()
-    place, mask = place_of(wanted), None
-    if place is None:
-        place = topic.first or position_at(1, 0)
+    position, mask = position_of(wanted), None
+    if position is None:
+        position = topic.first or position_at(1, 0)
     else:
-        entry = await topic.entry_at(place)
+        entry = await topic.entry_at(position)
         size = 1 if entry is None else read_header(entry).messages
         passed = passed_of(wanted, size)
         if passed >= size:
-            place = Position(place + 1)
+            position = Position(position + 1)
         elif passed:
             mask = (1 << size) - (1 << passed)
     with _reset():
-        await subscription.seek(place, mask)
+        await subscription.seek(position, mask)
     return DONE
 
 
 async def backlog_size(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Return the size of the backlog from a message id on."""
-    place = place_of(request.json())
+    position = position_of(request.json())
     text = "calculate backlog size is not allowed for partitioned-topic"
     topic = undivided(context, topic_of(context, request), text)
-    return document(bytes_from(topic.ledgers(), place or position_at(1, 0)))
+    return document(bytes_from(topic.ledgers(), position or position_at(1, 0)))
 
 
 async def truncate(context: BrokerContext, request: AdminRequest) -> AdminReply:
@@ -214,16 +214,16 @@ async def truncate(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 async def nth_waiting(subscription: Subscription, count: int) -> tuple[Position | None, int]:
     """Return the last of the first ``count`` unacknowledged positions, and how many there are."""
-    place: Position | None = None
+    position: Position | None = None
     left = count
     while left > 0:
-        waiting = subscription.unacknowledged(min(left, COUNTED_AT_ONCE), place)
+        waiting = subscription.unacknowledged(min(left, COUNTED_AT_ONCE), position)
         if not waiting:
             break
         left -= len(waiting)
-        place = waiting[-1]
+        position = waiting[-1]
         await trio.lowlevel.checkpoint()
-    return place, count - left
+    return position, count - left
 
 
 def subscription_of(topic: Topic, name: str) -> Subscription:

@@ -300,11 +300,11 @@ async def make_missing(context: BrokerContext, request: AdminRequest) -> AdminRe
 # Message ids
 
 
-def message_id(place: Position | None, partition: int = -1, index: int = -1) -> dict[str, int]:
+def message_id(position: Position | None, partition: int = -1, index: int = -1) -> dict[str, int]:
     """Return a message id as JSON; None: before everything. ``index``: in its batch."""
     ledger, entry = -1, -1
-    if place is not None:
-        ledger, entry = place >> ENTRY_BITS, place & ENTRY_MASK
+    if position is not None:
+        ledger, entry = position >> ENTRY_BITS, position & ENTRY_MASK
         if entry == ENTRY_MASK:
             ledger, entry = ledger + 1, -1
     found = {"ledgerId": ledger, "entryId": entry, "partitionIndex": partition}
@@ -320,8 +320,8 @@ async def last_message_id(context: BrokerContext, request: AdminRequest) -> Admi
     topic = plain(context, name)
     if not name.is_persistent:
         raise AdminError(405, "GetLastMessageId on a non-persistent topic is not allowed")
-    place, size = await last_message(topic, compacted=False)
-    found = message_id(place, name.partition, size - 1 if size > 0 else -1)
+    position, size = await last_message(topic, compacted=False)
+    found = message_id(position, name.partition, size - 1 if size > 0 else -1)
     return document(found | (OF_A_BATCH if size > 0 else {}))
 
 

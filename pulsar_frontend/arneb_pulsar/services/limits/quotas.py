@@ -10,7 +10,7 @@ from arneb_core.api.subscriptions.limits import Departure
 from arneb_core.api.subscriptions.subscription import Subscription
 from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.names import COMPACTION, RESERVED_SUBSCRIPTIONS, TopicName
-from arneb_pulsar.namespaces.backlog import EVICTED_TO, place_leaving
+from arneb_pulsar.namespaces.backlog import EVICTED_TO, position_leaving
 from arneb_pulsar.namespaces.rules import Quota, QuotaType
 from arneb_pulsar.services.namespaces.registry import NamespaceRegistry
 
@@ -43,8 +43,8 @@ async def exceeded_quota(
 async def evict(topic: Topic, kind: QuotaType, quota: Quota, now_ms: int) -> None:
     """Skip what exceeds the quota on all subscriptions."""
     if kind is QuotaType.SIZE:
-        place = place_leaving(topic.ledgers(), int(quota.limit_bytes * EVICTED_TO))
-        await _forget_through(topic, place)
+        position = position_leaving(topic.ledgers(), int(quota.limit_bytes * EVICTED_TO))
+        await _forget_through(topic, position)
     else:
         await forget_older(topic, now_ms - quota.limit_s * 1000)
 
@@ -57,12 +57,12 @@ async def forget_older(topic: Topic, published_ms: int, reason: Departure | None
 
 
 async def _forget_through(
-    topic: Topic, place: Position | None, reason: Departure | None = None
+    topic: Topic, position: Position | None, reason: Departure | None = None
 ) -> None:
     for each in list(topic.subscriptions.values()):
         is_ours = each.name in RESERVED_SUBSCRIPTIONS
-        if place is not None and each.mark_delete < place and not is_ours:
-            await each.skip_through(place, reason)
+        if position is not None and each.mark_delete < position and not is_ours:
+            await each.skip_through(position, reason)
 
 
 async def oldest_ms(topic: Topic, subscription: Subscription) -> int | None:

@@ -79,12 +79,12 @@ async def last_message(topic: Topic, *, compacted: bool) -> tuple[Position | Non
     if marks is None:
         found = await topic.last_entry()
         return (None, -1) if found is None else (found[0], _batch_size(found[1]))
-    place = marks.last_unacknowledged
-    entry = None if place is None else await topic.entry_at(place)
-    if place is None or entry is None:
+    position = marks.last_unacknowledged
+    entry = None if position is None else await topic.entry_at(position)
+    if position is None or entry is None:
         return None, -1
-    left = marks.masks.get(place)
-    return place, _batch_size(entry) if left is None else left.bit_length()
+    left = marks.masks.get(position)
+    return position, _batch_size(entry) if left is None else left.bit_length()
 
 
 def check_common(topic: Topic) -> None:

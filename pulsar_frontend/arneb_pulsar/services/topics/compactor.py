@@ -164,11 +164,11 @@ async def _walk(topic: Topic, marks: Subscription, horizon: Position) -> Compact
         }
         # Missing entries were trimmed meanwhile; those after the runs come next.
         reached = max(entries, default=waiting[-1])
-        for count, place in enumerate(waiting):
-            if place > min(reached, horizon):
+        for count, position in enumerate(waiting):
+            if position > min(reached, horizon):
                 break
-            if entry := entries.get(place):
-                found.add(place, entry)
+            if entry := entries.get(position):
+                found.add(position, entry)
             if count % TURN_ENTRIES == TURN_ENTRIES - 1:
                 await trio.lowlevel.checkpoint()
         after = min(reached, waiting[-1])
@@ -183,11 +183,11 @@ async def _mark(consumer: Consumer, found: Compaction, masks: Mapping[Position, 
     for at in range(0, len(steps), MARKED_AT_ONCE):
         marking = _Marking()
         piece = steps[at : at + MARKED_AT_ONCE]
-        whole = [place for place, mask in piece if found.is_whole(place, mask)]
-        parts = [(place, mask) for place, mask in piece if not found.is_whole(place, mask)]
+        whole = [position for position, mask in piece if found.is_whole(position, mask)]
+        parts = [(position, mask) for position, mask in piece if not found.is_whole(position, mask)]
         marking.waiting = len(parts) + 1
-        for place, mask in parts:
-            consumer.acknowledge_messages(place, mask, marking.done)
+        for position, mask in parts:
+            consumer.acknowledge_messages(position, mask, marking.done)
         consumer.acknowledge(whole, marking.done)
         await marking.finished.wait()
         if marking.failure is not None:

@@ -266,14 +266,14 @@ class TransactionCoordinator:
         found.sent_bytes += size
 
         def stored(error: CommitFailed | None, first: Position) -> None:
-            place = Position(first + len(opening))
+            position = Position(first + len(opening))
             if error is None:
                 self._beginning.opened(found, first, opening)
-                found.sent(topic, place, entries)
+                found.sent(topic, position, entries)
             else:
                 found.sent_bytes -= size
             found.end_one()
-            done(error, place)
+            done(error, position)
 
         records = pack_sent(wanted.least_bits, topic.id, entries, self._clock.wall_ms())
         opening = opening_of(found)
@@ -310,7 +310,7 @@ class TransactionCoordinator:
                     self._beginning.opened(found, first, opening)
                     found.records.add(first + len(opening))
                 else:
-                    masks = {place: mask for place, (mask, _) in parts.items()}
+                    masks = {position: mask for position, (mask, _) in parts.items()}
                     acks.take_back(whole, masks)
                     found.count_acks(whole, parts, -1)
                     subscription.give_back(whole, masks)

@@ -150,7 +150,7 @@ class Ending:
         else:
             entries = []
             stamp = now_ms.to_bytes(8, "big")
-            async for _, record in self._held.read(sends.places):
+            async for _, record in self._held.read(sends.positions):
                 entries.append(_stamped(record[SENT_AT:], stamp))
                 if len(entries) % STAMPED_PER_TURN == 0:
                     await trio.lowlevel.checkpoint()

@@ -103,9 +103,9 @@ class HeldRecords:
         assert self._topic is not None, "it was opened"
         self._core.append(self._topic, records, done, len(records), metadata)
 
-    def ended(self, places: Iterable[int]) -> None:
+    def ended(self, positions: Iterable[int]) -> None:
         """Note that these are no longer needed; that need not be on disk at once."""
-        self._ended += places
+        self._ended += positions
         if ENDED_TOGETHER <= len(self._ended) <= ENDED_PER_TURN:
             self._acknowledge()
 
@@ -121,10 +121,10 @@ class HeldRecords:
         some, self._ended = self._ended[:ENDED_PER_TURN], self._ended[ENDED_PER_TURN:]
         self._consumer.acknowledge([*map(Position, some)])
 
-    async def read(self, places: BitMap64) -> AsyncIterator[tuple[Position, bytes]]:
+    async def read(self, positions: BitMap64) -> AsyncIterator[tuple[Position, bytes]]:
         """Yield these records, in order. Raises :class:`.StoreFailed`."""
         assert self._topic is not None, "it was opened"
-        left = iter(places)
+        left = iter(positions)
         wanted = next(left, None)
         while wanted is not None:
             runs = await self._topic.read(Position(wanted), READ_BYTES)
@@ -142,7 +142,7 @@ class HeldRecords:
         """Yield all records that have not ended. Raises :class:`.StoreFailed`."""
         assert self._subscription is not None, "it was opened"
         after = before(self._topic.floor) if self._topic is not None else None
-        while places := self._subscription.unacknowledged(ENDED_PER_TURN, after):
-            async for place, entry in self.read(BitMap64(places)):
-                yield place, entry
-            after = places[-1]
+        while positions := self._subscription.unacknowledged(ENDED_PER_TURN, after):
+            async for position, entry in self.read(BitMap64(positions)):
+                yield position, entry
+            after = positions[-1]

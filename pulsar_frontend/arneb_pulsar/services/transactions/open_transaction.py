@@ -103,14 +103,14 @@ class Sends:
     """What was sent to one topic."""
 
     topic: Topic
-    places: BitMap64 = field(default_factory=BitMap64)
+    positions: BitMap64 = field(default_factory=BitMap64)
     """Their positions in the log of open transactions, which has them in order."""
     kept: list[bytes] = field(default_factory=list)
     """The entries, if the transaction keeps all of its entries."""
     bytes: int = 0
 
     def __repr__(self) -> str:
-        return f"<Sends of {len(self.places)} entries to {self.topic.name}>"
+        return f"<Sends of {len(self.positions)} entries to {self.topic.name}>"
 
 
 @dataclass(slots=True, eq=False)
@@ -132,14 +132,14 @@ class Acks:
     def add(self, whole: Sequence[Position], parts: Mapping[Position, tuple[int, int]]) -> None:
         """Add acknowledgements."""
         self.whole.update(whole)
-        for place, (mask, _) in parts.items():
-            self.masks[place] = self.masks.get(place, 0) | mask
+        for position, (mask, _) in parts.items():
+            self.masks[position] = self.masks.get(position, 0) | mask
 
     def take_back(self, whole: Sequence[Position], parts: Mapping[Position, int]) -> None:
         """Take acknowledgements back."""
         self.whole.difference_update(BitMap64(whole))
-        for place, mask in parts.items():
-            self.masks[place] = self.masks.get(place, 0) & ~mask
+        for position, mask in parts.items():
+            self.masks[position] = self.masks.get(position, 0) & ~mask
 
 
 class OpenTransaction:
@@ -227,14 +227,14 @@ class OpenTransaction:
     def sent(self, topic: Topic, first: Position, entries: Sequence[bytes]) -> None:
         """Note that entries for ``topic`` are on disk, from ``first`` on in the log of open
         transactions."""
-        places = range(first, first + len(entries))
-        self.records.update(places)
+        positions = range(first, first + len(entries))
+        self.records.update(positions)
         sends = self.sends.get(topic.id)
         if sends is None:
             sends = self.sends[topic.id] = Sends(topic)
             sending = self._held.sending
             sending[topic.id] = sending.get(topic.id, 0) + 1
-        sends.places.update(places)
+        sends.positions.update(positions)
         size = sum(map(len, entries))
         sends.bytes += size
         is_small = self.sent_bytes <= KEPT_BYTES and self._held.has_room(size)

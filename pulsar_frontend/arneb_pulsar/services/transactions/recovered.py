@@ -19,26 +19,26 @@ async def recovered(
     """Return the open transactions by their numbers. Raises :class:`.CoreError`."""
     topics = {each.id: each for each in core.topics.values() if each.durable}
     found: dict[int, OpenTransaction] = {}
-    async for place, entry in held.unended():
+    async for position, entry in held.unended():
         number, record = unpack(entry)
         transaction = found.get(number)
         if isinstance(record, Opened) and transaction is not None:
-            transaction.records.add(place)  # two commits brought its opening along
+            transaction.records.add(position)  # two commits brought its opening along
         elif isinstance(record, Opened) and outcomes.find(number) is None:
             known = OpenTransaction(TransactionId(COORDINATOR, number), record, memory)
             transaction = found[number] = known
-            transaction.records.add(place)
+            transaction.records.add(position)
         elif transaction is None:
-            held.ended([place])
+            held.ended([position])
         elif isinstance(record, Sent):
             if (topic := topics.get(record.topic)) is not None:
                 transaction.sent_bytes += len(record.entry)
-                transaction.sent(topic, place, [record.entry])
+                transaction.sent(topic, position, [record.entry])
                 transaction.partitions.add(topic.name)
             else:
-                transaction.records.add(place)
+                transaction.records.add(position)
         elif isinstance(record, Acked):
-            transaction.records.add(place)
+            transaction.records.add(position)
             _withhold_again(transaction, record, topics.get(record.topic))
     await held.let_go()
     return found

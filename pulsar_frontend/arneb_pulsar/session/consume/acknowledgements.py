@@ -81,11 +81,11 @@ def _acknowledge_in(
             key, consumer_id, transaction, whole, partial, None, request_id
         )
     else:
-        place, failure = _cumulative(consumer, command)
+        position, failure = _cumulative(consumer, command)
         words = ids[0].ack_set if ids else ()
-        partial = [(place, done_mask(words))] if words and place is not None else []
+        partial = [(position, done_mask(words))] if words and position is not None else []
         effect = AcknowledgeInTransaction(
-            key, consumer_id, transaction, [], partial, place, request_id
+            key, consumer_id, transaction, [], partial, position, request_id
         )
     if failure is None:
         output.do(effect)
@@ -95,24 +95,24 @@ def _acknowledge_in(
 
 def _cumulative(consumer: Consumer, command: CommandAck) -> tuple[Position | None, Failure | None]:
     """Return up to where a consumer acknowledges, or why it may not."""
-    place = position_of(command.message_id[0]) if len(command.message_id) == 1 else None
+    position = position_of(command.message_id[0]) if len(command.message_id) == 1 else None
     if consumer.shares:
         text = "Cumulative acknowledgement on a shared subscription"
         return None, Failure(pb.NotAllowedError, text)
-    if place is None:
+    if position is None:
         text = "A cumulative acknowledgement names one message"
         return None, Failure(pb.NotAllowedError, text)
-    return place, None
+    return position, None
 
 
 def _acknowledge_until(
     output: Output, consumer: Consumer, command: CommandAck, request_id: int | None
 ) -> None:
-    place, failure = _cumulative(consumer, command)
+    position, failure = _cumulative(consumer, command)
     consumer_id = consumer.consumer_id
-    if place is None:
+    if position is None:
         answer_ack(output, consumer_id, request_id, failure)
     else:
         words = command.message_id[0].ack_set
         mask = done_mask(words) if words else None
-        output.do(AcknowledgeUntil(consumer.key, consumer_id, place, mask, request_id))
+        output.do(AcknowledgeUntil(consumer.key, consumer_id, position, mask, request_id))

@@ -267,13 +267,13 @@ class Consumers:
     def seek(self, command: CommandSeek) -> None:
         """SEEK, by message id or by publish time."""
         consumer = self._wanted(command.consumer_id, ConsumerInput.SEEK)
-        place = mask = publish_time_ms = None
+        position = mask = publish_time_ms = None
         if command.HasField("message_id"):
-            place = place_of(command.message_id)
+            position = place_of(command.message_id)
             if command.message_id.ack_set:
                 mask = mask_of(command.message_id.ack_set)
             if mask == 0:  # the whole batch is done: the next entry is meant
-                place, mask = Position(place + 1), None
+                position, mask = Position(position + 1), None
         elif command.HasField("message_publish_time"):
             # Java sends a time before 1970 as the unsigned form of a negative number.
             before_all = command.message_publish_time >= 1 << 63
@@ -283,7 +283,7 @@ class Consumers:
                 pb.MetadataError, "Message id and message publish time were not present"
             )
         consumer.move(ConsumerInput.SEEK)
-        effect = Seek(consumer.key, command.request_id, place, mask, publish_time_ms)
+        effect = Seek(consumer.key, command.request_id, position, mask, publish_time_ms)
         self._output.do(effect)
 
     def seek_done(self, event: SeekDone) -> None:
@@ -386,5 +386,5 @@ def _redeliveries(key: ConsumerKey, message_ids: Sequence[MessageIdData]) -> Ite
     twice if it was delivered again in between, which is the client's own doing."""
     for start in range(0, len(message_ids), IDS_PER_TURN):
         ids = map(position_of, message_ids[start : start + IDS_PER_TURN])
-        positions = [place for place in dict.fromkeys(ids) if place is not None]
+        positions = [position for position in dict.fromkeys(ids) if position is not None]
         yield Redeliver(key, positions, count=True)

@@ -67,9 +67,9 @@ def _beginning(command: CommandSubscribe) -> tuple[InitialPosition, Position | N
         initial = InitialPosition.EARLIEST
     if command.durable or not command.HasField("start_message_id"):
         return initial, None
-    place = place_of(command.start_message_id)
-    if place == BEFORE_ALL:
+    position = place_of(command.start_message_id)
+    if position == BEFORE_ALL:
         return InitialPosition.EARLIEST, None
-    if place == AFTER_ALL:
+    if position == AFTER_ALL:
         return InitialPosition.LATEST, None
-    return initial, place
+    return initial, position

@@ -142,11 +142,11 @@ class Acknowledge:
 
 @dataclass(frozen=True, slots=True)
 class AcknowledgeUntil:
-    """Acknowledge everything up to ``place``; of a batch there, only ``mask``."""
+    """Acknowledge everything up to ``position``; of a batch there, only ``mask``."""
 
     key: ConsumerKey
     consumer_id: int
-    place: Position
+    position: Position
     mask: int | None
     request_id: int | None
 
@@ -207,7 +207,7 @@ class Seek:
 
     key: ConsumerKey
     request_id: int
-    place: Position | None
+    position: Position | None
     mask: int | None
     publish_time_ms: int | None
 

@@ -52,14 +52,14 @@ class PendingSends:
         if not (self.highest or self.duplicates):
             self.frames = pack_receipts(self.producer_id, self.sequences, first)
             return
-        highest, producer_id, place = self.highest.get, self.producer_id, first
+        highest, producer_id, position = self.highest.get, self.producer_id, first
         receipts = []
         for index, sequence in enumerate(self.sequences):
             if index in self.duplicates:
                 receipts.append(receipt(producer_id, sequence, highest(index, 0), None))
                 continue
-            receipts.append(receipt(producer_id, sequence, highest(index, 0), place))
-            place = Position(place + 1)
+            receipts.append(receipt(producer_id, sequence, highest(index, 0), position))
+            position = Position(position + 1)
         self.frames = b"".join(receipts)
 
     def refused(self, failure: Failure) -> None:

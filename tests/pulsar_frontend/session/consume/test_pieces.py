@@ -58,7 +58,7 @@ def test_acknowledgements_are_cut_and_answered_once(
     command = pb.CommandAck(consumer_id=1, ack_type=pb.CommandAck.Individual)
     if asks:
         command.request_id = 9
-    places = [position_at(1, 2 * number) for number in range(count)]
+    positions = [position_at(1, 2 * number) for number in range(count)]
     for number in range(count):
         command.message_id.add(ledgerId=1, entryId=2 * number, ack_set=[5] if has_sets else [])
     turns = carried_out(attached(), command, FLOW)
@@ -67,10 +67,12 @@ def test_acknowledgements_are_cut_and_answered_once(
     parts: list[Acknowledge] = [each for each in effects if isinstance(each, Acknowledge)]
     assert parts == effects
     assert all(len(each.whole) + len(each.partial) <= IDS_PER_TURN for each in parts)
-    whole = [place for each in parts for place in each.whole]
+    whole = [position for each in parts for position in each.whole]
     partial = [part for each in parts for part in each.partial]
-    assert whole == ([] if has_sets else places)
-    assert partial == ([(place, ALL_MESSAGES & ~5) for place in places] if has_sets else [])
+    assert whole == ([] if has_sets else positions)
+    assert partial == (
+        [(position, ALL_MESSAGES & ~5) for position in positions] if has_sets else []
+    )
     assert [each.request_id for each in parts[:-1]] == [None] * (len(parts) - 1)
     assert parts[-1].request_id == (9 if asks else None)
     assert max(sum(isinstance(one, Acknowledge) for one in turn) for turn in turns) == 1
@@ -84,13 +86,13 @@ def test_redeliveries_are_cut(count: int) -> None:
     turns = carried_out(attached(), command, FLOW)
     effects = [each for turn in turns for each in turn]
     assert isinstance(effects.pop(), AddPermits)
-    places: list[Position] = []
+    positions: list[Position] = []
     for each in effects:
         assert isinstance(each, Redeliver)
         assert each.positions is not None
         assert len(each.positions) <= IDS_PER_TURN
-        places += each.positions
-    assert places == [position_at(1, number) for number in range(count)]
+        positions += each.positions
+    assert positions == [position_at(1, number) for number in range(count)]
     assert max(sum(isinstance(one, Redeliver) for one in turn) for turn in turns) == 1
 
 

@@ -89,7 +89,7 @@ def _shown(of: "OpenTransaction") -> Document:
         "until_ms": of.opened.until_ms,
         "topics": topics[:NAMED_MAX],
         "topics_total": len(topics),
-        "entries": sum(len(each.places) for each in of.sends.values()),
+        "entries": sum(len(each.positions) for each in of.sends.values()),
         "bytes": of.sent_bytes,
         "acknowledgements": of.acked,
     }
