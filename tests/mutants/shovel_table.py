@@ -39,10 +39,10 @@ SHOVEL_MUTANTS: Final = (
     Mutant(
         "what a full queue refuses is lost",
         SHOVELS + "local.py",
-        "        positions, masks = _places(batch, refused)\n"
+        "        positions, masks = _positions_of(batch, refused)\n"
         "        if self.attachment is not None and self._acks:\n"
         "            unit.acks",
-        "        positions, masks = _places(batch, set())\n"
+        "        positions, masks = _positions_of(batch, set())\n"
         "        if self.attachment is not None and self._acks:\n"
         "            unit.acks",
         SHOVEL_TESTS,

@@ -179,7 +179,7 @@ STREAM_MUTANTS: Final = (
     Mutant(
         "what has been counted of an open ledger is counted again",
         "spark_connector/pyspark_arneb/log/counted.py",
-        "        self._counted[topic_id] = place, messages\n",
+        "        self._counted[topic_id] = position, messages\n",
         "        self._counted[topic_id] = first, 0\n",
         COUNTED,
     ),

@@ -92,25 +92,25 @@ class LocalSource:
         while self._runs and len(self._ready) < most:
             positions, entries, parts = await decompressed(self._runs.popleft(), self._queue)
             self._ready += [
-                (position, entry, parts.get(place))
-                for place, (position, entry) in enumerate(zip(positions, entries, strict=True))
+                (position, entry, parts.get(index))
+                for index, (position, entry) in enumerate(zip(positions, entries, strict=True))
             ]
         taken, self._ready = self._ready[:most], self._ready[most:]
         return [_moved(*each) for each in taken]
 
     async def acknowledge(self, batch: Sequence[Moved], refused: set[int]) -> None:
         """See :class:`.SourceEnd`."""
-        positions, masks = _places(batch, refused)
+        positions, masks = _positions_of(batch, refused)
         if self.attachment is not None and self._acks:
             self.attachment.consumer.acknowledge(positions)
-            for place, mask in masks.items():
-                self.attachment.consumer.acknowledge_messages(place, mask)
+            for index, mask in masks.items():
+                self.attachment.consumer.acknowledge_messages(index, mask)
         self._give_back(batch, refused)
         await trio.lowlevel.checkpoint()
 
     def acknowledge_in(self, unit: Unit, batch: Sequence[Moved], refused: set[int]) -> None:
         """See :class:`.UnitSource`."""
-        positions, masks = _places(batch, refused)
+        positions, masks = _positions_of(batch, refused)
         if self.attachment is not None and self._acks:
             unit.acks.append((self.attachment.consumer, positions))
             unit.parts.append((self.attachment.consumer, masks))
@@ -119,7 +119,7 @@ class LocalSource:
     def _give_back(self, batch: Sequence[Moved], refused: set[int]) -> None:
         if refused and self.attachment is not None and self._acks:
             others = set(range(len(batch))) - refused
-            positions, masks = _places(batch, others)
+            positions, masks = _positions_of(batch, others)
             whole = [*positions, *masks]
             self.attachment.consumer.release(whole, count=False, masks=masks or None)
 
@@ -158,11 +158,11 @@ class LocalDestination:
     ) -> set[int]:
         refused = set()
         later: list[tuple[str, bytes]] = []
-        for place, message in enumerate(batch):
-            if place % MESSAGES_PER_TURN == MESSAGES_PER_TURN - 1:
+        for index, message in enumerate(batch):
+            if index % MESSAGES_PER_TURN == MESSAGES_PER_TURN - 1:
                 await trio.lowlevel.checkpoint()
             if not await self._address(message, admission, later):
-                refused.add(place)
+                refused.add(index)
         for _ in admission.closing():
             await trio.lowlevel.checkpoint()
         unit = Unit(list(admission.appends.items()), passes_over_gone=True, has_batches=False)
@@ -299,14 +299,14 @@ def _moved(position: Position, entry: bytes, part: int | None) -> Moved:
     return Moved(exchange, key, entry[start:], position, part)
 
 
-def _places(
+def _positions_of(
     batch: Sequence[Moved], without: set[int]
 ) -> tuple[list[Position], dict[Position, int]]:
     """Return the entries of a batch, and for entries that are batches their messages."""
     positions: list[Position] = []
     masks: dict[Position, int] = {}
-    for place, each in enumerate(batch):
-        if place in without:
+    for index, each in enumerate(batch):
+        if index in without:
             continue
         position = Position(each.tag)
         if each.part is None:

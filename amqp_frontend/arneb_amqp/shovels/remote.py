@@ -46,8 +46,8 @@ class RemoteSource:
             last = batch[-1].tag
             await self._channel.say(make(Basic.Ack, delivery_tag=last, multiple=True))
             return
-        for place, each in enumerate(batch):
-            if place in refused:
+        for index, each in enumerate(batch):
+            if index in refused:
                 nack = make(Basic.Nack, delivery_tag=each.tag, multiple=False, requeue=True)
                 await self._channel.say(nack)
             else:
@@ -79,7 +79,7 @@ class RemoteDestination:
         if not confirmed:
             return set()
         refused = await self._channel.confirmed()
-        return {place for place, number in enumerate(numbers) if number in refused}
+        return {index for index, number in enumerate(numbers) if number in refused}
 
 
 @asynccontextmanager

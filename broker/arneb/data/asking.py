@@ -94,10 +94,10 @@ class Fields:
     def position(self, name: str) -> Position:
         """Take a position, written ``ledger:entry``."""
         value = self.text(name)
-        place = parse_position(value)
-        if place is None:
+        position = parse_position(value)
+        if position is None:
             raise self._expected(name, "ledger:entry", value)
-        return place
+        return position
 
     def objects(self, name: str) -> dict[str, "Fields"]:
         """Take objects by name."""

@@ -58,25 +58,25 @@ async def frames(
     reading: StoredReading, topic: Topic, first: Position, last: Position, size: int, hold: Hold
 ) -> AsyncGenerator[bytes, None]:
     """Yield the frames of one answer, in pieces. An error meanwhile becomes the last frame."""
-    left, place = size, first
+    left, position = size, first
     there = min(last, Position(topic.next_append - 1))
-    while place <= there and left > 0:
+    while position <= there and left > 0:
         await hold(PIECE_BYTES)
         try:
             with in_words():
-                found = await reading.blocks(topic.id, place, there, min(left, PIECE_BYTES))
+                found = await reading.blocks(topic.id, position, there, min(left, PIECE_BYTES))
             if topic.fenced:
                 raise DataError(410, "topic_replaced", f"topic {topic.name} was deleted meanwhile")
         except DataError as error:
             text = json.dumps(error.document).encode()
-            yield FRAME.pack(ERROR, len(text), place) + text
+            yield FRAME.pack(ERROR, len(text), position) + text
             return
         parts: list[bytes] = []
         for end, block in found.blocks:
             parts += (FRAME.pack(BLOCK, len(block), end), block)
             left -= len(block)
-        place = found.next
+        position = found.next
         del found
         if parts:
             yield b"".join(parts)
-    yield FRAME.pack(END, 0, place if place <= there else max(place, last + 1))
+    yield FRAME.pack(END, 0, position if position <= there else max(position, last + 1))

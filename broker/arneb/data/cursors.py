@@ -108,21 +108,21 @@ class Cursors:
     async def renew(self, holder: Holder, topics: Mapping[Topic, Position | None]) -> Any:
         """Renew the leases, and acknowledge everything before the given positions."""
         async with self._locks.holding(holder.subscription):
-            for topic, place in topics.items():
+            for topic, position in topics.items():
                 if holder.subscription not in topic.subscriptions:
                     raise gone(topic, holder.subscription)
                 self._expect_ours(topic, holder)
-                if place is not None and place > topic.next_append:
+                if position is not None and position > topic.next_append:
                     raise bad_request(
                         f"expected a place in {topic.name} up to {render(topic.next_append)}, "
-                        f"got {render(place)}"
+                        f"got {render(position)}"
                     )
             self._renew(topics, holder)
             await self._store(topics, holder)
-            for topic, place in topics.items():
+            for topic, position in topics.items():
                 subscription = topic.subscriptions[holder.subscription]
-                if place is not None and before(place) > subscription.mark_delete:
-                    await subscription.skip_through(before(place))
+                if position is not None and before(position) > subscription.mark_delete:
+                    await subscription.skip_through(before(position))
             return await self._documents(topics, holder, set())
 
     async def release(self, holder: Holder, topics: Sequence[Topic]) -> None:

@@ -153,8 +153,8 @@ class DataRoutes:
             topic = self._directory.find(name, each.maybe_number("id", most=ID_MAX))
             time_ms = each.number("time_ms")
             each.end()
-            place = await topic.first_published(time_ms)
-            found[name] = render(topic.next_append if place is None else place)
+            position = await topic.first_published(time_ms)
+            found[name] = render(topic.next_append if position is None else position)
         return JSONResponse({"positions": found})
 
     async def _schemas(self, request: Request, rights: Rights) -> Response:
@@ -206,22 +206,22 @@ class DataRoutes:
     async def _renew(self, request: Request, rights: Rights) -> Response:
         body = await document(request)
         holder = _holder(body)
-        places: dict[Topic, Position | None] = {}
+        positions: dict[Topic, Position | None] = {}
         for topic, each in await self._asked_topics(body, rights, holder.subscription):
-            places[topic] = None
+            positions[topic] = None
             each.end()
         body.end()
-        return JSONResponse({"cursors": await self._cursors.renew(holder, places)})
+        return JSONResponse({"cursors": await self._cursors.renew(holder, positions)})
 
     async def _acknowledge(self, request: Request, rights: Rights) -> Response:
         body = await document(request)
         holder = _holder(body)
-        places: dict[Topic, Position | None] = {}
+        positions: dict[Topic, Position | None] = {}
         for topic, each in await self._asked_topics(body, rights, holder.subscription):
-            places[topic] = each.position("next")
+            positions[topic] = each.position("next")
             each.end()
         body.end()
-        return JSONResponse({"cursors": await self._cursors.renew(holder, places)})
+        return JSONResponse({"cursors": await self._cursors.renew(holder, positions)})
 
     async def _release(self, request: Request, rights: Rights) -> Response:
         body = await document(request)
@@ -246,16 +246,16 @@ class DataRoutes:
 
     async def _trim(self, request: Request, rights: Rights) -> Response:
         body = await document(request)
-        places = {}
+        positions = {}
         for topic, each in await self._asked_topics(body, rights):
             expect_produce(rights, topic.name)
-            places[topic] = each.position("before")
+            positions[topic] = each.position("before")
             each.end()
         body.end()
         found = {}
-        for topic, place in places.items():
-            await topic.trim(place)
-            found[topic.name] = {"first": render(topic.floor), "held_by": _holders(topic, place)}
+        for topic, position in positions.items():
+            await topic.trim(position)
+            found[topic.name] = {"first": render(topic.floor), "held_by": _holders(topic, position)}
         return JSONResponse({"topics": found})
 
     async def _asked_topics(
@@ -295,17 +295,17 @@ def _lease_s(body: Fields) -> int | None:
 def _start(asked: Fields) -> InitialPosition | Position:
     initial = asked.text("initial", InitialPosition.EARLIEST.value)
     asked.end()
-    place = parse_position(initial)
-    if place is not None:
-        return place
+    position = parse_position(initial)
+    if position is not None:
+        return position
     if initial not in (InitialPosition.EARLIEST.value, InitialPosition.LATEST.value):
         raise bad_request(f"expected earliest, latest or ledger:entry, got {initial[:100]!r}")
     return InitialPosition(initial)
 
 
-def _holders(topic: Topic, place: Position) -> list[str]:
-    """Return the subscriptions that still need entries before ``place``."""
-    last = before(place)
+def _holders(topic: Topic, position: Position) -> list[str]:
+    """Return the subscriptions that still need entries before ``position``."""
+    last = before(position)
     return [
         name
         for name, each in topic.subscriptions.items()

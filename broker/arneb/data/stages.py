@@ -185,14 +185,16 @@ class Stages:
         found: dict[int, bytes] = {}
         number = 0
         for ledger in topic.ledgers():
-            place = position_at(ledger.id, 0)
-            while ledger_of(place) == ledger.id and place < position_at(ledger.id, ledger.entries):
-                for _, entries in await topic.read(place, READ_BYTES):
+            position = position_at(ledger.id, 0)
+            while ledger_of(position) == ledger.id and position < position_at(
+                ledger.id, ledger.entries
+            ):
+                for _, entries in await topic.read(position, READ_BYTES):
                     for entry in entries:
                         if number in wanted:
                             found[number] = entry
                         number += 1
-                    place = Position(place + len(entries))
+                    position = Position(position + len(entries))
         if found.keys() != wanted:
             missing = min(wanted - found.keys())
             raise StoreFailed(f"piece {missing} of {topic.name} cannot be read")

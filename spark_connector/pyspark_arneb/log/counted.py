@@ -59,11 +59,11 @@ class CountedSource:
 
     def _count(self, topic_id: TopicId, first: Position, last: Position) -> int | None:
         """Return the number of messages in [first, last]; None if some of it cannot be read."""
-        place, messages = self._counted.get(topic_id, (first, 0))
-        if ledger_of(place) != ledger_of(first) or place > last + 1:
-            place, messages = first, 0
-        while place <= last:
-            blocks = self._source.read(topic_id, place, last, COUNT_BYTES)
+        position, messages = self._counted.get(topic_id, (first, 0))
+        if ledger_of(position) != ledger_of(first) or position > last + 1:
+            position, messages = first, 0
+        while position <= last:
+            blocks = self._source.read(topic_id, position, last, COUNT_BYTES)
             if not blocks:
                 return None
             for block in blocks:
@@ -71,8 +71,8 @@ class CountedSource:
                     at, entries = block.decode()
                 except BlockCorrupt:
                     return None
-                new = entries[place - at : last + 1 - at]
+                new = entries[position - at : last + 1 - at]
                 messages += sum(map(messages_in, new))
-                place = Position(place + len(new))
-        self._counted[topic_id] = place, messages
+                position = Position(position + len(new))
+        self._counted[topic_id] = position, messages
         return messages

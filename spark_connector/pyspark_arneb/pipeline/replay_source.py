@@ -31,7 +31,7 @@ from pyspark_arneb.options import ReadOptions
 from pyspark_arneb.pipeline.location import Location
 from pyspark_arneb.pipeline.replay_plan import Piece, Stretch
 from pyspark_arneb.pipeline.session import JobFailed, in_one_line
-from pyspark_arneb.plan.at_time import place_at
+from pyspark_arneb.plan.at_time import position_at_time
 from pyspark_arneb.plan.planning import selected_topics
 from pyspark_arneb.plan.ranges import select
 from pyspark_arneb.target import LakeError, Target, tables_in
@@ -259,15 +259,15 @@ class ReplaySource:
 def _by_time(source: BlockSource, extents: Sequence[Extent], options: ReadOptions) -> ReadOptions:
     """Replace times in the options by positions: a log is in the order of the broker's times."""
 
-    def places(time_ms: int | None) -> dict[str, Position]:
+    def positions(time_ms: int | None) -> dict[str, Position]:
         if time_ms is None:
             return {}
-        return {each.topic: place_at(source, each, time_ms) for each in extents}
+        return {each.topic: position_at_time(source, each, time_ms) for each in extents}
 
     return replace(
         options,
-        start=Offsets(EARLIEST, places(options.starting_times.default)),
-        end=Offsets(LATEST, places(options.ending_times.default)),
+        start=Offsets(EARLIEST, positions(options.starting_times.default)),
+        end=Offsets(LATEST, positions(options.ending_times.default)),
         starting_times=NO_TIMES,
         ending_times=NO_TIMES,
     )

@@ -17,26 +17,29 @@ ONE_BLOCK: Final = 1
 """Bytes to read at a time: reads are in whole blocks, so this is one block."""
 
 
-def place_at(source: BlockSource, extent: Extent, time_ms: int) -> Position:
+def position_at_time(source: BlockSource, extent: Extent, time_ms: int) -> Position:
     """Return the first entry that the broker received at or after ``time_ms``, or the end of the
     log."""
     for ledger in extent.ledgers:
         if not 0 < ledger.closed_ms < time_ms:
-            place = _place_in(source, extent, ledger, time_ms)
-            if place <= ledger.last:
-                return place
+            position = _position_in(source, extent, ledger, time_ms)
+            if position <= ledger.last:
+                return position
     return extent.end
 
 
-def published_ms(source: BlockSource, extent: Extent, place: Position) -> int | None:
-    """Return when the broker received the entry at ``place``, or the next one if it is missing."""
-    for block in source.read(extent.topic_id, place, extent.end, ONE_BLOCK):
+def published_ms(source: BlockSource, extent: Extent, position: Position) -> int | None:
+    """Return when the broker received the entry at ``position``, or the next one if it is
+    missing."""
+    for block in source.read(extent.topic_id, position, extent.end, ONE_BLOCK):
         first, entries = block.decode()
-        return _time(entries[max(0, place - first)])
+        return _time(entries[max(0, position - first)])
     return None
 
 
-def _place_in(source: BlockSource, extent: Extent, ledger: LedgerExtent, time_ms: int) -> Position:
+def _position_in(
+    source: BlockSource, extent: Extent, ledger: LedgerExtent, time_ms: int
+) -> Position:
     low, end = ledger.first, Position(ledger.last + 1)
     while low < end:
         middle = Position((low + end) // 2)

@@ -29,12 +29,12 @@ def blocks_of(
 ) -> Iterator[tuple[Position, bytes]]:
     """Yield the blocks that overlap [first, last], each with the position of its last entry,
     fetched in responses of about ``size`` bytes. Raises :class:`ServiceError`."""
-    place, failures = first, 0
-    while place <= last:
+    position, failures = first, 0
+    while position <= last:
         try:
-            for kind, at, value in _answer(address, topic_id, place, last, size):
+            for kind, at, value in _answer(address, topic_id, position, last, size):
                 failures = 0
-                place = at if kind == END else Position(at + 1)
+                position = at if kind == END else Position(at + 1)
                 if kind == BLOCK:
                     yield at, value
         except ServiceError as error:
@@ -74,9 +74,9 @@ def _answer(
             raise ServiceError("unreachable", f"the broker at {address} cut an answer off")
 
 
-def spelt(place: Position) -> str:
+def spelt(position: Position) -> str:
     """Render a position for the data API, including bounds that no entry has."""
-    return f"{place >> ENTRY_BITS}:{place & ENTRY_MASK}"
+    return f"{position >> ENTRY_BITS}:{position & ENTRY_MASK}"
 
 
 def _frames(response: HTTPResponse) -> Iterator[tuple[int, Position, bytes]]:
@@ -85,7 +85,7 @@ def _frames(response: HTTPResponse) -> Iterator[tuple[int, Position, bytes]]:
     while more := response.read(READ_BYTES):
         data, at = data[at:] + more, 0
         while len(data) - at >= FRAME.size:
-            kind, length, place = FRAME.unpack_from(data, at)
+            kind, length, position = FRAME.unpack_from(data, at)
             if kind > ERROR or length > BLOCK_BYTES_MAX:
                 raise HTTPException(f"expected a frame, got {data[at : at + FRAME.size].hex()}")
             end = at + FRAME.size + length
@@ -94,5 +94,5 @@ def _frames(response: HTTPResponse) -> Iterator[tuple[int, Position, bytes]]:
                 data += response.read(end - len(data))
                 if len(data) < end:
                     return
-            yield kind, Position(place), data[at + FRAME.size : end]
+            yield kind, Position(position), data[at + FRAME.size : end]
             at = end

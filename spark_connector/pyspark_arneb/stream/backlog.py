@@ -82,11 +82,11 @@ def part_of(ledger: LedgerExtent, first: Position, end: Position) -> LedgerExten
     )
 
 
-def messages_until(extent: Extent, place: Position) -> int:
-    """Return how many messages the topic ever had before ``place``, as far as that is known."""
+def messages_until(extent: Extent, position: Position) -> int:
+    """Return how many messages the topic ever had before ``position``, as far as that is known."""
     count = extent.messages_before
     for ledger in extent.ledgers:
-        part = part_of(ledger, ledger.first, place)
+        part = part_of(ledger, ledger.first, position)
         if part is None:
             break
         count = part.messages_before + part.messages

@@ -18,7 +18,7 @@ LEASE_S_UNKNOWN: Final = 24 * 3600
 """The longest lease while no checkpoint has the cursor's name: if the query ends before its first
 batch was planned, nobody can find the cursor again, and it should not keep the log for long."""
 
-Places = Mapping[str, tuple[int, Position]]
+Positions = Mapping[str, tuple[int, Position]]
 """By a topic's full name: its id, and the first entry that is not acknowledged."""
 
 
@@ -44,12 +44,12 @@ class CursorService(Protocol):
     """What a broker offers to the owner of cursors. Every call concerns many topics at once, and
     changes nothing if it fails."""
 
-    def open(self, name: str, places: Places, lease_s: int) -> dict[str, CursorState]:
+    def open(self, name: str, positions: Positions, lease_s: int) -> dict[str, CursorState]:
         """Create the cursor where it does not exist; where it does, take it over with this
         lease."""
         ...
 
-    def acknowledge(self, name: str, places: Places) -> dict[str, CursorState]:
+    def acknowledge(self, name: str, positions: Positions) -> dict[str, CursorState]:
         """Acknowledge everything before each place, and renew the lease. Raises
         :class:`CursorGone`."""
         ...
@@ -69,7 +69,7 @@ class QueryCursor:
         """The lease of each cursor that this run has opened, by name."""
 
     def keep(
-        self, name: str, done: Places, fresh: Places, *, known: bool
+        self, name: str, done: Positions, fresh: Positions, *, known: bool
     ) -> dict[str, CursorState]:
         """Acknowledge what is ``done``, and create the cursor at the places of ``fresh`` where it
         does not exist. ``known``: a checkpoint has the name, or will have it before the batch
@@ -86,7 +86,7 @@ class QueryCursor:
         return found
 
     def _acknowledge(
-        self, name: str, done: Places, lease_s: int, opened: Mapping[str, CursorState]
+        self, name: str, done: Positions, lease_s: int, opened: Mapping[str, CursorState]
     ) -> dict[str, CursorState]:
         if all(topic in opened and opened[topic].next == done[topic][1] for topic in done):
             return {}

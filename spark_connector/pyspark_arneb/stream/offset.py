@@ -46,9 +46,9 @@ class TopicOffset:
     """As :attr:`messages`, before :attr:`begin`."""
 
     def to_json(self) -> dict[str, Any]:
-        said = {"id": self.topic_id, "next": render_place(self.next), "messages": self.messages}
+        said = {"id": self.topic_id, "next": render_position(self.next), "messages": self.messages}
         if self.begin is not None:
-            said |= {"from": render_place(self.begin), "from_messages": self.begin_messages}
+            said |= {"from": render_position(self.begin), "from_messages": self.begin_messages}
         return said
 
     @classmethod
@@ -57,9 +57,9 @@ class TopicOffset:
         begin = fields.get("from")
         return cls(
             _number(fields, "id"),
-            _place(fields.get("next")),
+            _position(fields.get("next")),
             _number(fields, "messages"),
-            None if begin is None else _place(begin),
+            None if begin is None else _position(begin),
             0 if begin is None else _number(fields, "from_messages"),
         )
 
@@ -107,11 +107,11 @@ class StreamOffset:
 
         Where a batch began makes no difference.
         """
-        if self._places() == {name: (said.topic_id, said.next) for name, said in topics.items()}:
+        if self._positions() == {name: (said.topic_id, said.next) for name, said in topics.items()}:
             return self
         return replace(self, topics=topics, initial=False)
 
-    def _places(self) -> dict[str, tuple[int, Position]]:
+    def _positions(self) -> dict[str, tuple[int, Position]]:
         return {name: (said.topic_id, said.next) for name, said in self.topics.items()}
 
 
@@ -132,12 +132,12 @@ def begins(start: StreamOffset, end: StreamOffset) -> dict[str, TopicOffset]:
     return found
 
 
-def render_place(place: Position) -> str:
+def render_position(position: Position) -> str:
     """Render a position as ``ledger:entry``, as in the options; never with an entry of -1."""
-    return f"{ledger_of(place)}:{entry_of(place)}"
+    return f"{ledger_of(position)}:{entry_of(position)}"
 
 
-def _place(given: object) -> Position:
+def _position(given: object) -> Position:
     found = _PLACE.fullmatch(given) if isinstance(given, str) else None
     if not found:
         raise OffsetError(f'expected "ledger:entry", got {given!r}')

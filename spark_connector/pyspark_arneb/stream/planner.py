@@ -16,7 +16,7 @@ from arneb_core.store.reading.extents import Extent
 from pyspark_arneb.log.block_source import BlockSource
 from pyspark_arneb.log.topics import short_name
 from pyspark_arneb.option_table import OptionError
-from pyspark_arneb.plan.at_time import place_at, published_ms
+from pyspark_arneb.plan.at_time import position_at_time, published_ms
 from pyspark_arneb.plan.planning import selected_topics
 from pyspark_arneb.plan.ranges import Span, begin_in, check_named, losses_of
 from pyspark_arneb.stream.admission import Limits, admit
@@ -90,19 +90,23 @@ class StreamPlanner:
             extents = self._look(required=True)
             check_named("startingOffsets", self._options.read.start, extents)
             check_named("startingOffsetsByTimestamp", self._options.read.starting_times, extents)
-            places = {extent.topic: self._starting_place(extent) for extent in extents}
+            positions = {extent.topic: self._starting_position(extent) for extent in extents}
             name = self._name(None)
             if self._cursor is not None and name is not None:
-                where = {each.topic: (int(each.topic_id), places[each.topic]) for each in extents}
+                where = {
+                    each.topic: (int(each.topic_id), positions[each.topic]) for each in extents
+                }
                 states = self._cursor.keep(name, {}, where, known=False)
                 if not self._options.start_is_given:
                     # An existing subscription already has its position.
-                    places |= {
+                    positions |= {
                         topic: state.next for topic, state in states.items() if not state.created
                     }
             topics = {
                 each.topic: TopicOffset(
-                    each.topic_id, places[each.topic], messages_until(each, places[each.topic])
+                    each.topic_id,
+                    positions[each.topic],
+                    messages_until(each, positions[each.topic]),
                 )
                 for each in extents
             }
@@ -191,13 +195,13 @@ class StreamPlanner:
         self._extents = {extent.topic: extent for extent in extents}
         return extents
 
-    def _starting_place(self, extent: Extent) -> Position:
+    def _starting_position(self, extent: Extent) -> Position:
         read = self._options.read
         time_ms = read.starting_times.of(extent.topic)
         if time_ms is not None:
             if time_ms > self._now_s() * MS_PER_S:
                 raise OptionError("startingTime", f"expected a time that has come, got {time_ms}")
-            return place_at(self._source, extent, time_ms)
+            return position_at_time(self._source, extent, time_ms)
         for loss in losses_of(extent, read):
             read.lose(loss)
         return begin_in(extent, read.start)
@@ -244,11 +248,11 @@ class StreamPlanner:
             return False
         return self._now_s() - self._batch_s < self._options.trigger_delay_s
 
-    def _check_kept(self, topic: str, state: CursorState, place: Position) -> None:
+    def _check_kept(self, topic: str, state: CursorState, position: Position) -> None:
         """Report a loss if the cursor was created after entries of the query were removed."""
-        if state.created and state.next > place:
+        if state.created and state.next > position:
             self._options.read.lose(
-                f"topic {short_name(topic)} from {render(place)} to before "
+                f"topic {short_name(topic)} from {render(position)} to before "
                 f"{render(state.next)}, removed when the cursor's lease had ended"
             )
 

@@ -29,7 +29,7 @@ from pyspark_arneb.processors import cores
 from pyspark_arneb.schema import Column
 from pyspark_arneb.stream.admission import NO_LIMITS, Limits
 from pyspark_arneb.stream.cursor import QueryCursor
-from pyspark_arneb.stream.offset import StreamOffset, render_place
+from pyspark_arneb.stream.offset import StreamOffset, render_position
 from pyspark_arneb.stream.options import StreamOptions
 from pyspark_arneb.stream.planner import StreamPlanner
 from pyspark_arneb.stream.remote_cursor import RemoteCursors
@@ -79,7 +79,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if report is None:
             return None
         return {
-            "topics": {topic: render_place(end) for topic, end in sorted(report.ends.items())},
+            "topics": {topic: render_position(end) for topic, end in sorted(report.ends.items())},
             "backlog": {
                 "messages": report.messages,
                 "bytes": report.bytes_total,

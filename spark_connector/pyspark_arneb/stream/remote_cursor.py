@@ -6,8 +6,8 @@ from typing import Any
 from arneb_core.api.entries.position import position_at
 from pyspark_arneb.service.connection import Address, ask
 from pyspark_arneb.service.errors import ServiceError
-from pyspark_arneb.stream.cursor import CursorGone, CursorState, Places
-from pyspark_arneb.stream.offset import render_place
+from pyspark_arneb.stream.cursor import CursorGone, CursorState, Positions
+from pyspark_arneb.stream.offset import render_position
 
 
 class RemoteCursors:
@@ -20,17 +20,17 @@ class RemoteCursors:
     def __repr__(self) -> str:
         return f"<RemoteCursors {self._address}>"
 
-    def open(self, name: str, places: Places, lease_s: int) -> dict[str, CursorState]:
+    def open(self, name: str, positions: Positions, lease_s: int) -> dict[str, CursorState]:
         topics = {
-            topic: {"id": topic_id, "initial": render_place(place)}
-            for topic, (topic_id, place) in places.items()
+            topic: {"id": topic_id, "initial": render_position(position)}
+            for topic, (topic_id, position) in positions.items()
         }
         return self._ask("open", name, {"lease_s": lease_s, "topics": topics})
 
-    def acknowledge(self, name: str, places: Places) -> dict[str, CursorState]:
+    def acknowledge(self, name: str, positions: Positions) -> dict[str, CursorState]:
         topics = {
-            topic: {"id": topic_id, "next": render_place(place)}
-            for topic, (topic_id, place) in places.items()
+            topic: {"id": topic_id, "next": render_position(position)}
+            for topic, (topic_id, position) in positions.items()
         }
         return self._ask("acknowledge", name, {"topics": topics})
 

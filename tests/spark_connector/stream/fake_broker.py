@@ -15,7 +15,7 @@ from arneb_core.store.format.schema import TopicId
 from arneb_core.store.reading.extents import Extent, LedgerExtent
 from arneb_core.store.reading.stored_blocks import StoredBlock
 from pyspark_arneb.log.topics import full_name
-from pyspark_arneb.stream.cursor import CursorGone, CursorState, Places
+from pyspark_arneb.stream.cursor import CursorGone, CursorState, Positions
 
 BLOCK_ENTRIES = 3
 
@@ -141,10 +141,10 @@ class FakeBroker:
             for ledger in topic.ledgers:
                 for start in range(0, len(ledger.entries), BLOCK_ENTRIES):
                     entries = ledger.entries[start : start + BLOCK_ENTRIES]
-                    place = position_at(ledger.number, start)
-                    end = Position(place + len(entries) - 1)
-                    if end >= first and place <= last:
-                        found.append(StoredBlock(end, bytes(encode_block(place, entries))))
+                    position = position_at(ledger.number, start)
+                    end = Position(position + len(entries) - 1)
+                    if end >= first and position <= last:
+                        found.append(StoredBlock(end, bytes(encode_block(position, entries))))
                         if sum(block.size for block in found) >= bytes_max:
                             return found
         return found
@@ -154,29 +154,29 @@ class FakeBroker:
 
     # The service of cursors.
 
-    def open(self, name: str, places: Places, lease_s: int) -> dict[str, CursorState]:
+    def open(self, name: str, positions: Positions, lease_s: int) -> dict[str, CursorState]:
         self.calls.append("open")
-        created = {topic for topic in places if (name, topic) not in self.cursors}
-        for topic, (topic_id, place) in places.items():
+        created = {topic for topic in positions if (name, topic) not in self.cursors}
+        for topic, (topic_id, position) in positions.items():
             assert self.logs[topic].id == topic_id
             known = self.cursors.get((name, topic))
             low = self._extent(topic).first
-            where = max(place, low) if known is None else known.next
+            where = max(position, low) if known is None else known.next
             self.cursors[name, topic] = Cursor(where, lease_s, self.now_s + lease_s)
-        return {topic: self._cursor_state(name, topic, topic in created) for topic in places}
+        return {topic: self._cursor_state(name, topic, topic in created) for topic in positions}
 
-    def acknowledge(self, name: str, places: Places) -> dict[str, CursorState]:
+    def acknowledge(self, name: str, positions: Positions) -> dict[str, CursorState]:
         self.calls.append("acknowledge")
-        if any((name, topic) not in self.cursors for topic in places):
+        if any((name, topic) not in self.cursors for topic in positions):
             raise CursorGone(name)
-        for topic, (topic_id, place) in places.items():
+        for topic, (topic_id, position) in positions.items():
             assert self.logs[topic].id == topic_id
-            assert place <= self.logs[topic].end, "bad_request: beyond the end"
+            assert position <= self.logs[topic].end, "bad_request: beyond the end"
             cursor = self.cursors[name, topic]
-            cursor.next = max(cursor.next, place)
+            cursor.next = max(cursor.next, position)
             cursor.until_s = self.now_s + cursor.lease_s
         self.trim()
-        return {topic: self._cursor_state(name, topic, created=False) for topic in places}
+        return {topic: self._cursor_state(name, topic, created=False) for topic in positions}
 
     def remove(self, name: str, topics: Iterable[str]) -> None:
         self.calls.append("remove")
@@ -193,9 +193,9 @@ class FakeBroker:
         )
 
     def _cursor_state(self, name: str, topic: str, created: bool) -> CursorState:
-        place = self.cursors[name, topic].next
-        left = [entry for _, entry in self.logs[topic].from_(place)]
-        return CursorState(place, sum(map(messages_in, left)), sum(map(len, left)), 0, created)
+        position = self.cursors[name, topic].next
+        left = [entry for _, entry in self.logs[topic].from_(position)]
+        return CursorState(position, sum(map(messages_in, left)), sum(map(len, left)), 0, created)
 
     def _extent(self, name: str) -> Extent:
         topic = self.logs[name]
@@ -220,7 +220,7 @@ def bodies(broker: FakeBroker, topic_id: int, first: Position, last: Position) -
         if topic.id == topic_id:
             return [
                 entry[40:]
-                for place, entry in topic.from_(first)
-                if place <= last and ledger_of(place) == ledger_of(first)
+                for position, entry in topic.from_(first)
+                if position <= last and ledger_of(position) == ledger_of(first)
             ]
     return []

@@ -183,7 +183,7 @@ class Actor:
         consumer = attachment.consumer
         found: list[Fetched] = []
         size = 0
-        places: list[Position] = []
+        positions: list[Position] = []
         masks: dict[Position, int] = {}
         try:
             while len(found) < count and size < bytes_max:
@@ -191,9 +191,9 @@ class Actor:
                 count_got(attachment.queue.traffic, run, no_ack=taking.no_ack)
                 if run is None:
                     break
-                places += run.positions
-                for place, mask in (run.masks or {}).items():
-                    masks[place] = masks.get(place, 0) | mask
+                positions += run.positions
+                for position, mask in (run.masks or {}).items():
+                    masks[position] = masks.get(position, 0) | mask
                 left = attachment.queue.message_count
                 _, entries, _ = await decompressed(run, queue)
                 again = bool(run.redelivered)
@@ -202,11 +202,11 @@ class Actor:
                 found += got
         finally:
             with trio.CancelScope(shield=True):
-                if places and not taking.no_ack:
+                if positions and not taking.no_ack:
                     if taking.requeued:
-                        consumer.release(places, count=True, masks=masks or None)
+                        consumer.release(positions, count=True, masks=masks or None)
                     elif taking.rejected:
-                        consumer.reject(places, masks or None)
+                        consumer.reject(positions, masks or None)
                 async with self.topology.changing():
                     await vhost.attachments.detach(attachment)
         return found

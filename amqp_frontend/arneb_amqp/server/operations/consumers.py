@@ -63,7 +63,7 @@ class Tap:
         """Trace a delivered run."""
         if self.vhost.tracing is not None:
             positions, entries, _ = unbatched(run, self._queue)
-            again = [place in (run.redelivered or ()) for place in positions]
+            again = [position in (run.redelivered or ()) for position in positions]
             self.vhost.tracing.delivered(
                 self._context.tapped, self._channel, self._queue, entries, again
             )

@@ -108,17 +108,19 @@ class Ages:
                 return each.closed_ms or float("inf"), False
         return (float("inf") if newest else 0.0), False
 
-    async def _read(self, topic: Topic, subscription: Subscription, place: Position) -> int | None:
+    async def _read(
+        self, topic: Topic, subscription: Subscription, position: Position
+    ) -> int | None:
         key: Any = (topic.name, topic.id, subscription.name)
         known = self._known.get(key)
-        if known is None or known[0] != place:
+        if known is None or known[0] != position:
             try:
-                entry = await topic.entry_at(place)
+                entry = await topic.entry_at(position)
             except StoreFailed:
                 return None
             if entry is None or len(entry) < HEADER_BYTES:
                 return None
-            known = self._known[key] = (place, read_header(entry).publish_time_ms)
+            known = self._known[key] = (position, read_header(entry).publish_time_ms)
             if len(self._known) > KNOWN_MAX:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
