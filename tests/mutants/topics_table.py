@@ -101,8 +101,8 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "a topic named like a partition is created with partitions",
         PULSAR + "admin/topics/topics.py",
-        '    if name.partition >= 0 or (made and "-partition-" in name.local):\n',
-        "    if name.partition >= 0:\n",
+        '    if made and "-partition-" in name.local:\n',
+        "    if False:\n",
         (TESTS + "admin/test_admin.py",),
     ),
     Mutant(
