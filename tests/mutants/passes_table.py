@@ -341,9 +341,49 @@ PASSES_MUTANTS: Final = (
     Mutant(
         "a transaction takes any number of single acknowledgements in one turn",
         "amqp_frontend/arneb_amqp/session/consume/deliverer.py",
-        "            count = TRANSACTION_ANSWERS_PER_TURN\n",
-        "            count = len(tags)\n",
+        "            count = TRANSACTION_ANSWERS_PER_TURN\n"
+        "            self._add_answers(tags[:count], transaction, Answer.ACKNOWLEDGE)\n",
+        "            count = len(tags)\n"
+        "            self._add_answers(tags[:count], transaction, Answer.ACKNOWLEDGE)\n",
         ("tests/amqp_frontend/session/consume/test_many_answers.py",),
+    ),
+    Mutant(
+        "a transaction takes any number of single rejections in one turn",
+        "amqp_frontend/arneb_amqp/session/consume/deliverer.py",
+        "            count = TRANSACTION_ANSWERS_PER_TURN\n"
+        "            self._add_answers(tags[:count], transaction, _ANSWERS[run.requeue])\n",
+        "            count = len(tags)\n"
+        "            self._add_answers(tags[:count], transaction, _ANSWERS[run.requeue])\n",
+        ("tests/amqp_frontend/session/consume/test_many_answers.py",),
+    ),
+    Mutant(
+        "rejections before that of a stream's message are lost",
+        "amqp_frontend/arneb_amqp/session/consume/deliverer.py",
+        "for part in [[tag] for tag in tags] if self._streams else [tags]:",
+        "for part in [tags]:",
+        ("tests/amqp_frontend/session/consume/test_stream_reader.py",),
+    ),
+    Mutant(
+        "rejections before that of an unknown tag are lost",
+        "amqp_frontend/arneb_amqp/session/consume/deliverer.py",
+        "            self._give_back(groups, requeue=run.requeue)\n",
+        "            if unknown is None:\n"
+        "                self._give_back(groups, requeue=run.requeue)\n",
+        ("tests/amqp_frontend/session/consume/test_deliverer.py",),
+    ),
+    Mutant(
+        "a row of rejects goes on however their bits differ",
+        "amqp_frontend/arneb_amqp/wire/fast.py",
+        'rb"([\\x00\\x01])", rb"\\2")',
+        'rb"([\\x00\\x01])", rb"[\\x00\\x01]")',
+        ("tests/amqp_frontend/wire/test_fast.py",),
+    ),
+    Mutant(
+        "a multiple nack is taken for one that is not",
+        "amqp_frontend/arneb_amqp/wire/fast.py",
+        'rb"([\\x00\\x02])", rb"\\2")',
+        'rb"([\\x00-\\x03])", rb"\\2")',
+        ("tests/amqp_frontend/wire/test_fast.py",),
     ),
     Mutant(
         "acknowledgements in a transaction do not count as work of its turn",

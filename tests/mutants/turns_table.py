@@ -500,8 +500,8 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "acknowledging everything includes later deliveries",
         SESSION + "channel/channel.py",
-        "                raise Pause(Ack(item.channel, DeliveryTag(tag))) from None\n",
-        "                raise Pause(item) from None\n",
+        "            raise Pause(Ack(item.channel, DeliveryTag(tag))) from None\n",
+        "            raise Pause(item) from None\n",
         ("tests/amqp_frontend/session/consume/test_many_answers.py",),
     ),
     Mutant(

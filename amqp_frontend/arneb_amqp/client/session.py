@@ -25,6 +25,7 @@ from arneb_amqp.client.events import (
 )
 from arneb_amqp.client.uris import BrokerUri
 from arneb_amqp.wire.constants import (
+    BASIC_NACK,
     CHANNEL_ZERO,
     FRAME_BYTES_MAX_DEFAULT,
     FRAME_BYTES_MIN,
@@ -44,6 +45,7 @@ from arneb_amqp.wire.items import (
     Method,
     Publish,
     PublishRun,
+    RejectRun,
     VariedRun,
 )
 from arneb_amqp.wire.methods import encode_method
@@ -133,8 +135,12 @@ class ClientSession:
                 self._method(item)
             case AckRun(channel, tags):
                 self._events.append(Confirmed(channel, tags))
-            case Ack(channel, tag, multiple):
-                self._events.append(Confirmed(channel, [tag], multiple))
+            case Ack(channel, tag):
+                self._events.append(Confirmed(channel, [tag], multiple=True))
+            case RejectRun(channel, tags, method=basic) if basic == BASIC_NACK:
+                self._events.append(Confirmed(channel, tags, stored=False))
+            case RejectRun():
+                self._end(RemoteClosed("it broke the protocol: basic.reject from a server"))
             case Broken(_, error):
                 self._end(RemoteClosed(f"it broke the protocol: {error}"))
             case Publish() | PublishRun() | VariedRun():

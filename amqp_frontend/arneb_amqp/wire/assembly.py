@@ -18,6 +18,8 @@ from arneb_amqp.errors import (
     unexpected_frame,
 )
 from arneb_amqp.wire.constants import (
+    BASIC_NACK,
+    BASIC_REJECT,
     CHANNEL_ZERO,
     CONTENT_START,
     FRAME_BODY,
@@ -39,6 +41,7 @@ from arneb_amqp.wire.items import (
     Method,
     Publish,
     PublishRun,
+    RejectRun,
 )
 from arneb_amqp.wire.methods import decode_method, has_content, method_ids
 from arneb_amqp.wire.property_judge import PERSISTENT, SINGLE, PropertyJudge
@@ -133,6 +136,10 @@ class Assembler:
         if isinstance(method, commands.Basic.Ack):
             tag = DeliveryTag(method.delivery_tag)
             return Ack(channel, tag) if method.multiple else AckRun(channel, [tag])
+        if isinstance(method, commands.Basic.Reject):
+            return RejectRun(channel, [method.delivery_tag or 0], method.requeue, BASIC_REJECT)
+        if isinstance(method, commands.Basic.Nack) and not method.multiple:
+            return RejectRun(channel, [method.delivery_tag], method.requeue, BASIC_NACK)
         return Method(channel, method)
 
     def _header(

@@ -37,6 +37,8 @@ CLASS_BASIC: Final = 60
 
 BASIC_PUBLISH: Final = (CLASS_BASIC, 40)
 BASIC_ACK: Final = (CLASS_BASIC, 80)
+BASIC_REJECT: Final = (CLASS_BASIC, 90)
+BASIC_NACK: Final = (CLASS_BASIC, 120)
 
 FRAME_BYTES_MIN: Final = 4096
 """4.2.3: every peer must take frames of this size; also the limit until tuning is done."""

@@ -78,7 +78,17 @@ class Ack:
 
     channel: ChannelId
     tag: DeliveryTag
-    multiple: bool = True
+
+
+@dataclass(slots=True)
+class RejectRun:
+    """Consecutive ``basic.reject``, or consecutive ``basic.nack`` without ``multiple``, on one
+    channel: all ``requeue``, or none does. ``method`` says which of the two they are."""
+
+    channel: ChannelId
+    tags: list[int]
+    requeue: bool
+    method: tuple[int, int]
 
 
 @dataclass(slots=True)
@@ -122,4 +132,4 @@ class Broken:
     framing_lost: bool = False
 
 
-Item = PublishRun | VariedRun | Publish | AckRun | Ack | Method | Heartbeat | Broken
+Item = PublishRun | VariedRun | Publish | AckRun | Ack | RejectRun | Method | Heartbeat | Broken

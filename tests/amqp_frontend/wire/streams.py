@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pamqp import body, commands, frame, header, heartbeat
 from tests.amqp_frontend.fields import properties
 
+from arneb_amqp.wire.constants import BASIC_NACK
 from arneb_amqp.wire.items import (
     Ack,
     AckRun,
@@ -18,6 +19,7 @@ from arneb_amqp.wire.items import (
     Method,
     Publish,
     PublishRun,
+    RejectRun,
     VariedRun,
 )
 from arneb_amqp.wire.methods import encode_method
@@ -123,12 +125,22 @@ def _publishes(draw: st.DrawFn) -> list[list[bytes]]:
     ]
 
 
+def reject(channel: int, tag: int, bits: int = 0) -> bytes:
+    return raw_frame(1, channel, pack(">HHQB", 60, 90, tag, bits))
+
+
+def nack(channel: int, tag: int, bits: int = 0) -> bytes:
+    return raw_frame(1, channel, pack(">HHQB", 60, 120, tag, bits))
+
+
 @st.composite
-def _acks(draw: st.DrawFn) -> list[list[bytes]]:
-    channel, bits = draw(_channels), draw(st.sampled_from([0, 0, 1, 2]))
-    return [
-        [ack(channel, tag, bits)] for tag in draw(st.lists(st.integers(0, 1 << 64 - 1), max_size=9))
-    ]
+def _answers(draw: st.DrawFn) -> list[list[bytes]]:
+    """Acks, rejects or nacks in a row, most with the same bits."""
+    answer, channel = draw(st.sampled_from([ack, reject, nack])), draw(_channels)
+    bits = draw(st.sampled_from([0, 0, 1, 2, 3]))
+    others = st.sampled_from([bits] * 5 + [0, 1, 2, 3])
+    tags = draw(st.lists(st.integers(0, 1 << 64 - 1), max_size=9))
+    return [[answer(channel, tag, draw(others))] for tag in tags]
 
 
 _others = st.one_of(
@@ -141,7 +153,7 @@ _others = st.one_of(
     st.just([[encode_method(0, commands.Connection.CloseOk())]]),  # type: ignore[arg-type]
 )
 
-scripts = st.lists(st.one_of(_publishes(), _acks(), _others), max_size=6).map(
+scripts = st.lists(st.one_of(_publishes(), _answers(), _others), max_size=6).map(
     lambda groups: [action for group in groups for action in group]
 )
 """What the channels do one after the other; each action is its frames."""
@@ -268,8 +280,14 @@ def facts_of(items: Iterable[Item]) -> list[Fact]:
                 facts.append(Fact("publish", channel, details))
             case AckRun(channel, tags):
                 facts += (Fact("ack", channel, (tag, False)) for tag in tags)
-            case Ack(channel, tag, multiple):
-                facts.append(Fact("ack", channel, (tag, multiple)))
+            case Ack(channel, tag):
+                facts.append(Fact("ack", channel, (tag, True)))
+            case RejectRun(channel, tags, requeue, basic):
+                # The reference reads each of them as the method that it is.
+                nack, reject = commands.Basic.Nack, commands.Basic.Reject
+                for tag in tags:
+                    one = nack(tag, False, requeue) if basic == BASIC_NACK else reject(tag, requeue)
+                    facts += facts_of([Method(channel, one)])
             case Method(channel, method, content):
                 fields = {name: getattr(method, name) for name in method.attributes()}
                 facts.append(Fact(method.name, channel, (fields, content)))

@@ -1,5 +1,6 @@
 """The fast reader, compared with pamqp and with the assembler, however the bytes are split."""
 
+from dataclasses import replace
 from itertools import chain, pairwise
 
 import pytest
@@ -18,15 +19,26 @@ from tests.amqp_frontend.wire.streams import (
     broken_streams,
     cuts,
     facts_of,
+    nack,
     publish,
+    reject,
     streams,
 )
 from tests.counting import calls_of
 
-from arneb_amqp.wire.constants import ChannelId
+from arneb_amqp.wire.constants import BASIC_NACK, BASIC_REJECT, ChannelId
 from arneb_amqp.wire.content import is_body, payload_of, properties_of
 from arneb_amqp.wire.fast import FastReader
-from arneb_amqp.wire.items import Ack, AckRun, Item, Publish, PublishRun, VariedRun
+from arneb_amqp.wire.items import (
+    Ack,
+    AckRun,
+    Item,
+    Method,
+    Publish,
+    PublishRun,
+    RejectRun,
+    VariedRun,
+)
 from arneb_amqp.wire.methods import encode_method
 from arneb_amqp.wire.properties import PropertyFlag, decode_properties
 from arneb_amqp.wire.publishes import ITEMS_MAX, LOOKUPS_MAX
@@ -148,6 +160,8 @@ def test_neighbouring_runs_could_not_be_one_run(frames: list[bytes]) -> None:
             assert key_of(one) != key_of(two) or (ends and not starts_like(two, one))
         if isinstance(one, AckRun) and isinstance(two, AckRun):
             assert one.channel != two.channel
+        if isinstance(one, RejectRun) and isinstance(two, RejectRun):
+            assert replace(one, tags=[]) != replace(two, tags=[])
     for item in items:
         assert not isinstance(item, PublishRun) or item.bodies
         assert not isinstance(item, VariedRun) or len(item.bodies) == len(item.routes) > 1
@@ -283,6 +297,29 @@ def test_acks_form_runs_and_multiple_ones_are_single() -> None:
         AckRun(2, [(1 << 64) - 1]),  # type: ignore[arg-type]
         Ack(2, 0),  # type: ignore[arg-type]
     ]
+
+
+def test_rejects_and_nacks_form_runs_of_those_that_are_alike() -> None:
+    raw = reject(1, 1) + reject(1, 2) + reject(1, 3, 1) + nack(1, 4) + nack(1, 5, 2) + nack(2, 6, 2)
+    multiple = nack(2, 7, 3)
+    items = new_reader().receive(raw + multiple)
+    one, two = ChannelId(1), ChannelId(2)
+    assert items[:-1] == [
+        RejectRun(one, [1, 2], False, BASIC_REJECT),
+        RejectRun(one, [3], True, BASIC_REJECT),
+        RejectRun(one, [4], False, BASIC_NACK),
+        RejectRun(one, [5], True, BASIC_NACK),
+        RejectRun(two, [6], True, BASIC_NACK),
+    ]
+    assert isinstance(items[-1], Method)
+    assert items[-1].method.multiple
+
+
+def test_a_long_run_of_rejects_takes_no_more_calls_than_a_short_one() -> None:
+    reader = new_reader()
+    few = calls_of(lambda: reader.receive(reject(1, 1) * 10))
+    many = calls_of(lambda: reader.receive(reject(1, 1) * 1000))
+    assert many < few + 10
 
 
 def test_a_publish_is_not_waited_for_longer_than_its_frames() -> None:

@@ -37,7 +37,7 @@ from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.session.transitions import ChannelInput, ChannelState, next_channel_state
 from arneb_amqp.wire.access import Access
 from arneb_amqp.wire.constants import ChannelId, DeliveryTag
-from arneb_amqp.wire.items import Ack, Publish
+from arneb_amqp.wire.items import Ack, AckRun, Publish, RejectRun
 from arneb_amqp.wire.replies import close_channel, make
 from arneb_amqp.wire.tables import Table
 
@@ -56,19 +56,9 @@ class Channel:
     """
 
     __slots__ = (
-        "_context",
-        "_declarer",
-        "_deliverer",
-        "_limit",
-        "_prefetch",
-        "_publisher",
-        "_reply_to",
-        "_vhost",
-        "deliverer",
-        "id",
-        "publisher",
-        "state",
-    )
+        "_context", "_declarer", "_deliverer", "_limit", "_prefetch", "_publisher", "_reply_to",
+        "_vhost", "deliverer", "id", "publisher", "state",
+    )  # fmt: skip
 
     publisher: Publisher
     deliverer: Deliverer
@@ -123,18 +113,25 @@ class Channel:
             self.publisher.publish(item)
 
     def ack(self, item: Ack) -> None:
-        """Handle an ack, cumulative or single."""
+        """Handle a cumulative ack."""
         if self.state is not ChannelState.OPEN:
             return
-        if item.multiple:
-            # Tag 0 means all that is unanswered now, not what is delivered before the next turn.
-            tag = item.tag or self.deliverer.unacked.last
-            try:
-                self.deliverer.acknowledge_through(tag, self.publisher.transaction)
-            except Pause:
-                raise Pause(Ack(item.channel, DeliveryTag(tag))) from None
-        else:
-            self.deliverer.acknowledge((item.tag,), self.publisher.transaction)
+        # Tag 0 means all that is unanswered now, not what is delivered before the next turn.
+        tag = item.tag or self.deliverer.unacked.last
+        try:
+            self.deliverer.acknowledge_through(tag, self.publisher.transaction)
+        except Pause:
+            raise Pause(Ack(item.channel, DeliveryTag(tag))) from None
+
+    def ack_run(self, item: AckRun) -> None:
+        """Handle single acks."""
+        if self.state is ChannelState.OPEN:
+            self.deliverer.acknowledge(item.tags, self.publisher.transaction)
+
+    def reject_run(self, item: RejectRun) -> None:
+        """Handle single rejects or nacks."""
+        if self.state is ChannelState.OPEN:
+            self.deliverer.reject(item, self.publisher.transaction)
 
     def handle(self, method: Command) -> None:
         """Handle any other method."""
@@ -285,19 +282,14 @@ class Channel:
         self._context.ask(Get(getter, queue, no_ack), pulled)
 
     def _nack(self, method: Basic.Nack) -> None:
-        if method.multiple and not method.delivery_tag:
+        assert method.multiple, "others are runs"
+        if not method.delivery_tag:
             # Tag 0 means all that is unanswered now: this same method is handled again after a
             # pause.
             method.delivery_tag = self.deliverer.unacked.last
-        self.deliverer.reject(
-            method.delivery_tag, self.publisher.transaction,
-            multiple=method.multiple, requeue=method.requeue,
-        )  # fmt: skip
-
-    def _reject(self, method: Basic.Reject) -> None:
-        tag = cast("int", method.delivery_tag)
-        transaction = self.publisher.transaction
-        self.deliverer.reject(tag, transaction, multiple=False, requeue=method.requeue)
+        self.deliverer.reject_through(
+            method.delivery_tag, self.publisher.transaction, requeue=method.requeue
+        )
 
     def _recover_async(self, method: Basic.RecoverAsync | Basic.Recover) -> None:
         if not method.requeue:
@@ -390,7 +382,6 @@ _HANDLERS: Final[Mapping[type[Command], _Handler]] = {
     Basic.Cancel: Channel._cancel,
     Basic.Get: Channel._get,
     Basic.Nack: Channel._nack,
-    Basic.Reject: Channel._reject,
     Basic.RecoverAsync: Channel._recover_async,
     Basic.Recover: Channel._recover,
     Confirm.Select: Channel._select_confirms,

@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from pamqp.commands import Basic
 from pamqp.commands import Channel as ChannelMethods
 
 from arneb_amqp.errors import (
@@ -58,6 +57,7 @@ from arneb_amqp.wire.items import (
     Method,
     Publish,
     PublishRun,
+    RejectRun,
     VariedRun,
 )
 from arneb_amqp.wire.methods import describe_method, method_ids
@@ -65,16 +65,13 @@ from arneb_amqp.wire.replies import make
 from arneb_core.api.subscriptions.deliveries import Deliveries
 
 TURN_WORK: Final = 2_500
-"""The work of one turn, in microseconds, roughly. A full read of small messages that go one way is
-one run and costs less."""
+"""The work of a turn, in microseconds; a full read of small messages that go one way costs less."""
 
 ACKS_PER_WORK: Final = 4
 """Acks handled per microsecond."""
 
 METHOD_WORK: Final = 30
-"""Work of most methods beyond that of an answer to a delivery, in microseconds."""
-
-_ANSWERS: Final = (Basic.Reject, Basic.Nack)
+"""Work of a method beyond the least of an item, in microseconds."""
 
 
 class ConnectionSession(Lifecycle):
@@ -329,13 +326,16 @@ class ConnectionSession(Lifecycle):
     def _ack_run(self, item: AckRun) -> None:
         self.current = item.channel, BASIC_ACK
         self.work_left -= len(item.tags) // ACKS_PER_WORK
-        channel = self._channel(item.channel)
-        if channel.state is ChannelState.OPEN:
-            channel.deliverer.acknowledge(item.tags, channel.publisher.transaction)
+        self._channel(item.channel).ack_run(item)
 
     def _ack(self, item: Ack) -> None:
         self.current = item.channel, BASIC_ACK
         self._channel(item.channel).ack(item)
+
+    def _reject_run(self, item: RejectRun) -> None:
+        self.current = item.channel, item.method
+        self.work_left -= len(item.tags)
+        self._channel(item.channel).reject_run(item)
 
     def _broken(self, item: Broken) -> None:
         self.current = item.channel, item.error.method or NO_METHOD
@@ -350,8 +350,7 @@ class ConnectionSession(Lifecycle):
     def _method(self, item: Method) -> None:
         channel, method = item.channel, item.method
         self.current = channel, method_ids(method)
-        if not isinstance(method, _ANSWERS):
-            self.work_left -= METHOD_WORK
+        self.work_left -= METHOD_WORK
         if channel == CHANNEL_ZERO:
             self.handle_method(method)
         elif self.state is not ConnectionState.OPEN:
@@ -392,6 +391,7 @@ _HANDLERS: Final[Mapping[type[Item], tuple[_Handler, int]]] = {
     Publish: (ConnectionSession._publish, 10),
     AckRun: (ConnectionSession._ack_run, 10),
     Ack: (ConnectionSession._ack, 10),
+    RejectRun: (ConnectionSession._reject_run, 10),
     Method: (ConnectionSession._method, 10),
     # Traffic of any kind has been noted already.
     Heartbeat: (lambda _session, _heartbeat: None, 1),

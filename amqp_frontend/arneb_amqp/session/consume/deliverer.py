@@ -5,17 +5,18 @@ is necessary: a batch of another protocol, or a run of which some are redelivere
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import Final
 
 from arneb_amqp.consumption import Consumption
-from arneb_amqp.errors import not_allowed, not_implemented
+from arneb_amqp.errors import not_allowed
 from arneb_amqp.routing.reply_to import REPLY_TO, ReplyTo
 from arneb_amqp.session.compressed_runs import Messages
 from arneb_amqp.session.consume.ack_timeouts import AckTimeouts, timed_out
 from arneb_amqp.session.consume.consumer import ChannelConsumer, ConsumerState
-from arneb_amqp.session.consume.stream_reader import of_stream
+from arneb_amqp.session.consume.stream_reader import check_no_stream, of_stream
 from arneb_amqp.session.consume.unacked import Unacked, unknown_tag
 from arneb_amqp.session.consume.unbatching import unbatched
 from arneb_amqp.session.context import ChannelContext, Pause, VhostContext
@@ -26,7 +27,7 @@ from arneb_amqp.session.transaction import Answer, Transaction
 from arneb_amqp.traffic import QueueTraffic
 from arneb_amqp.wire.constants import ChannelId, DeliveryTag
 from arneb_amqp.wire.deliver import DeliverEncoder, encode_get_ok
-from arneb_amqp.wire.items import AckRun
+from arneb_amqp.wire.items import AckRun, RejectRun
 from arneb_amqp.wire.tables import Table
 from arneb_core.api.entries.entry import Origin
 from arneb_core.api.entries.position import Position
@@ -38,6 +39,8 @@ ANSWERS_PER_TURN: Final = 40_000
 
 TRANSACTION_ANSWERS_PER_TURN: Final = 2_000
 """The same in a transaction, which remembers every answer until it ends."""
+
+_ANSWERS: Final = {True: Answer.RELEASE, False: Answer.REJECT}  # by whether the client requeues
 
 _ORIGIN: Final = itemgetter(1)
 _AMQP: Final = bytes((Origin.AMQP,))
@@ -244,25 +247,38 @@ class Deliverer:
         if part is not None:
             raise Pause
 
-    def reject(
-        self, tag: int, transaction: Transaction | None, *, multiple: bool, requeue: bool
-    ) -> None:
-        """Requeue or discard these deliveries."""
+    def reject(self, run: RejectRun, transaction: Transaction | None) -> None:
+        """Requeue or discard these deliveries. Raises 406 for an unknown tag and 540 for a delivery
+        of a stream; those before it count."""
+        tags = run.tags
         if transaction is not None:
-            answer = Answer.RELEASE if requeue else Answer.REJECT
-            if multiple:
-                self._add_answers_through(tag, transaction, answer)
-            else:
-                self._add_answers([tag], transaction, answer)
+            count = TRANSACTION_ANSWERS_PER_TURN
+            self._add_answers(tags[:count], transaction, _ANSWERS[run.requeue])
+            if rest := tags[count:]:
+                self._context.work_left = 0
+                raise Pause(replace(run, tags=rest))
             return
-        part = self._part_through(tag) if multiple else None
-        if multiple:
-            groups, unknown = self.unacked.pop_through(tag if part is None else part)
-        else:
-            groups, unknown = self.unacked.pop([tag])
+        for part in [[tag] for tag in tags] if self._streams else [tags]:
+            groups, unknown = self.unacked.pop(part)
+            self._give_back(groups, requeue=run.requeue)
+            if unknown is not None:
+                raise unknown_tag(unknown)
+
+    def reject_through(self, tag: int, transaction: Transaction | None, *, requeue: bool) -> None:
+        """Requeue or discard everything up to ``tag``; 0 means all."""
+        if transaction is not None:
+            self._add_answers_through(tag, transaction, _ANSWERS[requeue])
+            return
+        part = self._part_through(tag)
+        groups, unknown = self.unacked.pop_through(tag if part is None else part)
         if unknown is not None:
             raise unknown_tag(unknown)
-        self._check_no_stream(groups)
+        self._give_back(groups, requeue=requeue)
+        if part is not None:
+            raise Pause
+
+    def _give_back(self, groups: Sequence[AnsweredDeliveries], *, requeue: bool) -> None:
+        check_no_stream(groups, self._streams)
         for answered in groups:
             self._given_back += answered.messages
             if requeue:
@@ -270,8 +286,6 @@ class Deliverer:
             else:
                 self._context.effects.reject(answered)
         self._answered(groups)
-        if part is not None:
-            raise Pause
 
     def _part_through(self, tag: int) -> int | None:
         """Return the tag at which this turn must stop; None = ``tag`` itself."""
@@ -303,12 +317,7 @@ class Deliverer:
 
     def recover(self) -> None:
         """Requeue everything unanswered."""
-        groups = self.unacked.pop_all()
-        self._check_no_stream(groups)
-        for answered in groups:
-            self._given_back += answered.messages
-            self._context.effects.emit(Release(answered))
-        self._answered(groups)
+        self._give_back(self.unacked.pop_all(), requeue=True)
 
     def getter(self, queue: str, *, no_ack: bool) -> ConsumerId:
         """Return the consumer id that holds what ``basic.get`` takes from ``queue``."""
@@ -367,17 +376,8 @@ class Deliverer:
         if unknown is not None:
             raise unknown_tag(unknown)
         if answer is not Answer.ACKNOWLEDGE:
-            self._check_no_stream(groups)
+            check_no_stream(groups, self._streams)
         transaction.add_answers(groups, pending, answer)
-
-    def _check_no_stream(self, groups: Sequence[AnsweredDeliveries]) -> None:
-        """Raises 540 for deliveries of a stream, which can only be acknowledged."""
-        for answered in groups if self._streams else ():
-            queue = self._streams.get(consumer_of(answered.consumer))
-            if queue is not None:
-                raise not_implemented(
-                    f"basic.nack and basic.reject not supported by stream queues {queue}"
-                )
 
     def rollback(self, transaction: Transaction) -> None:
         """Restore the deliveries that the transaction answered. Raises :class:`.Pause` when they

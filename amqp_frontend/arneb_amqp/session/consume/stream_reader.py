@@ -7,12 +7,13 @@ consumer's behalf.
 Source: RabbitMQ's documentation of streams, offset tracking and filtering (3.13).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from arneb_amqp.errors import not_implemented
 from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.session.compressed_runs import Messages
-from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId
+from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId, consumer_of
 from arneb_amqp.wire.content import properties_of
 from arneb_amqp.wire.properties import decode_properties
 from arneb_amqp.wire.route import content_start
@@ -61,6 +62,19 @@ class StreamReader:
         if value is None:
             return self.filter.match_unfiltered
         return value in self.filter.values
+
+
+def check_no_stream(
+    groups: Sequence[AnsweredDeliveries], streams: Mapping[ConsumerId, str]
+) -> None:
+    """Raises 540 if deliveries of a stream are to be returned: they can only be acknowledged.
+    ``streams``: the queue of each consumer that reads one."""
+    for answered in groups if streams else ():
+        queue = streams.get(consumer_of(answered.consumer))
+        if queue is not None:
+            raise not_implemented(
+                f"basic.nack and basic.reject not supported by stream queues {queue}"
+            )
 
 
 def of_stream(

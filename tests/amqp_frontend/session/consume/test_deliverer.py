@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from pamqp.base import Frame as Command
 from pamqp.commands import Basic, Channel, Connection, Queue
 from tests.amqp_frontend.session.playbook import (
     Bytes,
@@ -155,6 +156,25 @@ def test_what_one_read_rejects_is_one_effect() -> None:
     with delivered(consuming(), 200) as play:
         play >> at_once(*rejecting(*range(1, 101))) << rejected(1, *range(100))
         play >> at_once(*rejecting(102, 101)) << rejected(1, 101, 100)
+
+
+def test_what_one_read_requeues_is_one_effect() -> None:
+    with delivered(consuming(), 200) as play:
+        nacks = [client(Basic.Nack, delivery_tag=tag, requeue=True) for tag in range(1, 101)]
+        play >> at_once(*nacks) << released(1, *range(100))
+
+
+@pytest.mark.parametrize("method", [Basic.Reject, Basic.Nack])
+@pytest.mark.parametrize("requeue", [True, False])
+def test_rejections_before_an_unknown_tag_count(method: type[Command], requeue: bool) -> None:
+    with delivered(consuming(), 5) as play:
+        tags = 2, 1, 2, 3
+        play >> at_once(*(client(method, delivery_tag=tag, requeue=requeue) for tag in tags))
+        play << (released if requeue else rejected)(1, 1, 0)
+        closed = play.frame(Channel.Close)
+        assert closed.reply_text == "PRECONDITION_FAILED - unknown delivery tag 2"
+        assert (closed.class_id, closed.method_id) == (60, method.index & 0xFFFF)
+        play << Leave((FIRST,))
 
 
 def test_rejections_are_merged_only_if_nothing_comes_between_them() -> None:

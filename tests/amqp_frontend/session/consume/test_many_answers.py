@@ -185,6 +185,21 @@ def test_a_transaction_takes_many_acknowledgements_in_turns(
     play.effects.clear()
 
 
+@pytest.mark.parametrize("requeue", [True, False])
+def test_a_transaction_takes_many_single_rejections_in_turns(requeue: bool) -> None:
+    play = in_transaction(FEW_TURNS)
+    rejects = (
+        make(Basic.Reject, delivery_tag=tag, requeue=requeue) for tag in range(1, FEW_TURNS + 1)
+    )
+    play >> Bytes(b"".join(encode_method(ChannelId(1), each) for each in rejects))
+    assert play.pauses == FEW_TURNS // TRANSACTION_ANSWERS_PER_TURN - 1
+    play >> client(Tx.Commit)
+    play.effect(Commit)
+    play >> RequestDone(None) << sent(Tx.CommitOk)
+    answered = play.effect(Release if requeue else Reject).answered
+    assert answered.positions == places(0, FEW_TURNS)
+
+
 def test_a_transaction_takes_many_single_acknowledgements_in_turns() -> None:
     """However many channels they belong to."""
     play = in_transaction(FEW_TURNS)

@@ -4,16 +4,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pamqp.commands import Basic, Connection, Tx
-from tests.amqp_frontend.session.playbook import Delivered, Playbook, client, opened, run_of, sent
+from tests.amqp_frontend.session.playbook import (
+    Bytes,
+    Delivered,
+    Playbook,
+    client,
+    opened,
+    run_of,
+    sent,
+)
 
 from arneb_amqp.routing.stream_filter import StreamFilter
 from arneb_amqp.session.consume.stream_reader import FILTER_VALUE, StreamReader
 from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId
-from arneb_amqp.session.effects import Acknowledge, Consume
+from arneb_amqp.session.effects import Acknowledge, Consume, Reject
 from arneb_amqp.session.events import RequestDone
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.content import compose
+from arneb_amqp.wire.methods import encode_method
 from arneb_amqp.wire.properties import Properties, encode_properties
+from arneb_amqp.wire.replies import make
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import longstr
 from arneb_core.api.entries.entry import EntryHeader, Origin
@@ -114,6 +124,20 @@ def test_only_acknowledgements_are_allowed(answer: object, transactional: bool) 
     play >> answer
     closed = play.frame(Connection.Close, channel=0)
     assert (closed.reply_code, closed.reply_text) == (540, REFUSAL)
+
+
+def test_rejections_before_that_of_a_stream_count() -> None:
+    play = opened()
+    reading(play, StreamFilter(WORDS))
+    play >> client(Basic.Consume, queue="r", consumer_tag="d")
+    play.effect(Consume)
+    play >> RequestDone() << sent(Basic.ConsumeOk)
+    play >> Delivered(2, run_of(0, 1)) << sent(Basic.Deliver)
+    play >> Delivered(1, run(0, None)) << sent(Basic.Deliver)
+    rejects = (make(Basic.Reject, delivery_tag=tag, requeue=False) for tag in (1, 2))
+    play >> Bytes(b"".join(encode_method(ChannelId(1), each) for each in rejects))
+    assert play.effect(Reject).answered == AnsweredDeliveries(ConsumerId(2), [position(1, 0)])
+    assert play.frame(Connection.Close, channel=0).reply_code == 540
 
 
 def test_consumers_of_other_queues_on_the_channel_are_not_affected() -> None:
