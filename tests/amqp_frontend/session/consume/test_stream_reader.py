@@ -136,7 +136,7 @@ def test_rejections_before_that_of_a_stream_count() -> None:
     play >> Delivered(1, run(0, None)) << sent(Basic.Deliver)
     rejects = (make(Basic.Reject, delivery_tag=tag, requeue=False) for tag in (1, 2))
     play >> Bytes(b"".join(encode_method(ChannelId(1), each) for each in rejects))
-    assert play.effect(Reject).answered == AnsweredDeliveries(ConsumerId(2), [position(1, 0)])
+    assert play.effect(Reject).answered == AnsweredDeliveries(ConsumerId(2), [position_at(1, 0)])
     assert play.frame(Connection.Close, channel=0).reply_code == 540
 
 
