@@ -99,6 +99,13 @@ TOPIC_MUTANTS: Final = (
         (TESTS + "admin/documents/test_messages.py",),
     ),
     Mutant(
+        "a topic for dead letters is created with partitions",
+        PULSAR + "services/topics/topics.py",
+        " or topic.local.endswith(UNDIVIDED):\n",
+        ":\n",
+        (TESTS + "admin/test_admin.py",),
+    ),
+    Mutant(
         "a topic named like a partition is created with partitions",
         PULSAR + "admin/topics/topics.py",
         '    if made and "-partition-" in name.local:\n',

@@ -118,6 +118,9 @@ async def test_topics_come_to_be_as_the_nearest_rule_says(open_broker: OpenBroke
         assert (await partitions_of(client, "t", create=False)).partitions == 2
         assert isinstance(await client.producer("t-partition-1"), CommandProducerSuccess)
         assert (await partitions_of(client, "p")).partitions == 2
+        for letters in ("t-s-DLQ", "t-s-RETRY"):
+            assert (await partitions_of(client, letters)).partitions == 0
+        assert (await partitions_of(client, "a-DLQ-b")).partitions == 2
     async with (
         open_broker(allow_auto_topic_creation=False) as running,
         connected(running.context) as (client,),
@@ -126,6 +129,7 @@ async def test_topics_come_to_be_as_the_nearest_rule_says(open_broker: OpenBroke
         assert (await partitions_of(client, "new")).error == pb.TopicNotFound
         assert (await client.producer("new")).error == pb.TopicNotFound
         assert isinstance(await client.producer("t-partition-0", 2), CommandProducerSuccess)
+        assert isinstance(await client.producer("__change_events", 3), CommandProducerSuccess)
     async with (
         open_broker(allow_auto_subscription_creation=False) as running,
         connected(running.context) as (client,),

@@ -26,6 +26,10 @@ PULSAR: Final = "pulsar"
 
 COORDINATOR_PART: Final = parse_topic(COORDINATORS).part(COORDINATOR)
 
+UNDIVIDED: Final = ("-DLQ", "-RETRY")
+"""Ends of the names that clients give to topics for dead letters and retries. Pulsar creates these
+without partitions, whatever the rule says, and so do we."""
+
 NO_NAMESPACE: Final = "Namespace {} not found"
 
 
@@ -69,7 +73,7 @@ class Topics:
         partitions = self._registry.partitions(topic.base)
         if topic.base is topic or not partitions:
             rule = self._registry.policies(topic).auto_topic
-            if rule is not None and not rule.allowed:
+            if rule is not None and not rule.allowed and not topic.is_system:
                 raise TopicNotFound(f"Topic {topic} does not exist")
         elif topic.partition >= partitions:
             text = f"Illegal topic partition name {topic} with max allowed {partitions} partitions"
@@ -117,7 +121,7 @@ class Topics:
 
     def partitions_to_make(self, topic: TopicName) -> int:
         """Return with how many partitions asking for the topic creates it; 0 = it does not."""
-        if self.exists(topic) or topic.partition >= 0:
+        if self.exists(topic) or topic.partition >= 0 or topic.local.endswith(UNDIVIDED):
             return 0
         rule = self._registry.policies(topic).auto_topic
         return 0 if rule is None or not rule.allowed else rule.partitions
