@@ -37,6 +37,13 @@ POLICY_MUTANTS: Final = (
         ("tests/pulsar_frontend/services/topics/test_schemas.py",),
     ),
     Mutant(
+        "retention keeps idle topics that have no messages",
+        PULSAR + "services/operations/policy_enforcer.py",
+        "    retention = topic.retention if topic.statistics().entries else Retention()\n",
+        "    retention = topic.retention\n",
+        ENFORCER_TESTS,
+    ),
+    Mutant(
         "consumers of partitions are joined by place even if a partition has fewer",
         PULSAR + "admin/documents/partition_sums.py",
         "        if len(consumers) != len(joined):\n",

@@ -346,7 +346,7 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "idle topics are deleted with what they should keep",
         PULSAR + "services/operations/policy_enforcer.py",
-        "            if now - since >= max(rule.seconds, kept_s(topic.retention)):\n",
+        "            if now - since >= max(rule.seconds, kept_s(topic)):\n",
         "            if now - since >= rule.seconds:\n",
         ENFORCER_TESTS,
     ),

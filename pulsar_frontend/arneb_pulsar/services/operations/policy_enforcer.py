@@ -153,7 +153,7 @@ class PolicyEnforcer:
                 return
             if self._is_idle(topic, rule):
                 since = seen[topic.id] = self._idle_since.get(topic.id, now)
-                if now - since >= max(rule.seconds, kept_s(topic.retention)):
+                if now - since >= max(rule.seconds, kept_s(topic)):
                     idle = partial(self._is_still_idle, topic, rule)
                     await drop(self._context, name, only_if=idle)
 
@@ -212,8 +212,10 @@ class PolicyEnforcer:
         )
 
 
-def kept_s(retention: Retention) -> float:
-    """Return how long an unused topic stays because of its retention."""
+def kept_s(topic: Topic) -> float:
+    """Return how long an unused topic stays because of its retention, which is for its messages: a
+    topic that has none does not stay for it."""
+    retention = topic.retention if topic.statistics().entries else Retention()
     return float("inf") if retention.ms == WITHOUT_END else retention.ms / 1000
 
 

@@ -28,18 +28,27 @@ def topic_of(running: Running, local: str = "t") -> Topic:
     return running.core.topics[f"persistent://public/default/{local}"]
 
 
+async def store_one(running: Running, name: str) -> None:
+    """Store a message, and leave no producer."""
+    async with connected(running.context) as (client,):
+        await client.producer(name)
+        await client.publish(b"x")
+        await client.expect(CommandSendReceipt)
+
+
 async def test_idle_topics_go(open_broker: OpenBroker) -> None:
     async with open_broker() as running, connected(running.context) as (client,):
         admin, policy_enforcer = Admin(running), running.policy_enforcer
-        for name in ("idle", "kept", "read", "written", "adopted"):
+        value = {"retentionTimeInMinutes": 2, "retentionSizeInMB": -1}
+        for name in ("idle", "kept", "empty", "read", "written", "adopted"):
             await admin("PUT", f"/{name}")
+            await admin("POST", f"/{name}/retention", value if name in ("kept", "empty") else None)
         # An AMQP client named it, so it is a queue, which never goes by itself.
         await topic_of(running, "adopted").subscribe("amqp")
         await running.core.create_topic("persistent://public/default/queue")
         await admin("PUT", "/read/subscription/s")
         await client.producer("written")
-        value = {"retentionTimeInMinutes": 2, "retentionSizeInMB": -1}
-        await admin("POST", "/kept/retention", value)
+        await store_one(running, "kept")
 
         def names() -> set[str]:
             return {name.rpartition("/")[2] for name in running.core.topics}
@@ -167,6 +176,7 @@ async def test_what_the_broker_keeps_of_every_topic_keeps_idle_topics_too(
         for retention, stays_s in ((Retention(120_000, WITHOUT_END), 119), (KEPT, 1_000_000)):
             running.core.retention = retention
             await admin("PUT", "/idle")
+            await store_one(running, "idle")
             await policy_enforcer.check_idle(0)
             await policy_enforcer.check_idle(stays_s)
             assert "persistent://public/default/idle" in running.core.topics
