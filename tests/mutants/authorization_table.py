@@ -223,4 +223,11 @@ AUTHORIZATION_MUTANTS: Final = (
         "        if not address:\n",
         ("tests/pulsar_frontend/services/clients/test_guesses.py",),
     ),
+    Mutant(
+        "who calls this machine by its name is told its address",
+        PULSAR + "admin/topics/lookup.py",
+        '    replaced = EVERYWHERE | THIS_MACHINE if name == "localhost" else EVERYWHERE\n',
+        "    replaced = EVERYWHERE\n",
+        ("tests/pulsar_frontend/admin/test_admin.py",),
+    ),
 )

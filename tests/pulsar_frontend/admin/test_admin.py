@@ -470,6 +470,19 @@ def test_a_host_may_have_any_form(host: str, url: str) -> None:
     assert as_reached("pulsar://0.0.0.0:6650", host) == url
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1", "[::1]"])
+@pytest.mark.parametrize(
+    ("host", "named"),
+    [("localhost:8443", True), ("LOCALHOST", True), ("127.0.0.1:8443", False), ("here", False)],
+)
+def test_who_calls_this_machine_by_its_name_is_told_its_name(
+    address: str, host: str, named: bool
+) -> None:
+    """A certificate for ``localhost`` is not one for its addresses."""
+    url = f"pulsar+ssl://{address}:6651"
+    assert as_reached(url, host) == ("pulsar+ssl://localhost:6651" if named else url)
+
+
 async def test_a_failing_disk_is_said_and_nothing_is_made(open_broker: OpenBroker) -> None:
     async with open_broker() as running:
         admin = Admin(running)

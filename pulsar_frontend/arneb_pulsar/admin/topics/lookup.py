@@ -15,6 +15,9 @@ from arneb_pulsar.services.context import BrokerContext
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
 """Wildcard addresses, which do not tell how to reach the broker."""
 
+THIS_MACHINE: Final = frozenset({"127.0.0.1", "::1"})
+"""The addresses of ``localhost``, the name that certificates have."""
+
 
 async def lookup(context: BrokerContext, request: AdminRequest) -> AdminReply:
     topic = topic_of(context, request)
@@ -33,11 +36,12 @@ async def lookup(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 def as_reached(url: str, host: str) -> str:
     """Return a service URL for a caller that reached us at ``host``, which replaces a wildcard
-    address."""
+    address, and ``localhost`` its own addresses: certificates are for names."""
     parts = urlsplit(url)
-    if parts.hostname not in EVERYWHERE:
-        return url
     name = urlsplit(f"//{host}").hostname or "localhost"
+    replaced = EVERYWHERE | THIS_MACHINE if name == "localhost" else EVERYWHERE
+    if parts.hostname not in replaced:
+        return url
     return f"{parts.scheme}://{f'[{name}]' if ':' in name else name}:{parts.port}"
 
 
