@@ -224,6 +224,20 @@ AUTHORIZATION_MUTANTS: Final = (
         ("tests/pulsar_frontend/services/clients/test_guesses.py",),
     ),
     Mutant(
+        "administrators of a tenant set delayed delivery for a namespace",
+        PULSAR + "admin/namespaces/policy_kinds.py",
+        "    replace(DELAYED, writers=SUPER_USER),\n",
+        "    DELAYED,\n",
+        ROUTES,
+    ),
+    Mutant(
+        "a reader is told which topics a namespace has in a bundle",
+        PULSAR + "admin/namespaces/bundles.py",
+        '        on_policy("PERSISTENCE", writes=False, of_topic=False),\n',
+        "        on_namespace(NamespaceOperation.GET_BUNDLE),\n",
+        ROUTES,
+    ),
+    Mutant(
         "who calls this machine by its name is told its address",
         PULSAR + "admin/topics/lookup.py",
         '    replaced = EVERYWHERE | THIS_MACHINE if name == "localhost" else EVERYWHERE\n',

@@ -47,6 +47,7 @@ class NamespaceOperation(Enum):
 
     GET_TOPICS = auto()
     GET_BUNDLE = auto()
+    DELETE_BUNDLE = auto()
     CLEAR_BACKLOG = auto()
     UNSUBSCRIBE = auto()
     CREATE_TOPIC = auto()
@@ -81,6 +82,7 @@ ACTIONS: Final[Mapping[TopicOperation | NamespaceOperation, Actions]] = {
     TopicOperation.TRIM_TOPIC: (),
     NamespaceOperation.GET_TOPICS: _EITHER,
     NamespaceOperation.GET_BUNDLE: _EITHER,
+    NamespaceOperation.DELETE_BUNDLE: (),
     NamespaceOperation.CLEAR_BACKLOG: (CONSUME,),
     NamespaceOperation.UNSUBSCRIBE: (CONSUME,),
     NamespaceOperation.CREATE_TOPIC: (),

@@ -281,8 +281,15 @@ def _tenant_info(context: BrokerContext, request: AdminRequest) -> dict[str, Any
 
 CLUSTER: Final = "/admin/v2/clusters/{cluster}"
 
-READ_PLACES: Final = on_policy("REPLICATION", writes=False, of_topic=False)
-READ_TOPIC_PLACES: Final = on_policy("REPLICATION", writes=False, of_topic=True)
+READ_PLACES, CHANGE_PLACES = (
+    on_policy("REPLICATION", writes=writes, of_topic=False) for writes in (False, True)
+)
+READ_ALLOWED, CHANGE_ALLOWED = (
+    on_policy("ALLOW_CLUSTERS", writes=writes, of_topic=False) for writes in (False, True)
+)
+READ_TOPIC_PLACES, CHANGE_TOPIC_PLACES = (
+    on_policy("REPLICATION", writes=writes, of_topic=True) for writes in (False, True)
+)
 
 ROUTES: Final[list[Route]] = [
     Route(
@@ -296,13 +303,13 @@ ROUTES: Final[list[Route]] = [
     Route("POST", CLUSTER, SUPER_USER, change_cluster),
     Route("DELETE", CLUSTER, SUPER_USER, drop_cluster),
     Route("GET", PATH + "/replication", READ_PLACES, get_replication),
-    Route("POST", PATH + "/replication", SUPER_USER, put_replication),
-    Route("GET", PATH + "/allowedClusters", READ_PLACES, get_allowed),
-    Route("POST", PATH + "/allowedClusters", SUPER_USER, put_allowed),
+    Route("POST", PATH + "/replication", CHANGE_PLACES, put_replication),
+    Route("GET", PATH + "/allowedClusters", READ_ALLOWED, get_allowed),
+    Route("POST", PATH + "/allowedClusters", CHANGE_ALLOWED, put_allowed),
     *routes_of_topics(
         Route("GET", "/{topic}/replication", READ_TOPIC_PLACES, get_replication),
-        Route("POST", "/{topic}/replication", SUPER_USER, put_replication),
-        Route("DELETE", "/{topic}/replication", SUPER_USER, drop_replication),
+        Route("POST", "/{topic}/replication", CHANGE_TOPIC_PLACES, put_replication),
+        Route("DELETE", "/{topic}/replication", CHANGE_TOPIC_PLACES, drop_replication),
     ),
     Route("GET", "/admin/v2/tenants", SUPER_USER, list_tenants),
     Route("GET", "/admin/v2/tenants/{tenant}", on_tenant("GET_TENANT"), get_tenant),

@@ -14,7 +14,7 @@ from arneb_core.api.subscriptions.subscription import Subscription
 from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.admin.calls.requests import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.calls.router import Route
-from arneb_pulsar.admin.calls.rules import ADMIN, SUPER_USER, on_namespace
+from arneb_pulsar.admin.calls.rules import SUPER_USER, on_namespace, on_policy
 from arneb_pulsar.admin.calls.unsupported import check_name
 from arneb_pulsar.admin.namespaces.namespaces import (
     PATH,
@@ -229,11 +229,11 @@ ROUTES: Final[list[Route]] = [
     Route("PUT", PATH + "/unload", SUPER_USER, unload),
     Route("PUT", BUNDLE + "/unload", SUPER_USER, unload),
     Route("PUT", BUNDLE + "/split", SUPER_USER, split),
-    Route("DELETE", BUNDLE, ADMIN, drop),
+    Route("DELETE", BUNDLE, on_namespace(NamespaceOperation.DELETE_BUNDLE), drop),
     Route(
         "GET",
         BUNDLE + "/topicHashPositions",
-        on_namespace(NamespaceOperation.GET_BUNDLE),
+        on_policy("PERSISTENCE", writes=False, of_topic=False),
         hash_positions,
     ),
     Route("POST", PATH + "/clearBacklog", CLEAR, clear),

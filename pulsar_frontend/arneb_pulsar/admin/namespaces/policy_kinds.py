@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from arneb_pulsar.admin.calls.requests import AdminError
-from arneb_pulsar.admin.calls.rules import Rule, on_policy
+from arneb_pulsar.admin.calls.rules import ADMIN, SUPER_USER, Rule, on_policy
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.namespaces.fields import (
     limit_reader,
@@ -58,6 +58,10 @@ class Kind:
     """Combines the old value and the new one into the stored one."""
     name: str = ""
     """The name of the right to it, in Pulsar's words."""
+    readers: Rule | None = None
+    """Who may read it, where that is no right to a policy."""
+    writers: Rule | None = None
+    """Who may change it, where that is no right to a policy."""
     absent: int = 200
     """The status if nothing is set."""
     default: Any = None
@@ -82,7 +86,8 @@ class Kind:
 
     def rule(self, *, writes: bool, of_topic: bool) -> Rule:
         """Return who may read it, or change it."""
-        return on_policy(self.name or self.field.upper(), writes=writes, of_topic=of_topic)
+        own = self.writers if writes else self.readers
+        return own or on_policy(self.name or self.field.upper(), writes=writes, of_topic=of_topic)
 
 
 def _written_subscription(value: bool) -> Any:
@@ -221,6 +226,8 @@ PROPERTIES: Final = Kind(
     dict,
     unset={},
     joined=lambda own, more: {**own, **more},
+    readers=ADMIN,
+    writers=ADMIN,
 )
 
 OF_NAMESPACES: Final = (
@@ -250,7 +257,7 @@ OF_NAMESPACES: Final = (
         name="SUBSCRIPTION_EXPIRATION_TIME",
     ),
     SUBSCRIPTION_TYPES,
-    DELAYED,
+    replace(DELAYED, writers=SUPER_USER),
     PERSISTENCE,
     VALIDATION,
     replace(SNAPSHOTS, may_go=False),
@@ -345,6 +352,8 @@ OF_TOPICS: Final = (
         absent=SILENT,
         applies=False,
         check=_fits,
+        readers=ADMIN,
+        writers=ADMIN,
     ),
     SUBSCRIPTION_TYPES,
     DELAYED,

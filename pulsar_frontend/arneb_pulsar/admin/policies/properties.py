@@ -18,7 +18,7 @@ from arneb_pulsar.admin.calls.requests import (
     text,
 )
 from arneb_pulsar.admin.calls.router import Route
-from arneb_pulsar.admin.calls.rules import on_policy, on_topic
+from arneb_pulsar.admin.calls.rules import ADMIN, on_topic
 from arneb_pulsar.admin.namespaces.namespaces import PATH, namespace_of
 from arneb_pulsar.admin.topics.topics import properties_of, routes_of_topics
 from arneb_pulsar.authorization.operations import TopicOperation
@@ -88,12 +88,11 @@ def _there(context: BrokerContext, request: AdminRequest) -> TopicName:
 
 
 _ONE: Final = PATH + "/property/{key}"
-_WRITE: Final = on_policy("PROPERTIES", writes=True, of_topic=False)
 
 ROUTES: Final[list[Route]] = [
-    Route("GET", _ONE, on_policy("PROPERTIES", writes=False, of_topic=False), find_one),
-    Route("PUT", _ONE + "/{value}", _WRITE, put_one),
-    Route("DELETE", _ONE, _WRITE, drop_one),
+    Route("GET", _ONE, ADMIN, find_one),
+    Route("PUT", _ONE + "/{value}", ADMIN, put_one),
+    Route("DELETE", _ONE, ADMIN, drop_one),
     *routes_of_topics(
         Route("GET", "/{topic}/properties", on_topic(TopicOperation.GET_METADATA), find),
         Route("PUT", "/{topic}/properties", on_topic(TopicOperation.UPDATE_METADATA), add),

@@ -93,7 +93,7 @@ def _asked_of_topic(path: str, policy: str, holds: AdminReply = NOTHING_SET) -> 
 ROUTES: Final[list[Route]] = [
     _asked("replicatorDispatchRate", "REPLICATION_RATE"),
     _asked("antiAffinity", "ANTI_AFFINITY", DONE),
-    _asked("persistence/bookieAffinity", "PERSISTENCE", DONE),
+    Route("GET", f"{PATH}/persistence/bookieAffinity", SUPER_USER, _of_namespace(DONE)),
     _asked("offloadPolicies", "OFFLOAD"),
     _asked("offloadThreshold", "OFFLOAD", NOTHING_OFFLOADED),
     _asked("offloadThresholdInSeconds", "OFFLOAD", NOTHING_OFFLOADED),

@@ -148,6 +148,39 @@ def test_routes_that_name_a_topic_are_ruled_by_it_or_by_its_tenant() -> None:
     assert not lax
 
 
+N, T = "namespaces/{tenant}/{namespace}", "{domain=persistent}/{tenant}/{namespace}/{topic}"
+
+
+@pytest.mark.parametrize(
+    ("call", "scope", "name"),
+    [
+        (f"POST {N}/replication", Scope.NAMESPACE_POLICY, "REPLICATION"),
+        (f"POST {N}/allowedClusters", Scope.NAMESPACE_POLICY, "ALLOW_CLUSTERS"),
+        (f"POST {T}/replication", Scope.TOPIC_POLICY, "REPLICATION"),
+        (f"DELETE {T}/replication", Scope.TOPIC_POLICY, "REPLICATION"),
+        (f"GET {N}/{{bundle}}/topicHashPositions", Scope.NAMESPACE_POLICY, "PERSISTENCE"),
+        (f"DELETE {N}/{{bundle}}", Scope.NAMESPACE, "DELETE_BUNDLE"),
+        (f"GET {N}/delayedDelivery", Scope.NAMESPACE_POLICY, "DELAYED_DELIVERY"),
+        (f"POST {N}/delayedDelivery", Scope.SUPER_USER, ""),
+        (f"DELETE {N}/delayedDelivery", Scope.SUPER_USER, ""),
+        (f"POST {T}/delayedDelivery", Scope.TOPIC_POLICY, "DELAYED_DELIVERY"),
+        (f"GET {N}/persistence/bookieAffinity", Scope.SUPER_USER, ""),
+        (f"GET {N}/properties", Scope.ADMIN, ""),
+        (f"PUT {N}/property/{{key}}/{{value}}", Scope.ADMIN, ""),
+        (f"GET {T}/maxMessageSize", Scope.ADMIN, ""),
+        (f"POST {T}/maxMessageSize", Scope.ADMIN, ""),
+    ],
+)
+def test_rules_that_one_would_not_guess_are_those_of_pulsar(
+    call: str, scope: Scope, name: str
+) -> None:
+    """As Apache Pulsar 4.0.7 answers: ``conformance/pulsar/test_rights.py`` asks it."""
+    method, path = call.split(" ")
+    [rule] = [r.rule for r in ROUTER.routes if (r.method, r.path) == (method, f"/admin/v2/{path}")]
+    asks = rule.name or (rule.operation.name if rule.operation else "")
+    assert (rule.scope, asks) == (scope, name)
+
+
 def suffices(rule: Rule) -> list[str]:
     """Roles of which each has just what the rule asks for."""
     if rule.scope in (Scope.TOPIC, Scope.NAMESPACE):
