@@ -24,7 +24,14 @@ from conformance.toolbox import PLAYED
 HERE: Final = Path(__file__).parent
 LANES: Final = {
     "amqp": ("amqp", "celery", "management"),
-    "pulsar": ("pulsar", "clients", "shards", "differential", "bad_input"),
+    "pulsar": (
+        "pulsar",
+        "suites/test_suite_of_pulsar_client_go.py",
+        "clients",
+        "shards",
+        "differential",
+        "bad_input",
+    ),
     "suites": ("suites/test_suites.py",),
     "aiopika": ("suites/test_suite_of_aio_pika.py",),
 }

@@ -10,6 +10,7 @@ its receipts would promise less than those they are compared with.
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -29,15 +30,27 @@ class PulsarStandalone(JavaServer):
     """One Apache Pulsar. The same object can be started again on the same data."""
 
     def __init__(
-        self, directory: Path, *, token: str = "", tls: bool = False, **settings: object
+        self,
+        directory: Path,
+        *,
+        token: str = "",
+        tls: bool = False,
+        ports: Mapping[str, int] | None = None,
+        **settings: object,
     ) -> None:
         """``settings`` go into the broker's configuration. ``token`` authenticates our own calls,
         if the broker requires it. ``tls`` opens a TLS port, for which ``settings`` name the
-        certificates."""
+        certificates. ``ports`` are those that may not be just any: ``pulsar``, ``pulsar-tls``,
+        ``http-pulsar`` and ``http-pulsar-tls``, which is closed unless it is there."""
+        chosen = dict(ports or {})
+
+        def port(of: str) -> int:
+            return chosen.get(of) or free_port()
+
         self._token = token
-        self._tls = Address("127.0.0.1", free_port()) if tls else None
-        self._address = Address("127.0.0.1", free_port())
-        self._http = Address("127.0.0.1", free_port())
+        self._tls = Address("127.0.0.1", port("pulsar-tls")) if tls else None
+        self._address = Address("127.0.0.1", port("pulsar"))
+        self._http = Address("127.0.0.1", port("http-pulsar"))
         bookie_port = free_port()
         fields: dict[str, object] = {
             **BROKER_FIELDS,
@@ -57,8 +70,11 @@ class PulsarStandalone(JavaServer):
         }
         if self._tls is not None:
             fields["brokerServicePortTls"] = self._tls.port
+        if "http-pulsar-tls" in chosen:
+            fields["webServicePortTls"] = chosen["http-pulsar-tls"]
+        host = str(settings.get("advertisedAddress", self._address.host))
         main = ["org.apache.pulsar.PulsarStandaloneStarter", "-c", f"{directory}/standalone.conf"]
-        main += ["-a", "127.0.0.1", "-nfw", "-nss", "--metadata-dir", f"{directory}/metadata"]
+        main += ["-a", host, "-nfw", "-nss", "--metadata-dir", f"{directory}/metadata"]
         main += ["--bookkeeper-dir", f"{directory}/bookkeeper"]
         main += ["--bookkeeper-port", str(bookie_port)]
         super().__init__(

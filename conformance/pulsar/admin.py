@@ -24,8 +24,12 @@ class Admin:
     """The admin API of one broker. Paths that do not begin with a slash are below
     ``persistent/public/default``."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, token: str = "") -> None:
+        """``token`` says who calls, where that is asked."""
         self._url = url
+        self._headers = {"Content-Type": "application/json"}
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
 
     def __repr__(self) -> str:
         return f"<Admin {self._url}>"
@@ -66,7 +70,7 @@ class Admin:
             f"{self._url}{path}" + (f"?{urlencode(query)}" if query else ""),
             method=method,
             data=None if body is None else json.dumps(body).encode(),
-            headers={"Content-Type": "application/json"},
+            headers=self._headers,
         )
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:

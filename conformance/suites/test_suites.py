@@ -50,9 +50,9 @@ STAND_INS: Final = {
 """Our files that replace a suite's own, which would start a broker."""
 
 
-def skipped(suite: str) -> list[str]:
-    """The tests listed in ``skipped.txt``."""
-    lines = (HERE / suite / "skipped.txt").read_text().splitlines()
+def skipped(suite: str, file: str = "skipped.txt") -> list[str]:
+    """The tests listed in the file."""
+    lines = (HERE / suite / file).read_text().splitlines()
     return [line for line in lines if line and not line.startswith("#")]
 
 
