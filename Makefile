@@ -2,8 +2,9 @@
 # Python >= 3.11 and, for Spark, Java >= 17). What is missing is installed first: Python
 # packages into .venv, system packages by apt, and those only if they are not there.
 
-# The distribution's Python first: it is built with profiles, which one of a version manager often
-# is not; messages of some rows then take half as much of the processor again (docs/decisions/0024).
+# The distribution's Python first: it is built with profile-guided optimisation, which that of a
+# version manager often is not; some rows of the benchmark then take half as much processor time
+# again (docs/decisions/0024).
 PYTHON ?= $(shell /usr/bin/python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null \
 	&& echo /usr/bin/python3 || echo python3)
 VENV   := .venv
@@ -23,7 +24,7 @@ export PYSPARK_PYTHON := $(CURDIR)/$(BIN)/python
 help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
 	@echo "make test           all tests"
-	@echo "make compiled       compile the hot modules beside their sources, with mypyc; make pure takes that away"
+	@echo "make compiled       compile the hot modules with mypyc, next to their sources; make pure undoes that"
 	@echo "make test-compiled  the tests of AMQP's hot packages on compiled modules"
 	@echo "make check          format, lint, types, import rules, generated code, tidiness, dead code"
 	@echo "make graph          draw who imports whom into docs/graph.svg"
@@ -34,18 +35,18 @@ help:
 	@echo "make client-suite   the Pulsar client library against Arneb, Apache Pulsar and a cluster on it, with unloads and kills"
 	@echo "make pulsar-cluster two Apache Pulsar brokers and three bookies on this machine until Ctrl-D (ARGS=\"--brokers 3\")"
 	@echo "make bench          measure against RabbitMQ on this machine, results in bench/results/"
-	@echo "make bench-pairs    CPU a message beside another commit: ARGS=REVISION"
-	@echo "make bench-client   the client library beside the official Python wheel: rates, CPU a message"
+	@echo "make bench-pairs    CPU per message, compared with another commit: ARGS=REVISION"
+	@echo "make bench-client   the client library compared with the official Python wheel: rates, CPU per message"
 	@echo "make bench-idle     what 10,000 idle consumers of one client cost its process"
-	@echo "make bench-quorum   three nodes on Apache Pulsar beside RabbitMQ's quorum queues (ARGS=\"--rounds 3\")"
-	@echo "make bench-pulsar   the same beside Apache Pulsar standalone, with its own client"
-	@echo "make bench-spark    reading the log in Spark beside a floor and Parquet, in CPU seconds (ARGS=\"--linear 20000000\")"
+	@echo "make bench-quorum   three nodes on Apache Pulsar compared with RabbitMQ's quorum queues (ARGS=\"--rounds 3\")"
+	@echo "make bench-pulsar   compare with Apache Pulsar standalone, with its own client"
+	@echo "make bench-spark    reading the log in Spark compared with a floor and Parquet, in CPU seconds (ARGS=\"--linear 20000000\")"
 	@echo "make bench-spark-through  rows through a broker: service.url, streams, micro-batches, the sink"
 	@echo "make bench-spark-beside   what scans and large commits cost a broker's other clients"
-	@echo "make bench-lake     an offload to the sealed tier, and a table beside its files and its tail"
+	@echo "make bench-lake     an offload to the sealed tier, and reading a table compared with its files and its tail"
 	@echo "make bench-delayed  ten million delayed messages on ten subscriptions: memory, index, rates"
-	@echo "make mutants        seed the known mistakes and prove that the tests notice each"
-	@echo "make hunt           the tests again and again with new random examples, until one fails"
+	@echo "make mutants        seed each known mistake and prove that a test notices it"
+	@echo "make hunt           run the tests with new random examples until one fails"
 	@echo "make soak-crash     SIGKILLs and power cuts under load, also while the wall clock is changed"
 	@echo "make soak-administration  SIGKILLs while a broker is administered: each change is made or not made"
 	@echo "make soak-staged    SIGKILLs between a batch's stages, its commit and the answer"
@@ -60,11 +61,11 @@ help:
 	@echo "make soak-client    SIGKILLs of a broker under the Pulsar client's load (ARGS=\"--broker cluster --kills 20 --seed 7\")"
 	@echo "make cluster-demo   three nodes on a cluster of Apache Pulsar, the leader killed under load, all of it counted (ARGS=\"--messages 10000\")"
 	@echo "make soak-cluster   SIGKILLs and SIGSTOPs of a shard's leader on a cluster of Apache Pulsar (ARGS=\"--kills 50 --stops 50 --seed 7\")"
-	@echo "make soak-cluster-mixed  kills of nodes, brokers and bookies, cuts and stops under the crash suite's load (ARGS=\"--times 5 --seed 7\")"
-	@echo "make soak-copies    a cluster's log is trimmed by Apache Pulsar, a node is killed while it takes a copy, the topic is lost (ARGS=\"--messages 50000\")"
-	@echo "make soak-fencing   1,000 races for the log of a cluster: nothing is confirmed behind a later leader's TAKE (ARGS=\"--races 1000\")"
+	@echo "make soak-cluster-mixed  kills of nodes, brokers and bookies, network cuts and stops under the crash suite's load (ARGS=\"--times 5 --seed 7\")"
+	@echo "make soak-copies    a cluster's log is trimmed by Apache Pulsar, a node is killed while it fetches a copy, the topic is lost (ARGS=\"--messages 50000\")"
+	@echo "make soak-fencing   1,000 races for the log of a cluster: nothing is confirmed after a later leader's TAKE (ARGS=\"--races 1000\")"
 	@echo "make soak-shards   several shards on Apache Pulsar: clients of both protocols at any node, a hand-over, a kill of each leader, all counted by Spark (ARGS=\"--seconds 60\")"
-	@echo "make soak-take-over how long a cluster confirms nothing when its leader is lost, with 1,000,000 messages (ARGS=\"--kills 50 --stops 50\")"
+	@echo "make soak-take-over how long a cluster confirms nothing after its leader is lost, with 1,000,000 messages (ARGS=\"--kills 50 --stops 50\")"
 	@echo "make soak-exactly-once  SIGKILLs of a broker and of Java clients that consume, process and produce: each task one result (ARGS=\"--kills 100 --seed 7\")"
 	@echo "make soak-transactions  SIGKILLs of a broker under the transactions of Pulsar's clients: each task done once"
 	@echo "make soak-programs  10,000 programs of the Pulsar client at a broker in memory that misbehaves"
@@ -116,7 +117,7 @@ check: $(VENV)/.dev
 	$(BIN)/python -m docs.graph --check
 	$(BIN)/pytest --quiet tests/test_tidy.py tests/test_dead_code.py
 
-# What stands in docs and is made from the code.
+# The pages of docs that are generated from the code.
 pages: $(VENV)/.dev
 	$(BIN)/python docs/settings_page.py
 	$(BIN)/python docs/spark_page.py
