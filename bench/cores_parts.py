@@ -76,7 +76,7 @@ class ByVhost:
     def __repr__(self) -> str:
         return f"<ByVhost {list(self._ways)}>"
 
-    async def go_on(self, client: ReceivedClient) -> None:
+    async def pass_on(self, client: ReceivedClient) -> None:
         """Pass one client on."""
         sock, _ = await client.hand_over()
         message = len(client.document).to_bytes(4, "big") + client.document + client.unread

@@ -46,10 +46,10 @@ class Ordered:
         return sum(len(each.commit.body) for each in self._queue if isinstance(each, Apply))
 
     def add(self, work: Act | Apply | TidyUp) -> None:
-        """Queue work after everything else; :meth:`go_on` begins it."""
+        """Queue work after everything else; :meth:`start_next` begins it."""
         self._queue.append(work)
 
-    def go_on(self) -> None:
+    def start_next(self) -> None:
         """Do what can be done at once, and leave the rest to the task. Being told that a commit is
         held may lead to the next commit, and so back here; that call continues when this one
         returns."""

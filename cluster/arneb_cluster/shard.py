@@ -200,7 +200,7 @@ class Shard:
     def tidy_up(self, ended: Applied) -> None:
         """See :class:`.Leading`."""
         self._ordered.add(TidyUp(ended))
-        self._ordered.go_on()
+        self._ordered.start_next()
 
     # Calls of the producer
 
@@ -254,7 +254,7 @@ class Shard:
                 self._ordered.add(effect)
         # After everything that goes to the topic: being told of a commit may lead to the next
         # write.
-        self._ordered.go_on()
+        self._ordered.start_next()
 
     def _start(self, task: Callable[..., Awaitable[None]], *args: object) -> None:
         assert self._nursery is not None, "it runs"

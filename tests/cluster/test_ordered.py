@@ -76,11 +76,11 @@ async def test_callers_that_wait_for_room_are_told_whatever_makes_it(
 
         nursery.start_soon(wait_for_room)
         await trio.testing.wait_all_tasks_blocked()
-        ordered.go_on()
+        ordered.start_next()
         if is_held:
             # The task is woken for nothing: a takeover has ended before it continues.
             directory.has_room = True
-            ordered.go_on()
+            ordered.start_next()
         await trio.testing.wait_all_tasks_blocked()
         assert (directory.held, directory.applied) == ((effects, []) if is_held else ([], effects))
         assert waits.is_set()
@@ -101,7 +101,7 @@ def test_a_confirmed_client_may_cause_the_next_commit_any_number_of_times() -> N
         if told <= 5_000:
             effects.append(effect(told, write_next))
             ordered.add(effects[-1])
-            ordered.go_on()
+            ordered.start_next()
 
     write_next()
     assert directory.held == effects
@@ -116,12 +116,12 @@ async def test_nothing_is_held_before_what_a_thread_applies_is_done() -> None:
         nursery.start_soon(ordered.run)
         directory.may_apply = trio.Event()
         ordered.add(effects[0])
-        ordered.go_on()  # there is no room for it
+        ordered.start_next()  # there is no room for it
         directory.has_room = True
         await trio.testing.wait_all_tasks_blocked()
         for each in effects[1:]:
             ordered.add(each)
-            ordered.go_on()
+            ordered.start_next()
         assert directory.done == []
         directory.may_apply.set()
         await trio.testing.wait_all_tasks_blocked()
@@ -135,7 +135,7 @@ async def test_what_cannot_be_held_stays_first() -> None:
     effects = [effect(each) for each in range(3)]
     for each in effects:
         ordered.add(each)
-    ordered.go_on()  # tries the first
+    ordered.start_next()  # tries the first
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ordered.run)
         await trio.testing.wait_all_tasks_blocked()
@@ -160,7 +160,7 @@ async def test_what_follows_an_action_is_held_once_the_action_is_done() -> None:
         await trio.testing.wait_all_tasks_blocked()
         for each in (effects[0], Act.CLOSE, effects[1]):
             ordered.add(each)
-        ordered.go_on()
+        ordered.start_next()
         assert directory.done == effects[:1]
         await trio.testing.wait_all_tasks_blocked()
         assert directory.done == effects

@@ -75,7 +75,7 @@ class DividedPulsar:
     async def _use(self, arrival: Arrival, shard: str, unread: bytes) -> None:
         namespace = EVERYTHING_ELSE + shard
         client = ArrivedClient(arrival, self._must_prove, unread, namespace, uses=True)
-        await self._onward.go_on(client)
+        await self._onward.pass_on(client)
 
     async def _ask(self, arrival: Arrival, hello: bytes, unread: bytes) -> None:
         division = self._division
@@ -148,7 +148,7 @@ class _Asking:
 
     async def _have_it_served(self, client: ArrivedClient) -> None:
         try:
-            await self._onward.go_on(client)
+            await self._onward.pass_on(client)
         except NotServed:
             pass  # the end of the stream shows it
         finally:

@@ -220,7 +220,7 @@ class PulsarClients:
     async def receive(self, onward: OnwardByLeader[ArrivedClient], arrival: Arrival) -> None:
         """Have a client served that connected here, and close its stream."""
         try:
-            await onward.go_on(ArrivedClient(arrival, self._must_prove))
+            await onward.pass_on(ArrivedClient(arrival, self._must_prove))
         except NotServed:
             pass  # it connects again; it has sent nothing yet that could be answered
         finally:

@@ -105,7 +105,7 @@ class OnwardByLeader(Generic[ClientT]):
     def __repr__(self) -> str:
         return f"<OnwardByLeader, {self.relays!r}>"
 
-    async def go_on(self, client: ClientT) -> None:
+    async def pass_on(self, client: ClientT) -> None:
         """Have a client served until it leaves. Raises :class:`NotServed`."""
         namespace, wanted = self._clients.where_to(client)
         until = trio.current_time() + self._wait_s

@@ -168,8 +168,8 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class GoneOn:
-    """Others had their turn, as :class:`.GoOn` asked."""
+class Continued:
+    """Others had their turn, as :class:`.Continue` asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ Input = (
     | ReadDone
     | Turn
     | Tick
-    | GoneOn
+    | Continued
     | Retried
     | NotTaken
     | Limited
@@ -285,8 +285,8 @@ class Inputs:
                 return machine.turn()
             case Tick():
                 machine.tick()
-            case GoneOn():
-                machine.go_on()
+            case Continued():
+                machine.resume()
             case Retried():
                 machine.retry()
             case NotTaken(depart):

@@ -215,9 +215,9 @@ class SubscriptionMachine:
         """The time asked for has come."""
         self.state.wake()
 
-    def go_on(self) -> None:
-        """Go on looking through the index: others had their turn."""
-        self.ready.delayed.go_on()
+    def resume(self) -> None:
+        """Continue to look through the index: others had their turn."""
+        self.ready.delayed.resume()
 
     def retry(self) -> None:
         """Try again what could not be read, or failed."""

@@ -84,7 +84,8 @@ class FaultyStore:
         self._open.clear()
 
     def hold_each(self) -> None:
-        """Hold as :meth:`hold`; each :meth:`release` lets one commit pass, until :meth:`go_on`."""
+        """Hold as :meth:`hold`; each :meth:`release` lets one commit pass, until
+        :meth:`stop_holding`."""
         self._one_by_one, self._is_waiting = True, False
         self.hold()
 
@@ -93,7 +94,7 @@ class FaultyStore:
         self._is_waiting = False
         self._open.set()
 
-    def go_on(self) -> None:
+    def stop_holding(self) -> None:
         """Hold no more commits."""
         self._one_by_one = False
         self.release()

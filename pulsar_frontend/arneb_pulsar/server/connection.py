@@ -166,7 +166,7 @@ class Connection:
             self._writer.wake()
         if self.is_full:
             self._effects.consumers.set_writable(writable=False)
-            if self._session.unasked_bytes > UNREAD_BYTES_MAX:
+            if self._session.unrequested_bytes > UNREAD_BYTES_MAX:
                 logger.info("x %s: does not read its answers", self.address)
                 self._closing = True
                 self._scope.cancel()
@@ -225,7 +225,7 @@ class Connection:
             if self._must_pause():
                 await self._pause()
             if session.has_more:
-                await self._go_on()
+                await self._handle_rest()
 
     async def _in_pieces(self, data: bytes) -> bytes:
         """Handle a read that is longer than may be read at once by now, except for the last piece;
@@ -241,7 +241,7 @@ class Connection:
             if self._must_pause():
                 await self._pause()
             if session.has_more:
-                await self._go_on()
+                await self._handle_rest()
             await self._my_turn()  # hundreds of pieces in one turn would be 40 ms
         return b""
 
@@ -254,15 +254,15 @@ class Connection:
         effects.transactions.units_left = SMALL_UNITS
         try:
             effects.run(wanted)
-            while session.was_small and self._may_go_on():
-                effects.run(session.go_on(self._clock.now(), self._clock.wall_ms()))
+            while session.was_small and self._may_handle_more():
+                effects.run(session.handle_more(self._clock.now(), self._clock.wall_ms()))
         finally:
             core.turn_ends(may_be_called=True)
             self._in_turn = False
         if self._writer.say():
             self._flushed()
 
-    def _may_go_on(self) -> bool:
+    def _may_handle_more(self) -> bool:
         """Whether more of what came may be handled in this turn."""
         is_short = self._effects.transactions.units_left > 0
         return self._session.has_more and is_short and not self._must_pause()
@@ -289,14 +289,14 @@ class Connection:
         self._paused = False
         self._session.resumed(self._clock.now())
 
-    async def _go_on(self) -> None:
+    async def _handle_rest(self) -> None:
         """Handle what has been read, one request after the other."""
         while self._session.has_more and not self._closing:
             # Others first: an answer may take as long as a hundred messages.
             await self._context.long_turns.next()
             if not (self._context.core.lease.holds or await self._leased()):
                 return
-            self._turn(self._session.go_on(self._clock.now(), self._clock.wall_ms()))
+            self._turn(self._session.handle_more(self._clock.now(), self._clock.wall_ms()))
             if self._must_pause():
                 await self._pause()
 

@@ -27,7 +27,7 @@ class Speaking(Protocol):
     """A session, as its writer knows it: it has something to send."""
 
     @property
-    def has_unsaid(self) -> bool:
+    def has_unsent(self) -> bool:
         """There is more than the last call gave."""
         ...
 
@@ -97,7 +97,7 @@ class Writer:
             self._torn = sent > 0
             self.wake()
             return False
-        if self._session.has_unsaid:
+        if self._session.has_unsent:
             self.wake()
             return False
         self.is_leased = False
@@ -136,7 +136,7 @@ class Writer:
 
     async def _flush(self) -> None:
         await self._flush_some()
-        while self._session.has_unsaid:
+        while self._session.has_unsent:
             # Others first: one part takes as long as a turn may.
             await self._long_turns.next()
             await self._flush_some()

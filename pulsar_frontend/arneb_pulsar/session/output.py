@@ -27,7 +27,7 @@ class Output:
         self.frames: list[bytes] = []
         self.effects: list[Effect] = []
         self.waiting_bytes = 0
-        self.unasked_bytes = 0
+        self.unrequested_bytes = 0
         """How many of those bytes the client did not ask for."""
         self.pieces: Iterator[Effect] | None = None
         """The rest of a request that is carried out in pieces."""
@@ -55,7 +55,7 @@ class Output:
     def notify(self, frames: bytes) -> None:
         """Send what the client did not ask for, however much waits already."""
         self.send(frames)
-        self.unasked_bytes += len(frames)
+        self.unrequested_bytes += len(frames)
 
     def do(self, effect: Effect) -> None:
         """Ask the server for an effect."""
@@ -83,7 +83,7 @@ class Output:
 
     def take_frames(self) -> list[bytes]:
         """Return what was sent to the client since the last call, or one turn's part of it."""
-        frames, self.frames, self.unasked_bytes = self.frames, [], 0
+        frames, self.frames, self.unrequested_bytes = self.frames, [], 0
         if not self._behind:
             self.waiting_bytes = 0
             return frames

@@ -93,11 +93,11 @@ def read_chunks(
                 if first > gathered.end:
                     yield from gathered.take_all()
                     lose(_trimmed(span, gathered.end, Position(first - 1)))
-                    gathered.go_on_at(first)
+                    gathered.continue_at(first)
                 if isinstance(found, Damage):
                     yield from gathered.take_all()
                     yield found
-                    gathered.go_on_at(Position(found.last + 1))
+                    gathered.continue_at(Position(found.last + 1))
                 else:
                     gathered.entries += found[1]
         if gathered.end == start:
@@ -181,7 +181,7 @@ class _Gathered:
         """The first position that is not read yet."""
         return Position(self.first + len(self.entries))
 
-    def go_on_at(self, first: Position) -> None:
+    def continue_at(self, first: Position) -> None:
         """Continue at ``first``, after a gap."""
         assert not self.entries, "what was gathered is handed on first"
         self.first = first

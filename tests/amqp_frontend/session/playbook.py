@@ -264,7 +264,7 @@ class Playbook:
         self._take()
         while self.session.has_more:
             self.pauses += 1
-            self.session.go_on(self.now, self.later_ms)
+            self.session.handle_more(self.now, self.later_ms)
             self._take()
         self._read(self.session.data_to_send(self.now))
         return self

@@ -60,7 +60,7 @@ def most_calls(play: Playbook, data: bytes) -> int:
     turn(lambda: session.receive_data(data, play.now, play.later_ms))
     while session.has_more:
         play.pauses += 1
-        turn(lambda: session.go_on(play.now, play.later_ms))
+        turn(lambda: session.handle_more(play.now, play.later_ms))
     return most
 
 
@@ -135,7 +135,7 @@ def test_a_run_with_more_publishes_by_headers_than_a_turn_goes_on_in_the_next() 
     for _ in range(count):
         if not play.session.has_more:
             break
-        play.session.go_on(play.now, play.later_ms)
+        play.session.handle_more(play.now, play.later_ms)
     play.effects.extend(play.session.take_effects())
     assert len(entries_of(play)) == count
 

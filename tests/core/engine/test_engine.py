@@ -174,7 +174,7 @@ async def test_what_waits_behind_a_run_that_fails_fails_with_it(tmp_path: Path) 
             append("elsewhere", "other")
             unit = Unit([(engine.topic("q"), [make_entry(b"unit")])], metadata=[("k", b"v")])
             engine.commit(unit, told["unit"])
-            faulty.go_on()
+            faulty.stop_holding()
             for name in ("first", "second"):
                 assert isinstance(await told[name].wait(), StoreFailed), name
             append("new", "q")  # its publisher knows of the failure

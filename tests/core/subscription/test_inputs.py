@@ -18,10 +18,10 @@ from arneb_core.subscription.inputs import (
     AcknowledgedUntil,
     Appended,
     Attached,
+    Continued,
     DeliveryFailed,
     Detached,
     Fenced,
-    GoneOn,
     Granted,
     Input,
     Inputs,
@@ -72,7 +72,7 @@ told = st.one_of(
     st.builds(Limited, LIMITS, st.booleans()),
     st.builds(Sought, st.integers(0, ENTRIES).map(position)),
     st.sampled_from(
-        (Turn(), Turn(), Tick(), GoneOn(), Retried(), LogTrimmed(), Purged(), TurnFailed())
+        (Turn(), Turn(), Tick(), Continued(), Retried(), LogTrimmed(), Purged(), TurnFailed())
     ),
     st.sampled_from((Fenced(), Unfenced(), Prioritised(3))),
     st.sampled_from(("append", "append", "read", "unit failed", "not taken", "time passes")),
@@ -104,7 +104,7 @@ CALLS: Final[dict[type, Callable[[SubscriptionMachine, Any, Any], object]]] = {
     Sought: lambda machine, consumer, told: seek(machine, told.position),
     Turn: lambda machine, consumer, told: machine.turn(),
     Tick: lambda machine, consumer, told: machine.tick(),
-    GoneOn: lambda machine, consumer, told: machine.go_on(),
+    Continued: lambda machine, consumer, told: machine.resume(),
     Retried: lambda machine, consumer, told: machine.retry(),
     LogTrimmed: lambda machine, consumer, told: machine.log_trimmed(),
     Purged: lambda machine, consumer, told: machine.purge(),

@@ -93,7 +93,7 @@ async def test_what_a_producer_sent_behind_a_failed_message_is_not_stored_before
         await client.publish(b"b", first=1)
         await other.publish(b"x")
         assert await client.silent()
-        running.store.go_on()
+        running.store.stop_holding()
         assert (await client.expect(pb.CommandSendError)).sequence_id == 0
         await client.expect(pb.CommandCloseProducer)
         assert (await other.expect(pb.CommandSendReceipt)).sequence_id == 0

@@ -200,7 +200,7 @@ async def test_who_leaves_unread_what_he_did_not_ask_for_is_gone_in_the_end() ->
     async with stuck() as one:
         frame = bytes(1024 * 1024)
         output = one.connection._session._output
-        while output.unasked_bytes <= UNREAD_BYTES_MAX:
+        while output.unrequested_bytes <= UNREAD_BYTES_MAX:
             output.notify(frame)
         one.connection.tell(events_nobody_hears())
         await trio.testing.wait_all_tasks_blocked()

@@ -369,7 +369,7 @@ class Play:
         self._lives += 1
         after = self._place / str(self._lives)
         shutil.copytree(self.path, after)
-        self._faulty.go_on()
+        self._faulty.stop_holding()
         self._next_path = after
 
     async def _some(self, index: int) -> Known:

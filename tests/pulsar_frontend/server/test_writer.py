@@ -22,7 +22,7 @@ class Session:
         self.flushes = list(flushes)
 
     @property
-    def has_unsaid(self) -> bool:
+    def has_unsent(self) -> bool:
         return bool(self.flushes)
 
     def data_to_send(self) -> list[bytes]:

@@ -83,7 +83,7 @@ class Playbook:
         if isinstance(given, Received):
             effects = self.session.receive_data(given.data, self.now, CLOCK_MS)
             while self.session.has_more:
-                effects += self.session.go_on(self.now, CLOCK_MS)
+                effects += self.session.handle_more(self.now, CLOCK_MS)
         else:
             effects = self.session.handle(given, self.now)
         self._note(effects)
@@ -127,7 +127,7 @@ class Playbook:
     def _note(self, effects: list[Effect]) -> None:
         self._effects += effects
         frames = self.session.data_to_send()
-        while self.session.has_unsaid:
+        while self.session.has_unsent:
             frames += self.session.data_to_send()
         for data in frames:
             for command, payload in zip(*self._reader.receive(data), strict=True):

@@ -79,7 +79,7 @@ def test_a_turn_translates_only_so_much_and_what_comes_later_stays_behind(
     last = pb.CommandCloseConsumer(consumer_id=1, request_id=9)
     session.receive_data(received(last).data, play.now, play.clock_ms)
     said, turns = [], 0
-    while session.has_unsaid or not turns:
+    while session.has_unsent or not turns:
         waited = session.waiting_bytes
         data = session.data_to_send()
         assert session.waiting_bytes < waited

@@ -129,7 +129,7 @@ class ReceivedClient:
 class Onward(Protocol):
     """Has received clients served."""
 
-    async def go_on(self, client: ReceivedClient) -> None:
+    async def pass_on(self, client: ReceivedClient) -> None:
         """Serve a client until it leaves. Raises :class:`NotServed` before anything of it was
         touched."""
         ...
@@ -253,7 +253,7 @@ class _Received:
                             continue
                         event = found
                     case Enter():
-                        refusal = await self._go_on(effect)
+                        refusal = await self._pass_on(effect)
                         if refusal is None:
                             return
                         event = RequestFailed(connection_forced(refusal))
@@ -276,7 +276,7 @@ class _Received:
                 return RequestFailed(error)
         return None
 
-    async def _go_on(self, order: Enter) -> str | None:
+    async def _pass_on(self, order: Enter) -> str | None:
         """Have the client served; else return why it is not."""
         principal, terms = order.principal, self._session.terms
         admission = Admission(principal.name, principal.secret, terms, order.vhost)
@@ -285,7 +285,7 @@ class _Received:
         client = ReceivedClient(admission, self._remote, self._link, self._ends, self._opening.rest)
         self._client = client
         try:
-            await self._reception.onward.go_on(client)
+            await self._reception.onward.pass_on(client)
         except NotServed as error:
             self._client = None
             return str(error)

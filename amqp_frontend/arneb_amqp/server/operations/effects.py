@@ -156,8 +156,8 @@ class EffectRunner:
         waiting = self.run_orders()
         if waiting or self._session.has_more:
             self.busy = True
-            go_on = partial(self._run_in_task, waiting)
-            self._nursery.start_soon(contain, "carrying out an AMQP request", go_on)
+            run_rest = partial(self._run_in_task, waiting)
+            self._nursery.start_soon(contain, "carrying out an AMQP request", run_rest)
 
     def run_turn(self) -> list[Effect] | None:
         """As :meth:`run_orders`, at the end of a turn in which the client was read; None when
@@ -201,7 +201,7 @@ class EffectRunner:
                     self._connection.flush()
                     await self._long_turns.next()
                     answered = 0
-                    self._session.go_on(*self._instants())
+                    self._session.handle_more(*self._instants())
                 for effect in effects:
                     if isinstance(effect, Awaited):
                         if isinstance(effect, Get):

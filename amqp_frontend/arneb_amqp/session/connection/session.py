@@ -1,14 +1,14 @@
-"""A connection: bytes, events and time in; bytes and effects out. No I/O.
+"""A connection's session: bytes, events and time in; bytes and effects out. No I/O.
 
-The socket's owner calls, in this order after each wake-up::
+The owner of the socket calls, in this order after each wake-up::
 
     session.receive_data(data, now, now_ms)     # or handle(event, ...), handle_timer(now)
     for effect in session.take_effects(): ...   # carry them out; requests get an answer
     socket.send(session.data_to_send(now))
-    # while session.has_more: let others have their turn, session.go_on(now, now_ms), and so on
+    # while session.has_more: let others have a turn, then session.handle_more(now, now_ms)
 
-The rule: input waits while a request is unanswered; answers to earlier effects, deliveries and
-timers do not.
+The rule: input waits while a request is unanswered; answers to effects, deliveries and timers are
+handled meanwhile.
 """
 
 from collections import deque
@@ -65,7 +65,7 @@ from arneb_amqp.wire.replies import make
 from arneb_core.api.subscriptions.deliveries import Deliveries
 
 TURN_WORK: Final = 2_500
-"""The work of a turn, in microseconds; a full read of small messages that go one way costs less."""
+"""The work of a turn, in microseconds; a full read of small messages with one route costs less."""
 
 ACKS_PER_WORK: Final = 4
 """Acks handled per microsecond."""
@@ -103,7 +103,7 @@ class ConnectionSession(Lifecycle):
     # Input.
 
     def receive_data(self, data: bytes | bytearray, now: float, now_ms: int) -> None:
-        """Take bytes from the socket. Then take the effects and the data to send."""
+        """Handle bytes from the socket. Then take the effects and the data to send."""
         self.now_ms = now_ms
         self.received(now)
         if self.state is ConnectionState.AWAITING_HEADER:
@@ -115,20 +115,19 @@ class ConnectionSession(Lifecycle):
 
     @property
     def has_more(self) -> bool:
-        """Whether input is left that waits for nothing: the turn ended, and :meth:`go_on` must be
-        called after others had theirs."""
+        """Whether input is left to handle: then :meth:`handle_more` must be called next turn."""
         if self.waiting or self.throttle.blocked or self.state is ConnectionState.CLOSED:
             return False
         return bool(self._items) or self.reader.has_more
 
-    def go_on(self, now: float, now_ms: int) -> None:
+    def handle_more(self, now: float, now_ms: int) -> None:
         """Handle more of the input. Then take the effects and the data to send."""
         self.now, self.now_ms = now, now_ms
         self.work_left = TURN_WORK
         self._advance()
 
     def handle(self, event: Event, now: float, now_ms: int) -> None:
-        """Take an event. Then take the effects and the data to send."""
+        """Handle an event. Then take the effects and the data to send."""
         self.now, self.now_ms = now, now_ms
         match event:
             case Committed(token, error, refused):
@@ -160,14 +159,14 @@ class ConnectionSession(Lifecycle):
                 self.shut_down(reason)
 
     def committed(self, token: Token, error: AmqpError | None, *, refused: Refused) -> None:
-        """Handle :class:`Committed` without the object, for callers that have one for every commit.
-        An ``error`` may cause effects."""
+        """Handle what :class:`Committed` says, without making the object for every commit. An
+        ``error`` may cause effects."""
         publisher, last_tag = self.effects.committed(token)
         publisher.committed(last_tag, error, refused=refused)
 
     def deliver(self, id_: ConsumerId, run: Deliveries) -> None:
-        """Send a run of deliveries. Those of a departed consumer are dropped: the core has already
-        taken them back."""
+        """Send a run of deliveries. Those of a cancelled consumer are dropped: the core has already
+        requeued them."""
         consumer = self._consumers.get(consumer_of(id_))
         if consumer is not None:
             consumer.deliver(id_, run)
@@ -180,7 +179,7 @@ class ConnectionSession(Lifecycle):
         return min(due, self._next_check) if self.state is ConnectionState.OPEN else due
 
     def handle_timer(self, now: float) -> None:
-        """As the lifecycle's; also close channels whose clients do not answer deliveries."""
+        """Handle the lifecycle's timers, and close channels whose deliveries stay unanswered."""
         super().handle_timer(now)
         if now < self._next_check:
             return
@@ -211,7 +210,7 @@ class ConnectionSession(Lifecycle):
     # What channels use (see arneb_amqp.session.context).
 
     def check_ack_timeouts_within(self, timeout_s: float) -> None:
-        """Check unanswered deliveries often enough for ``timeout_s``."""
+        """Check for unacknowledged deliveries often enough for ``timeout_s``."""
         if check_interval_s(timeout_s) < self._check_interval_s:
             self._check_interval_s = check_interval_s(timeout_s)
             self._next_check = min(self._next_check, self.now + self._check_interval_s)
@@ -222,16 +221,16 @@ class ConnectionSession(Lifecycle):
         self.confirmers[publisher] = None
 
     def next_consumer(self) -> ConsumerId:
-        """A consumer id that was never used."""
+        """Return a consumer id that was never used."""
         self._consumer_ids += 1
         return ConsumerId(self._consumer_ids)
 
     def register(self, consumer: RegisteredConsumer) -> None:
-        """Send this consumer's deliveries to it."""
+        """Pass deliveries for this consumer to it from now on."""
         self._consumers[consumer.id] = consumer
 
     def forget(self, consumer: ConsumerId) -> None:
-        """Send no more deliveries to it."""
+        """Pass no more deliveries to the consumer."""
         self._consumers.pop(consumer, None)
 
     def new_name(self) -> str:
@@ -250,8 +249,7 @@ class ConnectionSession(Lifecycle):
         self.throttle.blocked = False
 
     def end(self) -> None:
-        """Break the reference cycles: nobody owns the socket any more, and a cycle would stay until
-        a full garbage collection, which stops everything."""
+        """Break the reference cycles, which would stay until a full garbage collection."""
         self.end_channels()
         self._consumers.clear()
         self.confirmers.clear()
@@ -305,7 +303,7 @@ class ConnectionSession(Lifecycle):
         channel = self._channel(item.channel)
         if channel.state is ChannelState.OPEN:
             channel.publisher.publish_run(item)
-        # Counted afterwards, or publishes by headers that exceed a turn's work would never begin.
+        # Counted afterwards, or publishes by headers that exceed a turn would never begin.
         self.work_left -= len(item.bodies)
 
     def _publish(self, item: Publish) -> None:
@@ -393,7 +391,7 @@ _HANDLERS: Final[Mapping[type[Item], tuple[_Handler, int]]] = {
     Ack: (ConnectionSession._ack, 10),
     RejectRun: (ConnectionSession._reject_run, 10),
     Method: (ConnectionSession._method, 10),
-    # Traffic of any kind has been noted already.
+    # All traffic has been noted already.
     Heartbeat: (lambda _session, _heartbeat: None, 1),
     Broken: (ConnectionSession._broken, 40),
 }

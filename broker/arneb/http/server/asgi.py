@@ -65,7 +65,7 @@ class Written(Protocol):
         """Begin an answer with its head."""
         ...
 
-    def go_on(
+    def write_piece(
         self, piece: bytes, *, last: bool, left: int = 0, streamed: bool = False
     ) -> Awaitable[None]:
         """Write a piece of the body, of which the application holds ``left`` more bytes. After a
@@ -111,7 +111,7 @@ class Answer:
             self._connection.begin(message["status"], list(message["headers"]), reason)
         elif message["type"] == "http.response.body":
             piece = b"" if self._bodiless else message.get("body", b"")
-            await self._connection.go_on(
+            await self._connection.write_piece(
                 piece,
                 last=not message.get("more_body", False),
                 left=message.get(LEFT, 0),

@@ -344,7 +344,7 @@ class HttpConnection:
         response = h11.Response(status_code=status, headers=headers, reason=line)
         self._head = self._wire.send(response) or b""
 
-    async def go_on(
+    async def write_piece(
         self, piece: bytes, *, last: bool, left: int = 0, streamed: bool = False
     ) -> None:
         """Write a piece of the body. From now on the connection is charged for this piece and the
@@ -389,7 +389,7 @@ class HttpConnection:
         ]
         self.last = True
         self.begin(status, headers)
-        await self.go_on(body, last=True)
+        await self.write_piece(body, last=True)
 
     async def _linger(self) -> None:
         """Send EOF and read on a little, so that the client gets its answer before the close."""

@@ -19,14 +19,14 @@ LOOKED_AT_MAX: Final = 2_000
 Ask = Callable[[], Awaitable[None]]
 
 _ASK: Final[ContextVar[Ask | None]] = ContextVar("long answers are asked for by", default=None)
-_GO_ON: Final[ContextVar[Ask | None]] = ContextVar("and go on by", default=None)
+_NEXT_PIECE: Final[ContextVar[Ask | None]] = ContextVar("and go on by", default=None)
 
 
-def ask_by(ask: Ask, go_on: Ask | None = None) -> None:
-    """Set for this task: ``ask`` returns when a long answer may be made, ``go_on`` when its next
-    piece may."""
+def ask_by(ask: Ask, next_piece: Ask | None = None) -> None:
+    """Set for this task: ``ask`` returns when a long answer may be made, ``next_piece`` when its
+    next piece may."""
     _ASK.set(ask)
-    _GO_ON.set(go_on)
+    _NEXT_PIECE.set(next_piece)
 
 
 async def long_answer() -> None:
@@ -39,6 +39,6 @@ async def long_answer() -> None:
 async def between_pieces() -> None:
     """Let others have their turn before the next piece of an answer. A checkpoint."""
     await trio.lowlevel.checkpoint()
-    go_on = _GO_ON.get()
-    if go_on is not None:
-        await go_on()
+    next_piece = _NEXT_PIECE.get()
+    if next_piece is not None:
+        await next_piece()

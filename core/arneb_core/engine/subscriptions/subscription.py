@@ -39,10 +39,10 @@ from arneb_core.subscription.sources.backlog import AheadBudget
 from arneb_core.subscription.state.effects import (
     ActiveChanged,
     Closed,
+    Continue,
     Deliver,
     Depart,
     Effect,
-    GoOn,
     HasWork,
     NoConsumers,
     Outbox,
@@ -339,8 +339,8 @@ class LogSubscription(SubscriptionAdmin):
     def _wake_at(self, effect: WakeAt) -> None:
         self.engine.wake_at(self, effect.when_ms)
 
-    def _go_on(self, effect: GoOn) -> None:
-        self.engine.complete(self.machine.go_on)
+    def _continue(self, effect: Continue) -> None:
+        self.engine.complete(self.machine.resume)
 
     def _try_again(self, effect: TryAgain) -> None:
         if effect.is_read:
@@ -389,7 +389,7 @@ CARRY_OUT: Final[dict[type[Any], Callable[[LogSubscription, Any], None]]] = {
     Refuse: LogSubscription._refuse,
     Read: LogSubscription._read,
     WakeAt: LogSubscription._wake_at,
-    GoOn: LogSubscription._go_on,
+    Continue: LogSubscription._continue,
     TryAgain: LogSubscription._try_again,
     NoConsumers: LogSubscription._no_consumers,
     Deliver: LogSubscription._deliver,

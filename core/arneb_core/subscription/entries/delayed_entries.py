@@ -32,7 +32,7 @@ from arneb_core.subscription.entries.wanted import set_free, wanted_of, wanted_o
 from arneb_core.subscription.sources.due import DueSource
 from arneb_core.subscription.sources.gathering import COLLECT_MAX, RELEASE_MAX
 from arneb_core.subscription.sources.replay import ReplaySet
-from arneb_core.subscription.state.effects import GoOn, TryAgain, WakeAt
+from arneb_core.subscription.state.effects import Continue, TryAgain, WakeAt
 from arneb_core.subscription.state.past_deliveries import PastDeliveries
 from arneb_core.subscription.state.state import SubscriptionState
 
@@ -321,12 +321,12 @@ class DelayedEntries:
         return reading.next_ms
 
     def _later(self) -> DueSource:
-        """Let others have their turn before more is looked through; see :meth:`go_on`."""
+        """Let others have their turn before more is looked through; see :meth:`resume`."""
         self._due.is_sorting = True
-        self._state.outbox.put(GoOn())
+        self._state.outbox.put(Continue())
         return self._due
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Others had their turn."""
         self._told(None)
 

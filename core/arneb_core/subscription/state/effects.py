@@ -60,8 +60,8 @@ class WakeAt:
 
 
 @dataclass(frozen=True, slots=True)
-class GoOn:
-    """There is more to look through once others had their turn: ``GoneOn`` answers."""
+class Continue:
+    """There is more to look through once others had their turn: ``Continued`` answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Closed:
     reason: str
 
 
-Order = HasWork | WriteCursor | Refuse | Read | WakeAt | GoOn | TryAgain | NoConsumers
+Order = HasWork | WriteCursor | Refuse | Read | WakeAt | Continue | TryAgain | NoConsumers
 """For the engine, which notes them at once; none of them calls back into the subscription before
 that has finished its step."""
 

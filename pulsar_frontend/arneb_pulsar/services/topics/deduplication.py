@@ -164,9 +164,9 @@ class Deduplication:
                 self._tell(batch, None, Position(0))
         if self._held and not self._flying:
             self._flying = True  # or what comes meanwhile would continue this turn
-            trio.lowlevel.current_trio_token().run_sync_soon(call, self._go_on)
+            trio.lowlevel.current_trio_token().run_sync_soon(call, self._continue)
 
-    def _go_on(self) -> None:
+    def _continue(self) -> None:
         self._flying = False
         self._fly()
 

@@ -1,9 +1,9 @@
 """One connection of a Pulsar client, without its socket.
 
 Five methods of :class:`ConnectionSession` drive it: ``receive_data`` takes bytes from the client,
-``go_on`` handles the next request in them, ``handle`` takes events from the server,
-``data_to_send`` gives bytes for the client, and ``handle_timer`` keeps the time. All but
-``data_to_send`` return effects, which the caller must carry out in order.
+``handle_more`` handles the next request in them, ``handle`` takes events from the server,
+``data_to_send`` returns bytes for the client, and ``handle_timer`` handles the passing of time. All
+but ``data_to_send`` return effects, which the caller must carry out in order.
 
 One read may bring thousands of requests, each with an answer ten thousand times its size. So each
 call handles at most one request; the caller continues when there is room for one more answer.
@@ -48,8 +48,8 @@ class ConnectionSession:
     """The state of one connection.
 
     Invariants: commands are handled only in states for which :data:`ACCEPTED` has them; a closed
-    connection sends nothing more and asks for nothing. The first ``_at`` frames of ``_frames`` are
-    handled, and all of them when ``receive_data`` is called.
+    connection sends nothing more and returns no effects. The first ``_at`` frames of ``_frames``
+    are handled, and all of them are when ``receive_data`` is called.
     """
 
     def __init__(
@@ -90,17 +90,17 @@ class ConnectionSession:
     # The five verbs
 
     def receive_data(self, data: bytes, now: float, clock_ms: int) -> list[Effect]:
-        """Take bytes from the client, of whose earlier bytes all must be handled. ``clock_ms`` is
-        the time of day, for what is published."""
+        """Take bytes from the client; all earlier ones must be handled already. ``clock_ms`` is the
+        time of day, for publish times."""
         self._frames, self._at = self._reader.receive(data), 0
-        return self.go_on(now, clock_ms)
+        return self.handle_more(now, clock_ms)
 
     @property
     def has_more(self) -> bool:
-        """Something from the client is not handled yet: :meth:`go_on` must be called."""
+        """Whether input is left: then :meth:`handle_more` must be called."""
         return self._at < len(self._frames[0]) or self._output.pieces is not None
 
-    def go_on(self, now: float, clock_ms: int) -> list[Effect]:
+    def handle_more(self, now: float, clock_ms: int) -> list[Effect]:
         """Handle what was received up to and including the next request, or a piece of that."""
         self._output.now = now
         self._keep_alive.heard(now)
@@ -130,23 +130,23 @@ class ConnectionSession:
         return self._output.take_effects()
 
     def end(self) -> None:
-        """End the session: nobody owns the socket any more. Its parts no longer refer to it, so
+        """End the session, now that nobody owns the socket. Its parts no longer refer to it, so
         that its memory is freed at once."""
         self.state = ConnectionState.CLOSED
         self._handlers.clear()
 
     def data_to_send(self) -> list[bytes]:
         """Return what is to be sent since the last call; the caller must send it, and call again
-        after a while if :attr:`has_unsaid`."""
+        after a while if :attr:`has_unsent`."""
         return self._output.take_frames()
 
     @property
-    def has_unsaid(self) -> bool:
-        """``data_to_send`` did not give everything: to translate all at once takes too long."""
+    def has_unsent(self) -> bool:
+        """Whether ``data_to_send`` left something out: to translate all at once takes too long."""
         return self._output.has_untranslated
 
     def next_timer(self) -> float:
-        """When :meth:`handle_timer` must be called, unless bytes come before."""
+        """Return when :meth:`handle_timer` must be called, unless bytes are received before."""
         consumers = self._consumers
         return min(self._keep_alive.deadline, self._authentication.deadline, consumers.deadline)
 
@@ -166,7 +166,7 @@ class ConnectionSession:
                     pass
         return self._output.take_effects()
 
-    # What else the server asks
+    # What else the server uses
 
     @property
     def client(self) -> ClientTraits:
@@ -175,13 +175,13 @@ class ConnectionSession:
 
     @property
     def waiting_bytes(self) -> int:
-        """Size of what :meth:`data_to_send` would give."""
+        """Size of what :meth:`data_to_send` would return."""
         return self._output.waiting_bytes
 
     @property
-    def unasked_bytes(self) -> int:
-        """How much of that the client did not ask for."""
-        return self._output.unasked_bytes
+    def unrequested_bytes(self) -> int:
+        """How much of that the client did not request."""
+        return self._output.unrequested_bytes
 
     def resumed(self, now: float) -> None:
         """Note that the server reads again after a pause for back-pressure."""
@@ -203,9 +203,9 @@ class ConnectionSession:
         while at < end and left:
             data = received[at]
             if self.state is ConnectionState.OPEN and (send := parse_send(data)) is not None:
-                behind = at + 1 + count_successors(received, at, send)
-                self._producers.send(send, bodies[at:behind])
-                at, left = behind, left - 1
+                stop = at + 1 + count_successors(received, at, send)
+                self._producers.send(send, bodies[at:stop])
+                at, left = stop, left - 1
                 continue
             command = parse_command(data)
             if command.type == BaseCommand.END_TXN:
@@ -283,8 +283,7 @@ class ConnectionSession:
         }
 
     def _connect(self, command: pb.CommandConnect) -> None:
-        """CONNECT. Without authentication any proof of the client is accepted, as by Pulsar's
-        broker."""
+        """CONNECT. Without authentication any credentials are accepted, as by Pulsar's broker."""
         name = text_of(command.client_version, "client_version")
         version = max(0, min(commands.PROTOCOL_VERSION, command.protocol_version))
         flags = command.feature_flags
@@ -392,7 +391,7 @@ class ConnectionSession:
                 assert_never(event)
 
     def _close(self, reason: str) -> None:
-        """Tell the client once why the connection ends, and close it."""
+        """Send the client the reason, once, and close the connection."""
         if self.state is not ConnectionState.CLOSED:
             if self.state is ConnectionState.OPEN:
                 self._output.send(commands.error(commands.NO_REQUEST, pb.UnknownError, reason))

@@ -1,7 +1,7 @@
 """Pending sends: messages whose producers still wait for an answer, in send order.
 
 A producer's receipts must leave in send order, whatever becomes of each message. So they wait in a
-queue and are settled when their frames are known; only settled ones at its head are sent.
+queue and are answered when their frames are known; only answered ones at its head are sent.
 """
 
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class PendingSends:
     """Indexes of messages that were stored before and are not stored again."""
 
     def __repr__(self) -> str:
-        state = "pending" if self.frames is None else "settled"
+        state = "pending" if self.frames is None else "answered"
         return f"<PendingSends {len(self.sequences)} of producer {self.producer_id}, {state}>"
 
     @property

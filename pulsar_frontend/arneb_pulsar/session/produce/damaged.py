@@ -21,7 +21,7 @@ def sort_damaged(
     """Make ``run`` hold only its good messages.
 
     Return the sends of each producer with their replacements: one for each stretch of good
-    messages and one, settled, for each bad message.
+    messages and one, answered, for each bad message.
     """
     bodies = iter(run.bodies)
     replaced: list[tuple[PendingSends, list[PendingSends]]] = []

@@ -1,8 +1,8 @@
 """The producers of one connection: PRODUCER, SEND, CLOSE_PRODUCER, and the receipts.
 
 SENDs are gathered into runs of a topic, which keep the order of each producer;
-:meth:`Producers.flush` hands them over when everything received is read. Hot path:
-:meth:`Producers.send` and the settling of a run.
+:meth:`Producers.flush` hands the runs over when all received commands are handled. Hot path:
+:meth:`Producers.send` and :meth:`Producers.appended`.
 """
 
 from collections import deque
@@ -58,7 +58,7 @@ IGNORE_SENDS_S: Final = 30.0
 before it knew. Java's broker waits as long."""
 
 UNAVAILABLE: Final = Failure(pb.ServiceNotReady, "Topic is temporarily unavailable")
-"""Tells a producer that is not open yet to ask again: its topic went, or is to be reopened."""
+"""Makes a producer that is not open yet ask again: its topic was deleted, or is being reopened."""
 
 
 class Producer:
@@ -85,9 +85,9 @@ class Producer:
         self.topic = topic.core_name
         self.state = ProducerState.OPENING
         self.sends: deque[PendingSends] = deque()
-        """Its sends not answered yet, in send order."""
+        """Its unanswered sends, in order."""
         self.latest_run = 0
-        """The number of the last run with messages of it."""
+        """The number of the last run that has messages of this producer."""
         self.usual = UsualForm()
         self.close_request = 0
 
@@ -97,7 +97,7 @@ class Producer:
         return f"<Producer {self.producer_id} on {self.topic}, {state}>"
 
     def move(self, happened: ProducerInput) -> None:
-        """Take the table's move; a move not in the table is a defect of ours."""
+        """Make the move that the table has; one that it does not have is a defect of ours."""
         self.state = PRODUCER_MOVES[self.state, happened]
 
 
@@ -117,7 +117,7 @@ class Producers:
         self._last_run = 0
         self._disconnected: dict[int, float] = {}
         self._fenced_out: dict[ProducerKey, Producer] = {}
-        """Fenced-out producers that are still to be told what became of their sends."""
+        """Fenced-out producers whose sends are not answered yet."""
         self._next_key = 1
 
     def __repr__(self) -> str:
@@ -176,17 +176,17 @@ class Producers:
             return
         first = command.sequence_id
         sequences = range(first, first + len(bodies))
-        place: str | tuple[str, TransactionId] = producer.topic
+        key: str | tuple[str, TransactionId] = producer.topic
         transaction = None
         if command.txnid_most_bits or command.txnid_least_bits:
             transaction = TransactionId(command.txnid_most_bits, command.txnid_least_bits)
-            place = producer.topic, transaction
-        run = self._runs.get(place)
+            key = producer.topic, transaction
+        run = self._runs.get(key)
         if run is None or run.number < producer.latest_run:
             # Deduplication takes a message after a higher number of its producer for stored.
             self._last_run += 1
             run = AppendRun(producer.key, transaction=transaction, number=self._last_run)
-            self._runs[place] = run
+            self._runs[key] = run
             self._gathered.append(run)
         producer.latest_run = run.number
         sends = producer.sends
@@ -206,7 +206,7 @@ class Producers:
         run.bodies += bodies
 
     def close(self, command: CommandCloseProducer) -> None:
-        """CLOSE_PRODUCER: answered when every receipt is out."""
+        """CLOSE_PRODUCER: answered once every receipt is sent."""
         producer = self._by_id.get(command.producer_id)
         if producer is None:
             self._output.send(commands.success(command.request_id))
@@ -264,7 +264,7 @@ class Producers:
         self._say_opened(producer.request_id, event)
 
     def queued(self, event: ProducerQueued) -> None:
-        """Tell the client that it waits for its turn; the answer at its turn has the same id."""
+        """Tell the client that its producer waits in line; its second answer has the same id."""
         producer = self._by_key.get(event.key)
         if producer is None:
             self._output.do(LeaveProducer(event.key))
@@ -274,7 +274,7 @@ class Producers:
         self._output.send(reply)
 
     def refused(self, event: ProducerRefused) -> None:
-        """There will be no such producer."""
+        """The producer is refused."""
         producer = self._by_key.get(event.key)
         if producer is None:
             return
@@ -284,9 +284,9 @@ class Producers:
         self._output.send(commands.error(producer.request_id, failure.code, failure.text))
 
     def lost(self, event: ProducerLost) -> None:
-        """Another producer has the topic for itself. One that could send already is told what
-        became of its sends, as by Apache Pulsar (``Producer.close``), and nothing else: its next
-        SEND ends the connection, and when it comes back it is told why."""
+        """Another producer has exclusive access to the topic. One that could send already gets the
+        outcome of its sends, as from Apache Pulsar (``Producer.close``), and nothing else: its next
+        SEND ends the connection, and it gets the reason when it opens again."""
         producer = self._by_key.get(event.key)
         if producer is None:
             return
@@ -302,7 +302,7 @@ class Producers:
             self._fenced_out[producer.key] = producer
 
     def disconnected(self, event: ProducerDisconnected) -> None:
-        """The topic is gone: tell the client to reopen its producer, and to send all again."""
+        """The topic is gone: have the client reopen its producer and resend."""
         producer = self._by_key.get(event.key)
         if producer is None or producer.state is ProducerState.OPENING:
             return  # a producer being opened learns of it when it sends
@@ -321,12 +321,12 @@ class Producers:
             self._output.send(commands.error(producer.request_id, failure.code, failure.text))
 
     def sorted(self, event: SendsSorted) -> None:
-        """Some of a run is not stored: replace its sends by their parts."""
+        """Some sends of a run are not stored: replace them by their parts."""
         for sent, parts in event.replaced:
             self._replace(sent, parts)
 
     def appended(self, event: Appended) -> None:
-        """A run is durable or failed: settle its sends, and answer those whose turn it is."""
+        """A run is durable or failed: note the outcome of its sends, and send the receipts due."""
         offset = 0
         for sent in event.run.sends:
             if sent.frames is not None:
@@ -353,7 +353,7 @@ class Producers:
         return self._by_key.get(key) or self._fenced_out.get(key)
 
     def _drain(self, producer: Producer) -> None:
-        """Send the producer what is settled at the head of its queue."""
+        """Send the answers that are known, from the head of the producer's queue."""
         sends = producer.sends
         while sends and (frames := sends[0].frames) is not None:
             sends.popleft()

@@ -103,7 +103,7 @@ def test_all_does_not_include_later_deliveries(requeue: bool | None) -> None:
     assert session.has_more
     session.deliver(ConsumerId(1), run_of(MANY, 10))
     while session.has_more:
-        session.go_on(play.now, play.later_ms)
+        session.handle_more(play.now, play.later_ms)
     answered = sum(len(each.answered.positions) for each in session.take_effects())  # type: ignore[union-attr]
     assert answered == MANY
 

@@ -32,7 +32,7 @@ async def commits_of(running: Running, change: Callable[[], Awaitable[object]]) 
             await trio.testing.wait_all_tasks_blocked()
             if running.store.holds_one:
                 running.store.release()
-    running.store.go_on()
+    running.store.stop_holding()
     return running.store.commits_total - before
 
 

@@ -32,7 +32,7 @@ def attached() -> ConnectionSession:
     )  # fmt: skip
     effects = session.receive_data(opening.data, 0.0, 0)
     while session.has_more:
-        effects += session.go_on(0.0, 0)
+        effects += session.handle_more(0.0, 0)
     [key] = [each.key for each in effects if isinstance(each, AttachConsumer)]
     session.handle(ConsumerAttached(key), 0.0)
     session.data_to_send()
@@ -44,7 +44,7 @@ def carried_out(session: ConnectionSession, *commands: object) -> list[list[obje
     data = received(*commands).data  # type: ignore[arg-type]
     turns: list[list[object]] = [list(session.receive_data(data, 0.0, 0))]
     while session.has_more:
-        turns.append(list(session.go_on(0.0, 0)))
+        turns.append(list(session.handle_more(0.0, 0)))
     return turns
 
 
@@ -104,7 +104,7 @@ def test_a_connection_that_breaks_the_protocol_behind_it_is_told_when_it_is_done
     data = received(command).data + b"\xff" * 8
     effects = list(session.receive_data(data, 0.0, 0))
     while session.has_more:
-        effects += session.go_on(0.0, 0)
+        effects += session.handle_more(0.0, 0)
     kinds = [type(each).__name__ for each in effects]
     assert kinds[0] == "Redeliver"
     assert kinds[-1] == "Close"

@@ -425,7 +425,7 @@ def test_sends_that_do_not_follow_one_another_take_several_turns() -> None:
     data = b"".join(received(each, body=body()).data for each in sends)
     effects = [play.session.receive_data(data, play.now, play.clock_ms)]
     while play.session.has_more:
-        effects.append(play.session.go_on(play.now, play.clock_ms))
+        effects.append(play.session.handle_more(play.now, play.clock_ms))
     runs = [each for turn in effects for each in turn if isinstance(each, AppendRun)]
     numbers = [[s for sent in run.sends for s in sent.sequences] for run in runs]
     assert [len(each) for each in numbers] == [100, 100, 50]
