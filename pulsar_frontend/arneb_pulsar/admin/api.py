@@ -35,7 +35,14 @@ from arneb_pulsar.admin.calls.requests import (
 from arneb_pulsar.admin.calls.router import NoSuchMethod, Route, Router
 from arneb_pulsar.admin.calls.rules import check
 from arneb_pulsar.admin.namespaces import bundles, namespaces
-from arneb_pulsar.admin.policies import permissions, policies, properties, resource_groups, unset
+from arneb_pulsar.admin.policies import (
+    permissions,
+    places,
+    policies,
+    properties,
+    resource_groups,
+    unset,
+)
 from arneb_pulsar.admin.subscriptions import backlogs, expiry, peeking, subscriptions
 from arneb_pulsar.admin.topics import lookup, schemas, statistics, topics
 from arneb_pulsar.authorization.callers import NOBODY, Caller
@@ -50,6 +57,7 @@ ROUTER: Final = Router(
         *bundles.ROUTES,
         *topics.ROUTES,
         *policies.ROUTES,
+        *places.ROUTES,
         *permissions.ROUTES,
         *properties.ROUTES,
         *resource_groups.ROUTES,

@@ -101,6 +101,8 @@ class Policies:
     all that may consume."""
     subscription_auth_mode: SubscriptionAuthMode | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
+    clusters: Sequence[str] | None = None
+    """Of a topic: where it is. Only what everybody knows can be said: on this cluster."""
 
     @classmethod
     def parse(cls, document: Any) -> Self:
@@ -205,5 +207,6 @@ _FORMS: Final[Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]] =
     "subscription_roles": (_read_subscription_roles, dict),
     "subscription_auth_mode": (SubscriptionAuthMode.parse, _document),
     "properties": (read_properties, dict),
+    "clusters": (read_texts, list),
 }
 """How each field is read from a document and written into one."""

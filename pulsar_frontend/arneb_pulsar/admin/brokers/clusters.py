@@ -3,7 +3,6 @@
 The rule: other clusters can be recorded, as set-up scripts do, but nothing is replicated to them.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -15,12 +14,9 @@ from arneb_pulsar.admin.calls.requests import (
     document,
 )
 from arneb_pulsar.admin.calls.router import Route
-from arneb_pulsar.admin.calls.rules import SUPER_USER, anybody, on_policy, on_tenant
-from arneb_pulsar.admin.calls.unsupported import GEO_REPLICATION
+from arneb_pulsar.admin.calls.rules import SUPER_USER, anybody, on_tenant
 from arneb_pulsar.admin.namespaces.creation import allowed_clusters
-from arneb_pulsar.admin.namespaces.namespaces import PATH, namespace_of
 from arneb_pulsar.admin.topics.lookup import as_reached
-from arneb_pulsar.admin.topics.topics import routes_of_topics, topic_of
 from arneb_pulsar.names import ENTITY
 from arneb_pulsar.namespaces.coercion import WrongKind, named
 from arneb_pulsar.namespaces.fields import read_flag, read_table, read_text, read_texts
@@ -148,62 +144,6 @@ async def drop_cluster(context: BrokerContext, request: AdminRequest) -> AdminRe
     return DONE
 
 
-# Where namespaces and topics are
-
-
-async def get_replication(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Return the clusters of a namespace: this one."""
-    if "topic" in request.names:
-        topic_of(context, request)
-        if not request.flag("applied"):
-            return AdminReply(200)
-    else:
-        namespace_of(context, request)
-    return document([context.config.cluster])
-
-
-async def put_replication(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Accept only this cluster as a namespace's clusters."""
-    wanted = request.given()
-    of_topic = "topic" in request.names
-    if of_topic:
-        topic_of(context, request)
-    else:
-        namespace_of(context, request)
-    if not wanted and (wanted is None or isinstance(wanted, list)):
-        raise AdminError(412, "ClusterIds should not be null or empty")
-    if not isinstance(wanted, list) or any(isinstance(each, (list, dict)) for each in wanted):
-        raise AdminError(400, "expected a list of clusters")
-    wanted = list(dict.fromkeys(e if isinstance(e, str) else json.dumps(e) for e in wanted))
-    local = context.config.cluster
-    unknown = [each for each in wanted if each not in clusters_of(context)]
-    if of_topic and local not in wanted:
-        text = "Can not remove local cluster from the local topic-level replication clusters policy"
-        raise AdminError(412, text)
-    if unknown:
-        raise AdminError(403, f"Invalid cluster id: {unknown[0]}")
-    if wanted != [local]:
-        raise AdminError(501, GEO_REPLICATION)
-    return DONE if of_topic else AdminReply(200)
-
-
-async def get_allowed(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Return an empty list: where a namespace may be is not restricted."""
-    namespace_of(context, request)
-    return document([])
-
-
-async def put_allowed(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Accept only this cluster, as for replication."""
-    await put_replication(context, request)
-    return AdminReply(200)
-
-
-async def drop_replication(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    topic_of(context, request)
-    return DONE
-
-
 def check_cluster(context: BrokerContext, request: AdminRequest) -> None:
     """Raise :class:`AdminError` for a cluster that is not this broker's."""
     if request.names["cluster"] != context.config.cluster:
@@ -281,16 +221,6 @@ def _tenant_info(context: BrokerContext, request: AdminRequest) -> dict[str, Any
 
 CLUSTER: Final = "/admin/v2/clusters/{cluster}"
 
-READ_PLACES, CHANGE_PLACES = (
-    on_policy("REPLICATION", writes=writes, of_topic=False) for writes in (False, True)
-)
-READ_ALLOWED, CHANGE_ALLOWED = (
-    on_policy("ALLOW_CLUSTERS", writes=writes, of_topic=False) for writes in (False, True)
-)
-READ_TOPIC_PLACES, CHANGE_TOPIC_PLACES = (
-    on_policy("REPLICATION", writes=writes, of_topic=True) for writes in (False, True)
-)
-
 ROUTES: Final[list[Route]] = [
     Route(
         "GET",
@@ -302,15 +232,6 @@ ROUTES: Final[list[Route]] = [
     Route("PUT", CLUSTER, SUPER_USER, make_cluster),
     Route("POST", CLUSTER, SUPER_USER, change_cluster),
     Route("DELETE", CLUSTER, SUPER_USER, drop_cluster),
-    Route("GET", PATH + "/replication", READ_PLACES, get_replication),
-    Route("POST", PATH + "/replication", CHANGE_PLACES, put_replication),
-    Route("GET", PATH + "/allowedClusters", READ_ALLOWED, get_allowed),
-    Route("POST", PATH + "/allowedClusters", CHANGE_ALLOWED, put_allowed),
-    *routes_of_topics(
-        Route("GET", "/{topic}/replication", READ_TOPIC_PLACES, get_replication),
-        Route("POST", "/{topic}/replication", CHANGE_TOPIC_PLACES, put_replication),
-        Route("DELETE", "/{topic}/replication", CHANGE_TOPIC_PLACES, drop_replication),
-    ),
     Route("GET", "/admin/v2/tenants", SUPER_USER, list_tenants),
     Route("GET", "/admin/v2/tenants/{tenant}", on_tenant("GET_TENANT"), get_tenant),
     Route("PUT", "/admin/v2/tenants/{tenant}", SUPER_USER, make_tenant),

@@ -110,11 +110,19 @@ async def test_clusters_are_written_down_and_nothing_is_replicated(
         status, reason = await admin("POST", replication, ["standalone", "there"])
         assert (status, "alone" in reason["reason"]) == (501, True)
         await admin("PUT", "/t")
+        assert await admin("GET", "/t/replication") == (200, b"")
         assert (await admin("POST", "/t/replication", ["standalone"]))[0] == 204
         assert (await admin("POST", "/t/replication", ["there"]))[0] == 412
+        assert (await admin("POST", "/nothing/replication", ["standalone"]))[0] == 404
         assert (await admin("DELETE", there))[0] == 204
         assert (await admin("DELETE", there))[0] == 404
         assert (await admin("DELETE", here))[0] == 412
+    async with open_broker() as running:
+        admin = Admin(running)
+        assert await admin("GET", "/t/replication") == (200, ["standalone"])
+        assert (await admin("DELETE", "/t/replication"))[0] == 204
+        assert await admin("GET", "/t/replication") == (200, b"")
+        assert await admin("GET", "/t/replication", applied="true") == (200, ["standalone"])
 
 
 @pytest.mark.parametrize(
