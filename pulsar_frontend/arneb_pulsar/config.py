@@ -154,6 +154,12 @@ class PulsarConfig:
     )
     """Delete topics that nobody uses, unless a policy says otherwise."""
 
+    delete_inactive_partitioned_topics: bool = field(
+        default=False, metadata={"also": "brokerDeleteInactivePartitionedTopicMetadataEnabled"}
+    )
+    """Delete a partitioned topic with the last of its partitions that nobody uses; otherwise it
+    stays, and its partitions come back when they are used."""
+
     inactive_topic_s: int = field(
         default=0, metadata={"also": "brokerDeleteInactiveTopicsMaxInactiveDurationSeconds"}
     )

@@ -44,6 +44,13 @@ POLICY_MUTANTS: Final = (
         ENFORCER_TESTS,
     ),
     Mutant(
+        "a partitioned topic goes with its last idle partition, whatever the configuration says",
+        PULSAR + "services/operations/policy_enforcer.py",
+        " or not self._context.config.delete_inactive_partitioned_topics:\n",
+        ":\n",
+        ENFORCER_TESTS,
+    ),
+    Mutant(
         "consumers of partitions are joined by place even if a partition has fewer",
         PULSAR + "admin/documents/partition_sums.py",
         "        if len(consumers) != len(joined):\n",

@@ -29,7 +29,12 @@ from arneb_pulsar.namespaces.policies import retention_of
 from arneb_pulsar.namespaces.rules import InactiveMode, InactiveTopics, QuotaAction
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.limits.quotas import evict, exceeded_quota, forget_older
-from arneb_pulsar.services.operations.topic_lifecycle import disconnect_producers, drop, forget_gone
+from arneb_pulsar.services.operations.topic_lifecycle import (
+    disconnect_producers,
+    drop,
+    drop_partitioned,
+    forget_gone,
+)
 from arneb_pulsar.services.topics.topics import MADE_BY, PULSAR
 
 COMPACTION_CHECK_S: Final = 60.0
@@ -156,10 +161,21 @@ class PolicyEnforcer:
                 if now - since >= max(rule.seconds, kept_s(topic)):
                     idle = partial(self._is_still_idle, topic, rule)
                     await drop(self._context, name, only_if=idle)
+                    await self._drop_whole(name)
 
         await self._over_topics(look)
         self._idle_since = seen
         forget_gone(self._context)
+
+    async def _drop_whole(self, name: TopicName) -> None:
+        """Remove the partitioned topic of a removed partition, if that was the last one and the
+        configuration says so."""
+        whole = name.base
+        if name.partition < 0 or not self._context.config.delete_inactive_partitioned_topics:
+            return
+        if self._context.namespaces.partitions(whole) and not self._context.topics.parts(whole):
+            # A partition that comes back meanwhile keeps it.
+            await drop_partitioned(self._context, whole, only_if=lambda _: False)
 
     async def check_subscriptions(self, now: float) -> None:
         """Remove subscriptions without consumers for as long as their policy says; those of AMQP's

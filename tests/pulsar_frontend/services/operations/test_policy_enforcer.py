@@ -183,3 +183,23 @@ async def test_what_the_broker_keeps_of_every_topic_keeps_idle_topics_too(
         running.core.retention = Retention()
         await policy_enforcer.check_idle(stays_s)
         assert "persistent://public/default/idle" not in running.core.topics
+
+
+@pytest.mark.parametrize("goes", [True, False])
+async def test_a_partitioned_topic_goes_with_its_last_partition_if_configured(
+    open_broker: OpenBroker, goes: bool
+) -> None:
+    async with open_broker(delete_inactive_partitioned_topics=goes) as running:
+        admin, policy_enforcer = Admin(running), running.policy_enforcer
+        await admin("PUT", "/p/partitions", 2)
+        await admin("PUT", "/p-partition-1/subscription/s")
+        for now in (0, 60):
+            await policy_enforcer.check_idle(now)
+        whole = ["persistent://public/default/p"]
+        assert list(running.core.topics) == ["persistent://public/default/p-partition-1"]
+        assert await admin("GET", "/partitioned") == (200, whole)
+        await admin("DELETE", "/p-partition-1/subscription/s")
+        for now in (100, 160):
+            await policy_enforcer.check_idle(now)
+        assert not running.core.topics
+        assert await admin("GET", "/partitioned") == (200, [] if goes else whole)
