@@ -1,4 +1,4 @@
-"""Applying: counted records go into the directory, and waiters are told.
+"""Applying: writes counted records into the directory, and notifies those that wait for them.
 
 The rule: after a failure nothing more is applied, because what follows depends on it. A small
 commit is only held, in the event loop, and a thread takes held commits over a little later;

@@ -1,4 +1,4 @@
-"""Observing: a shard's leader and statistics, as this node tells them.
+"""Observing: a shard's leader and statistics, as this node reports them.
 
 The rule: nothing is decided here; everything is the machine's state at that instant.
 """

@@ -1,7 +1,7 @@
 """Ordered work: effects of a node's machine that must be carried out in order.
 
-The rule: one thing after another. What can merely be held is held at once, in the turn in which it
-is asked for, if nothing precedes it; from there on a task continues, which may wait for a thread.
+The rule: one thing after another. A commit that only has to be held is held at once, in
+the same turn, if nothing precedes it; the rest is done by a task, which may wait for a thread.
 """
 
 from collections import deque

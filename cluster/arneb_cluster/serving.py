@@ -1,4 +1,4 @@
-"""Serving: the functions that a node's composition gives to its shard.
+"""Serving: the functions that a node passes to its shard.
 
 The rule: a shard calls these and knows nothing of who implements them.
 """

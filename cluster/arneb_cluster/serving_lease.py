@@ -1,8 +1,8 @@
-"""The serving lease: checked by a leader's engine and frontends before they tell clients anything.
+"""The serving lease: checked by a leader's engine and frontends before they answer or deliver.
 
-The rule: whether it holds is computed from the machine and the clock each time; nobody notices its
-end at once, so listeners are told within a tick. Each leadership has one, which never holds again
-after the leadership's end.
+The rule: whether it holds is computed from the machine and the clock each time; its end triggers
+nothing by itself, so listeners are notified within a tick. Each leadership has one, which never
+holds again after the leadership's end.
 """
 
 from collections.abc import Callable

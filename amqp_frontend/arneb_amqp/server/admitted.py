@@ -1,8 +1,8 @@
-"""Admitted clients: those that shook hands at another node and are served here.
+"""Admitted clients: those that did the handshake at another node and are served here.
 
 The rule: from the vhost on they are clients like any other, with the same limits, rights and places
-in every list, where they appear with their original address. How their bytes arrive, and through
-whom, is not known here.
+in every list, where they appear with their original address. Over which connections their
+bytes arrive is not known here.
 """
 
 import socket

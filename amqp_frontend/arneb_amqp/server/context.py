@@ -1,6 +1,6 @@
 """Contexts: what the connections of a server share, and what the parts of a connection share.
 
-The rule: made once, by the server; parts find in it everything that is not theirs alone.
+The rule: the server makes them once; parts find in them everything that they share.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Serving: listeners in, connections out, and a polite end."""
+"""The listener: accepts connections, and closes them in an orderly way when the server stops."""
 
 import socket
 from collections.abc import Sequence

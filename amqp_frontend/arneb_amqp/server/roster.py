@@ -1,6 +1,6 @@
 """The roster: the connections as frozen statistics, and their end by an operator.
 
-The rule: values, made on request. Their counters are updated once a run, a read or a write.
+The rule: values, made on request. Their counters are updated once per run, read or write.
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,7 +2,7 @@
 
 The rule: however many messages die at once, in however many queues, dead letters are made for a few
 milliseconds and then others have their turn. A fanout exchange to queues that dead-letter to it
-makes copies without end of one message, each with a history of its own.
+copies one message without end, each copy with its own history.
 """
 
 from collections.abc import Callable

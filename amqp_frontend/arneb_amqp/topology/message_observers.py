@@ -1,7 +1,7 @@
 """Observers of every message published and delivered in a vhost.
 
-The rule: they change nothing, raise nothing and delay nobody. A vhost checks once a run whether it
-has one; without one, that is the whole cost.
+The rule: they change nothing, raise nothing and delay nobody. A vhost checks once per run whether
+it has one; without one, that is the whole cost.
 """
 
 from collections.abc import Sequence

@@ -2,7 +2,7 @@
 
 The rule: every message for such a queue is admitted here, whoever sent it: a publisher, a
 transaction, a dead letter exchange or a delayed exchange. So a full queue does not grow further,
-and messages on their way are counted until they are in or never will be.
+and messages on their way are counted until they are stored or dropped.
 
 Sources: the overflow behaviours in RabbitMQ's queue length documentation, and RabbitMQ 3.10.8
 itself for dead letters, which it refuses like any other message.

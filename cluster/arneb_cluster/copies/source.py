@@ -1,6 +1,6 @@
 """The source: this node gives others a copy of its directory.
 
-The rule: one at a time, at a bounded rate, and only to a taker that is waited for: the list of
+The rule: one at a time, at a bounded rate, and only to a taker that trimming waits for: the list of
 members in this very directory has to say so, which every later leader reads as well. The copy is a
 file of its own, so an interrupted taker can continue, and the store's pages are not held meanwhile.
 """

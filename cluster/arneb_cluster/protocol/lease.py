@@ -1,9 +1,9 @@
 """The lease: until when a leader may deliver and answer, and from when the next one may.
 
-The rule: two leaders never serve at once, whatever is late. A leader serves for :data:`LEASE_S`
+The rule: two leaders never serve at once, whatever the delays. A leader serves for :data:`LEASE_S`
 from when it sent the last record that has its receipt. Every reader got that record later than it
-was sent; so a node that waits that long, plus a margin, after the last entry of anybody else came,
-begins when the other has ended. The clock continues while the machine sleeps.
+was sent; so a node that waits that long, plus a margin, after it received the last entry of another
+node, begins when the other's lease has ended. The clock continues while the machine sleeps.
 """
 
 import math

@@ -2,7 +2,7 @@
 
 The rule: nothing is trimmed before every member has reported in this leadership, and before the
 current list of members is in the topic itself; and only what a later record confirms as stored is
-trimmed. So a node that comes too late for an entry finds a record that tells it so, a node that is
+trimmed. So a node that is too late for an entry finds a record that says so, a node that is
 given a copy is waited for by every later leader, and a topic that was written is never empty.
 """
 

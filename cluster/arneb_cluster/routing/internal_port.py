@@ -1,4 +1,4 @@
-"""The internal port: other nodes bring clients here to be served.
+"""The internal port: other nodes pass their clients on to this one.
 
 The rule: a peer must first prove that it is one of the cluster's nodes, within named limits of time
 and size, and only a bounded number may be doing so at once. A request that is not served is refused

@@ -1,8 +1,9 @@
 """Onward: passes clients received here on to the node that leads.
 
 The rule: the leader is asked, not guessed. A client waits a little while nobody leads or a leader
-is not ready; then it reaches the leader or gets a sentence why not. It is dropped at once when
-another node becomes leader. Nothing of a client is touched before another node has accepted it.
+is not ready; then it reaches the leader, or gets a one-sentence reason why not. It is dropped at
+once when another node becomes leader. Nothing of a client is touched before another node has
+accepted it.
 """
 
 from collections.abc import Awaitable, Callable

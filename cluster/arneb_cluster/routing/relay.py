@@ -1,4 +1,4 @@
-"""A relay: passes one client's bytes to the node that serves it, and the answers back. No I/O.
+"""A relay: passes one client's bytes to the node that serves it, and its answers back. No I/O.
 
 The rule: bytes are passed on unchanged, in order and with nothing in between, while the leader is
 there; so heartbeats, back-pressure and errors are those of the two ends. When the leader is lost,

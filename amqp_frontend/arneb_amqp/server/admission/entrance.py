@@ -1,8 +1,8 @@
 """The entrance: admits clients to vhosts.
 
-The rule: one entrance per server; whoever has passed it has a :class:`.Principal` and a place in
-the counts. The checks and their order are RabbitMQ's; a client that is refused a vhost is told
-which limit or right was missing.
+The rule: one entrance per server; a client that it admits has a :class:`.Principal` and is counted.
+The checks and their order are RabbitMQ's; a client that is refused a vhost learns which limit or
+right was missing.
 """
 
 from arneb_amqp.config import AmqpConfig

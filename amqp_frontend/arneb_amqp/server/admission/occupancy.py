@@ -1,8 +1,8 @@
 """Occupancy: the connections in each vhost, the channels, and their limits.
 
 The rule: counts are updated at each beginning and end, so that checking a limit is a lookup; a
-negative limit is none, and 0 admits nobody. The limits of a vhost or a user are the current ones in
-the access catalogue.
+negative limit means no limit, and 0 admits nobody. The limits of a vhost or a user are the current
+ones in the access catalogue.
 """
 
 from collections import Counter

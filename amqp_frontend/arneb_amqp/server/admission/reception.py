@@ -1,9 +1,9 @@
-"""The reception: shakes hands with clients before it is known which node serves them.
+"""The reception: the handshake with clients before it is known which node serves them.
 
 The rule: it behaves like a connection until ``connection.open``, with the same session, and then
-knows the client, the agreed terms and the vhost. The ``Onward`` given to it has the client served
-from there on, here or elsewhere; the reception knows neither the core nor a topology, so a node
-without either can receive clients.
+knows the client, the negotiated parameters and the vhost. Its ``Onward`` has the client served from
+there on, here or on another node; the reception knows neither the core nor a topology, so a node
+without either can accept clients.
 """
 
 import logging

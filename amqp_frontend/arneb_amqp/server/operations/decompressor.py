@@ -1,4 +1,4 @@
-"""The decompressor of one connection: decompresses in threads what takes long.
+"""The decompressor of one connection: decompresses large runs in threads.
 
 The rule: one piece at a time, and the next only when the client has taken most of the output. So
 the memory in use is bounded, deliveries stay in order, and the event loop serves others meanwhile.

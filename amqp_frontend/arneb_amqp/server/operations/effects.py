@@ -1,8 +1,8 @@
 """The effect runner: carries out one session's effects, in order.
 
 The rule: :meth:`EffectRunner._begin` alone maps effects to what carries them out, and mypy proves
-that it covers every effect. Orders are carried out at once; a request must be waited for, and
-everything after it waits, too. So at most one task carries requests out, and meanwhile no other
+that it covers every effect. Orders are carried out at once; a request may have to wait,
+and everything after it waits, too. So at most one task carries out requests, and meanwhile no other
 task takes effects.
 """
 

@@ -1,4 +1,4 @@
-"""A link: one socket, written to at once if it takes the bytes, else later.
+"""A link: one socket, written to at once if it accepts the bytes, otherwise later.
 
 The rule: :meth:`Link.send` never waits. The kernel nearly always takes everything, and then a write
 costs one system call and no task. The rest is kept, and a task exists only while something is kept.

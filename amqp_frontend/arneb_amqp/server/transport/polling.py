@@ -6,10 +6,10 @@ that falls asleep and is woken with cold caches. So its socket is polled for a m
 
 The rule: the socket is polled only if nobody else has had a turn for a while and the client's
 requests are all done; one poll takes at most :data:`POLL_S`, and consecutive polls at most
-:data:`WITHOUT_PASS_S` without a pass of the loop. After a poll in vain the client is not polled for
-some turns. A poll that finds something at once means a quick client, or one that does not wait for
-each answer, whose requests are better read together. The next answers show which; the latter is not
-polled for a long time.
+:data:`WITHOUT_PASS_S` without a pass of the loop. After a poll that found nothing the client is not
+polled for some turns. A poll that finds something at once means a quick client, or one that does
+not wait for each answer, whose requests are better read together. The next answers show which; the
+latter is not polled for a long time.
 """
 
 import os

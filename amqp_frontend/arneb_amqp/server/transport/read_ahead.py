@@ -1,4 +1,4 @@
-"""Read-ahead: how far a client is read beyond what is stored of its publishes.
+"""Read-ahead: how far a client is read ahead of its publishes that are stored.
 
 The rule: enough to fill one commit while the next one gathers, and the same again; and where many
 clients send all they can, only so much that their shares together leave room. What is read ahead

@@ -1,4 +1,4 @@
-"""A link by TLS: the same, with TLS records on the wire.
+"""A link over TLS: the same, with TLS records on the wire.
 
 The rule: bytes are decrypted where they come in and encrypted where they go out, in the same turn.
 The records of one read are one piece, so they are one run of publishes and one commit, as without

@@ -1,4 +1,4 @@
-"""Clients by TLS that have not shaken hands yet.
+"""Clients over TLS before their handshake.
 
 The rule: the handshake takes place when a client is served, not before, within its timeout. Inside
 is a connection like any other, whose link handles TLS

@@ -1,7 +1,7 @@
 """TLS fields: the result of a TLS handshake in RabbitMQ's words.
 
-The rule: OpenSSL's names in, Erlang's out; a suite of unknown form is shown by its own name, not
-guessed.
+The rule: OpenSSL's names in, Erlang's out; a cipher suite of unknown form is shown under its own
+name.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""A channel: carries out the client's methods, or closes with the error they deserve.
+"""A channel: carries out the client's methods, or closes with an error.
 
 The rule: this module knows the methods; declaring, publishing and delivering have modules of their
 own. An :class:`~arneb_amqp.errors.AmqpError` raised while a method is handled closes the channel or

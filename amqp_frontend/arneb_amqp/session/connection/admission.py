@@ -1,4 +1,4 @@
-"""An admission: a client whose handshake is done and who has asked for a vhost.
+"""An admission: a client that has done its handshake and asked for a vhost.
 
 The rule: it holds all that a session needs to continue with a client after another session's
 handshake, perhaps in another process: its user, the agreed terms and its vhost.

@@ -1,4 +1,5 @@
-"""Heartbeats: when to send one and when to give the peer up, by the caller's clock."""
+"""Heartbeats: when to send one and when to close the connection of a silent client, by the caller's
+clock."""
 
 from enum import Enum
 from typing import Final

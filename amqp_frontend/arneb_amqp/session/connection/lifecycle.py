@@ -1,4 +1,4 @@
-"""The life of a connection: handshake, heartbeats, close.
+"""The lifecycle of a connection: handshake, heartbeats, close.
 
 The rule: this module knows the methods of the connection class and nothing of channels;
 :meth:`Lifecycle.end_channels` ends whatever must end with the connection.

@@ -1,10 +1,10 @@
-"""A throttle: whether a connection may publish while the broker runs short of something.
+"""A throttle: whether a connection may publish while a resource alarm is on.
 
 The rule, as in RabbitMQ: a connection is blocked by its first publish after a resource has run
-short, not before, and then for everything it sends, until nothing is short. If it asked to be told,
-it is told once when it is blocked and once when it is unblocked. While the log does not answer, any
-request blocks the connection: an answer would describe the current state, and another node may know
-better.
+short, not before, and then for everything it sends, until nothing is short. If it asked for
+notifications, it gets one when it is blocked and one when it is unblocked. While the log does not
+answer, any request blocks the connection: an answer would describe the current state, and another
+node may know better.
 """
 
 from arneb_core.api.process.resource_alarms import NOTHING_SHORT, Resource, Short

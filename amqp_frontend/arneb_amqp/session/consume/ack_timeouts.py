@@ -1,4 +1,4 @@
-"""Acknowledgement timeouts: a client that never answers a delivery must not keep it forever.
+"""Acknowledgement timeouts: a client that never acknowledges a delivery must not keep it forever.
 
 The rule: nothing is recorded for each delivery. Each check notes the next delivery tag with the
 time, and whatever is unanswered below a note has been out at least since then. So a channel is

@@ -1,4 +1,4 @@
-"""Streams: queues that keep what was read, for each consumer to read from any point.
+"""Streams: queues that keep messages after delivery; each consumer reads from any point.
 
 The rule: each consumer of a stream has a subscription of its own, not stored on disk, so its
 acknowledgements affect nobody else: they only make room in its prefetch window. Messages go by the
