@@ -1,4 +1,4 @@
-"""Rates: how much may come into a topic or go out of it, and how long an excess must wait.
+"""Rates: how much may be published to a topic or dispatched from it, and how long an excess waits.
 
 The rule: pure, and time is an argument. No message is refused, as in Pulsar: everything is
 accepted, and a client that sent too much is not read until the rate has made up for it.

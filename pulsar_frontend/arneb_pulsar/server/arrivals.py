@@ -1,7 +1,7 @@
 """Arrivals: from accepted sockets to clients with known addresses at both ends.
 
-The rule: the TLS handshake and a proxy's header are handled here, each within the time that a
-handshake may take; what the client itself sends is not looked at.
+The rule: the TLS handshake and a proxy's header are handled here, each within the handshake
+timeout; what the client itself sends is not read.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Attachments: from SUBSCRIBE to a consumer of the core.
 
-The rule: if attaching fails, what was made for it is removed again; and a place that a dead
-connection holds counts as free.
+The rule: if attaching fails, what was created for it is removed again; and a dead connection's
+consumer does not block another.
 """
 
 from collections.abc import Callable

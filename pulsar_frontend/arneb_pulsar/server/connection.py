@@ -1,4 +1,4 @@
-"""One connection: reads, has its session decide, and writes the answers.
+"""One connection: reads bytes, passes them to its session, and writes the answers.
 
 The rule: nothing here decides anything about the protocol, and no error in one connection reaches
 another. One task reads, one task writes; everything due at a wake-up is written with one flush.

@@ -1,4 +1,4 @@
-"""The consumers of one connection: what they ask of the core, and what the core gives them.
+"""The consumers of one connection: their requests to the core, and the core's deliveries to them.
 
 The rule: a consumer is here from its attachment until the core or the client lets it go, or the
 connection ends; commands for one that is not here are dropped.

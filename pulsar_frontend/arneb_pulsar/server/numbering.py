@@ -1,4 +1,4 @@
-"""Numbering: the number in its topic of each entry's first message, for clients that are told.
+"""Numbering: the number in its topic of each entry's first message, for clients that want it.
 
 The rule: runs keep their order, and a run waits until its numbers are counted. Numbers follow from
 those of the entry before; a ledger's batches are counted again only where a consumer begins, and

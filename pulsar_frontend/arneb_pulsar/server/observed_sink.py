@@ -1,4 +1,4 @@
-"""Observed sinks: show the observer what a consumer gets.
+"""Observed sinks: show the observer each message that a consumer gets.
 
 The rule: a consumer has such a sink if there was an observer when it was attached; deliveries
 through it are not changed.

@@ -1,4 +1,4 @@
-"""Publishing: the producers of one connection, and the fate of what they send.
+"""Publishing: the producers of one connection, and the outcome of what they send.
 
 The rule: a producer is here from its claim to its release; messages of one that is not here, or
 whose topic is gone, are never stored.

@@ -1,4 +1,4 @@
-"""Requests: what one connection asks and awaits, besides consumers and listings.
+"""Requests of one connection that wait for an answer, other than those of consumers and listings.
 
 The rule: each is answered by one event, whatever goes wrong; a request that has to wait for the
 core is a coroutine, which the caller runs in a task of its own.

@@ -1,9 +1,9 @@
 """The writing half of a connection: one flush for each wake-up, and when it is full.
 
-The rule: what only the leader may say is written while the lease holds, or not at all. A task
-writes, since a flush may wait for a long turn in the middle; only what is due at the end of the
-connection's own turn goes straight to a plain socket, if that takes it. Why AMQP's connections
-write otherwise is told in docs/decisions/0013-two-ways-of-writing-to-a-socket.md.
+The rule: output that only the leader may send is written while the lease holds, or not at all. A
+task writes, since a flush may wait for a long turn in the middle; only what is due at the end of
+the connection's own turn goes straight to a plain socket, if that accepts it. Why AMQP's
+connections write differently: docs/decisions/0013-two-ways-of-writing-to-a-socket.md.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
-"""The authenticator: checks the proofs of identity that clients bring.
+"""The authenticator: checks the credentials of clients.
 
-The rule: a refused client is told one sentence, whatever the reason; the log gets the rest.
+The rule: a refused client gets one sentence, whatever the reason; the log has the rest.
 """
 
 import logging

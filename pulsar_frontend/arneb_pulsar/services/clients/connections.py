@@ -1,4 +1,4 @@
-"""Connections, as registries and services know them: they take events, and tell whether they live.
+"""Connections, as registries and services know them: they take events, and say whether they live.
 
 The rule: everything here that holds connections does so by this protocol; the class behind it is
 :class:`arneb_pulsar.server.connection.Connection`.

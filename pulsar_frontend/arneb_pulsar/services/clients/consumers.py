@@ -1,7 +1,7 @@
 """The consumers of every topic, over all connections.
 
 The rule: a consumer is here from its attachment until the core or its client lets it go, and its
-connection is told before another consumer takes its place.
+connection is notified before another consumer takes its place.
 """
 
 from collections.abc import Container, Iterable

@@ -1,7 +1,7 @@
 """The producers of every topic, over all connections, and the epochs of exclusive ones.
 
-The rule: an epoch is on disk before anybody is told of it, so no crash lets a fenced producer come
-back. Metadata of a topic is kept under its id: a topic deleted and made again is another.
+The rule: an epoch is on disk before it is given out, so no crash lets a fenced producer return.
+Metadata of a topic is kept under its id: a recreated topic is another.
 """
 
 from collections.abc import Container, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Rights: closes what has lost its right, on connections that are open.
+"""Rights: closes producers, consumers and watchers that have lost their right.
 
 The rule: a producer, a consumer or a watcher of topics needs its right for as long as it lasts.
 Code that changes rights waits for :meth:`Rights.look`; code that learns of a change made elsewhere

@@ -1,4 +1,4 @@
-"""Watchers: the connections that are told which topics of a namespace come and go."""
+"""Watchers: the connections that are notified of topics created in a namespace and deleted."""
 
 from arneb_core.api.core import Core
 from arneb_pulsar.names import PERSISTENT, is_system_name

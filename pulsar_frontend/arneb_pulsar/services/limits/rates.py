@@ -1,4 +1,4 @@
-"""Rates: how much comes into topics and goes out of subscriptions per second.
+"""Rates: how much is published to topics and dispatched from subscriptions per second.
 
 The rule: rates are those of the last whole interval, as in Pulsar; an unused topic costs one look
 at its counters per interval.

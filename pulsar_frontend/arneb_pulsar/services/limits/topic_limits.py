@@ -1,6 +1,6 @@
-"""Topic limits: whether another producer, consumer or subscription may come, by the policies.
+"""Topic limits: whether the policies admit another producer, consumer or subscription.
 
-The rule: when a limit becomes lower, those present stay, and the next one is refused, in Pulsar's
+The rule: when a limit is lowered, those present stay, and the next one is refused, in Pulsar's
 words. Limits are checked at the moment of adding, without a wait in between.
 """
 

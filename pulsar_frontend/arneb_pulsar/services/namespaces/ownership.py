@@ -1,8 +1,8 @@
 """Ownership: which namespaces this broker serves, where others are served, and moves between.
 
 The rule: a topic served elsewhere is refused so that clients look it up again, as a Pulsar broker
-refuses a bundle that it does not own; when a namespace has moved, its clients here are told where
-to. A broker that is alone serves everything.
+refuses a bundle that it does not own; when a namespace has moved, its clients here are sent to its
+new broker. A broker that is alone serves everything.
 """
 
 from collections.abc import Callable, Iterable

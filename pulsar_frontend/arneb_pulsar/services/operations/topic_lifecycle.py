@@ -1,6 +1,6 @@
-"""The lifecycle of topics: used, terminated, unloaded and removed, with their clients told.
+"""The lifecycle of topics: used, terminated, unloaded and removed, and what their clients are sent.
 
-The rule: a change is durable first; then connected clients are told.
+The rule: a change is made durable first; then connected clients are notified.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """The schema registry: which schemas topics have, version by version.
 
-The rule: a version is on disk before anybody is told of it, and none is ever changed. Partitions
+The rule: a version is on disk before it is given out, and none is ever changed. Partitions
 share the schemas of their topic. Large definitions are compared in a thread, so as not to hold up
 the event loop.
 """

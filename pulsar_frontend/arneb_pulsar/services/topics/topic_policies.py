@@ -1,6 +1,6 @@
 """Topic policies: hands the policies that the core can apply by itself to the core.
 
-The rule: TTL and retention are applied by the core, which is told whenever a policy or a
+The rule: TTL and retention are applied by the core, which gets them whenever a policy or a
 subscription is new, and when the broker starts. The subscription of an AMQP queue belongs to the
 queue: nothing is taken from it here.
 """

@@ -1,9 +1,9 @@
 """The coordinator of a broker: its transactions, and what is sent and acknowledged in them.
 
 The rule: a transaction ends in one commit: its messages are in their topics, its acknowledgements
-count and its outcome is known, all at once or not at all. Before that nobody gets anything of it,
-and it holds up nobody. What a client was told is on disk: an open transaction outlives a restart,
-and ending one again is answered the same way.
+count and its outcome is known, all at once or not at all. Before that no consumer sees anything of
+it, and it holds up nobody. What a client was told is on disk: an open transaction outlives a
+restart, and ending one again is answered the same way.
 """
 
 import logging
