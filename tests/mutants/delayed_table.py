@@ -454,10 +454,10 @@ DELAYED_MUTANTS: Final = (
     ),
     Mutant(
         "acknowledgements are read on past their ledger",
-        "pulsar_frontend/arneb_pulsar/packing/places.py",
+        "pulsar_frontend/arneb_pulsar/packing/message_ids.py",
         "        alike = _alike(raw, at, step, head, left)\n",
         "        alike = left\n",
-        ("tests/pulsar_frontend/packing/test_places.py",),
+        ("tests/pulsar_frontend/packing/test_message_ids.py",),
     ),
     Mutant(
         "commits that follow the commit of delays rely on it",

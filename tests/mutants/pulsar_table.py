@@ -66,7 +66,7 @@ PULSAR_MUTANTS: Final = (
     Mutant(
         "each message that forms its own run is parsed",
         PULSAR + "session/produce/producers.py",
-        "                usual.learn(run.bodies)\n",
+        "                pattern.learn(run.bodies)\n",
         "                pass\n",
         ("tests/pulsar_frontend/session/produce/test_producers.py",),
     ),
@@ -114,14 +114,14 @@ PULSAR_MUTANTS: Final = (
     ),
     Mutant(
         "a form is compiled for each producer's first message",
-        PULSAR + "packing/usual.py",
-        "if self.skipped and self._messages >= OWN_FORM_MESSAGES",
+        PULSAR + "packing/metadata_pattern.py",
+        "if self.skipped and self._messages >= OWN_PATTERN_MESSAGES",
         "if self.skipped",
         ("tests/pulsar_frontend/packing/test_entries.py",),
     ),
     Mutant(
         "a plus in a producer's name repeats what is before it",
-        PULSAR + "packing/usual.py",
+        PULSAR + "packing/metadata_pattern.py",
         "re.escape(self.name_field)",
         "self.name_field",
         ("tests/pulsar_frontend/packing/test_entries.py",),

@@ -140,7 +140,7 @@ class MessageFrames:
         """As :meth:`pack`, for positions in any order."""
         self.counts.bytes += sum(map(len, entries)) - HEADER_BYTES * len(entries)
         self.counts.entries += len(entries)
-        ids = scattered_varints([place & ENTRY_MASK for place in positions])
+        ids = scattered_varints([position & ENTRY_MASK for position in positions])
         parts = [self._behind] * (4 * len(ids))
         parts[1::4] = ids
         parts[3::4] = map(BODY, entries)
@@ -159,13 +159,13 @@ class MessageFrames:
         self.counts.bytes += sum(map(len, run.entries)) - HEADER_BYTES * len(run.entries)
         self.counts.entries += len(run.entries)
         parts: list[bytes] = []
-        for place, entry in zip(run.positions, run.entries, strict=True):
-            if command := self._special_command(place, run):
+        for position, entry in zip(run.positions, run.entries, strict=True):
+            if command := self._special_command(position, run):
                 parts += (payload_frame(command, entry[HEADER_BYTES:]),)
                 continue
-            if place >> ENTRY_BITS != self._ledger:
-                self._open_ledger(place >> ENTRY_BITS)
-            number = varint(place & ENTRY_MASK)
+            if position >> ENTRY_BITS != self._ledger:
+                self._open_ledger(position >> ENTRY_BITS)
+            number = varint(position & ENTRY_MASK)
             head = self._heads[len(number)][len(entry)]
             parts += (head, number, self._behind, entry[HEADER_BYTES:])
         return b"".join(parts)
@@ -174,13 +174,13 @@ class MessageFrames:
         self._ledger = ledger
         self._heads = LedgerHeads(self.consumer_id, ledger, self._behind_id, self._behind)
 
-    def _special_command(self, place: Position, run: Deliveries) -> bytes | None:
+    def _special_command(self, position: Position, run: Deliveries) -> bytes | None:
         """Return the command of a redelivered or half-acknowledged entry; None for any other."""
-        count = run.redelivery_counts.get(place, 0) if run.redelivery_counts else 0
-        mask = run.masks.get(place) if run.masks else None
+        count = run.redelivery_counts.get(position, 0) if run.redelivery_counts else 0
+        mask = run.masks.get(position) if run.masks else None
         if not count and mask is None:
             return None
-        message_id = MessageIdData(ledgerId=place >> ENTRY_BITS, entryId=place & ENTRY_MASK)
+        message_id = MessageIdData(ledgerId=position >> ENTRY_BITS, entryId=position & ENTRY_MASK)
         if self.partition != NO_PARTITION:
             message_id.partition = self.partition
         message = CommandMessage(consumer_id=self.consumer_id, message_id=message_id)

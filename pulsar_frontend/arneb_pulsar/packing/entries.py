@@ -19,14 +19,14 @@ from arneb_core.api.entries.entry import (
     Origin,
     messages_in,
 )
-from arneb_pulsar.packing.timed import timed_entries
-from arneb_pulsar.packing.usual import (
+from arneb_pulsar.packing.metadata_pattern import (
     KEY_BYTES_GROUP,
     KEY_GROUP,
     TIME_GROUP,
-    UsualForm,
+    MetadataPattern,
     name_field_of,
 )
+from arneb_pulsar.packing.timed import timed_entries
 from arneb_pulsar.wire.checksum import VIEW_BYTES_MIN, split_body, verify_body
 from arneb_pulsar.wire.errors import PayloadError
 from arneb_pulsar.wire.metadata import (
@@ -48,17 +48,17 @@ DELIVER_AT: Final = slice(DELIVER_AT_OFFSET, DELIVER_AT_OFFSET + STAMP_BYTES)
 AT_ONCE: Final = bytes(STAMP_BYTES)
 """The deliver-at time in an entry's header that means at once."""
 
-NOT_KNOWN: Final = UsualForm()
+NOT_KNOWN: Final = MetadataPattern()
 
 
 def make_entries(
-    bodies: Sequence[bytes], publish_time_ms: int, usual: UsualForm = NOT_KNOWN
+    bodies: Sequence[bytes], publish_time_ms: int, pattern: MetadataPattern = NOT_KNOWN
 ) -> tuple[list[bytes], int, bool]:
     """Return the entries of a run of SENDs, how many messages they hold, and whether some are to be
-    delivered later. ``usual``: learnt from earlier messages of the same producer, if there were
+    delivered later. ``pattern``: learnt from earlier messages of the same producer, if there were
     any; without it the first message is parsed, and so every message if each is a run of its own.
 
-    Hot path: a producer's usual messages are recognised by the form of their metadata, without
+    Hot path: a producer's plain messages are recognised by the pattern of their metadata, without
     parsing it. Those without a key share one header except for the time of delivery, which is put
     in at the end; :func:`make_entry` makes all others.
     Raises as :func:`make_entry`, without saying which body was wrong.
@@ -67,7 +67,7 @@ def make_entries(
     times: list[bytes] = []
     is_some_delayed = False
     unpack, magic, offset = ENVELOPE.unpack_from, MAGIC_NUMBER, ENVELOPE.size
-    name_field, form, skipped = usual.name_field, usual.fullmatch, usual.skipped
+    name_field, form, skipped = pattern.name_field, pattern.fullmatch, pattern.skipped
     named = offset + skipped
     entries: list[bytes] = []
     special: list[bytes] = []
@@ -102,7 +102,7 @@ def make_entries(
         append(entry)
         special.append(entry)
         if not name_field or not body.startswith(name_field, offset):
-            other = UsualForm(name_field_of(body))
+            other = MetadataPattern(name_field_of(body))
             name_field, form, skipped = other.name_field, other.fullmatch, other.skipped
             named = offset + skipped
     if times:

@@ -90,8 +90,8 @@ def _shape(
 ) -> tuple[bytes, bytes]:
     """Return the bytes before the sequence id, frame sizes included, and before the entry id."""
     producer = FIELD_PRODUCER_ID + varint(producer_id) + FIELD_SEQUENCE_ID
-    place = FIELD_LEDGER_ID + varint(ledger) + FIELD_ENTRY_ID
-    message_id = FIELD_MESSAGE_ID + varint(len(place) + entry_bytes) + place
+    position = FIELD_LEDGER_ID + varint(ledger) + FIELD_ENTRY_ID
+    message_id = FIELD_MESSAGE_ID + varint(len(position) + entry_bytes) + position
     receipt_bytes = len(producer) + sequence_bytes + len(message_id) + entry_bytes
     command = TYPE_SEND_RECEIPT + FIELD_SEND_RECEIPT + varint(receipt_bytes) + producer
     # The frame's sizes count what is packed around this constant as well.
@@ -100,12 +100,12 @@ def _shape(
 
 
 def receipt(
-    producer_id: int, sequence_id: int, highest_sequence_id: int, place: Position | None
+    producer_id: int, sequence_id: int, highest_sequence_id: int, position: Position | None
 ) -> bytes:
-    """Return one receipt with all fields; ``place`` None = a duplicate not stored again."""
+    """Return one receipt with all fields; ``position`` None = a duplicate not stored again."""
     message_id = MessageIdData(ledgerId=(1 << 64) - 1, entryId=(1 << 64) - 1)
-    if place is not None:
-        message_id = MessageIdData(ledgerId=place >> ENTRY_BITS, entryId=place & ENTRY_MASK)
+    if position is not None:
+        message_id = MessageIdData(ledgerId=position >> ENTRY_BITS, entryId=position & ENTRY_MASK)
     command = CommandSendReceipt(
         producer_id=producer_id, sequence_id=sequence_id, message_id=message_id
     )

@@ -1,4 +1,4 @@
-"""Timed entries: usual messages that differ in their time of delivery, made many at a time.
+"""Timed entries: plain messages that differ in their time of delivery, made many at a time.
 
 The rule: the result is what :func:`.make_entry` makes of each. The times are read side by side, as
 one large integer: a varint of six bytes becomes a number by shifts and masks alone, and a thousand

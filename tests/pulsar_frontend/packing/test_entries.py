@@ -12,7 +12,7 @@ from arneb_core.api.encoding.hashing import key_hash, murmur3_32
 from arneb_core.api.entries.entry import HEADER_BYTES, Origin, messages_in, read_header
 from arneb_pulsar.packing import entries
 from arneb_pulsar.packing.entries import batch_size_of, make_entries, make_entry
-from arneb_pulsar.packing.usual import OWN_FORM_MESSAGES, UsualForm
+from arneb_pulsar.packing.metadata_pattern import OWN_PATTERN_MESSAGES, MetadataPattern
 from arneb_pulsar.wire.checksum import SIZE, join_body, split_body, verify_body
 from arneb_pulsar.wire.errors import ChecksumMismatch, PayloadError
 from arneb_pulsar.wire.metadata import BATCH_MESSAGES_MAX, parse_metadata
@@ -49,11 +49,11 @@ def expected(entries: list[bytes]) -> tuple[list[bytes], int, bool]:
     return entries, sum(map(messages_in, entries)), delayed
 
 
-def known_after(sent: list[bytes]) -> UsualForm:
+def known_after(sent: list[bytes]) -> MetadataPattern:
     """The form of the producer that sent these."""
-    usual = UsualForm()
-    usual.learn(sent)
-    return usual
+    pattern = MetadataPattern()
+    pattern.learn(sent)
+    return pattern
 
 
 @given(st.lists(bodies(), max_size=8))
@@ -61,9 +61,9 @@ def test_a_run_of_entries_is_made_of_its_bodies(sent: list[bytes]) -> None:
     one_by_one = [make_entry(body, NOW_MS) for body in sent]
     assert make_entries(sent, NOW_MS) == expected(one_by_one)
     for body in sent:  # whoever sent one of them before
-        for messages in (1, OWN_FORM_MESSAGES):
-            usual = known_after([body] * messages)
-            assert make_entries(sent, NOW_MS, usual) == expected(one_by_one)
+        for messages in (1, OWN_PATTERN_MESSAGES):
+            pattern = known_after([body] * messages)
+            assert make_entries(sent, NOW_MS, pattern) == expected(one_by_one)
 
 
 @st.composite
@@ -87,21 +87,21 @@ def usual_metadata(draw: st.DrawFn) -> bytes:
 @given(st.lists(usual_metadata(), max_size=8))
 def test_the_usual_form_is_read_as_protobuf_reads_it(heads: list[bytes]) -> None:
     sent = [join_body(head, b"payload") for head in heads]
-    own = known_after([join_body(plain("me").SerializeToString(), b"")] * OWN_FORM_MESSAGES)
+    own = known_after([join_body(plain("me").SerializeToString(), b"")] * OWN_PATTERN_MESSAGES)
     try:
         one_by_one = [make_entry(body, NOW_MS) for body in sent]
     except PayloadError:
-        for usual in (UsualForm(), own):
+        for pattern in (MetadataPattern(), own):
             with pytest.raises(PayloadError):
-                make_entries(sent, NOW_MS, usual)
+                make_entries(sent, NOW_MS, pattern)
     else:
-        for usual in (UsualForm(), own):
-            assert make_entries(sent, NOW_MS, usual) == expected(one_by_one)
+        for pattern in (MetadataPattern(), own):
+            assert make_entries(sent, NOW_MS, pattern) == expected(one_by_one)
 
 
 @pytest.mark.parametrize("delays", [[0, 1, 2], [0, 1, 0, 2, 3], [0, 0, 5], [4, 0, 6]])
 def test_each_of_a_run_has_its_own_time_wherever_it_stands(delays: list[int]) -> None:
-    """The first is never of the usual form: by it the producer's name is found."""
+    """The first never matches the pattern: the producer's name is found by parsing it."""
     later = [{"deliver_at_time": NOW_MS + each} if each else {} for each in delays]
     sent = [join_body(plain(**fields).SerializeToString(), b"payload") for fields in later]
     made = make_entries(sent, NOW_MS)
@@ -216,11 +216,11 @@ def test_many_producers_in_turn_have_no_form_made_for_each(monkeypatch: pytest.M
         for each in range(2_000)
     ]
     monkeypatch.setattr("re.compile", None)
-    known = [UsualForm() for _ in range(1_000)]
+    known = [MetadataPattern() for _ in range(1_000)]
     for each, body in enumerate(sent):
-        usual = known[each % 1_000]
-        assert make_entries([body], NOW_MS, usual)[0] == [make_entry(body, NOW_MS)]
-        usual.learn([body])
+        pattern = known[each % 1_000]
+        assert make_entries([body], NOW_MS, pattern)[0] == [make_entry(body, NOW_MS)]
+        pattern.learn([body])
 
 
 def test_a_producer_of_many_messages_has_one_form_of_its_own(
@@ -228,19 +228,19 @@ def test_a_producer_of_many_messages_has_one_form_of_its_own(
 ) -> None:
     body = join_body(plain("a+b").SerializeToString(), b"payload")
     other = join_body(plain("a-b").SerializeToString(), b"payload")
-    made, usual = [], UsualForm()
+    made, pattern = [], MetadataPattern()
     compiled = re.compile
     monkeypatch.setattr("re.compile", lambda *form: made.append(form) or compiled(*form))
-    usual.learn([body] * (OWN_FORM_MESSAGES - 1))
+    pattern.learn([body] * (OWN_PATTERN_MESSAGES - 1))
     assert made == []
     for _ in range(3):
-        usual.learn([body] * OWN_FORM_MESSAGES)
+        pattern.learn([body] * OWN_PATTERN_MESSAGES)
     assert len(made) == 1
-    assert repr(usual) == "<UsualForm of b'a+b', own form>"
+    assert repr(pattern) == "<MetadataPattern of b'a+b', own pattern>"
     sent = [body, other, body]
-    assert make_entries(sent, NOW_MS, usual)[0] == [make_entry(each, NOW_MS) for each in sent]
+    assert make_entries(sent, NOW_MS, pattern)[0] == [make_entry(each, NOW_MS) for each in sent]
     monkeypatch.setattr(entries, "parse_metadata", None)
-    assert make_entries([body], NOW_MS, usual)[1] == 1
+    assert make_entries([body], NOW_MS, pattern)[1] == 1
 
 
 def test_a_message_of_a_producer_that_is_known_is_not_parsed(
@@ -252,6 +252,6 @@ def test_a_message_of_a_producer_that_is_known_is_not_parsed(
     ]
     first, second = (join_body(each.SerializeToString(), b"payload") for each in heads)
     expected_entry = make_entry(second, NOW_MS)
-    usual = known_after([first])
+    pattern = known_after([first])
     monkeypatch.setattr(entries, "parse_metadata", None)
-    assert make_entries([second], NOW_MS, usual) == ([expected_entry], 1, False)
+    assert make_entries([second], NOW_MS, pattern) == ([expected_entry], 1, False)

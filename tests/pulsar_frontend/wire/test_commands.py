@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tests.pulsar_frontend.wire.strategies import mutated, read, sends, simple_commands
 
 from arneb_core.api.entries.position import BEFORE_ALL, position_at
-from arneb_pulsar.packing.places import message_id_of
+from arneb_pulsar.packing.message_ids import message_id_of
 from arneb_pulsar.wire import commands
 from arneb_pulsar.wire.commands import FIELD_OF, parse_command
 from arneb_pulsar.wire.errors import CommandError

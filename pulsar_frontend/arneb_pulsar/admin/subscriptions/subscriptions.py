@@ -31,7 +31,7 @@ from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.names import RESERVED_SUBSCRIPTIONS
 from arneb_pulsar.namespaces.backlog import bytes_from
 from arneb_pulsar.namespaces.fields import read_flag, read_int, read_number, read_table
-from arneb_pulsar.packing.places import ENTRIES, LEDGERS
+from arneb_pulsar.packing.message_ids import ENTRIES, LEDGERS
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.operations.topic_access import subscribe
 from arneb_pulsar.session.errors import RESET_UNDER_WAY

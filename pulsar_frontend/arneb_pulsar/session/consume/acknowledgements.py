@@ -7,7 +7,7 @@ for none hears nothing either way.
 from collections.abc import Iterator
 
 from arneb_core.api.entries.position import Position
-from arneb_pulsar.packing.places import IDS_PER_TURN, position_of, split_acks
+from arneb_pulsar.packing.message_ids import IDS_PER_TURN, position_of, split_acks
 from arneb_pulsar.session.consume.consumer import Consumer
 from arneb_pulsar.session.errors import Failure
 from arneb_pulsar.session.interface.effects import (

@@ -10,7 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from arneb_core.api.entries.position import Position
-from arneb_pulsar.packing.places import IDS_PER_TURN, message_id_of, place_of, position_of
+from arneb_pulsar.packing.message_ids import (
+    IDS_PER_TURN,
+    message_id_of,
+    position_of,
+    start_position_of,
+)
 from arneb_pulsar.session.consume.acknowledgements import acknowledge, answer_ack
 from arneb_pulsar.session.consume.consumer import Consumer
 from arneb_pulsar.session.consume.subscribe import attachment
@@ -269,7 +274,7 @@ class Consumers:
         consumer = self._wanted(command.consumer_id, ConsumerInput.SEEK)
         position = mask = publish_time_ms = None
         if command.HasField("message_id"):
-            position = place_of(command.message_id)
+            position = start_position_of(command.message_id)
             if command.message_id.ack_set:
                 mask = mask_of(command.message_id.ack_set)
             if mask == 0:  # the whole batch is done: the next entry is meant

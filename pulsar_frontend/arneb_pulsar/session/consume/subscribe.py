@@ -6,7 +6,7 @@ from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, Position
 from arneb_core.api.subscriptions.key_sharing import KeySharing, KeySharingMode
 from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_core.api.subscriptions.subscription_types import SubscriptionType
-from arneb_pulsar.packing.places import place_of
+from arneb_pulsar.packing.message_ids import start_position_of
 from arneb_pulsar.session.client import ClientTraits
 from arneb_pulsar.session.errors import RemoteProtocolError, RequestRefused
 from arneb_pulsar.session.fields import properties_of, subscription_of, text_of, topic_of
@@ -67,7 +67,7 @@ def _beginning(command: CommandSubscribe) -> tuple[InitialPosition, Position | N
         initial = InitialPosition.EARLIEST
     if command.durable or not command.HasField("start_message_id"):
         return initial, None
-    position = place_of(command.start_message_id)
+    position = start_position_of(command.start_message_id)
     if position == BEFORE_ALL:
         return InitialPosition.EARLIEST, None
     if position == AFTER_ALL:

@@ -11,7 +11,7 @@ from typing import Final
 from arneb_core.api.entries.position import Position
 from arneb_pulsar.names import NAME_BYTES_MAX, TopicName
 from arneb_pulsar.packing.entries import make_entries
-from arneb_pulsar.packing.usual import UsualForm
+from arneb_pulsar.packing.metadata_pattern import MetadataPattern
 from arneb_pulsar.producers.access import AccessMode
 from arneb_pulsar.session.errors import (
     Failure,
@@ -68,12 +68,12 @@ class Producer:
         "close_request",
         "key",
         "latest_run",
+        "pattern",
         "producer_id",
         "request_id",
         "sends",
         "state",
         "topic",
-        "usual",
     )
 
     def __init__(
@@ -88,7 +88,7 @@ class Producer:
         """Its unanswered sends, in order."""
         self.latest_run = 0
         """The number of the last run that has messages of this producer."""
-        self.usual = UsualForm()
+        self.pattern = MetadataPattern()
         self.close_request = 0
 
     def __repr__(self) -> str:
@@ -233,12 +233,12 @@ class Producers:
         runs, self._gathered, self._runs = self._gathered, [], {}
         for run in runs:
             producer = self._by_id.get(run.sends[0].producer_id)
-            usual = UsualForm() if producer is None else producer.usual
+            pattern = MetadataPattern() if producer is None else producer.pattern
             try:
                 run.entries, run.messages, run.delayed = make_entries(
-                    run.bodies, publish_time_ms, usual
+                    run.bodies, publish_time_ms, pattern
                 )
-                usual.learn(run.bodies)
+                pattern.learn(run.bodies)
             except PayloadError:
                 for sent, parts in sort_damaged(run, publish_time_ms):
                     self._replace(sent, parts)

@@ -7,7 +7,7 @@ from tests.pulsar_frontend.session.playbook import received
 
 from arneb_core.api.entries.position import Position, position_at
 from arneb_pulsar.config import PulsarConfig
-from arneb_pulsar.packing.places import IDS_PER_TURN
+from arneb_pulsar.packing.message_ids import IDS_PER_TURN
 from arneb_pulsar.session.connection.connection import ConnectionSession
 from arneb_pulsar.session.interface.effects import (
     Acknowledge,

@@ -1,7 +1,7 @@
-"""Places: message ids as positions of the core, and positions as message ids.
+"""Message ids: the positions that they name, and the ids of positions.
 
-The rule: a message id names a position by its ledger and entry. The wire marks places outside the
-log with ids that no entry has: (-1, -1) for the earliest, (2^63-1, 2^63-1) for the end.
+The rule: a message id names a position by its ledger and entry. The wire marks positions outside
+the log with ids that no entry has: (-1, -1) for the earliest, (2^63-1, 2^63-1) for the end.
 """
 
 from collections.abc import Sequence
@@ -52,10 +52,10 @@ def position_of(message_id: MessageIdData) -> Position | None:
     return None
 
 
-def place_of(message_id: MessageIdData) -> Position:
+def start_position_of(message_id: MessageIdData) -> Position:
     """Return the position from which to read for ``message_id``, ends of the log included.
 
-    Ids that no entry has mean the nearest place: (5, -1) is the beginning of ledger 5.
+    Ids that no entry has mean the nearest position: (5, -1) is the beginning of ledger 5.
     """
     ledger, entry = message_id.ledgerId, message_id.entryId
     if ledger > LARGEST:
@@ -68,12 +68,12 @@ def place_of(message_id: MessageIdData) -> Position:
 
 
 def message_id_of(
-    place: Position | None, partition: int = -1, batch_index: int = -1
+    position: Position | None, partition: int = -1, batch_index: int = -1
 ) -> MessageIdData:
     """Return the id of a position; the bound before a ledger's first entry has the entry id -1."""
-    if place is None:
+    if position is None:
         return MessageIdData(ledgerId=BEFORE_FIRST, entryId=BEFORE_FIRST, partition=partition)
-    ledger, entry = place >> ENTRY_BITS, place & ENTRY_MASK
+    ledger, entry = position >> ENTRY_BITS, position & ENTRY_MASK
     if entry == ENTRY_MASK:
         ledger, entry = ledger + 1, BEFORE_FIRST
     return MessageIdData(
@@ -96,11 +96,11 @@ def split_acks(
         ledger, entry = message_id.ledgerId, message_id.entryId
         if ledger >= LEDGERS or entry >= ENTRIES:
             continue
-        place = Position((ledger << ENTRY_BITS) + entry)
+        position = Position((ledger << ENTRY_BITS) + entry)
         if words := message_id.ack_set:
-            partial.append((place, done_mask(words)))
+            partial.append((position, done_mask(words)))
         else:
-            whole.append(place)
+            whole.append(position)
     return whole, partial
 
 

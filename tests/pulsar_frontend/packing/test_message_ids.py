@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, position_at
-from arneb_pulsar.packing.places import place_of, position_of, split_acks
+from arneb_pulsar.packing.message_ids import position_of, split_acks, start_position_of
 from arneb_pulsar.wire.ack_sets import ALL_MESSAGES
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandAck, MessageIdData
 
@@ -14,7 +14,7 @@ MINUS_ONE = (1 << 64) - 1
 
 
 @pytest.mark.parametrize(
-    ("ledger", "entry", "place"),
+    ("ledger", "entry", "position"),
     [
         (1, 0, position_at(1, 0)),
         (5, 17, position_at(5, 17)),
@@ -25,14 +25,14 @@ MINUS_ONE = (1 << 64) - 1
         (1 << 40, 3, AFTER_ALL),
     ],
 )
-def test_a_place_to_read_from(ledger: int, entry: int, place: int) -> None:
-    assert place_of(MessageIdData(ledgerId=ledger, entryId=entry)) == place
+def test_a_place_to_read_from(ledger: int, entry: int, position: int) -> None:
+    assert start_position_of(MessageIdData(ledgerId=ledger, entryId=entry)) == position
 
 
 @given(st.integers(0, MINUS_ONE), st.integers(0, MINUS_ONE))
 def test_any_id_is_a_place_between_the_ends(ledger: int, entry: int) -> None:
     message_id = MessageIdData(ledgerId=ledger, entryId=entry)
-    assert 0 <= place_of(message_id) <= AFTER_ALL
+    assert 0 <= start_position_of(message_id) <= AFTER_ALL
     found = position_of(message_id)
     assert (found is not None) == (ledger < 1 << 31 and entry < 1 << 32)
 
@@ -79,5 +79,5 @@ def acks(draw: st.DrawFn) -> CommandAck:
 def test_many_are_split_as_one_by_one(ack: CommandAck) -> None:
     together = split_acks(ack.message_id, ack.SerializeToString())
     one_by_one = [split_acks([each], b"") for each in ack.message_id]
-    assert together[0] == [place for whole, _ in one_by_one for place in whole]
+    assert together[0] == [position for whole, _ in one_by_one for position in whole]
     assert together[1] == [part for _, partial in one_by_one for part in partial]
