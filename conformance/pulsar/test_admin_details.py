@@ -51,6 +51,23 @@ def test_what_was_deleted_is_not_found_by_its_number_either(admin: Admin, name: 
     assert admin.get(f"{path}/schemas") == {"getSchemaResponses": []}
 
 
+def test_a_schema_of_keys_and_values_is_shown_with_their_definitions(
+    admin: Admin, name: Named
+) -> None:
+    path = f"{SCHEMAS}{local(name('t'))}"
+    value = json.loads(schema("a")["schema"])
+    given = {
+        "type": "KEY_VALUE",
+        "schema": json.dumps({"key": "", "value": value}, indent=1),
+        "properties": {"key.schema.type": "STRING", "value.schema.type": "AVRO"},
+    }
+    assert admin.post(f"{path}/schema", given) == {"version": {"version": 0}}
+    compact = json.dumps({"key": "", "value": value}, separators=(",", ":"))
+    assert admin.get(f"{path}/schema")["data"] == compact
+    text = given | {"schema": json.dumps({"key": "", "value": json.dumps(value)})}
+    assert refused(admin.post, f"{path}/schema", text) == 422
+
+
 def test_each_version_of_a_schema_has_a_place(admin: Admin, name: Named) -> None:
     topic = local(name("t"))
     path = f"{SCHEMAS}{topic}"

@@ -51,6 +51,13 @@ POLICY_MUTANTS: Final = (
         ENFORCER_TESTS,
     ),
     Mutant(
+        "a key-value schema that is given over HTTP is not the one that a producer brings",
+        PULSAR + "admin/topics/schemas.py",
+        '    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)\n',
+        "    return json.dumps(document)\n",
+        ("tests/pulsar_frontend/services/topics/test_schemas.py",),
+    ),
+    Mutant(
         "consumers of partitions are joined by place even if a partition has fewer",
         PULSAR + "admin/documents/partition_sums.py",
         "        if len(consumers) != len(joined):\n",

@@ -7,7 +7,7 @@ administrators alone. Where nothing can be, nothing is found: reading needs no n
 import json
 from typing import Any, Final
 
-from arneb_core.api.encoding.json_text import parse_json
+from arneb_core.api.encoding.json_text import InvalidJson, parse_json
 from arneb_pulsar.admin.calls.paths import topic_in
 from arneb_pulsar.admin.calls.requests import (
     NOTHING_SET,
@@ -24,7 +24,7 @@ from arneb_pulsar.names import TopicName
 from arneb_pulsar.namespaces.coercion import WrongKind
 from arneb_pulsar.namespaces.fields import read_properties, read_table, read_text
 from arneb_pulsar.schemas.compatibility import IncompatibleSchema, check_valid, split_key_value
-from arneb_pulsar.schemas.schema import Schema, SchemaType, Version
+from arneb_pulsar.schemas.schema import WITHOUT_DEFINITION, Schema, SchemaType, Version
 from arneb_pulsar.services.context import BrokerContext
 
 INCOMPATIBLE: Final = 409
@@ -128,8 +128,24 @@ def _described(version: Version) -> dict[str, Any]:
 def _shown(schema: Schema) -> str:
     if schema.type is not SchemaType.KEY_VALUE:
         return schema.data.decode("utf-8", "replace")
-    parts = ["" if part is None else _shown(part) for part in split_key_value(schema)]
-    return json.dumps(dict(zip(("key", "value"), parts, strict=True)))
+    key, value = (_definition(part) for part in split_key_value(schema))
+    return _compact({"key": key, "value": value})
+
+
+def _definition(part: Schema | None) -> Any:
+    """Return the definition of a key or value, which is JSON; empty for a type that needs none."""
+    if part is None or part.type in WITHOUT_DEFINITION:
+        return ""
+    text = _shown(part)
+    try:
+        return parse_json(text)
+    except InvalidJson:
+        return text
+
+
+def _compact(document: Any) -> str:
+    """Return a document as Java's clients write it: the same schema is the same text."""
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
 
 
 def _read_valid(request: AdminRequest) -> Schema:
@@ -169,14 +185,15 @@ def _text(value: Any) -> str:
 
 
 def _joined(data: str) -> bytes:
-    """Return the definition of a key-value schema, whose parts callers give as a document."""
+    """Return the definition of a key-value schema, whose parts callers give as a document; an empty
+    text is of a type that needs none."""
     try:
         parts = parse_json(data)
         pieces = [parts[which] for which in ("key", "value")]
-        texts = [piece if isinstance(piece, str) else json.dumps(piece) for piece in pieces]
     except (ValueError, KeyError, TypeError) as error:
         raise AdminError(INVALID, "expected the definitions of key and value") from error
-    return b"".join(len(text.encode()).to_bytes(4, "big") + text.encode() for text in texts)
+    texts = [b"" if piece == "" else _compact(piece).encode() for piece in pieces]
+    return b"".join(len(text).to_bytes(4, "big") + text for text in texts)
 
 
 _ROOT: Final = "/admin/v2/schemas/{tenant}/{namespace}/{topic}"

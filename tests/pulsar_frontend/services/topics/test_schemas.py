@@ -230,14 +230,35 @@ async def test_administrators_see_and_change_schemas(open_broker: OpenBroker) ->
 
 
 async def test_pairs_are_given_and_shown_as_documents(open_broker: OpenBroker) -> None:
-    async with open_broker() as running:
+    """As Java's clients give and read them, whose producers bring the same bytes without spaces."""
+    async with open_broker() as running, connected(running.context) as (client,):
         admin = Admin(running)
+        definition = {"type": "record", "name": "Å", "fields": [{"name": "a", "type": "int"}]}
+        properties = {"key.schema.type": "STRING", "value.schema.type": "AVRO"}
+        for spaced in (False, True):
+            data = json.dumps({"key": "", "value": definition}, indent=2 if spaced else None)
+            body = {"type": "KEY_VALUE", "schema": data, "properties": properties}
+            made = await admin("POST", f"{SCHEMAS}/schema", body)
+            assert made == (200, {"version": {"version": 0}})
+        shown = (await admin("GET", f"{SCHEMAS}/schema"))[1]["data"]
+        compact = json.dumps(definition, separators=(",", ":"), ensure_ascii=False)
+        assert shown == f'{{"key":"","value":{compact}}}'
+        brought = b"".join(len(part).to_bytes(4, "big") + part for part in (b"", compact.encode()))
+        schema = pb.Schema(
+            name="t",
+            type=pb.Schema.KeyValue,
+            schema_data=brought,
+            properties=[pb.KeyValue(key=key, value=value) for key, value in properties.items()],
+        )
+        assert (await client.producer(schema=schema)).schema_version == version(0)
+
+
+async def test_the_definition_of_a_pair_is_no_text(open_broker: OpenBroker) -> None:
+    async with open_broker() as running:
         data = json.dumps({"key": "", "value": record("a").schema_data.decode()})
         properties = {"key.schema.type": "STRING", "value.schema.type": "AVRO"}
         body = {"type": "KEY_VALUE", "schema": data, "properties": properties}
-        made = await admin("POST", f"{SCHEMAS}/schema", body)
-        assert made == (200, {"version": {"version": 0}})
-        assert (await admin("GET", f"{SCHEMAS}/schema"))[1]["data"] == data
+        assert (await Admin(running)("POST", f"{SCHEMAS}/schema", body))[0] == 422
 
 
 @pytest.mark.parametrize(
