@@ -20,7 +20,7 @@ CLOCK_MUTANTS: Final = (
     Mutant(
         "delivered messages are delivered again when the clock was set back",
         CORE + "subscription/entries/delayed_entries.py",
-        "        self._out_through = max(self._out_through, self._place)\n",
+        "        self._out_through = max(self._out_through, self._reached)\n",
         "",
         MODEL_TESTS,
     ),

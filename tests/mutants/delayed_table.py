@@ -28,14 +28,14 @@ DELAYED_MUTANTS: Final = (
     Mutant(
         "what was purged before its time is counted until then",
         CORE + "subscription/entries/delayed_entries.py",
-        "            self._held, self._counted_from = 0, place\n",
+        "            self._held, self._counted_from = 0, position\n",
         "            pass\n",
         DELAYED_ENTRIES_TESTS,
     ),
     Mutant(
         "what was purged before its time is subtracted twice",
         CORE + "subscription/entries/delayed_entries.py",
-        "            self._held, self._counted_from = 0, place\n",
+        "            self._held, self._counted_from = 0, position\n",
         "            self._held = 0\n",
         DELAYED_ENTRIES_TESTS,
     ),
@@ -204,7 +204,7 @@ DELAYED_MUTANTS: Final = (
         "each subscription reads what became due by itself",
         CORE + "delayed/due_cache.py",
         "        if waiting is not None:\n",
-        "        if waiting is not None and not places:\n",
+        "        if waiting is not None and not positions:\n",
         DUE_TESTS,
     ),
     Mutant(
@@ -280,8 +280,8 @@ DELAYED_MUTANTS: Final = (
     Mutant(
         "a delayed entry is delivered a tick early",
         CORE + "subscription/entries/delayed_entries.py",
-        "self._index.read(self._place, now_ms, limit",
-        "self._index.read(self._place, now_ms + 1, limit",
+        "self._index.read(self._reached, now_ms, limit",
+        "self._index.read(self._reached, now_ms + 1, limit",
         DELAYED_TESTS,
     ),
     Mutant(
@@ -301,7 +301,7 @@ DELAYED_MUTANTS: Final = (
     Mutant(
         "delayed entries are lost with the process",
         CORE + "engine/catalog/delayed_indexes.py",
-        "            unsealed += [key for key in keys if place_of(key) not in known]\n",
+        "            unsealed += [key for key in keys if position_of(key) not in known]\n",
         "            pass\n",
         DELAYED_TESTS,
     ),
@@ -315,15 +315,15 @@ DELAYED_MUTANTS: Final = (
     Mutant(
         "a returned delayed entry waits forever",
         CORE + "subscription/entries/delayed_entries.py",
-        "self._due if place in skip else place <= after",
-        "self._due if False else place <= after",
+        "self._due if position in skip else position <= after",
+        "self._due if False else position <= after",
         DELAYED_TESTS,
     ),
     Mutant(
         "the index is deleted though a subscription has not read it",
         CORE + "delayed/index.py",
-        "                place, after = min(place, each.place), min(after, each.after)\n",
-        "                place, after = each.place, each.after\n",
+        "                reached, after = min(reached, each.reached), min(after, each.after)\n",
+        "                reached, after = each.reached, each.after\n",
         DELAYED_TESTS,
     ),
     Mutant(
@@ -350,7 +350,7 @@ DELAYED_MUTANTS: Final = (
     Mutant(
         "after a seek a subscription gets what others read from the same place",
         CORE + "delayed/index.py",
-        "        is_shared = place >= self._passed\n",
+        "        is_shared = reached >= self._passed\n",
         "        is_shared = True\n",
         MODEL_TESTS,
     ),

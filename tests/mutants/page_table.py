@@ -200,8 +200,8 @@ PAGE_MUTANTS: Final = (
     Mutant(
         "looking at due messages delivers earlier ones at once",
         "core/arneb_core/delayed/buckets.py",
-        "        return self._read(place, NEVER_MS - 1, limit, on_read)\n",
-        "        return self.read(place, NEVER_MS - 1, limit, on_read)\n",
+        "        return self._read(reached, NEVER_MS - 1, limit, on_read)\n",
+        "        return self.read(reached, NEVER_MS - 1, limit, on_read)\n",
         ("tests/core/engine/topics/test_due_next.py",),
     ),
     Mutant(

@@ -22,7 +22,7 @@ from arneb_core.store.format.delayed_rows import (
     pack_head,
     pack_members,
     pack_segment,
-    places_of,
+    positions_of,
     records_of,
     split_records,
 )
@@ -57,9 +57,9 @@ class Bucket:
         """The last key."""
         return self.last_keys[-1]
 
-    def segment_behind(self, place: DueKey) -> int | None:
-        """Return the first segment that has keys behind ``place``."""
-        index = bisect_right(self.last_keys, place)
+    def segment_behind(self, reached: DueKey) -> int | None:
+        """Return the first segment that has keys after ``reached``."""
+        index = bisect_right(self.last_keys, reached)
         return index if index < len(self.spans) else None
 
     def removal(self, topic_id: TopicId) -> list[Put]:
@@ -79,7 +79,7 @@ class BucketWriter:
         self._topic_id = topic_id
         self._id = bucket_id
         self._spans: list[Span] = []
-        self._is_told_members = members is not None
+        self._knows_members = members is not None
         self._members = BitMap64() if members is None else members
 
     def __repr__(self) -> str:
@@ -90,8 +90,8 @@ class BucketWriter:
         row = segment_key(self._topic_id, self._id, len(self._spans))
         first, last = key_of(records[:RECORD_BYTES]), key_of(records[-RECORD_BYTES:])
         self._spans.append(Span(first, last, len(records) // RECORD_BYTES))
-        if not self._is_told_members:
-            self._members.update(places_of(records))
+        if not self._knows_members:
+            self._members.update(positions_of(records))
         return Table.DELAYED, row, pack_segment(records)
 
     def finish(self) -> tuple[Bucket, list[Put]]:
@@ -128,30 +128,30 @@ def cut(records: bytes, entries_max: int, span_ms: int) -> Iterator[bytes]:
         start = stop
 
 
-def records_between(records: bytes, place: DueKey, last: DueKey) -> Sequence[bytes]:
-    """Return the records of a segment behind ``place`` and up to ``last``, one by one."""
+def records_between(records: bytes, reached: DueKey, last: DueKey) -> Sequence[bytes]:
+    """Return the records of a segment after ``reached`` and up to ``last``, one by one."""
     numbers, key_at = _numbers(records), _key_at(records)
-    start = bisect_right(numbers, int(place), key=key_at)
+    start = bisect_right(numbers, int(reached), key=key_at)
     stop = bisect_right(numbers, int(last), start, key=key_at)
     return split_records(records[start * RECORD_BYTES : stop * RECORD_BYTES])
 
 
 def keys_between(
-    records: bytes, place: DueKey, end: DueKey, limit: int
+    records: bytes, reached: DueKey, end: DueKey, limit: int
 ) -> tuple[list[DueKey], int]:
-    """Return at most ``limit`` keys of a segment behind ``place`` and before ``end``, and the first
-    key that follows those, -1 for none."""
+    """Return at most ``limit`` keys of a segment after ``reached`` and before ``end``, and the
+    first key that follows those, -1 for none."""
     numbers, key_at = _numbers(records), _key_at(records)
-    start = bisect_right(numbers, int(place), key=key_at)
+    start = bisect_right(numbers, int(reached), key=key_at)
     stop = bisect_left(numbers, int(end), start, min(len(numbers), start + limit), key=key_at)
     following = key_at(stop) if stop < len(numbers) else -1
     return keys_of(memoryview(records)[start * RECORD_BYTES : stop * RECORD_BYTES]), following
 
 
-def count_between(records: bytes, place: DueKey, end: DueKey) -> int:
-    """Count the keys of a segment behind ``place`` and before ``end``."""
+def count_between(records: bytes, reached: DueKey, end: DueKey) -> int:
+    """Count the keys of a segment after ``reached`` and before ``end``."""
     numbers, key_at = _numbers(records), _key_at(records)
-    start = bisect_right(numbers, int(place), key=key_at)
+    start = bisect_right(numbers, int(reached), key=key_at)
     return bisect_left(numbers, int(end), start, key=key_at) - start
 
 
@@ -174,6 +174,6 @@ def all_members(buckets: Sequence[Bucket]) -> BitMap64:
     return members
 
 
-def highest_place(bucket: Bucket) -> Position:
+def highest_position(bucket: Bucket) -> Position:
     """Return the last of its entries in the log."""
     return Position(bucket.members.max())

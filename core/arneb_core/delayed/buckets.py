@@ -1,6 +1,6 @@
 """The index on disk: buckets, and in memory only what comes due next.
 
-The rule: keys in memory alone can be rebuilt from the log behind the position that buckets cover.
+The rule: keys in memory alone can be rebuilt from the log after the position that buckets cover.
 So nothing is written with each delayed entry: when enough keys are in memory, or a ledger closes,
 they are sealed as one bucket, in a commit of its own; a crash before that costs a pass over the
 last ledger. Source of the scheme: Pulsar's PIP-195 (``BucketDelayedDeliveryTracker``); there each
@@ -14,7 +14,7 @@ from typing import Final
 
 from pyroaring import BitMap64
 
-from arneb_core.api.entries.due_key import PLACE_MASK, DueKey, TimedRun, end_of, time_of
+from arneb_core.api.entries.due_key import POSITION_MASK, DueKey, TimedRun, end_of, time_of
 from arneb_core.api.entries.position import BEFORE_ALL, Position
 from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.api.topics.settings import DelayedSettings
@@ -23,7 +23,7 @@ from arneb_core.delayed.bucket import (
     Put,
     all_members,
     count_between,
-    highest_place,
+    highest_position,
     keys_between,
 )
 from arneb_core.delayed.merging import Merging
@@ -37,7 +37,7 @@ from arneb_core.store.format.schema import Table, TopicId, through_key
 logger = logging.getLogger(__name__)
 
 SEGMENTS_HELD_MIN: Final = 16
-"""Segments in memory besides two for each bucket: subscriptions may be at different places."""
+"""Segments in memory besides two for each bucket: subscriptions may have reached different keys."""
 
 
 class BucketDelayedDeliveryTracker:
@@ -66,7 +66,7 @@ class BucketDelayedDeliveryTracker:
         self._sealing: UnsealedKeys | None = None
         self._through = through
         self.members: BitMap64 = all_members(self._buckets)
-        self.members.update([key & PLACE_MASK for key in unsealed])
+        self.members.update([key & POSITION_MASK for key in unsealed])
         self._segments: OrderedDict[SegmentName, bytes] = OrderedDict()
         self._waiting: dict[SegmentName, list[OnRead]] = {}
         self._watermark_ms = -1
@@ -94,7 +94,7 @@ class BucketDelayedDeliveryTracker:
             low = min(keys, default=None)
         if low is not None:
             self._last.add(keys, low)
-            self.members.update([key & PLACE_MASK for key in keys])
+            self.members.update([key & POSITION_MASK for key in keys])
         self._seal_if_enough(rolled=rolled)
         return NEVER_MS if low is None else time_of(low)
 
@@ -153,22 +153,22 @@ class BucketDelayedDeliveryTracker:
 
     # Answering
 
-    def read(self, place: DueKey, until_ms: int, limit: int, on_read: OnRead) -> Reading | None:
-        """Return what comes due behind ``place``."""
+    def read(self, reached: DueKey, until_ms: int, limit: int, on_read: OnRead) -> Reading | None:
+        """Return what comes due after ``reached``."""
         self._watermark_ms = max(self._watermark_ms, until_ms)
-        return self._read(place, until_ms, limit, on_read)
+        return self._read(reached, until_ms, limit, on_read)
 
-    def look(self, place: DueKey, limit: int, on_read: OnRead) -> Reading | None:
+    def look(self, reached: DueKey, limit: int, on_read: OnRead) -> Reading | None:
         """As :meth:`read`, whatever the time; nothing counts as handed out."""
-        return self._read(place, NEVER_MS - 1, limit, on_read)
+        return self._read(reached, NEVER_MS - 1, limit, on_read)
 
-    def _read(self, place: DueKey, until_ms: int, limit: int, on_read: OnRead) -> Reading | None:
+    def _read(self, reached: DueKey, until_ms: int, limit: int, on_read: OnRead) -> Reading | None:
         end, next_ms = end_of(until_ms), NEVER_MS
         segments: list[bytes] = []
         missing: list[SegmentName] = []
         complete = end
         for bucket in self._buckets:
-            index = bucket.segment_behind(place)
+            index = bucket.segment_behind(reached)
             if index is None:
                 continue
             span = bucket.spans[index]
@@ -187,9 +187,9 @@ class BucketDelayedDeliveryTracker:
             self.fetch(missing, on_read)
             return None
         found: list[DueKey] = []
-        parts = [keys_between(records, place, complete, limit) for records in segments]
+        parts = [keys_between(records, reached, complete, limit) for records in segments]
         parts += [
-            unsealed.between(place, complete, limit)
+            unsealed.between(reached, complete, limit)
             for unsealed in (self._sealing, self._last)
             if unsealed
         ]
@@ -203,32 +203,32 @@ class BucketDelayedDeliveryTracker:
             del found[limit:]
         return Reading(found, next_ms if complete == end else min(next_ms, until_ms))
 
-    def count_due(self, place: DueKey, until_ms: int) -> int:
-        """Count roughly the keys behind ``place`` that come due up to ``until_ms``. In a segment
+    def count_due(self, reached: DueKey, until_ms: int) -> int:
+        """Count roughly the keys after ``reached`` that come due up to ``until_ms``. In a segment
         that is not in memory, times are taken as evenly spread."""
         end = end_of(until_ms)
-        count = self._last.count(place, end)
+        count = self._last.count(reached, end)
         if self._sealing:
-            count += self._sealing.count(place, end)
+            count += self._sealing.count(reached, end)
         for bucket in self._buckets:
-            start = bucket.segment_behind(place)
+            start = bucket.segment_behind(reached)
             if start is None:
                 continue
             for index, span in enumerate(bucket.spans[start:], start):
                 if span.first >= end:
                     break
-                if place < span.first and span.last < end:
+                if reached < span.first and span.last < end:
                     count += span.entries
                 else:
-                    count += self._count_part((bucket.id, index), span, place, end)
+                    count += self._count_part((bucket.id, index), span, reached, end)
         return count
 
-    def _count_part(self, name: SegmentName, span: Span, place: DueKey, end: DueKey) -> int:
+    def _count_part(self, name: SegmentName, span: Span, reached: DueKey, end: DueKey) -> int:
         records = self._segments.get(name)
         if records is not None:
-            return count_between(records, place, end)
+            return count_between(records, reached, end)
         first_ms, last_ms = time_of(span.first), time_of(span.last)
-        low, high = max(first_ms, time_of(place)), min(last_ms, time_of(end))
+        low, high = max(first_ms, time_of(reached)), min(last_ms, time_of(end))
         return round(span.entries * max(0, high - low) / max(1, last_ms - first_ms))
 
     # Segments in memory
@@ -250,11 +250,11 @@ class BucketDelayedDeliveryTracker:
             self._store.get(wanted, lambda found: self._fetched(wanted, found))
 
     def _fetched(self, wanted: Sequence[SegmentName], found: Segments | StoreFailed) -> None:
-        told: dict[OnRead, None] = {}
+        waiting: dict[OnRead, None] = {}
         for name in wanted:
-            told.update(dict.fromkeys(self._waiting.pop(name, ())))
+            waiting.update(dict.fromkeys(self._waiting.pop(name, ())))
         if isinstance(found, StoreFailed):
-            self._tell(told, found)
+            self._tell(waiting, found)
             return
         known = {bucket.id: bucket for bucket in self._buckets}
         self._segments.update((name, found[name]) for name in found if name[0] in known)
@@ -263,33 +263,33 @@ class BucketDelayedDeliveryTracker:
         missed = [known[each] for each in absent & known.keys()]
         lost = [each for each in missed if not each.is_merging]
         if lost:
-            self._repair(lost, told)
+            self._repair(lost, waiting)
         elif missed:
             # The merge may be on disk, with the news of it still on its way.
-            self._until_merged.update(told)
+            self._until_merged.update(waiting)
         else:
-            self._tell(told, None)
+            self._tell(waiting, None)
 
-    def _tell(self, told: Iterable[OnRead], error: StoreFailed | None) -> None:
-        for each in told:
+    def _tell(self, waiting: Iterable[OnRead], error: StoreFailed | None) -> None:
+        for each in waiting:
             each(error)
 
-    def _repair(self, buckets: Sequence[Bucket], told: Iterable[OnRead]) -> None:
+    def _repair(self, buckets: Sequence[Bucket], waiting: Iterable[OnRead]) -> None:
         """Rebuild buckets with lost or damaged segments: what they said is in the log too."""
         logger.error("damaged buckets of the delayed index are rebuilt from the log: %r", buckets)
         members = all_members(buckets) & self.members
 
         def looked_up(found: list[DueKey] | StoreFailed) -> None:
             if isinstance(found, StoreFailed):
-                self._tell(told, found)
+                self._tell(waiting, found)
                 return
             present = [e for e in buckets if e in self._buckets and not e.is_merging]
             if len(present) == len(buckets):
                 self._remove(buckets)
                 if found:
                     self._last.add(found, min(found))
-                    self.members.update([key & PLACE_MASK for key in found])
-            self._tell(told, None)
+                    self.members.update([key & POSITION_MASK for key in found])
+            self._tell(waiting, None)
 
         self._store.look_up(members, looked_up)
 
@@ -300,13 +300,14 @@ class BucketDelayedDeliveryTracker:
 
     # Going
 
-    def passed(self, place: DueKey, after: Position) -> None:
-        """Drop keys up to ``place`` whose entries are at or before ``after``: nobody wants them."""
-        self.members.difference_update(self._last.drop(place, after))
+    def passed(self, reached: DueKey, after: Position) -> None:
+        """Drop keys up to ``reached`` whose entries are at or before ``after``: nobody wants
+        them."""
+        self.members.difference_update(self._last.drop(reached, after))
         gone = [
             each
             for each in self._buckets
-            if each.last <= place and highest_place(each) <= after and not each.is_merging
+            if each.last <= reached and highest_position(each) <= after and not each.is_merging
         ]
         if gone:
             self._remove(gone)
@@ -321,7 +322,7 @@ class BucketDelayedDeliveryTracker:
             return
         self._last.drop_through(floor)
         self.members.remove_range(0, floor + 1)
-        gone = [e for e in self._buckets if highest_place(e) <= floor and not e.is_merging]
+        gone = [e for e in self._buckets if highest_position(e) <= floor and not e.is_merging]
         if gone:
             self._remove(gone)
 
@@ -363,8 +364,8 @@ class BucketDelayedDeliveryTracker:
             self._replace(sources, made)
             self._merge_if_many()
         # Otherwise it is tried again at the next seal.
-        told, self._until_merged = self._until_merged, {}
-        self._tell(told, None)
+        waiting, self._until_merged = self._until_merged, {}
+        self._tell(waiting, None)
 
     def _replace(self, sources: Sequence[Bucket], made: Bucket) -> None:
         for each in sources:

@@ -1,4 +1,4 @@
-"""A due batch: the entries that came due behind one place, for all subscriptions at that place.
+"""A due batch: the entries that came due after one key, for all subscriptions that have reached it.
 
 The rule: it is in log order, gathered in steps of one turn each, shared by all subscriptions that
 want the same, and never changed. The larger it is, the more of its entries share a block of the
@@ -13,7 +13,7 @@ from typing import Final
 
 from pyroaring import BitMap, BitMap64
 
-from arneb_core.api.entries.due_key import AFTER_ALL_TIME, DueKey, places_in, time_of
+from arneb_core.api.entries.due_key import AFTER_ALL_TIME, DueKey, positions_in, time_of
 from arneb_core.cursor.holes import chunks_of
 from arneb_core.delayed.tracker import Reading
 
@@ -26,7 +26,7 @@ class DueBatch:
     """Entries that came due; perhaps none."""
 
     after: DueKey
-    """It has all of the index behind this."""
+    """It has all of the index after this."""
     last: DueKey
     """Where it ends, save for keys that came in later and were due by then."""
     first: DueKey
@@ -35,7 +35,7 @@ class DueBatch:
     """There is nothing more before this time; a time that has come means at once."""
     is_vouched: bool
     """Nobody can have been given these before this process started."""
-    places: "array[int]"
+    positions: "array[int]"
     """The positions, in log order."""
     members: BitMap64
     """The same positions as a bitmap."""
@@ -43,7 +43,7 @@ class DueBatch:
     """The same positions by chunk, as in a cursor's holes."""
 
     def __repr__(self) -> str:
-        return f"<DueBatch of {len(self.places)} entries>"
+        return f"<DueBatch of {len(self.positions)} entries>"
 
 
 class Gathering:
@@ -84,12 +84,12 @@ class Gathering:
             keys, self.is_done = keys[:stop], True
         if keys:
             self.last = keys[-1]
-            self._members.update(places_in(keys))
+            self._members.update(positions_in(keys))
         self.is_done |= self.is_full or self.next_ms > until_ms
 
     def batch(self) -> DueBatch:
         """Return the batch gathered."""
-        places = array("Q", self._members.to_array())
+        positions = array("Q", self._members.to_array())
         first = self.after if self.first is None else self.first
         return DueBatch(
             self.after,
@@ -97,7 +97,7 @@ class Gathering:
             first,
             self.next_ms,
             first >= self._vouched_from,
-            places,
+            positions,
             self._members,
-            chunks_of(places),
+            chunks_of(positions),
         )

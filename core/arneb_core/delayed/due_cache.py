@@ -39,8 +39,8 @@ class Page(NamedTuple):
     def only(self, wanted: set[int] | BitMap64, start: int = 0) -> "Page":
         """Return the ``wanted`` entries of it, from index ``start`` on."""
         held = zip(self.positions[start:], self.entries[start:], strict=True)
-        left = [(place, entry) for place, entry in held if place in wanted]
-        return Page([place for place, _ in left], [entry for _, entry in left])
+        left = [(position, entry) for position, entry in held if position in wanted]
+        return Page([position for position, _ in left], [entry for _, entry in left])
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class _Kept:
     """What one read added."""
 
     number: int
-    places: Sequence[Position]
+    positions: Sequence[Position]
     """The entries added one by one."""
     first: Position | None
     """Where the page added begins, if one was."""
@@ -56,7 +56,7 @@ class _Kept:
 
 
 class DueCache:
-    """The due cache of one topic. Invariant: the places of ``_reads`` are those of ``_entries``,
+    """The due cache of one topic. Invariant: the positions of ``_reads`` are those of ``_entries``,
     its pages those of ``_pages``, each once, and ``_bytes`` is their sum."""
 
     def __init__(
@@ -98,28 +98,31 @@ class DueCache:
         """Allow more bytes, for gathered entries that stay until their turns come."""
         self._bytes_max = max(self._bytes_max, self._gathered_bytes_max)
 
-    def read(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
-        """As :meth:`.DurableLog.read_positions`, and keep each entry. A read asked for while
-        from the same place is under way gets the answer of that one; its caller sorts out positions
-        that it did not ask for."""
-        self._read(places, bytes_max, then, self._keep)
+    def read(self, positions: Sequence[Position], bytes_max: int, then: Read) -> None:
+        """As :meth:`.DurableLog.read_positions`, and keep each entry. A read asked for while one
+        from the same position is under way gets the answer of that one; its caller sorts out
+        positions that it did not ask for."""
+        self._read(positions, bytes_max, then, self._keep)
 
-    def read_page(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
+    def read_page(self, positions: Sequence[Position], bytes_max: int, then: Read) -> None:
         """As :meth:`read`, but keep the entries as one page."""
-        self._read(places, bytes_max, then, self._keep_page)
+        self._read(positions, bytes_max, then, self._keep_page)
 
     def page_of(self, runs: Runs) -> Page:
         """Return the page of a read, made once for all who waited for it."""
         if self._latest is None or self._latest[0] is not runs:
-            self._latest = runs, Page([place for place, _ in runs], [each[0] for _, each in runs])
+            self._latest = (
+                runs,
+                Page([position for position, _ in runs], [each[0] for _, each in runs]),
+            )
         return self._latest[1]
 
     def drop_before(self, number: int) -> None:
         """Forget the reads before ``number``."""
         while self._reads and self._reads[0].number < number:
             kept = self._reads.popleft()
-            for place in kept.places:
-                del self._entries[place]
+            for position in kept.positions:
+                del self._entries[position]
             if kept.first is not None:
                 del self._pages[kept.first]
             self._bytes -= kept.size
@@ -133,19 +136,19 @@ class DueCache:
 
     def _read(
         self,
-        places: Sequence[Position],
+        positions: Sequence[Position],
         bytes_max: int,
         then: Read,
         keep: Callable[[Runs], None],
     ) -> None:
-        first = places[0]
+        first = positions[0]
         waiting = self._asked.get(first)
         if waiting is not None:
             waiting.append(then)
             return
         self._asked[first] = [then]
         self._log.read_positions(
-            places, bytes_max, lambda found: self._answered(first, found, keep)
+            positions, bytes_max, lambda found: self._answered(first, found, keep)
         )
 
     def _answered(
@@ -159,7 +162,7 @@ class DueCache:
         self._latest = None
 
     def _keep(self, runs: Runs) -> None:
-        fresh = {place: each[0] for place, each in runs if place not in self._entries}
+        fresh = {position: each[0] for position, each in runs if position not in self._entries}
         self._entries.update(fresh)
         self._kept(list(fresh), None, fresh.values())
 
@@ -171,13 +174,13 @@ class DueCache:
             self._kept((), first, page.entries)
 
     def _kept(
-        self, places: Sequence[Position], first: Position | None, entries: Collection[bytes]
+        self, positions: Sequence[Position], first: Position | None, entries: Collection[bytes]
     ) -> None:
         if not entries:
             return
         size = sum(map(len, entries)) + ENTRY_BYTES * len(entries)
         number, self._next = self._next, self._next + 1
-        self._reads.append(_Kept(number, places, first, size))
+        self._reads.append(_Kept(number, positions, first, size))
         self._bytes += size
         self._budget.added(self, number, size)
         while self._bytes > self._bytes_max:

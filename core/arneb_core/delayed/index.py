@@ -16,7 +16,7 @@ from arneb_core.api.entries.due_key import (
     DueKey,
     end_of,
     keys_at,
-    places_in,
+    positions_in,
     stamps_in,
     time_of,
     timed_run,
@@ -58,7 +58,7 @@ class IndexReader(Protocol):
         ...
 
     @property
-    def place(self) -> DueKey:
+    def reached(self) -> DueKey:
         """Nothing of the index up to here is wanted any more."""
         ...
 
@@ -80,17 +80,17 @@ class IndexReader(Protocol):
 class _Read:
     """The latest reading: subscriptions that keep up with each other want the same."""
 
-    place: DueKey
+    reached: DueKey
     until_ms: int
     reading: Reading
 
-    def behind(self, place: DueKey, until_ms: int, limit: int) -> Reading | None:
-        """Return the part of it behind ``place``, if nothing came in since; None if it has none.
+    def behind(self, reached: DueKey, until_ms: int, limit: int) -> Reading | None:
+        """Return the part of it after ``reached``, if nothing came in since; None if it has none.
         Subscriptions that were apart so meet at its end."""
         keys = self.reading.keys
-        if not (self.place <= place < keys[-1] and self.until_ms <= until_ms):
+        if not (self.reached <= reached < keys[-1] and self.until_ms <= until_ms):
             return None
-        start = bisect_right(keys, place)
+        start = bisect_right(keys, reached)
         if start == 0 and len(keys) <= limit:
             return self.reading
         if len(keys) - start <= limit:
@@ -162,8 +162,9 @@ class DelayedIndex:
                 each.added(count, soonest_ms)
 
     def look_at_clock(self, now_ms: int) -> None:
-        """Note that the clock shows ``now_ms``. If that is less than before, every subscription's
-        place is ahead of it, and what comes due now would pass for handed out: set them back."""
+        """Note that the clock shows ``now_ms``. If that is less than before, what every
+        subscription has reached is ahead of it, and what comes due now would pass for handed out:
+        set them back."""
         if now_ms < self._clock_ms:
             self._forget()
             self.tracker.set_back()
@@ -171,60 +172,61 @@ class DelayedIndex:
                 each.set_back()
         self._clock_ms = now_ms
 
-    def read(self, place: DueKey, until_ms: int, limit: int, on_read: OnRead) -> Reading | None:
+    def read(self, reached: DueKey, until_ms: int, limit: int, on_read: OnRead) -> Reading | None:
         """As :meth:`.DelayedDeliveryTracker.read`, once for all that want the same."""
-        if self._last is not None and place >= self._passed:
-            known = self._last.behind(place, until_ms, limit)
+        if self._last is not None and reached >= self._passed:
+            known = self._last.behind(reached, until_ms, limit)
             if known is not None:
                 return known
-        reading = self.tracker.read(place, until_ms, limit, on_read)
+        reading = self.tracker.read(reached, until_ms, limit, on_read)
         if reading is not None and reading.keys:
-            self._last = _Read(place, until_ms, reading)
+            self._last = _Read(reached, until_ms, reading)
         return reading
 
-    def behind(self, place: Position) -> int:
-        """Count its entries behind ``place`` in the log."""
+    def behind(self, position: Position) -> int:
+        """Count its entries after ``position`` in the log."""
         members = self.tracker.members
-        return len(members) - members.rank(max(place, 0))
+        return len(members) - members.rank(max(position, 0))
 
-    def places_of(self, reading: Reading) -> Sequence[Position]:
+    def positions_of(self, reading: Reading) -> Sequence[Position]:
         """Return the positions of what was read, in log order, made once for all that read it."""
         if self._sorted is None or self._sorted[0] is not reading:
-            self._sorted = reading, places_in(reading.keys)
+            self._sorted = reading, positions_in(reading.keys)
         return self._sorted[1]
 
-    def batch(self, place: DueKey, until_ms: int, on_read: OnRead) -> DueBatch | Gathering | None:
-        """Return what comes due behind ``place``, in log order, made once for all that want it. A
+    def batch(self, reached: DueKey, until_ms: int, on_read: OnRead) -> DueBatch | Gathering | None:
+        """Return what comes due after ``reached``, in log order, made once for all that want it. A
         gathering: ask again after others had their turn. None: as of :meth:`read`."""
-        # A subscription behind that, after a seek, finds less than others found there.
-        is_shared = place >= self._passed
-        if is_shared and (known := self._batches.get(place)) is not None:
+        # A subscription that has not reached that, after a seek, finds less than others found
+        # there.
+        is_shared = reached >= self._passed
+        if is_shared and (known := self._batches.get(reached)) is not None:
             return known
-        gathering = self._gatherings.pop(place, None) if is_shared else None
+        gathering = self._gatherings.pop(reached, None) if is_shared else None
         if gathering is None:
-            entries = self._entries_behind(place, until_ms) if is_shared else 1
-            gathering = Gathering(place, entries, end_of(self.opened_ms))
+            entries = self._entries_behind(reached, until_ms) if is_shared else 1
+            gathering = Gathering(reached, entries, end_of(self.opened_ms))
         reading = self.tracker.read(gathering.last, until_ms, BATCH_STEP, on_read)
         if reading is not None:
             gathering.add(reading, until_ms)
         if reading is None or not gathering.is_done:
             if is_shared:
-                self._gatherings[place] = gathering
+                self._gatherings[reached] = gathering
             return None if reading is None else gathering
         batch = gathering.batch()
-        if is_shared and batch.places:
+        if is_shared and batch.positions:
             if gathering.is_full:
                 self._full = batch.last, until_ms
-            standing = {each.place for each in self._readers()}
-            self._batches[place] = batch
+            standing = {each.reached for each in self._readers()}
+            self._batches[reached] = batch
             self._batches = {at: each for at, each in self._batches.items() if at in standing}
             kept = {at: each for at, each in self._gatherings.items() if at in standing}
             self._gatherings = kept
         return batch
 
-    def _entries_behind(self, place: DueKey, now_ms: int) -> int:
-        """Return how many entries the batch that begins behind ``place`` is to have."""
-        if self._full is not None and self._full[0] == place:
+    def _entries_behind(self, reached: DueKey, now_ms: int) -> int:
+        """Return how many entries the batch that begins after ``reached`` is to have."""
+        if self._full is not None and self._full[0] == reached:
             took_ms = now_ms - self._full[1]
             if took_ms < QUICK_MS:
                 self._batch_entries *= 2
@@ -242,13 +244,13 @@ class DelayedIndex:
 
     def passed(self) -> None:
         """Drop what nobody wants any more, now that a subscription moved on."""
-        place, after = AFTER_ALL_TIME, AFTER_ALL
+        reached, after = AFTER_ALL_TIME, AFTER_ALL
         for each in self._readers():
             if each.is_wanting:
-                place, after = min(place, each.place), min(after, each.after)
-        if place < AFTER_ALL_TIME:
-            self._passed = max(self._passed, place)
-            self.tracker.passed(place, after)
+                reached, after = min(reached, each.reached), min(after, each.after)
+        if reached < AFTER_ALL_TIME:
+            self._passed = max(self._passed, reached)
+            self.tracker.passed(reached, after)
 
     def rest(self) -> None:
         """Drop what was read, if no subscription has anything due; called by one that has not."""

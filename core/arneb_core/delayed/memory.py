@@ -10,7 +10,7 @@ from pyroaring import BitMap64
 
 from arneb_core.api.entries.due_key import (
     AFTER_ALL_TIME,
-    PLACE_MASK,
+    POSITION_MASK,
     DueKey,
     TimedRun,
     end_of,
@@ -28,7 +28,7 @@ class InMemoryDelayedDeliveryTracker:
 
     def __init__(self, keys: Sequence[DueKey] = ()) -> None:
         self._keys = UnsealedKeys(keys)
-        self.members = BitMap64([key & PLACE_MASK for key in keys])
+        self.members = BitMap64([key & POSITION_MASK for key in keys])
         self._watermark_ms = -1
 
     def __repr__(self) -> str:
@@ -42,7 +42,7 @@ class InMemoryDelayedDeliveryTracker:
             return NEVER_MS
         low = min(keys)
         self._keys.add(keys, low)
-        self.members.update([key & PLACE_MASK for key in keys])
+        self.members.update([key & POSITION_MASK for key in keys])
         return time_of(low)
 
     def add_run(self, run: TimedRun, *, rolled: bool) -> int:
@@ -54,26 +54,26 @@ class InMemoryDelayedDeliveryTracker:
         self.members.add_range(run.first, run.last + 1)
         return low_ms
 
-    def read(self, place: DueKey, until_ms: int, limit: int, on_read: OnRead) -> Reading | None:
-        """Return what comes due behind ``place``; never None."""
+    def read(self, reached: DueKey, until_ms: int, limit: int, on_read: OnRead) -> Reading | None:
+        """Return what comes due after ``reached``; never None."""
         self._watermark_ms = max(self._watermark_ms, until_ms)
-        return self._read(place, end_of(until_ms), limit)
+        return self._read(reached, end_of(until_ms), limit)
 
-    def look(self, place: DueKey, limit: int, on_read: OnRead) -> Reading | None:
+    def look(self, reached: DueKey, limit: int, on_read: OnRead) -> Reading | None:
         """As :meth:`read`, whatever the time; nothing counts as handed out."""
-        return self._read(place, AFTER_ALL_TIME, limit)
+        return self._read(reached, AFTER_ALL_TIME, limit)
 
-    def _read(self, place: DueKey, end: DueKey, limit: int) -> Reading:
-        keys, following = self._keys.between(place, end, limit)
+    def _read(self, reached: DueKey, end: DueKey, limit: int) -> Reading:
+        keys, following = self._keys.between(reached, end, limit)
         return Reading(keys, NEVER_MS if following < 0 else time_of(following))
 
-    def count_due(self, place: DueKey, until_ms: int) -> int:
-        """Count the keys behind ``place`` that come due up to ``until_ms``."""
-        return self._keys.count(place, end_of(until_ms))
+    def count_due(self, reached: DueKey, until_ms: int) -> int:
+        """Count the keys after ``reached`` that come due up to ``until_ms``."""
+        return self._keys.count(reached, end_of(until_ms))
 
-    def passed(self, place: DueKey, after: Position) -> None:
+    def passed(self, reached: DueKey, after: Position) -> None:
         """Drop keys that nobody wants any more."""
-        self.members.difference_update(self._keys.drop(place, after))
+        self.members.difference_update(self._keys.drop(reached, after))
 
     def set_back(self) -> None:
         """The clock was set back, and every subscription reads from the beginning."""

@@ -42,7 +42,7 @@ class Merging:
         self._settings = settings
         self._store = store
         self._writer = BucketWriter(topic_id, bucket_id)
-        self._place: DueKey = BEFORE_ALL_TIME
+        self._reached: DueKey = BEFORE_ALL_TIME
         self._held: Segments = {}
         self._ready: list[bytes] = []
         """Sorted records that are not in a row yet."""
@@ -60,7 +60,7 @@ class Merging:
         """Read the missing segments, or take the records that are complete and write some."""
         names: list[SegmentName] = []
         for bucket in self._sources:
-            index = bucket.segment_behind(self._place)
+            index = bucket.segment_behind(self._reached)
             if index is not None:
                 names.append((bucket.id, index))
         if not names:
@@ -75,9 +75,9 @@ class Merging:
         spans = {bucket.id: bucket.spans for bucket in self._sources}
         end = min(spans[bucket][index].last for bucket, index in names)
         for name in names:
-            self._ready += records_between(self._held[name], self._place, end)
+            self._ready += records_between(self._held[name], self._reached, end)
         self._ready.sort()  # sorted runs: cheap
-        self._place = end
+        self._reached = end
         self._write_full()
 
     def _read(self, missing: Sequence[SegmentName], found: Segments | StoreFailed) -> None:

@@ -39,7 +39,7 @@ class SortedRuns(NamedTuple):
 
     parts: Sequence[Sequence[float]]
     records: Callable[[Sequence[float]], bytes]
-    """Returns the records of some of them, one behind the other."""
+    """Returns the records of some of them, one after the other."""
     members: BitMap64 | None
     """The positions of all their entries, if they are known."""
 
@@ -74,8 +74,8 @@ class FloatForm:
         if byteorder == "little":
             numbers.byteswap()
         doubles = numbers.tobytes()
-        place = (self.high << LOW_BITS).to_bytes(RECORD_BYTES - STAMP_BYTES, "big")
-        found = bytearray((bytes(STAMP_BYTES) + place) * len(numbers))
+        position = (self.high << LOW_BITS).to_bytes(RECORD_BYTES - STAMP_BYTES, "big")
+        found = bytearray((bytes(STAMP_BYTES) + position) * len(numbers))
         for at in range(TIME_BYTES):
             found[at + LOW_BYTES :: RECORD_BYTES] = doubles[at::STAMP_BYTES]
         for at in range(TIME_BYTES, STAMP_BYTES):

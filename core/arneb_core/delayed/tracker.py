@@ -1,8 +1,8 @@
 """A tracker: what every index of a topic's delayed entries can do.
 
 The rule: an index belongs to the topic, not to a subscription. It knows positions and times, never
-entries; it neither hands out nor removes anything by itself, but answers "what comes due behind
-this place?" for each subscription. The name is Pulsar's (``DelayedDeliveryTracker``).
+entries; it neither hands out nor removes anything by itself, but answers "what comes due after this
+key?" for each subscription. The name is Pulsar's (``DelayedDeliveryTracker``).
 """
 
 from collections.abc import Callable, Sequence
@@ -23,10 +23,10 @@ OnRead = Callable[[StoreFailed | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What comes due behind a place."""
+    """What comes due after a key."""
 
     keys: Sequence[DueKey]
-    """In order, without gaps from the place on."""
+    """In order, without gaps."""
     next_ms: int
     """There is nothing more before this time; a time that has come means at once."""
 
@@ -55,22 +55,23 @@ class DelayedDeliveryTracker(Protocol):
         """Add a run of which every entry is delayed; the log is covered up to its end."""
         ...
 
-    def read(self, place: DueKey, until_ms: int, limit: int, on_read: OnRead) -> Reading | None:
-        """Return at most ``limit`` keys behind ``place`` that come due up to ``until_ms``; None
+    def read(self, reached: DueKey, until_ms: int, limit: int, on_read: OnRead) -> Reading | None:
+        """Return at most ``limit`` keys after ``reached`` that come due up to ``until_ms``; None
         while they are being read, and then ``on_read`` is called when it is worth asking again."""
         ...
 
-    def look(self, place: DueKey, limit: int, on_read: OnRead) -> Reading | None:
+    def look(self, reached: DueKey, limit: int, on_read: OnRead) -> Reading | None:
         """As :meth:`read`, whatever the time, for a caller that only looks: keys that come due
         before what it saw are still added."""
         ...
 
-    def count_due(self, place: DueKey, until_ms: int) -> int:
-        """Count, roughly, the keys behind ``place`` that come due up to ``until_ms``."""
+    def count_due(self, reached: DueKey, until_ms: int) -> int:
+        """Count, roughly, the keys after ``reached`` that come due up to ``until_ms``."""
         ...
 
-    def passed(self, place: DueKey, after: Position) -> None:
-        """Drop keys up to ``place`` whose entries are at or before ``after``: nobody wants them."""
+    def passed(self, reached: DueKey, after: Position) -> None:
+        """Drop keys up to ``reached`` whose entries are at or before ``after``: nobody wants
+        them."""
         ...
 
     def set_back(self) -> None:

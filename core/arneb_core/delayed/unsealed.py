@@ -11,7 +11,7 @@ from typing import Final
 
 from pyroaring import BitMap64
 
-from arneb_core.api.entries.due_key import PLACE_MASK, DueKey, TimedRun
+from arneb_core.api.entries.due_key import POSITION_MASK, DueKey, TimedRun
 from arneb_core.api.entries.position import BEFORE_ALL, Position
 from arneb_core.delayed.sorted_runs import FloatForm, SortedRuns, float_form_of, records_of_keys
 from arneb_core.store.format.delayed_rows import keys_of
@@ -44,7 +44,7 @@ class UnsealedKeys:
         self._sorted = sorted(keys)
         self._fresh: list[DueKey] = []
         self._part_ends = [0]
-        """Where the sorted parts of ``_fresh`` end, the first being 0; the keys behind the last are
+        """Where the sorted parts of ``_fresh`` end, the first being 0; the keys after the last are
         in no order."""
         self._runs: list[TimedRun] = []
         """Runs that came in and that nobody asked for yet."""
@@ -58,7 +58,7 @@ class UnsealedKeys:
         """No key outside ``_sorted`` is less than this."""
         self._after: int = BEFORE_ALL
         self._staying = 0
-        """How many keys at the front are known to have entries behind ``_after``."""
+        """How many keys at the front are known to have entries after ``_after``."""
 
     def __len__(self) -> int:
         return len(self._sorted) + len(self._fresh) + self._run_entries
@@ -119,46 +119,46 @@ class UnsealedKeys:
         """Return all keys, in order."""
         return self._all()
 
-    def between(self, place: DueKey, end: DueKey, limit: int) -> tuple[list[DueKey], int]:
-        """Return at most ``limit`` keys behind ``place`` and before ``end``, and the first key that
-        follows those, -1 for none. Keys not asked for yet are not sorted."""
+    def between(self, reached: DueKey, end: DueKey, limit: int) -> tuple[list[DueKey], int]:
+        """Return at most ``limit`` keys after ``reached`` and before ``end``, and the first key
+        that follows those, -1 for none. Keys not asked for yet are not sorted."""
         is_waiting = bool(self._fresh or self._runs)
         if is_waiting and self._fresh_min < end:
             self._all()
             is_waiting = False
         keys = self._sorted
-        start = bisect_right(keys, place)
+        start = bisect_right(keys, reached)
         stop = min(start + limit, bisect_left(keys, end, start))
         following: int = keys[stop] if stop < len(keys) else -1
         if is_waiting and not (0 <= following <= self._fresh_min):
             following = self._fresh_min
         return keys[start:stop], following
 
-    def count(self, place: DueKey, end: DueKey) -> int:
-        """Count the keys behind ``place`` and before ``end``."""
+    def count(self, reached: DueKey, end: DueKey) -> int:
+        """Count the keys after ``reached`` and before ``end``."""
         keys = self._all()
-        return max(0, bisect_left(keys, end) - bisect_right(keys, place))
+        return max(0, bisect_left(keys, end) - bisect_right(keys, reached))
 
-    def drop(self, place: DueKey, after: Position) -> BitMap64:
-        """Drop the keys up to ``place`` whose entries are at or before ``after``; return the
+    def drop(self, reached: DueKey, after: Position) -> BitMap64:
+        """Drop the keys up to ``reached`` whose entries are at or before ``after``; return the
         positions of those."""
         keys = self._all()
         if after != self._after:
             self._after, self._staying = after, 0
-        start, stop = self._staying, bisect_right(keys, place)
+        start, stop = self._staying, bisect_right(keys, reached)
         if start >= stop:
             return BitMap64()
         looked_at = keys[start:stop]
-        stay = [key for key in looked_at if key & PLACE_MASK > after]
+        stay = [key for key in looked_at if key & POSITION_MASK > after]
         self._staying += len(stay)
         if len(stay) == len(looked_at):
             return BitMap64()
         keys[start:stop] = stay
-        return BitMap64([key & PLACE_MASK for key in looked_at if key & PLACE_MASK <= after])
+        return BitMap64([key & POSITION_MASK for key in looked_at if key & POSITION_MASK <= after])
 
     def drop_through(self, floor: Position) -> None:
         """Drop the keys of entries up to ``floor``."""
-        self._sorted = [key for key in self._all() if key & PLACE_MASK > floor]
+        self._sorted = [key for key in self._all() if key & POSITION_MASK > floor]
         self._staying = 0
 
     def _expand(self) -> None:

@@ -6,13 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyroaring import BitMap64
 
-from arneb_core.api.entries.due_key import DueKey, due_key, place_of, time_of
+from arneb_core.api.entries.due_key import DueKey, due_key, position_of, time_of
 from arneb_core.api.entries.position import Position
 from arneb_core.delayed.bucket import (
     all_members,
     count_between,
     cut,
-    highest_place,
+    highest_position,
     keys_between,
     records_between,
     sealed,
@@ -30,7 +30,7 @@ from arneb_core.store.format.schema import DelayedKind, Table, TopicId, parse_de
 TOPIC = TopicId(3)
 KEYS = st.dictionaries(
     st.integers(0, 500).map(Position), st.integers(0, 200), min_size=1, max_size=40
-).map(lambda times: sorted(due_key(at_ms, place) for place, at_ms in times.items()))
+).map(lambda times: sorted(due_key(at_ms, reached) for reached, at_ms in times.items()))
 SIZES = st.integers(1, 9)
 SPANS = st.integers(1, 80)
 
@@ -59,7 +59,7 @@ def test_rows_say_what_the_bucket_says(
     span_ms: int,
     at_ms: int,
     until_ms: int,
-    place: int,
+    reached: int,
     limit: int,
 ) -> None:
     bucket, puts = sealed(TOPIC, 9, keys, entries_max, span_ms)
@@ -67,11 +67,11 @@ def test_rows_say_what_the_bucket_says(
     assert {table for table, _, _ in puts} == {Table.DELAYED}
     assert list(unpack_head(rows.pop((9, DelayedKind.HEAD, 0)))) == list(bucket.spans)
     assert unpack_members(rows.pop((9, DelayedKind.MEMBERS, 0))) == bucket.members
-    assert bucket.members == BitMap64(map(place_of, keys))
+    assert bucket.members == BitMap64(map(position_of, keys))
     assert (bucket.entries, bucket.last) == (len(keys), keys[-1])
-    assert highest_place(bucket) == max(map(place_of, keys))
-    behind = due_key(max(0, at_ms), Position(place)) if at_ms >= 0 else DueKey(-1)
-    until = max(behind, due_key(until_ms, Position(place)))
+    assert highest_position(bucket) == max(map(position_of, keys))
+    behind = due_key(max(0, at_ms), Position(reached)) if at_ms >= 0 else DueKey(-1)
+    until = max(behind, due_key(until_ms, Position(reached)))
     segments = [rows[each] for each in sorted(rows)]
     parts = [records_between(unpack_segment(row), behind, until) for row in segments]
     found = [key_of(record) for part in parts for record in part]

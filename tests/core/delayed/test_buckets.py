@@ -12,7 +12,7 @@ from arneb_core.api.entries.due_key import (
     BEFORE_ALL_TIME,
     DueKey,
     due_key,
-    place_of,
+    position_of,
     time_of,
     timed_run,
 )
@@ -77,7 +77,7 @@ class FakeSegmentStore:
     def look_up(
         self, members: BitMap64, then: Callable[[list[DueKey] | StoreFailed], None]
     ) -> None:
-        found = [key for key in self.log if place_of(key) in members]
+        found = [key for key in self.log if position_of(key) in members]
         self._answers.append(lambda: then(found))
 
     def answer(self) -> bool:
@@ -147,7 +147,7 @@ ERAS = st.sampled_from([1, 1 << 40])
 def test_buckets_and_memory_agree(ops: list[tuple[Any, ...]], era: int) -> None:
     store, twin = FakeSegmentStore(), InMemoryDelayedDeliveryTracker()
     tracker = BucketDelayedDeliveryTracker(TOPIC, store, SMALL)
-    places = [BEFORE_ALL_TIME, BEFORE_ALL_TIME]
+    positions = [BEFORE_ALL_TIME, BEFORE_ALL_TIME]
     following, gone = 0, -1
     for op in ops:
         match op:
@@ -168,28 +168,28 @@ def test_buckets_and_memory_agree(ops: list[tuple[Any, ...]], era: int) -> None:
                 store.fails = False
                 until += era
                 limit = limit if gone < 0 else 10_000
-                found = read_all(tracker, store, places[who], until, limit)
-                expected = twin.read(places[who], until, limit, lambda error: None)
+                found = read_all(tracker, store, positions[who], until, limit)
+                expected = twin.read(positions[who], until, limit, lambda error: None)
                 assert expected is not None
                 found_keys, next_ms = list(found.keys), found.next_ms
                 while next_ms <= until and len(found_keys) < limit:
-                    place = found_keys[-1] if found_keys else places[who]
-                    more = read_all(tracker, store, place, until, limit - len(found_keys))
+                    reached = found_keys[-1] if found_keys else positions[who]
+                    more = read_all(tracker, store, reached, until, limit - len(found_keys))
                     found_keys += more.keys
                     next_ms = more.next_ms
                 assert _there(found_keys, gone) == _there(expected.keys, gone)
                 # The limit may fall together with the end of a segment; what is trimmed is not
                 # always taken out of the buckets; and when the clock is put back, the beginning of
                 # a segment may have been read.
-                put_back = until < time_of(places[who])
+                put_back = until < time_of(positions[who])
                 assert next_ms == expected.next_ms or next_ms <= until or gone >= 0 or put_back
                 assert next_ms <= max(expected.next_ms, until) or gone >= 0
                 if expected.keys:
-                    places[who] = max(expected.keys[-1], found_keys[-1] if found_keys else 0)
+                    positions[who] = max(expected.keys[-1], found_keys[-1] if found_keys else 0)
             case ("pass", after):
-                place = min(places)
-                tracker.passed(place, Position(after))
-                twin.passed(place, Position(after))
+                reached = min(positions)
+                tracker.passed(reached, Position(after))
+                twin.passed(reached, Position(after))
             case ("trim", floor):
                 gone = max(gone, min(floor, following - 1))
                 if gone < 0:
@@ -209,16 +209,16 @@ def test_buckets_and_memory_agree(ops: list[tuple[Any, ...]], era: int) -> None:
                 tracker._watermark_ms = twin._watermark_ms
             case (word,):
                 store.fails = word == "fail"
-        low = min(places)
+        low = min(positions)
         keys = twin._keys.keys()
-        wanted = {place_of(k) for k in keys if k > low and place_of(k) > gone}
+        wanted = {position_of(k) for k in keys if k > low and position_of(k) > gone}
         assert wanted <= set(tracker.members), "an entry that is still wanted is missing"
         assert len(tracker._segments) <= SEGMENTS_HELD_MIN + 2 * (tracker.buckets + 1)
 
 
 def _there(keys: Sequence[DueKey], gone: int) -> list[DueKey]:
     """Those of entries that the log still has."""
-    return [key for key in keys if place_of(key) > gone]
+    return [key for key in keys if position_of(key) > gone]
 
 
 def test_small_buckets_become_large_ones() -> None:
@@ -231,12 +231,12 @@ def test_small_buckets_become_large_ones() -> None:
             pass
     assert tracker.buckets <= SMALL.buckets_max
     found = []
-    place = BEFORE_ALL_TIME
-    while (reading := read_all(tracker, store, place, 2000, 10)).keys:
+    reached = BEFORE_ALL_TIME
+    while (reading := read_all(tracker, store, reached, 2000, 10)).keys:
         found += reading.keys
-        place = reading.keys[-1]
+        reached = reading.keys[-1]
     assert found == sorted(keys)
-    tracker.passed(place, Position(1 << 40))
+    tracker.passed(reached, Position(1 << 40))
     while store.answer():
         pass
     kinds = {parse_delayed_key(key)[2] for key in store.rows}
@@ -264,13 +264,13 @@ def test_a_bucket_that_was_merged_a_moment_ago_is_not_lost() -> None:
             if not store.tell():
                 break
     found: list[DueKey] = []
-    place = BEFORE_ALL_TIME
-    while (reading := read_all(tracker, store, place, 2000, 10)).keys:
+    reached = BEFORE_ALL_TIME
+    while (reading := read_all(tracker, store, reached, 2000, 10)).keys:
         found += reading.keys
-        place = reading.keys[-1]
+        reached = reading.keys[-1]
     assert found == sorted(store.log), "each entry must come once"
     store.settle()
-    on_disk = [place for bucket in store.buckets() for place in bucket.members]
+    on_disk = [reached for bucket in store.buckets() for reached in bucket.members]
     assert len(on_disk) == len(set(on_disk))
 
 
@@ -283,11 +283,11 @@ def test_memory_holds_what_comes_due_next() -> None:
         tracker.add(keys[start : start + 1000], Position(start + 999), rolled=False)
         while store.answer():
             pass
-    place = BEFORE_ALL_TIME
+    reached = BEFORE_ALL_TIME
     for until in range(0, 5000, 250):
-        while (reading := read_all(tracker, store, place, until, 100)).keys:
-            place = reading.keys[-1]
-            assert time_of(place) <= until
+        while (reading := read_all(tracker, store, reached, until, 100)).keys:
+            reached = reading.keys[-1]
+            assert time_of(reached) <= until
         assert reading.next_ms == until + 1
         assert len(tracker._segments) <= SEGMENTS_HELD_MIN + 2 * tracker.buckets
 

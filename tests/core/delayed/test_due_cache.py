@@ -19,12 +19,12 @@ class FakeLog:
     def __init__(self) -> None:
         self.asked: deque[tuple[Sequence[Position], Read]] = deque()
 
-    def read_positions(self, places: Sequence[Position], bytes_max: int, then: Read) -> None:
-        self.asked.append((places, then))
+    def read_positions(self, positions: Sequence[Position], bytes_max: int, then: Read) -> None:
+        self.asked.append((positions, then))
 
     def answer(self, error: StoreFailed | None = None) -> None:
-        places, then = self.asked.popleft()
-        then(error or [(place, [b"%d" % place]) for place in places])
+        positions, then = self.asked.popleft()
+        then(error or [(position, [b"%d" % position]) for position in positions])
 
 
 def cache(bytes_max: int = 1_000_000, budget: int = 1_000_000) -> tuple[DueCache, FakeLog]:
@@ -78,8 +78,8 @@ def test_it_holds_whole_reads_of_late_and_counts_what_it_holds(
 ) -> None:
     bytes_max = most * (ENTRY_BYTES + 2)
     due, log = cache(bytes_max)
-    for places in reads:
-        due.read([Position(each) for each in sorted(places)], 100, lambda _: None)
+    for positions in reads:
+        due.read([Position(each) for each in sorted(positions)], 100, lambda _: None)
         log.answer()
         held = [Position(each) for each in range(31) if due.get(Position(each)) is not None]
         assert len(due) == len(held)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.due_key import BEFORE_ALL_TIME, DueKey, due_key, place_of
+from arneb_core.api.entries.due_key import BEFORE_ALL_TIME, DueKey, due_key, position_of
 from arneb_core.api.entries.position import AFTER_ALL, Position
 from arneb_core.api.topics.settings import DelayedSettings
 from arneb_core.delayed import index
@@ -19,7 +19,7 @@ from arneb_core.log.tail_cache import CacheBudget
 class FakeReader:
     """A subscription, as far as an index knows one."""
 
-    place: DueKey = BEFORE_ALL_TIME
+    reached: DueKey = BEFORE_ALL_TIME
     after: Position = AFTER_ALL
     is_wanting: bool = True
     has_due: bool = True
@@ -46,16 +46,16 @@ def index_of(keys: list[DueKey], readers: list[FakeReader], opened_ms: int = 0) 
 
 def next_batch(found: DelayedIndex, reader: FakeReader, now_ms: int) -> DueBatch:
     """The batch that ``reader`` takes, in as many turns as it takes."""
-    while isinstance(got := found.batch(reader.place, now_ms, lambda error: None), Gathering):
+    while isinstance(got := found.batch(reader.reached, now_ms, lambda error: None), Gathering):
         pass
     assert got is not None
-    reader.place = got.last
+    reader.reached = got.last
     found.passed()
     return got
 
 
 def many(count: int, at_ms: int = 5) -> list[DueKey]:
-    return [due_key(at_ms + place % 7, Position(place)) for place in range(count)]
+    return [due_key(at_ms + reached % 7, Position(reached)) for reached in range(count)]
 
 
 def test_who_comes_to_the_same_place_gets_the_same_batch() -> None:
@@ -63,7 +63,7 @@ def test_who_comes_to_the_same_place_gets_the_same_batch() -> None:
     found = index_of(many(100_000), readers)
     batches = [next_batch(found, each, 1_000) for each in readers]
     assert batches[0] is batches[1] is batches[2]
-    assert batches[0].places.tolist() == sorted(batches[0].members)
+    assert batches[0].positions.tolist() == sorted(batches[0].members)
     first, second, third = (next_batch(found, each, 1_000) for each in readers)
     assert first is second is third and first.after == batches[0].last
 
@@ -73,7 +73,7 @@ def test_who_is_quick_gets_twice_as_much_and_who_is_slow_half() -> None:
     found, now_ms, sizes = index_of(many(600_000), [reader]), 1_000, []
     for wait_ms in (0, QUICK_MS - 1, QUICK_MS - 1, QUICK_MS - 1, 2 * QUICK_MS + 1, QUICK_MS + 1):
         now_ms += wait_ms
-        sizes.append(len(next_batch(found, reader, now_ms).places))
+        sizes.append(len(next_batch(found, reader, now_ms).positions))
     half = BATCH_MAX // 2
     assert sizes == [BATCH_FIRST, 2 * BATCH_FIRST, BATCH_MAX, BATCH_MAX, half, half]
 
@@ -81,7 +81,7 @@ def test_who_is_quick_gets_twice_as_much_and_who_is_slow_half() -> None:
 def test_all_batches_of_a_topic_have_a_bound() -> None:
     readers = [FakeReader() for _ in range(100)]
     found = index_of(many(100_000), readers)
-    size = len(next_batch(found, readers[0], 1_000).places)
+    size = len(next_batch(found, readers[0], 1_000).positions)
     assert BATCH_MIN <= size < BATCH_MIN + index.BATCHES_MAX // 100
 
 
@@ -102,15 +102,15 @@ times = st.lists(st.integers(0, 60), min_size=1, max_size=60)
 def test_a_batch_is_vouched_for_as_a_whole_or_not_at_all(
     due_ms: list[int], opened_ms: int, now_ms: int
 ) -> None:
-    keys = sorted(due_key(at_ms, Position(place)) for place, at_ms in enumerate(due_ms))
+    keys = sorted(due_key(at_ms, Position(reached)) for reached, at_ms in enumerate(due_ms))
     reader = FakeReader()
     found = index_of(keys, [reader], opened_ms)
     wanted = [key for key in keys if key >> 64 <= now_ms]
     seen: list[DueKey] = []
     for _ in range(len(keys) + 1):
         batch = next_batch(found, reader, now_ms)
-        part = wanted[len(seen) : len(seen) + len(batch.places)]
-        assert batch.places.tolist() == sorted(map(place_of, part))
+        part = wanted[len(seen) : len(seen) + len(batch.positions)]
+        assert batch.positions.tolist() == sorted(map(position_of, part))
         if part:
             assert (batch.first, batch.last) == (part[0], part[-1])
             assert {key >> 64 > opened_ms for key in part} == {batch.is_vouched}

@@ -28,7 +28,7 @@ times = st.lists(st.integers(0, 99), min_size=1, max_size=40)
 
 
 def keys_at(times: Sequence[int]) -> list[DueKey]:
-    return [due_key(time, Position(place)) for place, time in enumerate(times)]
+    return [due_key(time, Position(position)) for position, time in enumerate(times)]
 
 
 class Turns:
@@ -78,10 +78,10 @@ def test_the_bucket_is_that_of_all_keys_at_once(times: list[int], parts: int, si
 def test_the_parts_of_what_is_in_memory_are_sorted_and_all_of_it(
     added: list[list[int]], asked: bool
 ) -> None:
-    unsealed, expected, place = UnsealedKeys(), list[DueKey](), 0
+    unsealed, expected, position = UnsealedKeys(), list[DueKey](), 0
     for some in added:
-        keys = [due_key(time, Position(place + n)) for n, time in enumerate(some)]
-        place += len(keys)
+        keys = [due_key(time, Position(position + n)) for n, time in enumerate(some)]
+        position += len(keys)
         if keys:
             unsealed.add(keys, min(keys))
         expected += keys

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from arneb_core.api.entries.due_key import DueKey, due_key, end_of, place_of, time_of, timed_run
+from arneb_core.api.entries.due_key import DueKey, due_key, end_of, position_of, time_of, timed_run
 from arneb_core.api.entries.position import Position
 from arneb_core.delayed import unsealed
 from arneb_core.delayed.unsealed import UnsealedKeys
@@ -38,9 +38,9 @@ class Unsealed(RuleBasedStateMachine):
     @rule(more=st.dictionaries(PLACES, TIMES, min_size=1, max_size=6))
     def add(self, more: dict[Position, int]) -> None:
         fresh = {
-            place: due_key(self.era + at_ms, place)
-            for place, at_ms in more.items()
-            if place not in self.model
+            reached: due_key(self.era + at_ms, reached)
+            for reached, at_ms in more.items()
+            if reached not in self.model
         }
         if fresh:
             self.keys.add(list(fresh.values()), min(fresh.values()))
@@ -57,7 +57,7 @@ class Unsealed(RuleBasedStateMachine):
         stamps = b"".join((self.era + each).to_bytes(8, "big") for each in times[:count])
         if count and (run := timed_run(first, stamps, 0)) is not None:
             self.keys.add_run(run)
-            self.model |= {place_of(key): key for key in run.all_keys()}
+            self.model |= {position_of(key): key for key in run.all_keys()}
 
     @rule()
     def seal(self) -> None:
@@ -68,9 +68,9 @@ class Unsealed(RuleBasedStateMachine):
             assert keys_of(packed) == sorted(self.model.values())
             assert members is None or set(members) == set(self.model)
 
-    @rule(at_ms=TIMES, place=PLACES, until_ms=TIMES, limit=st.integers(1, 9))
-    def between(self, at_ms: int, place: Position, until_ms: int, limit: int) -> None:
-        behind, end = due_key(self.era + at_ms, place), end_of(self.era + until_ms)
+    @rule(at_ms=TIMES, reached=PLACES, until_ms=TIMES, limit=st.integers(1, 9))
+    def between(self, at_ms: int, reached: Position, until_ms: int, limit: int) -> None:
+        behind, end = due_key(self.era + at_ms, reached), end_of(self.era + until_ms)
         mine = [key for key in sorted(self.model.values()) if key > behind]
         expected = [key for key in mine if key < end][:limit]
         found, following = self.keys.between(behind, end, limit)
@@ -85,9 +85,9 @@ class Unsealed(RuleBasedStateMachine):
             assert following <= min(rest, default=following)
         assert self.keys.count(behind, end) == len([key for key in mine if key < end])
 
-    @rule(at_ms=TIMES, place=PLACES, after=PLACES)
-    def drop(self, at_ms: int, place: Position, after: Position) -> None:
-        upto = due_key(self.era + at_ms, place)
+    @rule(at_ms=TIMES, reached=PLACES, after=PLACES)
+    def drop(self, at_ms: int, reached: Position, after: Position) -> None:
+        upto = due_key(self.era + at_ms, reached)
         gone = {p for p, key in self.model.items() if key <= upto and p <= after}
         assert set(self.keys.drop(upto, after)) == gone
         for each in gone:

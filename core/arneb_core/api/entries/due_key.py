@@ -21,40 +21,40 @@ STAMP_BYTES: Final = 8
 DELIVER_AT: Final = itemgetter(slice(DELIVER_AT_OFFSET, DELIVER_AT_OFFSET + STAMP_BYTES))
 """The deliver-at time in an entry's header, in network byte order."""
 
-PLACE_BITS: Final = 64
-PLACE_MASK: Final = (1 << PLACE_BITS) - 1
+POSITION_BITS: Final = 64
+POSITION_MASK: Final = (1 << POSITION_BITS) - 1
 
 BEFORE_ALL_TIME: Final = DueKey(-1)
-"""Sorts before every key: the read place of a subscription that was given nothing yet."""
+"""Sorts before every key: what a subscription has reached that was given nothing yet."""
 
-AFTER_ALL_TIME: Final = DueKey(1 << 2 * PLACE_BITS)
+AFTER_ALL_TIME: Final = DueKey(1 << 2 * POSITION_BITS)
 """Sorts after every key."""
 
 
-def due_key(at_ms: int, place: Position) -> DueKey:
-    """Return the key of the entry at ``place`` that comes due at ``at_ms``."""
-    return DueKey(at_ms << PLACE_BITS | place)
+def due_key(at_ms: int, position: Position) -> DueKey:
+    """Return the key of the entry at ``position`` that comes due at ``at_ms``."""
+    return DueKey(at_ms << POSITION_BITS | position)
 
 
 def end_of(at_ms: int) -> DueKey:
     """Return a bound that sorts after every key of ``at_ms`` and before all later ones."""
-    return DueKey(at_ms + 1 << PLACE_BITS)
+    return DueKey(at_ms + 1 << POSITION_BITS)
 
 
 def time_of(key: int) -> int:
     """Return when the entry comes due, in ms."""
-    return key >> PLACE_BITS
+    return key >> POSITION_BITS
 
 
-def place_of(key: int) -> Position:
+def position_of(key: int) -> Position:
     """Return the entry's position."""
-    return Position(key & PLACE_MASK)
+    return Position(key & POSITION_MASK)
 
 
-def places_in(keys: Iterable[DueKey]) -> list[Position]:
+def positions_in(keys: Iterable[DueKey]) -> list[Position]:
     """Return the positions of the entries, in log order."""
-    places: list[int] = sorted([key & PLACE_MASK for key in keys])
-    return cast(list[Position], places)
+    positions: list[int] = sorted([key & POSITION_MASK for key in keys])
+    return cast(list[Position], positions)
 
 
 def ticks_in(keys: Sequence[DueKey], tick_ms: int) -> Iterator[Sequence[DueKey]]:
@@ -62,7 +62,7 @@ def ticks_in(keys: Sequence[DueKey], tick_ms: int) -> Iterator[Sequence[DueKey]]
     at = 0
     while at < len(keys):
         end_ms = (time_of(keys[at]) // tick_ms + 1) * tick_ms
-        stop = bisect_left(keys, end_ms << PLACE_BITS, at)
+        stop = bisect_left(keys, end_ms << POSITION_BITS, at)
         yield keys[at:stop]
         at = stop
 
@@ -109,9 +109,11 @@ def timed_run(first: Position, stamps: bytes, after_ms: int) -> TimedRun | None:
 def keys_at(first: Position, stamps: bytes) -> list[DueKey]:
     """Return the keys of the delayed entries of a run that begins at ``first``."""
     times = _times(stamps)
-    places = range(first, first + len(times))
+    positions = range(first, first + len(times))
     keys: list[int] = [
-        at_ms << PLACE_BITS | place for at_ms, place in zip(times, places, strict=True) if at_ms
+        at_ms << POSITION_BITS | position
+        for at_ms, position in zip(times, positions, strict=True)
+        if at_ms
     ]
     return cast(list[DueKey], keys)
 

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 import trio
 from pyroaring import BitMap64
 
-from arneb_core.api.entries.due_key import DueKey, keys_in, place_of
+from arneb_core.api.entries.due_key import DueKey, keys_in, position_of
 from arneb_core.api.entries.position import BEFORE_ALL, Position, render
 from arneb_core.api.errors import CommitFailed, StoreFailed
 from arneb_core.api.topics.settings import DelayedSettings, TrackerKind
@@ -182,9 +182,9 @@ def _behind(
     unsealed: list[DueKey] = []
     with store.snapshot() as snapshot:
         for keys in _delayed(snapshot, topic_id, after, end):
-            unsealed += [key for key in keys if place_of(key) not in known]
+            unsealed += [key for key in keys if position_of(key) not in known]
             if len(unsealed) >= most:
-                return sorted(unsealed), Position(max(map(place_of, keys)))
+                return sorted(unsealed), Position(max(map(position_of, keys)))
     return unsealed, None
 
 
@@ -206,8 +206,8 @@ def _delayed(
     snapshot: Snapshot, topic_id: TopicId, after: Position, last: Position
 ) -> Iterator[list[DueKey]]:
     """Yield the keys of the delayed entries beyond ``after`` and up to ``last``, block by block."""
-    for place, entries in snapshot.iter_blocks(topic_id, Position(after + 1), last):
-        keys = keys_in(place, entries)
+    for position, entries in snapshot.iter_blocks(topic_id, Position(after + 1), last):
+        keys = keys_in(position, entries)
         if keys:
             yield keys
 
@@ -298,9 +298,9 @@ class TopicSegmentStore:
         def job(snapshot: Snapshot) -> list[DueKey]:
             return [
                 key
-                for place, entries in snapshot.iter_blocks(topic_id, first, last)
-                for key in keys_in(place, entries)
-                if place_of(key) in members
+                for position, entries in snapshot.iter_blocks(topic_id, first, last)
+                for key in keys_in(position, entries)
+                if position_of(key) in members
             ]
 
         self._engine.reader.ask(f"the log of {self._topic.name}", job, then)

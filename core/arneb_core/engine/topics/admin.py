@@ -9,7 +9,7 @@ from typing import ParamSpec
 
 import trio
 
-from arneb_core.api.entries.due_key import DueKey, end_of, place_of, time_of
+from arneb_core.api.entries.due_key import DueKey, end_of, position_of, time_of
 from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import StoreFailed
 from arneb_core.api.topics.admin import LedgerStatistics
@@ -59,19 +59,19 @@ class TopicAdmin(TopicReading):
     async def soonest(self, limit: int, after_ms: int) -> Sequence[tuple[int, Position]]:
         """See :meth:`InspectedTopic.soonest`."""
         found: list[DueKey] = []
-        place, index = end_of(after_ms), self.delayed
+        reached, index = end_of(after_ms), self.delayed
         while index is not None and len(found) < limit:
             asking = _Asking()
-            reading = index.tracker.look(place, limit - len(found), asking.finished)
+            reading = index.tracker.look(reached, limit - len(found), asking.finished)
             if reading is None:
                 await asking.wait()
                 continue
             found += reading.keys
             if not reading.keys or reading.next_ms == NEVER_MS:
                 break
-            place = found[-1]
+            reached = found[-1]
             await trio.lowlevel.checkpoint()
-        return [(time_of(each), place_of(each)) for each in found]
+        return [(time_of(each), position_of(each)) for each in found]
 
     def ledgers(self) -> Sequence[LedgerStatistics]:
         """See :meth:`InspectedTopic.ledgers`."""
@@ -82,12 +82,12 @@ class TopicAdmin(TopicReading):
             for info in self.log.ledgers
         ]
 
-    async def entry_at(self, place: Position) -> bytes | None:
+    async def entry_at(self, position: Position) -> bytes | None:
         """See :meth:`InspectedTopic.entry_at`."""
-        if not self.log.ledgers.contains(place):
+        if not self.log.ledgers.contains(position):
             return None
-        runs = await self.read(place, 1)
-        return runs[0][1][0] if runs and runs[0][0] == place else None
+        runs = await self.read(position, 1)
+        return runs[0][1][0] if runs and runs[0][0] == position else None
 
 
 class _Asking:

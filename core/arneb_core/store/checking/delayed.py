@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from pyroaring import BitMap64
 
-from arneb_core.api.entries.due_key import DueKey, place_of
+from arneb_core.api.entries.due_key import DueKey, position_of
 from arneb_core.api.entries.entry import read_header
 from arneb_core.api.entries.position import Position, render
 from arneb_core.store.checking.findings import FindingKind
@@ -130,7 +130,7 @@ def _check_bucket(
         except ValueError as problem:
             inventory.add(FindingKind.DELAYED_ROW, f"{where}, segment {index}", problem)
             continue
-        bucket.found.update(map(place_of, keys))
+        bucket.found.update(map(position_of, keys))
     if bucket.members is None or bucket.found != bucket.members:
         detail = "expected the positions of all its entries, and no others"
         inventory.add(FindingKind.DELAYED_ROW, where, detail)
@@ -156,17 +156,17 @@ def _check_against_log(
         inventory.add(FindingKind.DELAYED_PLACE, where, detail)
     missing = topic.later - covered
     missing.remove_range(through + 1, 1 << 63)
-    for place in missing:
-        if _is_due_later(inventory, topic_id, Position(place), topic.stamped_ms):
-            detail = f"expected {render(Position(place))}, which is not due yet"
+    for position in missing:
+        if _is_due_later(inventory, topic_id, Position(position), topic.stamped_ms):
+            detail = f"expected {render(Position(position))}, which is not due yet"
             inventory.add(FindingKind.DELAYED_MISSING, where, detail)
             break
 
 
 def _is_due_later(
-    inventory: Inventory, topic_id: TopicId, place: Position, stamped_ms: int
+    inventory: Inventory, topic_id: TopicId, position: Position, stamped_ms: int
 ) -> bool:
     """Whether the entry comes due later than any publish time. If not, the clock may have been
     there once, and the entry may have left the index before the clock was set back."""
-    runs = inventory.snapshot.read_positions(topic_id, [place], 1)
+    runs = inventory.snapshot.read_positions(topic_id, [position], 1)
     return bool(runs) and read_header(runs[0][1][0]).deliver_at_ms > stamped_ms

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from pyroaring import BitMap64
 
 from arneb_core.api.encoding.checksum import crc32c
-from arneb_core.api.entries.due_key import PLACE_BITS, PLACE_MASK, DueKey
+from arneb_core.api.entries.due_key import POSITION_BITS, POSITION_MASK, DueKey
 from arneb_core.store.format.schema import U32, U64
 
 RECORD: Final = Struct(">QQ")
@@ -64,17 +64,19 @@ def unpack_segment(value: bytes) -> bytes:
     return records
 
 
-def places_of(records: bytes) -> "array[int]":
+def positions_of(records: bytes) -> "array[int]":
     """Return the positions in records."""
-    places = array("Q", records)[1::2]
+    positions = array("Q", records)[1::2]
     if byteorder == "little":
-        places.byteswap()
-    return places
+        positions.byteswap()
+    return positions
 
 
 def keys_of(records: bytes | memoryview) -> list[DueKey]:
     """Return the keys of records."""
-    return [DueKey(at_ms << PLACE_BITS | place) for at_ms, place in RECORD.iter_unpack(records)]
+    return [
+        DueKey(at_ms << POSITION_BITS | position) for at_ms, position in RECORD.iter_unpack(records)
+    ]
 
 
 def pack_head(spans: Sequence[Span]) -> bytes:
@@ -82,7 +84,11 @@ def pack_head(spans: Sequence[Span]) -> bytes:
     return _sealed(
         b"".join(
             SPAN.pack(
-                first >> PLACE_BITS, first & PLACE_MASK, last >> PLACE_BITS, last & PLACE_MASK, n
+                first >> POSITION_BITS,
+                first & POSITION_MASK,
+                last >> POSITION_BITS,
+                last & POSITION_MASK,
+                n,
             )
             for first, last, n in spans
         )
@@ -95,7 +101,7 @@ def unpack_head(value: bytes) -> list[Span]:
     if not data or len(data) % SPAN.size:
         raise ValueError(f"expected spans of {SPAN.size} bytes, got {len(data)} bytes")
     spans = [
-        Span(DueKey(a << PLACE_BITS | b), DueKey(c << PLACE_BITS | d), n)
+        Span(DueKey(a << POSITION_BITS | b), DueKey(c << POSITION_BITS | d), n)
         for a, b, c, d, n in SPAN.iter_unpack(data)
     ]
     low = -1
@@ -119,17 +125,17 @@ def unpack_members(value: bytes) -> BitMap64:
     return members
 
 
-def pack_through(place: int) -> bytes:
+def pack_through(position: int) -> bytes:
     """Return the row that says up to where the log was scanned."""
-    return U64.pack(place)
+    return U64.pack(position)
 
 
 def unpack_through(value: bytes) -> int:
     """Undo :func:`pack_through`."""
     if len(value) != U64.size:
         raise ValueError(f"expected a position of {U64.size} bytes, got {len(value)}")
-    place: int = U64.unpack(value)[0]
-    return place
+    position: int = U64.unpack(value)[0]
+    return position
 
 
 def _sealed(data: bytes) -> bytes:

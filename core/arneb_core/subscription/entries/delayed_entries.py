@@ -1,4 +1,4 @@
-"""The delayed entries of one subscription: its place in the topic's delayed index.
+"""The delayed entries of one subscription: what it has reached in the topic's delayed index.
 
 The rule: on a subscription that holds back, delayed entries come from the index and never from the
 reader, which passes over them. So each comes once, at its time, whether the index or the reader is
@@ -19,7 +19,7 @@ from arneb_core.api.entries.due_key import (
     BEFORE_ALL_TIME,
     DueKey,
     end_of,
-    places_in,
+    positions_in,
     ticks_in,
 )
 from arneb_core.api.entries.position import BEFORE_ALL, Position
@@ -48,9 +48,9 @@ logger = logging.getLogger(__name__)
 class DelayedEntries:
     """The delayed entries of one subscription.
 
-    Invariant while it holds back: an unacknowledged entry of the index after ``_place`` is nowhere
-    else (unless it departs); any other unacknowledged one is in flight, in the replay set or in
-    the due source.
+    Invariant while it holds back: an unacknowledged entry of the index after ``_reached`` is
+    nowhere else (unless it departs); any other unacknowledged one is in flight, in the replay set
+    or in the due source.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class DelayedEntries:
         self._index = index
         self._tracker = index.tracker
         self._due = DueSource(state.log, index.cache, state.wake, state.read_failed)
-        self._place: DueKey = BEFORE_ALL_TIME
+        self._reached: DueKey = BEFORE_ALL_TIME
         self._next_ms = 0
         """Nothing comes due before this."""
         self._released_ms = 0
@@ -117,9 +117,9 @@ class DelayedEntries:
         return self.is_holding or self._freed is not None
 
     @property
-    def place(self) -> DueKey:
+    def reached(self) -> DueKey:
         """Nothing of the index up to here is wanted any more."""
-        return BEFORE_ALL_TIME if self._freed is not None else self._place
+        return BEFORE_ALL_TIME if self._freed is not None else self._reached
 
     @property
     def after(self) -> Position:
@@ -131,7 +131,7 @@ class DelayedEntries:
         """About how many entries are not due yet."""
         if not self.is_holding:
             return 0
-        due = self._tracker.count_due(self._place, self._state.now_ms()) if self._held else 0
+        due = self._tracker.count_due(self._reached, self._state.now_ms()) if self._held else 0
         return max(0, self._held - due)
 
     # Coming
@@ -154,7 +154,7 @@ class DelayedEntries:
             self.is_holding, self._freed = True, None
             replay = self._state.replay
             replay.discard([Position(each) for each in replay.positions & self._tracker.members])
-            self._place, self._next_ms = BEFORE_ALL_TIME, 0
+            self._reached, self._next_ms = BEFORE_ALL_TIME, 0
             self._reader.skip = self._tracker.members
             self._count_anew()
         else:
@@ -166,7 +166,7 @@ class DelayedEntries:
             self._due.clear()
             # Entries that the index gave out ahead of the reader must not come twice.
             self._reader.skip = BitMap64(
-                [place for place in self._out() if place > self._free_through]
+                [position for position in self._out() if position > self._free_through]
             )
         self._reader.let_go()
 
@@ -188,7 +188,7 @@ class DelayedEntries:
         if due:
             self._collects &= due.is_sorting
             return due
-        if self._passed_after != self._reader.after and self._place > BEFORE_ALL_TIME:
+        if self._passed_after != self._reader.after and self._reached > BEFORE_ALL_TIME:
             self._passed_after = self._reader.after
             self._index.passed()
         self._index.rest()
@@ -201,27 +201,27 @@ class DelayedEntries:
         reader at ``after`` hands out by itself: both still have batches that went out in part."""
         skip = self._reader.skip
         if skip is None:
-            return [place for place in positions if place <= after]
+            return [position for position in positions if position <= after]
         return [
-            place
-            for place in positions
-            if (place not in self._due if place in skip else place <= after)
+            position
+            for position in positions
+            if (position not in self._due if position in skip else position <= after)
         ]
 
     def discard(self, positions: Sequence[Position]) -> None:
         """``positions`` were acknowledged."""
         self._due.discard(positions)
 
-    def discard_through(self, place: Position) -> None:
-        """Everything up to ``place`` was acknowledged."""
-        self._due.discard_through(place)
-        if self._held and not self._index.behind(place):
-            self._held, self._counted_from = 0, place
+    def discard_through(self, position: Position) -> None:
+        """Everything up to ``position`` was acknowledged."""
+        self._due.discard_through(position)
+        if self._held and not self._index.behind(position):
+            self._held, self._counted_from = 0, position
 
-    def clear(self, place: Position) -> None:
-        """Everything up to ``place`` that was ready, or not due yet, was acknowledged."""
+    def clear(self, position: Position) -> None:
+        """Everything up to ``position`` that was ready, or not due yet, was acknowledged."""
         self._due.clear()
-        self.discard_through(place)
+        self.discard_through(position)
 
     def let_go(self) -> None:
         """Drop the entries held; they are read again when they are needed."""
@@ -231,7 +231,7 @@ class DelayedEntries:
         """A seek: everything is judged again."""
         self._due.clear()
         self._due.is_sorting = False
-        self._place, self._next_ms = BEFORE_ALL_TIME, 0
+        self._reached, self._next_ms = BEFORE_ALL_TIME, 0
         self._freed, self._out_through = None, BEFORE_ALL_TIME
         self._reader.skip = self._tracker.members if self.is_holding else None
         self._count_anew()
@@ -246,8 +246,8 @@ class DelayedEntries:
         as it is now."""
         if not self.is_holding:
             return
-        self._out_through = max(self._out_through, self._place)
-        self._place, self._next_ms, self._released_ms = BEFORE_ALL_TIME, 0, 0
+        self._out_through = max(self._out_through, self._reached)
+        self._reached, self._next_ms, self._released_ms = BEFORE_ALL_TIME, 0, 0
         self._count_anew()
         self._state.wake()
 
@@ -267,7 +267,7 @@ class DelayedEntries:
         """Take what came due out of the index."""
         for _ in range(RELEASES_MAX):
             self._due.is_sorting = True
-            place = self._place
+            reached = self._reached
             by_log = not (self._by_time or self._is_by_urgency)
             next_ms = self._take_batch(now_ms) if by_log else self._take_keys(now_ms)
             if next_ms is None:
@@ -275,7 +275,7 @@ class DelayedEntries:
                 return
             self._due.is_sorting = self._collects = False
             self._next_ms = next_ms
-            if has_moved := self._place != place:
+            if has_moved := self._reached != reached:
                 self._index.passed()
             if next_ms > now_ms:
                 if has_moved:
@@ -297,26 +297,26 @@ class DelayedEntries:
         return by_key or not isinstance(self._state.replay, ReplaySet)
 
     def _take_batch(self, now_ms: int) -> int | None:
-        """Take the next whole batch, which subscriptions at the same place share; return when there
-        is more, None while the batch is being read or put together."""
-        batch = self._index.batch(self._place, now_ms, self._told)
+        """Take the next whole batch, which subscriptions that have reached the same key share;
+        return when there is more, None while the batch is being read or put together."""
+        batch = self._index.batch(self._reached, now_ms, self._read_done)
         if isinstance(batch, Gathering):
             self._later()
         if not isinstance(batch, DueBatch):
             return None
-        if batch.places:
-            self._place = batch.last
+        if batch.positions:
+            self._reached = batch.last
             self._put_batch(batch)
         return batch.next_ms
 
     def _take_keys(self, now_ms: int) -> int | None:
         """Take some keys; return when there are more, None while they are being read."""
         limit = RELEASE_MAX if self._by_time else RELEASE_AT_ONCE_MAX
-        reading = self._index.read(self._place, now_ms, limit, self._told)
+        reading = self._index.read(self._reached, now_ms, limit, self._read_done)
         if reading is None:
             return None
         if reading.keys:
-            self._place = reading.keys[-1]
+            self._reached = reading.keys[-1]
             self._put(reading)
         return reading.next_ms
 
@@ -328,9 +328,9 @@ class DelayedEntries:
 
     def resume(self) -> None:
         """Others had their turn."""
-        self._told(None)
+        self._read_done(None)
 
-    def _told(self, error: StoreFailed | None) -> None:
+    def _read_done(self, error: StoreFailed | None) -> None:
         """The index has read on, or could not."""
         self._due.is_sorting = False
         if error is not None:
@@ -343,12 +343,12 @@ class DelayedEntries:
 
     def _put_batch(self, batch: DueBatch) -> None:
         """Make the wanted entries of ``batch`` due."""
-        self._held -= len(batch.places) - bisect_right(batch.places, self._counted_from)
+        self._held -= len(batch.positions) - bisect_right(batch.positions, self._counted_from)
         wanted = wanted_of_batch(self._state, batch, self._out_by(batch.first))
         if wanted:
             if batch.is_vouched:
                 self._past.vouch(wanted)
-            self._due.add(batch.places, wanted)
+            self._due.add(batch.positions, wanted)
 
     def _put(self, reading: Reading) -> None:
         """Make the wanted entries of ``reading`` due."""
@@ -356,17 +356,18 @@ class DelayedEntries:
         # Entries never go out early, so nobody can have had these before this process started.
         vouched = bisect_left(keys, end_of(self._index.opened_ms))
         if not self._by_time and vouched in {0, len(keys)}:
-            self._put_run(self._index.places_of(reading), keys[0], is_vouched=not vouched)
+            self._put_run(self._index.positions_of(reading), keys[0], is_vouched=not vouched)
             return
         for part, is_vouched in ((keys[:vouched], False), (keys[vouched:], True)):
             for tick in ticks_in(part, tick_ms) if self._by_time else filter(None, [part]):
-                self._put_run(places_in(tick), tick[0], is_vouched=is_vouched)
+                self._put_run(positions_in(tick), tick[0], is_vouched=is_vouched)
 
-    def _put_run(self, places: Sequence[Position], first: DueKey, *, is_vouched: bool) -> None:
-        """Make the wanted ones of ``places``, which ascend, due next; ``first``: the first key."""
+    def _put_run(self, positions: Sequence[Position], first: DueKey, *, is_vouched: bool) -> None:
+        """Make the wanted ones of ``positions``, which ascend, due next; ``first``: the first
+        key."""
         state = self._state
-        self._held -= len(places) - bisect_right(places, self._counted_from)
-        run = wanted_of(state, places, self._out_by(first))
+        self._held -= len(positions) - bisect_right(positions, self._counted_from)
+        run = wanted_of(state, positions, self._out_by(first))
         if not run:
             return
         if is_vouched:

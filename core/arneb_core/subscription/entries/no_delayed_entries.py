@@ -29,14 +29,14 @@ class NoDelayedEntries:
 
     def returning(self, positions: Sequence[Position], after: Position) -> list[Position]:
         """Return those that the reader is past; see :meth:`.DelayedEntries.returning`."""
-        return [place for place in positions if place <= after]
+        return [position for position in positions if position <= after]
 
     def discard(self, positions: Sequence[Position]) -> None:
         """Nothing to do, as in all of the following."""
 
-    def discard_through(self, place: Position) -> None: ...
+    def discard_through(self, position: Position) -> None: ...
 
-    def clear(self, place: Position) -> None: ...
+    def clear(self, position: Position) -> None: ...
 
     def let_go(self) -> None: ...
 

@@ -9,8 +9,8 @@ from arneb_core.api.entries.due_key import (
     due_key,
     end_of,
     keys_in,
-    place_of,
-    places_in,
+    position_of,
+    positions_in,
     time_of,
 )
 from arneb_core.api.entries.entry import EntryHeader, Origin
@@ -24,7 +24,7 @@ moments = st.tuples(times, positions)
 @given(moments)
 def test_a_key_says_when_and_where(moment: tuple[int, Position]) -> None:
     key = due_key(*moment)
-    assert (time_of(key), place_of(key)) == moment
+    assert (time_of(key), position_of(key)) == moment
     assert BEFORE_ALL_TIME < key < end_of(moment[0]) < AFTER_ALL_TIME
 
 
@@ -39,7 +39,7 @@ def test_keys_sort_by_time_and_then_by_place(
 @given(st.lists(moments))
 def test_places_are_in_log_order(found: list[tuple[int, Position]]) -> None:
     keys = [due_key(*each) for each in found]
-    assert places_in(keys) == sorted(place for _, place in found)
+    assert positions_in(keys) == sorted(position for _, position in found)
 
 
 @given(st.integers(0, 2**40).map(Position), st.lists(st.just(0) | times, max_size=9))
