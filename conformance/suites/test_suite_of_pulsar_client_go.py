@@ -23,7 +23,7 @@ from conformance.toolbox import BUILD_WITHIN_S, REPOSITORY, finished, made_once,
 
 MODULE: Final = "github.com/apache/pulsar-client-go"
 PACKAGES: Final = ("pulsar", "pulsaradmin/pkg/admin")
-SHARDS: Final = {"arneb": 4, "pulsar": 2}
+SHARDS: Final = {"arneb": 8, "pulsar": 2}
 """How many brokers share the tests of a package; Apache Pulsar needs a gigabyte each."""
 
 PASSED: Final = re.compile(r"^--- (?:PASS|SKIP): (\w+) ", re.MULTILINE)
