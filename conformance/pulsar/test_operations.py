@@ -294,6 +294,17 @@ def test_a_missing_partition_is_made_again(
     assert admin.get(f"{topic}-partition-1/stats")["msgInCounter"] == 0
 
 
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_topic_without_partitions_lacks_none(admin: Admin, name: Named, is_there: bool) -> None:
+    topic = local(name("t"))
+    if is_there:
+        admin.put(topic)
+    with pytest.raises(Refused) as caught:
+        admin.post(f"{topic}/createMissedPartitions")
+    assert caught.value.status == 404
+    assert caught.value.reason.endswith("does not exist")
+
+
 def test_partitions_are_added_under_live_producers_and_consumers(
     client: pulsar.Client, admin: Admin, name: Named
 ) -> None:

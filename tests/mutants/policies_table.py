@@ -372,4 +372,13 @@ POLICY_MUTANTS: Final = (
         "",
         ("tests/pulsar_frontend/admin/brokers/test_brokers.py",),
     ),
+    Mutant(
+        "a topic without partitions is said to lack none",
+        PULSAR + "admin/topics/topics.py",
+        "    if not context.namespaces.partitions(name):\n"
+        '        raise AdminError(404, f"Topic {name} does not exist")\n'
+        "    await context.topics.make_missing(name)\n",
+        "    await context.topics.make_missing(name)\n",
+        ("tests/pulsar_frontend/admin/test_admin.py",),
+    ),
 )

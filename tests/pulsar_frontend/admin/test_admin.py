@@ -483,6 +483,20 @@ def test_who_calls_this_machine_by_its_name_is_told_its_name(
     assert as_reached(url, host) == ("pulsar+ssl://localhost:6651" if named else url)
 
 
+async def test_only_a_partitioned_topic_can_lack_partitions(open_broker: OpenBroker) -> None:
+    async with open_broker() as running:
+        admin = Admin(running)
+        await admin("PUT", "/whole")
+        for path in ("/whole", "/nowhere"):
+            status, document = await admin("POST", f"{path}/createMissedPartitions")
+            assert status == 404
+            assert document["reason"] == f"Topic persistent://public/default{path} does not exist"
+        await admin("PUT", "/t/partitions", 2)
+        await admin("DELETE", "/t-partition-1")
+        assert (await admin("POST", "/t/createMissedPartitions"))[0] == 204
+        assert (await admin("GET", "/t-partition-1/stats"))[0] == 200
+
+
 async def test_a_failing_disk_is_said_and_nothing_is_made(open_broker: OpenBroker) -> None:
     async with open_broker() as running:
         admin = Admin(running)

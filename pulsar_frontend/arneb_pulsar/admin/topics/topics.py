@@ -293,7 +293,10 @@ async def drop_partitioned(context: BrokerContext, request: AdminRequest) -> Adm
 
 
 async def make_missing(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    await context.topics.make_missing(whole_topic_of(context, request, made=True))
+    name = whole_topic_of(context, request, made=True)
+    if not context.namespaces.partitions(name):
+        raise AdminError(404, f"Topic {name} does not exist")
+    await context.topics.make_missing(name)
     return DONE
 
 
