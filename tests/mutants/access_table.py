@@ -15,6 +15,13 @@ LOGIN_TESTS: Final = ("tests/amqp_frontend/server/admission/test_logins.py",)
 
 ACCESS_MUTANTS: Final = (
     Mutant(
+        "a user that exists gets the permissions in the body",
+        "broker/arneb/http/management/access/users.py",
+        "in () if existed else permissions:\n",
+        "in permissions:\n",
+        ("tests/broker/http/management/access/test_users.py",),
+    ),
+    Mutant(
         "a cluster has another id after each start",
         ACCESS + "catalogue.py",
         "        if not (has_id or belonging.copied_from):\n",

@@ -19,7 +19,39 @@ BACKENDS_TESTS: Final = ("tests/broker/logins/test_backends.py",)
 SESSION_TESTS: Final = ("tests/broker/http/management/test_sessions.py",)
 FEDERATION_TESTS: Final = ("tests/broker/http/management/parameters/test_federation.py",)
 
+ACCEPTING_TESTS: Final = ("tests/broker/http/management/requests/test_accepting.py",)
+OBJECT_TESTS: Final = ("tests/broker/http/management/test_objects.py",)
+LIST_TESTS: Final = ("tests/broker/http/management/lists/test_lists.py",)
+
 MANAGEMENT_MUTANTS: Final = (
+    Mutant(
+        "a request whose answer is not accepted is carried out",
+        HTTP + "answering.py",
+        "    if not request.raw_path.startswith(PAGE):\n        expect_json_wanted(headers)\n",
+        "",
+        ACCEPTING_TESTS,
+    ),
+    Mutant(
+        "JSON in a character set of its own is JSON",
+        HTTP + "requests/accepting.py",
+        " and not found[2])\n",
+        ")\n",
+        ACCEPTING_TESTS,
+    ),
+    Mutant(
+        "only lists have columns",
+        HTTP + "answering.py",
+        "    return reply if columns is None else replace(",
+        "    return reply if True else replace(",
+        OBJECT_TESTS,
+    ),
+    Mutant(
+        "a range that a document does not show may be impossible",
+        HTTP + "lists/lists.py",
+        "    for kind in RANGES:\n",
+        "    for kind in kinds:\n",
+        LIST_TESTS,
+    ),
     Mutant(
         "a list sorted in reverse keeps equal rows in their order",
         HTTP + "lists/ordering.py",

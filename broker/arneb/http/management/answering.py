@@ -6,11 +6,12 @@ read the whole request.
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import parse_qsl
 
 from arneb.http.access.audited import LOOKING
+from arneb.http.management.lists.lists import columns_of, narrowed
 from arneb.http.management.login import (
     LOOPBACK,
     MARK,
@@ -21,6 +22,7 @@ from arneb.http.management.login import (
     proof_in,
     refused,
 )
+from arneb.http.management.requests.accepting import expect_json_wanted
 from arneb.http.management.requests.calls import (
     Call,
     Refused,
@@ -100,8 +102,20 @@ async def _answer(site: Site, request: Request) -> Reply:
     if not all(map(is_text, params.values())):
         raise not_found()
     await check(route.rule, call)
+    if not request.raw_path.startswith(PAGE):
+        expect_json_wanted(headers)
     with acting_as(caller.name):
-        return await route.handle(site, call)
+        reply = await route.handle(site, call)
+    return _narrowed(reply, call)
+
+
+def _narrowed(reply: Reply, call: Call) -> Reply:
+    """Return the reply with the columns that a query asks for. Those of a page are in its items
+    already."""
+    if call.method != "GET" or "page" in call.query:
+        return reply
+    columns = columns_of(call.query)
+    return reply if columns is None else replace(reply, body=narrowed(reply.body, columns))
 
 
 async def _caller(site: Site, request: Request) -> Principal:

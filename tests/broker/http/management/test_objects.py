@@ -9,7 +9,7 @@ import pytest
 import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.broker.http.management.kit import Caller, managed
+from tests.broker.http.management.kit import ADMIN, Caller, managed
 from tests.broker.http.management.requests.test_rules import path_of
 
 from arneb.http.management.definitions.file import definitions_in
@@ -349,3 +349,26 @@ async def test_unsupported_methods_and_options(tmp_path: Path) -> None:
         assert refused.reply.headers["allow"] == "HEAD, GET, OPTIONS"
         assert (await call("OPTIONS", "queues", user=None)).status == 200
         assert (await call("HEAD", "queues")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        ("whoami?columns=name", {"name": ADMIN}),
+        ("cluster-name?columns=none", {}),
+        ("global-parameters/g?columns=value.a,name", {"name": "g", "value": {"a": 1}}),
+        ("bindings/v%2Fm/e/amq.direct/q/q?columns=routing_key", [{"routing_key": "k"}]),
+        (
+            "parameters/vhost-limits/v%2Fm/limits?columns=name,value.x",
+            {"name": "limits", "value": {}},
+        ),
+        ("definitions?columns=queues.name", {"queues": [{"name": "q"}]}),
+    ],
+)
+async def test_every_document_has_columns(tmp_path: Path, path: str, shown: Any) -> None:
+    async with managed(tmp_path) as call:
+        await call.does("PUT", "queues/v%2Fm/q", {})
+        await call.does("PUT", "global-parameters/g", {"value": {"a": 1, "b": 2}})
+        await call.does("POST", "bindings/v%2Fm/e/amq.direct/q/q", {"routing_key": "k"})
+        await call.does("PUT", "vhost-limits/v%2Fm/max-queues", {"value": 9})
+        assert await call.does("GET", path) == shown

@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from arneb.http.management.access.users import user_in
 from arneb.http.management.access.vhosts import record_in
-from arneb.http.management.lists.lists import Source, listed, listing_of, narrowed
+from arneb.http.management.lists.lists import Source, listed, listing_of
 from arneb.http.management.requests.calls import (
     CREATED,
     DEFAULT_EXCHANGE,
@@ -69,7 +69,7 @@ async def _list(site: Site, call: Call) -> Reply:
 
 async def _show(site: Site, call: Call) -> Reply:
     row = _row(site, call)
-    return Reply(narrowed(permission_document(row), listing_of(call.query).columns))
+    return Reply(permission_document(row))
 
 
 def _row(site: Site, call: Call) -> Permission:

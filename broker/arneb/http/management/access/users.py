@@ -1,13 +1,13 @@
 """Users over HTTP.
 
-The rule: PUT replaces a user but for the limits; without a password in the body the user has none
-afterwards.
+The rule: PUT replaces a user but for the limits, to which those in the body are added; without a
+password in the body the user has none afterwards. Only a new user gets the permissions in the body.
 """
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from arneb.http.management.lists.lists import Source, listed, listing_of, narrowed
+from arneb.http.management.lists.lists import Source, listed, listing_of
 from arneb.http.management.requests.calls import (
     CREATED,
     DONE,
@@ -27,6 +27,15 @@ from arneb_core.access.errors import AccessError
 from arneb_core.access.passwords import NO_PASSWORD, PasswordHash, parse_hash
 from arneb_core.access.patterns import compiled
 from arneb_core.access.records import Permission, User
+
+RIGHTS: Final = ("configure", "write", "read")
+
+
+def limits_in(limits: Mapping[str, Any]) -> Mapping[str, int]:
+    """Return limits whose values are numbers. Raises 400."""
+    if not all(type(each) is int for each in limits.values()):
+        raise bad_request("expected numbers as limits")
+    return limits
 
 
 def user_document(user: User) -> Document:
@@ -110,17 +119,32 @@ async def _answer(site: Site, call: Call, users: list[User]) -> Reply:
 
 
 async def _show(site: Site, call: Call) -> Reply:
-    return Reply(narrowed(user_document(user_in(site, call)), listing_of(call.query).columns))
+    return Reply(user_document(user_in(site, call)))
 
 
 async def _put(site: Site, call: Call) -> Reply:
     body, name = call.document(), call.params["user"]
     tags = tags_in(body)
+    limits, permissions = limits_in(body.object("limits")), _permissions_in(body)
     password = await _password_in(site, body)
     existed = site.catalogue.get(User, name) is not None
     async with site.catalogue.changing() as edit:
         edit.put_user(name, password, tags)
+        if limits:
+            edit.set_user_limits(name, {**edit.user(name).limits, **limits})
+        for vhost, patterns in () if existed else permissions:
+            edit.set_permissions(name, vhost, *patterns)
     return DONE if existed else CREATED
+
+
+def _permissions_in(body: Body) -> list[tuple[str, list[str]]]:
+    """Return the patterns for each vhost in a body. Raises 400."""
+    found = []
+    for vhost, given in body.object("permissions").items():
+        granted = Body(given if isinstance(given, dict) else {})
+        granted.expect(*RIGHTS)
+        found.append((vhost, [granted.text(each) for each in RIGHTS]))
+    return found
 
 
 async def _delete(site: Site, call: Call) -> Reply:

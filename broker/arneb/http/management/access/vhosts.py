@@ -16,7 +16,7 @@ from arneb.http.management.figures.counters import (
     with_details,
 )
 from arneb.http.management.figures.rates import Range
-from arneb.http.management.lists.lists import Source, listed, listing_of, narrowed, ranges_of
+from arneb.http.management.lists.lists import Source, listed, listing_of, ranges_of
 from arneb.http.management.requests.calls import (
     CREATED,
     DONE,
@@ -109,7 +109,7 @@ def record_in(site: Site, call: Call) -> Vhost:
 async def _show(site: Site, call: Call) -> Reply:
     ranges = ranges_of(call.query, _RANGES)
     document = await vhost_document(site, record_in(site, call), ranges)
-    return Reply(narrowed(document, listing_of(call.query).columns))
+    return Reply(document)
 
 
 def grant_all(edit: Edit, vhost: str, user: str) -> None:

@@ -19,7 +19,7 @@ from arneb.http.management.figures.counters import (
 )
 from arneb.http.management.figures.presence import NO_REDUCTIONS, UNKNOWN_COLLECTIONS, time_to_json
 from arneb.http.management.figures.rates import Range
-from arneb.http.management.lists.lists import Source, listed, listing_of, narrowed, ranges_of
+from arneb.http.management.lists.lists import Source, listed, listing_of, ranges_of
 from arneb.http.management.lists.ordering import Figure
 from arneb.http.management.requests.calls import (
     Call,
@@ -240,7 +240,7 @@ async def _show(site: Site, call: Call) -> Reply:
             break
         consumers = [_consumer(site, connection, channel, each) for each in channel.consumers]
         document |= {"consumer_details": consumers, "publishes": [], "deliveries": []}
-        return Reply(narrowed(document, listing_of(call.query).columns))
+        return Reply(document)
     raise not_found()
 
 

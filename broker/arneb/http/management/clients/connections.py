@@ -11,7 +11,7 @@ from typing import Any, Final
 from arneb.http.management.figures.counters import OCTETS, Counters, with_details
 from arneb.http.management.figures.presence import NO_REDUCTIONS, UNKNOWN_COLLECTIONS
 from arneb.http.management.figures.rates import Range
-from arneb.http.management.lists.lists import Source, listed, listing_of, narrowed, ranges_of
+from arneb.http.management.lists.lists import Source, listed, listing_of, ranges_of
 from arneb.http.management.lists.ordering import Figure
 from arneb.http.management.requests.calls import (
     DONE,
@@ -200,7 +200,7 @@ async def _show(site: Site, call: Call) -> Reply:
     document = connection_document(site, connection_in(site, call), ranges)
     # As in RabbitMQ, which has null only in lists.
     document |= {name: "" for name, value in document.items() if value is None}
-    return Reply(narrowed(document, listing_of(call.query).columns))
+    return Reply(document)
 
 
 async def _close(site: Site, call: Call) -> Reply:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from arneb.http.management.access.users import hash_in, tags_in
+from arneb.http.management.access.users import hash_in, limits_in, tags_in
 from arneb.http.management.access.vhosts import queue_type_in
 from arneb.http.management.parameters.parameters import (
     KEPT,
@@ -171,13 +171,7 @@ def _user(
     if "password_hash" not in body.given and body.given.get("password"):
         password = body.text("password")
     limits = body.object("limits")
-    return body.text("name"), password, tags_in(body), _limits(limits)
-
-
-def _limits(limits: Mapping[str, Any]) -> Mapping[str, int]:
-    if not all(type(each) is int for each in limits.values()):
-        raise bad_request("expected numbers as limits")
-    return limits
+    return body.text("name"), password, tags_in(body), limits_in(limits)
 
 
 def _vhost(body: Body) -> tuple[str, Callable[[Edit], object]]:
@@ -195,7 +189,7 @@ def _vhost(body: Body) -> tuple[str, Callable[[Edit], object]]:
             name, description=description, tags=tags, default_queue_type=kind, metadata=metadata
         )
         if isinstance(limits, dict) and limits:
-            edit.set_vhost_limits(name, _limits(limits))
+            edit.set_vhost_limits(name, limits_in(limits))
 
     return name, put
 

@@ -45,11 +45,15 @@ class Page:
     is_pattern: bool = False
 
 
+Columns = Sequence[tuple[str, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
     """The list options in a query."""
 
-    columns: tuple[tuple[str, ...], ...] = ()
+    columns: Columns | None = None
+    """The paths of the requested fields; None: all."""
     sort: str = ""
     reverse: bool = False
     page: Page | None = None
@@ -85,14 +89,21 @@ class Source(Generic[Item]):
     stamp: Hashable = None
 
 
+def columns_of(query: Mapping[str, str]) -> Columns | None:
+    """Return the columns in a query."""
+    if "columns" not in query:
+        return None
+    paths = [tuple(filter(None, each.split("."))) for each in query["columns"].split(",")]
+    return [path for path in paths if path]
+
+
 def listing_of(query: Mapping[str, str], *, paged: bool = True) -> Listing:
     """Return the list options in a query. Raises 400."""
-    columns = tuple(tuple(each.split(".")) for each in query.get("columns", "").split(",") if each)
     reverse = query.get("sort_reverse", "false")
     if reverse not in ("true", "false"):
         raise bad_request(f"expected true or false as sort_reverse, got {reverse[:40]!r}")
     page = _page_of(query) if paged and "page" in query else None
-    return Listing(columns, query.get("sort", ""), reverse == "true", page)
+    return Listing(columns_of(query), query.get("sort", ""), reverse == "true", page)
 
 
 def _page_of(query: Mapping[str, str]) -> Page:
@@ -116,26 +127,28 @@ def _signed(text: str) -> int | None:
     return -number if number and text.startswith("-") else number
 
 
+RANGES: Final = ("lengths", "msg_rates", "data_rates", "node_stats")
+"""The kinds of ranges of samples."""
+
+
 def range_of(query: Mapping[str, str], kind: str) -> Range | None:
-    """Return the range of samples in a query; ``kind`` is ``lengths``, ``msg_rates``, … Raises
-    400."""
-    age, step = query.get(f"{kind}_age"), query.get(f"{kind}_incr")
-    if age is None and step is None:
+    """Return the range of samples in a query, or None if it has none or is no number; ``kind`` is
+    ``lengths``, ``msg_rates``, … Raises 400."""
+    age_s, step_s = _signed(query.get(f"{kind}_age", "")), _signed(query.get(f"{kind}_incr", ""))
+    if age_s is None or step_s is None:
         return None
-    age_s, step_s = _whole(age or ""), _whole(step or "")
-    if not age_s or not step_s or age_s / step_s > SAMPLES_MAX:
-        reason = f"Invalid range parameters: age {age or 'undefined'}, incr {step or 'undefined'}"
-        raise bad_request(reason[:200])
+    if age_s <= 0 or step_s <= 0 or age_s // step_s > SAMPLES_MAX:
+        raise bad_request(f"Invalid range parameters: age {age_s}, incr {step_s}")
     return Range(age_s, step_s)
 
 
 def ranges_of(query: Mapping[str, str], kinds: Mapping[str, Iterable[str]]) -> Mapping[str, Range]:
-    """Return the ranges in a query, by counter; ``kinds`` has the counters of each kind of range.
-    Raises 400."""
+    """Return the ranges in a query, by counter; ``kinds`` has the counters of each kind of range
+    that the document shows. Raises 400, for other kinds as well."""
     found: dict[str, Range] = {}
-    for kind, names in kinds.items():
+    for kind in RANGES:
         if (wanted := range_of(query, kind)) is not None:
-            found |= dict.fromkeys(names, wanted)
+            found |= dict.fromkeys(kinds.get(kind, ()), wanted)
     return found
 
 
@@ -155,7 +168,7 @@ async def listed(source: Source[Item], listing: Listing, pause: Pause) -> Any:
     documents: list[Document | Written] = []
     for item in ordered[start:end]:
         found = source.document(item)
-        if isinstance(found, dict):  # always, if there are columns
+        if isinstance(found, dict):  # always, if columns are requested
             found = narrowed(found, listing.columns)
         if found is not None:
             documents.append(found)
@@ -253,26 +266,18 @@ def descend(document: Any, path: Sequence[str]) -> Any:
     return document
 
 
-def narrowed(document: Document, columns: Sequence[tuple[str, ...]]) -> Document:
-    """Return the requested columns; all if none are requested."""
-    if not columns:
+def narrowed(document: Any, columns: Columns | None) -> Any:
+    """Return a document, or the documents of a list, with the requested columns; all if none are
+    requested. What is no document has no columns, and is shown."""
+    if columns is None:
+        return document
+    if isinstance(document, list):
+        return [narrowed(each, columns) for each in document]
+    if not isinstance(document, dict):
         return document
     found: Document = {}
-    for path in columns:
-        value = descend(document, path)
-        if value is None and not _has(document, path):
-            continue
-        into = found
-        for name in path[:-1]:
-            inner = into.get(name)
-            if not isinstance(inner, dict) or inner is descend(document, path[:-1]):
-                inner = {}
-            into[name] = inner
-            into = inner
-        into[path[-1]] = value
+    for name, value in document.items():
+        below = [path[1:] for path in columns if path[0] == name]
+        if below:
+            found[name] = value if () in below else narrowed(value, below)
     return found
-
-
-def _has(document: Any, path: Sequence[str]) -> bool:
-    parent = descend(document, path[:-1])
-    return isinstance(parent, dict) and path[-1] in parent

@@ -13,7 +13,7 @@ import trio
 
 from arneb.http.management.figures.counters import CHURN, with_details
 from arneb.http.management.figures.rates import Range
-from arneb.http.management.lists.lists import listing_of, narrowed, ranges_of
+from arneb.http.management.lists.lists import ranges_of
 from arneb.http.management.node.churn import CHURNED, churn_counters
 from arneb.http.management.requests.calls import Call, Document, Reply, not_found
 from arneb.http.management.requests.rules import MONITORING
@@ -158,7 +158,7 @@ async def _document(site: Site, call: Call) -> Document:
 
 async def _nodes(site: Site, call: Call) -> Reply:
     document = await _document(site, call)
-    return Reply([narrowed(document, listing_of(call.query).columns)])
+    return Reply([document])
 
 
 async def _node(site: Site, call: Call) -> Reply:
@@ -168,7 +168,7 @@ async def _node(site: Site, call: Call) -> Reply:
         document["memory"] = "not_available"
     if call.flag("binary"):
         document["binary"] = "not_available"
-    return Reply(narrowed(document, listing_of(call.query).columns))
+    return Reply(document)
 
 
 async def _memory(site: Site, call: Call) -> Reply:

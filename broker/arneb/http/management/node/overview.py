@@ -21,7 +21,7 @@ from arneb.http.management.figures.counters import (
     of_vhost,
     with_details,
 )
-from arneb.http.management.lists.lists import listing_of, narrowed, ranges_of
+from arneb.http.management.lists.lists import ranges_of
 from arneb.http.management.node.churn import CHURNED, churn_counters
 from arneb.http.management.node.nodes import contexts_of, exchange_types, expect_node, listeners_of
 from arneb.http.management.requests.calls import Call, Document, Reply, bad_request
@@ -112,7 +112,7 @@ async def _overview(site: Site, call: Call) -> Reply:
             "listeners": listeners_of(site),
             "contexts": contexts_of(site),
         }
-    return Reply(narrowed(document, listing_of(call.query).columns))
+    return Reply(document)
 
 
 async def _sum(site: Site, vhosts: Iterable[Vhost]) -> Counters:

@@ -11,6 +11,7 @@ from arneb.http.management.access.users import user_in
 from arneb.http.management.access.vhosts import record_in
 from arneb.http.management.parameters.parameters import limits_in
 from arneb.http.management.parameters.policies import expect_json
+from arneb.http.management.parameters.policy_checks import invalid_policy, shown
 from arneb.http.management.requests.calls import DONE, Call, Reply, bad_request
 from arneb.http.management.requests.rules import ADMINISTRATOR, USERS, VISIBLE
 from arneb.http.management.router import Handler, Route
@@ -86,7 +87,8 @@ def _value_in(call: Call) -> int:
     body.expect("value")
     value = body.given["value"]
     if type(value) is not int:
-        raise bad_request(f"Validation failed\n\nvalue should be a number: {str(value)[:100]}\n")
+        fault = f"{call.params['name'][:100]} should be a number, actually was {shown(value)}"
+        raise bad_request(fault) if "user" in call.params else invalid_policy(fault)
     return value
 
 

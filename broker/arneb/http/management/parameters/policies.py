@@ -6,7 +6,7 @@ applies to all queues before its reply.
 
 from typing import Final
 
-from arneb.http.management.lists.lists import Source, listed, listing_of, narrowed
+from arneb.http.management.lists.lists import Source, listed, listing_of
 from arneb.http.management.parameters.policy_checks import check_policy
 from arneb.http.management.requests.calls import (
     CREATED,
@@ -73,7 +73,7 @@ def _found(kind: type[Policy], site: Site, call: Call) -> Policy:
 def _shower(kind: type[Policy]) -> Handler:
     async def handle(site: Site, call: Call) -> Reply:
         document = policy_document(_found(kind, site, call))
-        return Reply(narrowed(document, listing_of(call.query).columns))
+        return Reply(document)
 
     return handle
 

@@ -4,6 +4,7 @@ The rule: errors have RabbitMQ's words. The valid keys and values are defined in
 they take effect.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -23,31 +24,33 @@ def check_policy(
     pattern: Any, apply_to: Any, definition: Any, priority: Any, *, operator: bool
 ) -> None:
     """Raise 400 for an invalid policy."""
+
+    def wrong(fault: str) -> Exception:
+        return invalid_policy(fault, escape=not operator)
+
     if not isinstance(pattern, str):
-        raise invalid_policy(f"pattern should be binary, actually was {shown(pattern)}")
+        raise wrong(f"pattern should be a binary but was {shown(pattern)}")
     try:
         check_pattern(pattern)
     except InvalidAccess as error:
-        raise invalid_policy(
-            f"pattern should be regular expression but is invalid: {error}"
-        ) from None
+        raise wrong(f"pattern should be regular expression but is invalid: {error}") from None
     if apply_to not in APPLY_TO:
-        raise invalid_policy(f"apply-to {shown(apply_to)} is not one of {', '.join(APPLY_TO)}")
+        raise wrong(f"apply-to {shown(apply_to)} is not one of {', '.join(APPLY_TO)}")
     if type(priority) not in (int, float):
-        raise invalid_policy(f"priority should be a number, actually was {shown(priority)}")
+        raise wrong(f"priority should be a number, actually was {shown(priority)}")
     if not isinstance(definition, Mapping) or not definition:
-        raise invalid_policy("no policy provided")
+        raise wrong("no policy provided")
     known = {name: row for name, row in POLICY_KEYS.items() if row.by_operators or not operator}
     unknown = [(name, value) for name, value in definition.items() if name not in known]
     if unknown:
         listed = ",".join(f'{{<<"{name}">>,{shown(value)}}}' for name, value in unknown)
-        raise invalid_policy(f"[{listed}] are not recognised policy settings", escape=not operator)
+        raise wrong(f"[{listed}] are not recognised policy settings")
     for name, value in definition.items():
         if not known[name].is_valid(value):
             words = known[name].words or name
-            raise invalid_policy(f"{shown(value)} is not a valid {words}", escape=not operator)
+            raise wrong(f"{shown(value)} is not a valid {words}")
     if sum(name in definition for name in UPSTREAMS) > 1:
-        raise invalid_policy(f"cannot specify more than one of {', '.join(UPSTREAMS)}")
+        raise wrong(f"cannot specify more than one of {', '.join(UPSTREAMS)}")
 
 
 def invalid_policy(fault: str, *, escape: bool = False) -> Exception:
@@ -59,4 +62,6 @@ def invalid_policy(fault: str, *, escape: bool = False) -> Exception:
 
 def shown(value: Any) -> str:
     """Return a value as RabbitMQ's error texts show it."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
     return f'<<"{value}">>' if isinstance(value, str) else str(value)[:200]

@@ -17,7 +17,7 @@ from arneb.http.management.figures.counters import (
     of_exchange,
 )
 from arneb.http.management.figures.rates import Range
-from arneb.http.management.lists.lists import Source, listed, listing_of, narrowed, ranges_of
+from arneb.http.management.lists.lists import Source, listed, listing_of, ranges_of
 from arneb.http.management.requests.arguments import arguments_in
 from arneb.http.management.requests.calls import (
     CREATED,
@@ -110,7 +110,7 @@ async def _show(site: Site, call: Call) -> Reply:
     row = site.vhost_of(call), exchange
     document = exchange_document(site, row, ranges_of(call.query, _RANGES))
     document |= {"incoming": [], "outgoing": []}
-    return Reply(narrowed(document, listing_of(call.query).columns))
+    return Reply(document)
 
 
 async def _declare(site: Site, call: Call) -> Reply:
@@ -118,7 +118,7 @@ async def _declare(site: Site, call: Call) -> Reply:
     vhost = site.vhost_for_change(call)
     kind = body.text("type", "direct")
     if kind not in EXCHANGE_TYPES:
-        raise bad_request(f"invalid exchange type '{kind[:100]}'")
+        raise bad_request(f"unknown exchange type '{kind[:100]}'")
     existed = call.exchange in vhost.router.exchanges
     actor = await site.acting(call)
     await actor.perform(

@@ -24,7 +24,6 @@ from arneb.http.management.lists.lists import (
     Source,
     listed,
     listing_of,
-    narrowed,
     ranges_of,
 )
 from arneb.http.management.requests.arguments import arguments_in
@@ -120,7 +119,7 @@ def _documents(
     """Return the function that makes a queue's document. ``kept``: written documents may be
     kept."""
     ranges = ranges_of(call.query, _RANGES)
-    if listing.columns:
+    if listing.columns is not None:
         names = tuple(dict.fromkeys(path[0] for path in listing.columns))
         return lambda queue: queue_document(site, queue, ranges, names=names)
     if detailed:
@@ -137,7 +136,7 @@ async def _show(site: Site, call: Call) -> Reply:
     if "head_message_timestamp" in document:
         with suppress(StoreFailed):  # the message may have gone meanwhile
             document["head_message_timestamp"] = await first_timestamp(queue)
-    return Reply(narrowed(document, listing_of(call.query).columns))
+    return Reply(document)
 
 
 def _consumers(site: Site, queue: Queue) -> list[Document]:

@@ -17,6 +17,7 @@ from arneb.http.management.lists.lists import (
     listing_of,
     narrowed,
     range_of,
+    ranges_of,
 )
 from arneb.http.management.lists.ordering import FIGURES_PER_TURN, SPARE, Orders
 from arneb.http.management.requests.calls import Refused, Written
@@ -161,11 +162,31 @@ async def test_a_pattern_that_takes_too_long_is_refused_and_delays_nobody() -> N
     assert pauses >= 1000 // PATTERNS_PER_TURN
 
 
-def test_columns_select_nested_fields_and_leave_out_missing_ones() -> None:
-    document = {"name": "q", "a": {"b": 1, "c": 2}, "none": None}
-    columns = listing_of({"columns": "name,a.b,none,nothing,a.x.y"}).columns
-    assert narrowed(document, columns) == {"name": "q", "a": {"b": 1}, "none": None}
-    assert narrowed(document, ()) is document
+@pytest.mark.parametrize(
+    ("columns", "shown"),
+    [
+        ("name,none,nothing", {"name": "q", "none": None}),
+        ("a.b,name", {"name": "q", "a": {"b": 1}}),
+        ("a.b,a", {"a": {"b": 1, "c": {"d": 2, "e": 3}}}),
+        ("a.b,a.c.e", {"a": {"b": 1, "c": {"e": 3}}}),
+        ("a.x.y", {"a": {}}),
+        ("name.x", {"name": "q"}),
+        ("each.f", {"each": [{"f": 4}, {}, 5]}),
+        (",,name,.", {"name": "q"}),
+        ("nothing", {}),
+        ("", {}),
+    ],
+)
+def test_columns_select_fields_at_any_depth_also_of_each_in_a_list(
+    columns: str, shown: dict[str, Any]
+) -> None:
+    document = {
+        "name": "q", "none": None, "a": {"b": 1, "c": {"d": 2, "e": 3}},
+        "each": [{"f": 4, "g": 0}, {"g": 0}, 5],
+    }  # fmt: skip
+    assert narrowed(document, listing_of({"columns": columns}).columns) == shown
+    assert narrowed([document, 1], listing_of({"columns": columns}).columns) == [shown, 1]
+    assert narrowed(document, listing_of({}).columns) is document
 
 
 async def test_a_page_of_a_long_list_makes_only_the_documents_it_shows_and_pauses() -> None:
@@ -191,9 +212,19 @@ def test_a_range_needs_both_of_its_parts() -> None:
     wanted = range_of({"lengths_age": "60", "lengths_incr": "5"}, "lengths")
     assert wanted is not None
     assert (wanted.age_s, wanted.step_s) == (60, 5)
-    for query in ({"lengths_age": "60"}, {"lengths_age": "60", "lengths_incr": "0"}):
-        with pytest.raises(Refused, match="Invalid range parameters"):
-            range_of(query, "lengths")
+    for age, step in (("60", ""), ("", "5"), ("x", "5"), ("60", "1.5")):
+        assert range_of({"lengths_age": age, "lengths_incr": step}, "lengths") is None
+    for age, step in (("60", "0"), ("-60", "5"), ("6000", "1")):
+        with pytest.raises(Refused, match=f"range parameters: age {age}, incr {step}$"):
+            range_of({"lengths_age": age, "lengths_incr": step}, "lengths")
+
+
+def test_a_range_that_is_not_shown_is_checked_too() -> None:
+    query = {"msg_rates_age": "60", "msg_rates_incr": "5"}
+    assert list(ranges_of(query, {"msg_rates": ["a", "b"], "lengths": ["c"]})) == ["a", "b"]
+    assert not ranges_of(query, {"lengths": ["c"]})
+    with pytest.raises(Refused):
+        ranges_of({"node_stats_age": "60", "node_stats_incr": "0"}, {"lengths": ["c"]})
 
 
 async def test_an_order_that_took_long_is_cached_and_figures_are_not() -> None:

@@ -66,7 +66,7 @@ def test_every_key_is_kept_as_given(component: str, value: Any) -> None:
         (UPSTREAM, {"uri": "http://x"}, "uri is not a valid URI: "),
         (UPSTREAM, {"uri": "amqp://x", "colour": 1}, 'terms [{&lt;&lt;"colour"&gt;&gt;,1}] in n'),
         (UPSTREAM, {"uri": "amqp://x", "upstream": "u"}, "Unrecognised terms"),
-        (UPSTREAM, None, "n not a list None"),
+        (UPSTREAM, None, "n not a list null"),
         (UPSTREAM_SET, {"upstream": "u"}, "n should be list"),
         (UPSTREAM_SET, ["u"], "n not a list"),
         (UPSTREAM_SET, [{"upstream": "u"}, {}], 'Key "upstream" not found in n'),
