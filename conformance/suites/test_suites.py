@@ -45,6 +45,13 @@ PYTEST: Final = "-m pytest -q -rfE -o log_cli=false -W ignore"
 STAND_INS: Final = {
     "aio_pika": {"docker_client.py": "tests/docker_client.py"},
     "aiormq": {"outer_conftest.py": "conftest.py"},
+    "dramatiq": {
+        "common.py": "tests/common.py",
+        "inner_conftest.py": "tests/conftest.py",
+        "package.py": "tests/__init__.py",
+        "pytest.ini": "pytest.ini",
+    },
+    "oslo_messaging": {"pytest.ini": "pytest.ini"},
     "amqpy": {"outer_conftest.py": "conftest.py", "pytest.ini": "pytest.ini"},
 }
 """Our files that replace a suite's own, which would start a broker."""
@@ -83,9 +90,10 @@ def run_with_pytest(
     tests: str,
     broker: Target,
     files: Mapping[str, Path] = MappingProxyType({}),
+    told: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Run the tests in the source distribution of a Python package; the result is the output.
-    ``files`` are added to the distribution, which lacks them."""
+    ``files`` are added to the distribution, which lacks them, and ``told`` to the environment."""
     folder = HERE / suite
     python = python_with(folder / "requirements.txt")
     stand_ins = {folder / name: path for name, path in STAND_INS.get(suite, {}).items()}
@@ -105,6 +113,7 @@ def run_with_pytest(
         "RABBITMQ_HOST": broker.address.host,
         "RABBITMQ_5672_TCP": str(broker.address.port),
         "RABBITMQ_5671_TCP": str(broker.amqps.port),
+        **told,
     }
     with TemporaryDirectory() as cache:
         kept = ["-o", f"cache_dir={cache}"]
@@ -138,6 +147,17 @@ def aiormq(broker: Target) -> str:
 
 def amqpy(broker: Target) -> str:
     return run_with_pytest("amqpy", "amqpy==0.13.1", "amqpy/tests", broker)
+
+
+def dramatiq(broker: Target) -> str:
+    return run_with_pytest("dramatiq", "dramatiq==2.2.1", "tests/test_rabbitmq.py", broker)
+
+
+def oslo_messaging(broker: Target) -> str:
+    url = f"rabbit://guest:guest@{broker.address}/"
+    told = {"RPC_TRANSPORT_URL": url, "NOTIFY_TRANSPORT_URL": url}
+    tests = "oslo_messaging/tests/functional/test_functional.py"
+    return run_with_pytest("oslo_messaging", "oslo.messaging==18.3.1", tests, broker, told=told)
 
 
 def lapin(broker: Target) -> str:
@@ -213,6 +233,8 @@ def amqplib(broker: Target) -> str:
     return finished([*command, *tries, "--grep", left_out, "test"], where, RUN_WITHIN_S, url)
 
 
-@pytest.mark.parametrize("suite", [py_amqp, kombu, aiormq, amqpy, amqp091_go, amqplib, lapin])
+@pytest.mark.parametrize(
+    "suite", [py_amqp, kombu, aiormq, amqpy, dramatiq, oslo_messaging, amqp091_go, amqplib, lapin]
+)
 def test_own_suite(suite: Callable[[Target], str], secured_broker: Target) -> None:
     print(suite(secured_broker)[-500:])

@@ -1,0 +1,1 @@
+"""Makes a package of the tests, which import from one another."""
