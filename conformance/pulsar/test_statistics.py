@@ -211,3 +211,11 @@ def test_what_is_inside_of_a_topic(client: pulsar.Client, admin: Admin, name: Na
     assert [each["ledgerId"] for each in info["ledgers"]] == [ledger]
     assert info["ledgers"][0]["isOffloaded"] is False
     assert info["cursors"].keys() == {"s"}
+
+
+def test_a_non_persistent_topic_has_no_quota_of_its_backlog(admin: Admin, name: Named) -> None:
+    path = f"/admin/v2/non-persistent/public/default/{name('t')}"
+    admin.put(path)
+    shown = admin.get(f"{path}/stats")
+    assert (shown["backlogQuotaLimitSize"], shown["backlogQuotaLimitTime"]) == (0, 0)
+    assert shown["oldestBacklogMessageAgeSeconds"] == 0

@@ -563,3 +563,16 @@ async def test_where_no_namespace_is_some_calls_miss_the_topic_only(
         body = ["produce"] if method == "POST" else None
         expected = {"reason": reason.format("persistent://public/none/t")}
         assert await Admin(running)(method, path, body) == (404, expected)
+
+
+@pytest.mark.parametrize(("domain", "shown"), [("persistent", -1), ("non-persistent", 0)])
+async def test_a_topic_that_has_no_backlog_has_no_quota_of_it(
+    open_broker: OpenBroker, domain: str, shown: int
+) -> None:
+    async with open_broker() as running:
+        admin, path = Admin(running), f"/admin/v2/{domain}/public/default/t"
+        await admin("PUT", path)
+        document = (await admin("GET", f"{path}/stats"))[1]
+        fields = ("backlogQuotaLimitSize", "backlogQuotaLimitTime")
+        assert [document[each] for each in fields] == [shown, shown]
+        assert document["oldestBacklogMessageAgeSeconds"] == shown

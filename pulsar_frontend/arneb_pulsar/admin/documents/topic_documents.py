@@ -37,6 +37,14 @@ NOTHING_OFFLOADED: Final = {
 """Fields of offloading, which does not exist here."""
 
 
+NO_BACKLOG: Final = {
+    "backlogQuotaLimitSize": 0,
+    "backlogQuotaLimitTime": 0,
+    "oldestBacklogMessageAgeSeconds": 0,
+}
+"""What is said of the backlog of a non-persistent topic, which has none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Detail:
     """The optional parts of a topic's statistics that a caller requested."""
@@ -71,10 +79,11 @@ def topic_document(
     messages, size = context.rates.of_topic(topic)
     throttle = context.throttles.of(topic)
     quotas = context.namespaces.policies(name).quotas
-    deduplication: Document = {}
     if name.is_persistent:
         is_on = context.deduplications.of(topic)
-        deduplication = {"deduplicationStatus": "Enabled" if is_on else "Disabled"}
+        of_kind: Document = {"deduplicationStatus": "Enabled" if is_on else "Disabled"}
+    else:
+        of_kind = NO_BACKLOG
     ended = context.transactions.memory
     by_size, by_age = quotas.get(QuotaType.SIZE), quotas.get(QuotaType.AGE)
     return {
@@ -105,7 +114,7 @@ def topic_document(
         "waitingPublishers": len(context.producers.of(topic)) - len(publishers),
         "subscriptions": subscription_documents,
         "replication": {},
-        **deduplication,
+        **of_kind,
         "nonContiguousDeletedMessagesRanges": sum(
             each["nonContiguousDeletedMessagesRanges"] for each in shown
         ),
