@@ -333,8 +333,8 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "a reply that could not be routed is not returned",
         "amqp_frontend/arneb_amqp/session/publish/publisher.py",
-        "        is_returned = item.mandatory and all(map(is_reply_queue, queues))\n",
-        "        is_returned = item.mandatory and not queues\n",
+        "        goes_back = item.mandatory and is_returned(queues)\n",
+        "        goes_back = item.mandatory and not queues\n",
         ("tests/amqp_frontend/session/publish/test_publisher.py",),
     ),
     Mutant(

@@ -105,9 +105,67 @@ EDGE_MUTANTS: Final = (
     Mutant(
         "a reply in a transaction is returned twice",
         AMQP + "session/publish/publisher.py",
-        "            if item.mandatory and not is_returned and self.transaction is not None:\n",
+        "            if item.mandatory and not goes_back and self.transaction is not None:\n",
         "            if item.mandatory and self.transaction is not None:\n",
         RETURNS,
+    ),
+    Mutant(
+        "mandatory messages in a run are published as if they were not",
+        AMQP + "session/publish/publisher.py",
+        "        if run.mandatory and (\n",
+        "        if False and (\n",
+        RETURNS,
+    ),
+    Mutant(
+        "mandatory messages with several keys are forgotten by a transaction",
+        AMQP + "session/publish/publisher.py",
+        "                if run.mandatory and self.transaction is not None\n",
+        "                if False\n",
+        RETURNS,
+    ),
+    Mutant(
+        "a mandatory reply with other keys around it is not returned",
+        AMQP + "session/publish/pieces.py",
+        "                or (run.mandatory and is_returned(route.queues))\n",
+        "",
+        ("tests/amqp_frontend/session/publish/test_pieces.py",),
+    ),
+    Mutant(
+        "messages without a queue are returned in one turn, however many",
+        AMQP + "session/publish/publisher.py",
+        "            if at and self._context.work_left <= 0:\n"
+        "                raise Pause(replace(run, bodies=run.bodies[at:]))\n",
+        "",
+        ("tests/amqp_frontend/session/publish/test_publisher.py",),
+    ),
+    Mutant(
+        "mandatory publishes join a run that is not",
+        AMQP + "wire/publishes.py",
+        "                            or known.mandatory != run_mandatory\n",
+        "",
+        ("tests/amqp_frontend/wire/test_fast.py",),
+    ),
+    Mutant(
+        "a direct reply-to is taken for a queue's name",
+        AMQP + "wire/property_judge.py",
+        "                elif data[at : at + 1 + len(_DIRECT)] != _DIRECT:\n",
+        "                else:\n",
+        ("tests/amqp_frontend/wire/test_property_judge.py",),
+    ),
+    Mutant(
+        "a queue's name as long as the direct reply-to's is any text",
+        AMQP + "wire/property_judge.py",
+        "                    if data[at] != len(DIRECT_REPLY_TO):\n",
+        "                    if True:\n",
+        ("tests/amqp_frontend/wire/test_property_judge.py",),
+    ),
+    Mutant(
+        "a priority is forgotten after one of 0",
+        AMQP + "wire/property_judge.py",
+        "                if not data[at]:\n                    flags &= ~_PRIORITY\n",
+        "                if not data[at]:\n                    flags &= ~_PRIORITY\n"
+        "                free += (at, end)\n",
+        ("tests/amqp_frontend/wire/test_property_judge.py",),
     ),
     Mutant(
         "everything that a transaction returns is written in one turn",

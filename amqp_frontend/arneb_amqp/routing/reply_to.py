@@ -11,8 +11,9 @@ Source: RabbitMQ's documentation of direct reply-to; ``rabbit_channel`` for the 
 from typing import Final
 
 from arneb_amqp.errors import precondition_failed
+from arneb_amqp.wire.constants import DIRECT_REPLY_TO
 
-REPLY_TO: Final = "amq.rabbitmq.reply-to"
+REPLY_TO: Final = DIRECT_REPLY_TO
 PREFIX: Final = REPLY_TO + "."
 
 

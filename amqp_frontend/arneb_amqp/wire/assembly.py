@@ -201,11 +201,10 @@ class Assembler:
         route = join_route(method.exchange, method.routing_key)
         persistent = bool(partial.judgement & PERSISTENT)
         body = compose(channel, properties, partial.body)
-        if method.mandatory or method.immediate or partial.judgement & SINGLE:
-            return Publish(
-                channel, route, persistent, method.mandatory, method.immediate, properties, body
-            )
-        return PublishRun(channel, route, persistent, [body])
+        mandatory, immediate = method.mandatory, method.immediate
+        if immediate or partial.judgement & SINGLE:
+            return Publish(channel, route, persistent, mandatory, immediate, properties, body)
+        return PublishRun(channel, route, persistent, mandatory, [body])
 
     def _too_large(self, size: int, ids: tuple[int, int]) -> ChannelException:
         return precondition_failed(

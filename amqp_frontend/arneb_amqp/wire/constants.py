@@ -35,6 +35,10 @@ HEARTBEAT_FRAME: Final = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 
 CLASS_BASIC: Final = 60
 
+DIRECT_REPLY_TO: Final = "amq.rabbitmq.reply-to"
+"""RabbitMQ's queue that is none: a client consumes from it, and names it in requests, to get the
+answers directly."""
+
 BASIC_PUBLISH: Final = (CLASS_BASIC, 40)
 BASIC_ACK: Final = (CLASS_BASIC, 80)
 BASIC_REJECT: Final = (CLASS_BASIC, 90)

@@ -200,8 +200,8 @@ class FastReader:
             self.close()
             return
         match item:
-            case PublishRun(channel, route, persistent, bodies):
-                routes, run = open_publishes(items, channel, route, persistent)
+            case PublishRun(channel, route, persistent, mandatory, bodies):
+                routes, run = open_publishes(items, channel, route, persistent, mandatory)
                 run += bodies
                 if routes is not None:
                     routes += repeat(route, len(bodies))

@@ -19,16 +19,17 @@ class PublishRun:
     """Consecutive ``basic.publish`` on one channel that differ only in content.
 
     ``route`` is the exchange and the routing key, both as short strings, as in the method
-    (:func:`arneb_amqp.wire.route.split_route` splits it). Neither ``mandatory`` nor ``immediate``
-    is set, and no message has an interesting property (see :mod:`arneb_amqp.wire.property_judge`).
+    (:func:`arneb_amqp.wire.route.split_route` splits it). ``immediate`` is not set, and no message
+    has an interesting property (see :mod:`arneb_amqp.wire.property_judge`).
     Each of ``bodies`` is ``0xCE``, the content header frame and, if the message is not empty, one
     content body frame: ``header40 + route + body`` is the entry. All messages are ``persistent`` or
-    none is.
+    none is, and all are ``mandatory`` or none is.
     """
 
     channel: ChannelId
     route: bytes
     persistent: bool
+    mandatory: bool
     bodies: list[bytes]
 
 
@@ -42,13 +43,15 @@ class VariedRun:
 
     channel: ChannelId
     persistent: bool
+    mandatory: bool
     routes: list[bytes]
     bodies: list[bytes]
 
 
 @dataclass(slots=True)
 class Publish:
-    """One ``basic.publish`` that must be inspected: a bit is set or a property is interesting.
+    """One ``basic.publish`` that must be inspected: ``immediate`` is set or a property is
+    interesting.
 
     ``properties`` is the content header's well-formed property list, from the flags on;
     :func:`arneb_amqp.wire.properties.decode_properties` reads it. ``body`` is as in

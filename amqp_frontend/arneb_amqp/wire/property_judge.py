@@ -9,6 +9,7 @@ from itertools import pairwise
 from struct import Struct, error
 from typing import Final, NamedTuple
 
+from arneb_amqp.wire.constants import DIRECT_REPLY_TO
 from arneb_amqp.wire.properties import (
     DELIVERY_MODE_PERSISTENT,
     DELIVERY_MODE_TRANSIENT,
@@ -25,13 +26,19 @@ from arneb_amqp.wire.tables import check_table, decode_table
 INTERESTING: Final = (
     PropertyFlag.EXPIRATION | PropertyFlag.USER_ID | PropertyFlag.PRIORITY | PropertyFlag.REPLY_TO
 )
-"""The reader's default mask: publishes with one of these flags come singly. So do, whatever the
-mask, those with a header named CC or BCC and those whose delivery mode is neither 1 nor 2."""
+"""The reader's default mask: publishes with one of these properties come singly, but for priority 0
+and for a ``reply-to`` that names a queue, which every task of Celery has: they mean nothing to a
+broker. So do, whatever the mask, those with a header named CC or BCC and those whose delivery mode
+is neither 1 nor 2."""
 
 PERSISTENT: Final = 1
 """Bit of a judgement: delivery mode 2."""
 SINGLE: Final = 2
 """Bit of a judgement: the message's properties must be inspected."""
+
+_PRIORITY: Final = int(PropertyFlag.PRIORITY)
+_REPLY_TO: Final = int(PropertyFlag.REPLY_TO)
+_DIRECT: Final = bytes((len(DIRECT_REPLY_TO),)) + DIRECT_REPLY_TO.encode()
 
 _KNOWN_MODES: Final = (None, DELIVERY_MODE_TRANSIENT, DELIVERY_MODE_PERSISTENT)
 
@@ -49,9 +56,9 @@ class PropertyJudge:
 
     Lists of one client mostly differ only in the text of an id or a header. So for each length the
     judge remembers a *skeleton* of a list it has judged: the flags, all lengths, the names and
-    types of headers, and the delivery mode. A list with the same skeleton is equally well formed
-    and has the same judgement. A skeleton costs more than it saves unless it is met again, so the
-    judge makes no more skeletons than it has met again, plus a few to begin with.
+    types of headers, the delivery mode and the priority. A list with the same skeleton is equally
+    well formed and has the same judgement. A skeleton costs more than it saves unless it is met
+    again, so the judge makes no more skeletons than it has met again, plus a few to begin with.
     """
 
     __slots__ = ("_credit", "_mask", "_skeletons")
@@ -95,6 +102,7 @@ class PropertyJudge:
 
 class _Findings(NamedTuple):
     flags: int
+    """Those of the properties that may matter to a broker."""
     delivery_mode: int | None
     has_cc: bool
     free: list[int]
@@ -119,13 +127,19 @@ def _walk(data: bytes) -> _Findings:
                 mode = data[at]
             elif name == "priority":
                 end = at + 1
-                free += (at, end)
+                if not data[at]:
+                    flags &= ~_PRIORITY
             elif name == "timestamp":
                 end = at + TIMESTAMP.size
                 free += (at, end)
             else:
                 end = at + 1 + data[at]
-                free += (at + 1, end)
+                if name != "reply_to":
+                    free += (at + 1, end)
+                elif data[at : at + 1 + len(_DIRECT)] != _DIRECT:
+                    flags &= ~_REPLY_TO
+                    if data[at] != len(DIRECT_REPLY_TO):
+                        free += (at + 1, end)
             at = end
     except (IndexError, error):
         raise malformed(data) from None

@@ -103,7 +103,7 @@ class PublishReader:
         routes: list[bytes] | None = None
         bodies: list[bytes] = []
         run_known: KnownPublish | None = None
-        run_judgement, run_channel = -1, 0
+        run_judgement, run_channel, run_mandatory = -1, 0, False
         last_size, rows_from = -1, at
         last_known: KnownPublish | None = None
         guessing = True  # the next message has the same method frame
@@ -156,7 +156,7 @@ class PublishReader:
                         judged = properties
                         last_size = -1
                     body = raw[at + body_at : end + 1]
-                    if judgement & SINGLE or known.is_single:
+                    if judgement & SINGLE or known.immediate:
                         items.append(_single(known, judgement, properties, body))
                         run_judgement = -1
                         at = end + 1
@@ -168,12 +168,14 @@ class PublishReader:
                             routes is None
                             or judgement != run_judgement
                             or known.channel != run_channel
+                            or known.mandatory != run_mandatory
                         ):
+                            run_judgement, run_channel = judgement, known.channel
+                            run_mandatory = known.mandatory
                             persistent = judgement == PERSISTENT
                             routes, bodies = open_publishes(
-                                items, known.channel, known.route, persistent
+                                items, run_channel, known.route, persistent, run_mandatory
                             )
-                            run_judgement, run_channel = judgement, known.channel
                         run_known = known
                         last_size = -1
                     if routes is not None:
@@ -223,23 +225,26 @@ def _single(known: KnownPublish, judgement: int, properties: bytes, body: bytes)
 
 
 def open_publishes(
-    items: list[Item], channel: ChannelId, route: bytes, persistent: bool
+    items: list[Item], channel: ChannelId, route: bytes, persistent: bool, mandatory: bool
 ) -> tuple[list[bytes] | None, list[bytes]]:
     """Return the routes and the bodies of the run that ends ``items``; begin a run if the last item
     is another one. None in place of routes: all its messages have this route."""
     last = items[-1] if items else None
-    match last:
-        case VariedRun(same_channel, kept, routes, bodies):
-            if same_channel == channel and kept == persistent:
-                return routes, bodies
-        case PublishRun(same_channel, first, kept, bodies):
-            if same_channel == channel and kept == persistent:
-                if first == route:
-                    return None, bodies
-                if len(bodies) == 1:
-                    routes = [first]
-                    items[-1] = VariedRun(channel, persistent, routes, bodies)
-                    return routes, bodies
-    run = PublishRun(channel, route, persistent, [])
+    if (
+        isinstance(last, PublishRun | VariedRun)
+        and last.channel == channel
+        and last.persistent == persistent
+        and last.mandatory == mandatory
+    ):
+        bodies = last.bodies
+        if isinstance(last, VariedRun):
+            return last.routes, bodies
+        if last.route == route:
+            return None, bodies
+        if len(bodies) == 1:
+            routes = [last.route]
+            items[-1] = VariedRun(channel, persistent, mandatory, routes, bodies)
+            return routes, bodies
+    run = PublishRun(channel, route, persistent, mandatory, [])
     items.append(run)
     return None, run.bodies

@@ -66,7 +66,6 @@ class KnownPublish:
     __slots__ = (
         "channel",
         "immediate",
-        "is_single",
         "layouts",
         "link",
         "mandatory",
@@ -80,8 +79,6 @@ class KnownPublish:
         self.route = method[ROUTE_AT:-2]
         self.mandatory = bool(method[-2] & 1)
         self.immediate = bool(method[-2] & 2)
-        self.is_single = self.mandatory or self.immediate
-        """Whether its messages must be inspected one by one."""
         self.link = b"\xce\x03" + method[1:3]
         """The fourth member of every valid row."""
         self.layouts: dict[int, Layout] = {}

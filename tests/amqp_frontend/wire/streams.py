@@ -268,12 +268,12 @@ def facts_of(items: Iterable[Item]) -> list[Fact]:
     facts: list[Fact] = []
     for item in items:
         match item:
-            case PublishRun(channel, route, persistent, bodies):
-                plain = ((route, persistent, False, False, each) for each in bodies)
+            case PublishRun(channel, route, persistent, mandatory, bodies):
+                plain = ((route, persistent, mandatory, False, each) for each in bodies)
                 facts += (Fact("publish", channel, each) for each in plain)
-            case VariedRun(channel, persistent, routes, bodies):
+            case VariedRun(channel, persistent, mandatory, routes, bodies):
                 details = zip(routes, bodies, strict=True)
-                plain = ((route, persistent, False, False, each) for route, each in details)
+                plain = ((route, persistent, mandatory, False, each) for route, each in details)
                 facts += (Fact("publish", channel, each) for each in plain)
             case Publish(channel, route, persistent, mandatory, immediate, _, content):
                 details = route, persistent, mandatory, immediate, content
@@ -324,6 +324,10 @@ class PamqpReader:
             case commands.Basic.Ack():
                 tag = content.delivery_tag & (1 << 64) - 1  # pamqp reads it as signed
                 self.facts.append(Fact("ack", channel, (tag, content.multiple)))
+            case commands.Basic.Reject() | commands.Basic.Nack():
+                content.delivery_tag &= (1 << 64) - 1
+                fields = {name: getattr(content, name) for name in content.attributes()}
+                self.facts.append(Fact(content.name, channel, (fields, None)))
             case header.ContentHeader():
                 self._publishing[channel] = self._publishing[channel][0], content
                 self._finish(channel)

@@ -141,7 +141,7 @@ def test_random_bytes_never_raise(raw: bytes) -> None:
 
 
 def key_of(run: PublishRun | VariedRun) -> tuple[object, ...]:
-    return run.channel, run.persistent
+    return run.channel, run.persistent, run.mandatory
 
 
 def starts_like(run: PublishRun | VariedRun, before: Item) -> bool:
@@ -176,7 +176,7 @@ def test_single_publishes_are_those_with_interesting_properties(frames: list[byt
             assert item.properties == properties_of(item.body)
             found = decode_properties(item.properties)
             assert (
-                item.mandatory
+                item.immediate
                 or found.expiration is not None
                 or found.delivery_mode not in {None, 1, 2}
                 or "CC" in (found.headers or {})
@@ -299,6 +299,15 @@ def test_acks_form_runs_and_multiple_ones_are_single() -> None:
     ]
 
 
+def test_mandatory_publishes_form_runs_of_their_own() -> None:
+    keys = [(b"a", 0), (b"b", 0), (b"a", 1), (b"b", 1), (b"b", 1), (b"b", 0)]
+    raw = b"".join(chain.from_iterable(publish(1, key=key, bits=bits) for key, bits in keys))
+    items = new_reader().receive(raw)
+    assert [type(item) for item in items] == [VariedRun, VariedRun, PublishRun]
+    counted = [(item.mandatory, len(item.bodies)) for item in items]  # type: ignore[union-attr]
+    assert counted == [(False, 2), (True, 3), (False, 1)]
+
+
 def test_rejects_and_nacks_form_runs_of_those_that_are_alike() -> None:
     raw = reject(1, 1) + reject(1, 2) + reject(1, 3, 1) + nack(1, 4) + nack(1, 5, 2) + nack(2, 6, 2)
     multiple = nack(2, 7, 3)
@@ -339,7 +348,7 @@ def test_a_publish_is_not_waited_for_longer_than_its_frames() -> None:
     [
         [HEARTBEAT_BYTES],
         [ack(1, 1), ack(2, 1)],
-        [*publish(1, payload=b"x", bits=1)],
+        [*publish(1, payload=b"x", bits=2)],
         [*publish(1, payload=b"x"), *publish(2, payload=b"x")],
         [*publish(1, payload=b"xy", part=1)],
     ],

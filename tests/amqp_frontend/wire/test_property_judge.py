@@ -1,11 +1,14 @@
 """Judging property lists: each is judged as if it were the first."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.amqp_frontend.fields import properties
 
 from arneb_amqp.errors import ConnectionException, ReplyCode
+from arneb_amqp.wire.constants import DIRECT_REPLY_TO
 from arneb_amqp.wire.properties import (
     Properties,
     PropertyFlag,
@@ -19,7 +22,10 @@ from arneb_amqp.wire.tables import longstr, signedint
 @st.composite
 def variants(draw: st.DrawFn) -> list[bytes]:
     """Property lists that resemble one another, some of them damaged."""
-    raw = encode_properties(draw(properties))
+    wanted = draw(properties)
+    if draw(st.booleans()):
+        wanted = replace(wanted, reply_to=DIRECT_REPLY_TO)
+    raw = encode_properties(wanted)
     lists = [raw]
     for _ in range(draw(st.integers(1, 5))):
         other = bytearray(raw)
@@ -55,6 +61,13 @@ def test_judging_and_decoding_refuse_the_same_lists(lists: list[bytes]) -> None:
             assert not isinstance(judged, ReplyCode)
 
 
+def test_a_direct_reply_to_is_recognised_after_a_name_that_is_as_long() -> None:
+    judge = PropertyJudge()
+    for _ in range(2):
+        for name, judgement in (("b" + DIRECT_REPLY_TO[1:], 0), (DIRECT_REPLY_TO, SINGLE)):
+            assert judge.judge(encode_properties(Properties(reply_to=name))) == judgement
+
+
 @pytest.mark.parametrize(
     ("wanted", "judgement"),
     [
@@ -71,7 +84,12 @@ def test_judging_and_decoding_refuse_the_same_lists(lists: list[bytes]) -> None:
         (Properties(expiration="10"), SINGLE),
         (Properties(user_id="guest"), SINGLE),
         (Properties(priority=1), SINGLE),
-        (Properties(reply_to="q"), SINGLE),
+        (Properties(priority=0), 0),
+        (Properties(reply_to="q"), 0),
+        (Properties(reply_to=DIRECT_REPLY_TO), SINGLE),
+        (Properties(reply_to=DIRECT_REPLY_TO + ".a"), 0),
+        (Properties(reply_to="b" + DIRECT_REPLY_TO[1:], priority=0, delivery_mode=2), PERSISTENT),
+        (Properties(reply_to="q", priority=0, expiration="10"), SINGLE),
         (Properties(correlation_id="CC", message_id="m", timestamp=1, type="t", app_id="a"), 0),
         (Properties(cluster_id="c"), 0),
     ],

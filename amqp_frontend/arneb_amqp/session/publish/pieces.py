@@ -6,13 +6,15 @@ is on the hot path: applications give their messages different routing keys, and
 runs on one route.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from arneb_amqp.routing.reply_to import is_reply_queue
 from arneb_amqp.routing.routes import CachedRoute
 from arneb_amqp.session.rights import Rights
 from arneb_amqp.traffic import ExchangeTraffic
-from arneb_amqp.wire.items import PublishRun, VariedRun
+from arneb_amqp.wire.content import properties_of
+from arneb_amqp.wire.items import Publish, PublishRun, VariedRun
 
 
 @dataclass(slots=True)
@@ -23,6 +25,12 @@ class Piece:
     traffic: ExchangeTraffic
     queues: tuple[str, ...]
     entries: list[bytes]
+
+
+def is_returned(queues: Sequence[str]) -> bool:
+    """Whether a mandatory message that goes to ``queues`` is returned: RabbitMQ returns those to
+    reply queues and delayed ones as unroutable, although it delivers or stores them."""
+    return all(map(is_reply_queue, queues))
 
 
 def pieces(
@@ -42,8 +50,13 @@ def pieces(
             if piece is not None:
                 yield piece
             piece = traffic = None
-            if route is None or route.depends_on_headers or not route.queues:
-                yield PublishRun(run.channel, raw, run.persistent, [body])
+            if (
+                route is None
+                or route.depends_on_headers
+                or not route.queues
+                or (run.mandatory and is_returned(route.queues))
+            ):
+                yield PublishRun(run.channel, raw, run.persistent, run.mandatory, [body])
                 continue
             traffic, queues = route.traffic, route.queues
             may_write = route.exchange in writable
@@ -51,7 +64,7 @@ def pieces(
             if piece is not None:
                 yield piece
                 piece = None
-            yield PublishRun(run.channel, raw, run.persistent, [body])
+            yield PublishRun(run.channel, raw, run.persistent, run.mandatory, [body])
             may_write = route.exchange in writable  # the publisher may have checked it
             continue
         if piece is None:
@@ -60,3 +73,15 @@ def pieces(
         entries.append(start + route.rest + body)
     if piece is not None:
         yield piece
+
+
+def single(run: PublishRun, body: bytes) -> Publish:
+    """Return one message of ``run``, to be inspected."""
+    properties = properties_of(body)
+    return Publish(run.channel, run.route, run.persistent, run.mandatory, False, properties, body)
+
+
+def singles(run: VariedRun) -> Iterator[PublishRun]:
+    """Yield each message of ``run`` as a run of its own."""
+    for route, body in zip(run.routes, run.bodies, strict=True):
+        yield PublishRun(run.channel, route, run.persistent, run.mandatory, [body])

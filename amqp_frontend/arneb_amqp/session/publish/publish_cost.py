@@ -9,6 +9,9 @@ from typing import Final
 
 from arneb_amqp.session.context import VhostContext
 
+SINGLE_WORK: Final = 10
+"""The cost of publishing a message by itself and not with its run."""
+
 ROUTE_WORK: Final = 20
 """The cost of routing a message by its headers."""
 

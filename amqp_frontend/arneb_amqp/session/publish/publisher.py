@@ -5,7 +5,6 @@ the route, the header, the append and the confirm are dealt with once a run, and
 the same queues are merged into one append.
 """
 
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import repeat
 from operator import add
@@ -13,24 +12,25 @@ from operator import add
 from arneb_amqp.errors import AmqpError, not_implemented
 from arneb_amqp.routing.consistent_hash import seen_by_exchanges
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
-from arneb_amqp.routing.reply_to import ReplyTo, is_reply_queue
+from arneb_amqp.routing.reply_to import ReplyTo
 from arneb_amqp.routing.router import RouteResult
 from arneb_amqp.routing.routes import CachedRoute, entry_start
-from arneb_amqp.routing.search import Search, StillSearching
+from arneb_amqp.routing.search import StillSearching
 from arneb_amqp.session.context import ChannelContext, Pause, VhostContext
 from arneb_amqp.session.effects import Refused
 from arneb_amqp.session.publish.confirms import Confirms
 from arneb_amqp.session.publish.delay_forms import DelayForms
 from arneb_amqp.session.publish.delaying import delayed_entry
 from arneb_amqp.session.publish.findings import NOTHING, look
-from arneb_amqp.session.publish.pieces import pieces
+from arneb_amqp.session.publish.pieces import is_returned, pieces, single, singles
 from arneb_amqp.session.publish.publish_cost import (
     NAMED_WORK,
-    PROPERTY_BYTES_PER_WORK,
     ROUTE_WORK,
+    SINGLE_WORK,
     copy_work,
 )
 from arneb_amqp.session.publish.returns import Returns
+from arneb_amqp.session.publish.route_search import RouteSearch
 from arneb_amqp.session.rights import RightUndecided
 from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.traffic import ExchangeTraffic
@@ -40,7 +40,6 @@ from arneb_amqp.wire.items import Publish, PublishRun, VariedRun
 from arneb_amqp.wire.methods import encode_ack, encode_nack
 from arneb_amqp.wire.properties import Properties, decode_properties
 from arneb_amqp.wire.route import split_route
-from arneb_amqp.wire.tables import Field
 
 
 class Publisher:
@@ -73,7 +72,7 @@ class Publisher:
         self._looked_at = b""
         self._findings = NOTHING
         self._forms = DelayForms()
-        self._search: Search | None = None
+        self._search = RouteSearch(context, vhost)
         self._traffic = vhost.router.traffic
         self.published = self.dropped = 0
         self.returns = Returns(context, vhost, channel)
@@ -88,18 +87,16 @@ class Publisher:
         if isinstance(run, VariedRun):
             self._publish_varied(run)
             return
-        rights = self._context.rights
-        try:
-            route = self._vhost.routes.find(run.route)
-        except AmqpError:  # a missing right is reported before a missing exchange
-            rights.require_publish(split_route(run.route), self._vhost)
-            raise
-        if route.exchange not in rights.writable and route.raw not in rights.keyed:
-            rights.require_publish(route, self._vhost)
+        route = self._permitted(run.route)
+        queues = self._queues_of(route)
+        if run.mandatory and (
+            self.transaction is not None or route.depends_on_headers or is_returned(queues)
+        ):
+            self._publish_each(run)
+            return
         if route.depends_on_headers:
             self._publish_by_headers(route, run)
             return
-        queues = self._queues_of(route)
         count = self._for_now(len(run.bodies), queues)
         self._count(route.traffic, count, queues)
         if not queues:
@@ -113,14 +110,7 @@ class Publisher:
         """Publish one message that must be inspected. Raises RabbitMQ's errors."""
         if item.immediate:
             raise not_implemented("immediate=true", BASIC_PUBLISH)
-        rights = self._context.rights
-        try:
-            route = self._vhost.routes.find(item.route)
-        except AmqpError:  # a missing right is reported before a missing exchange
-            rights.require_publish(split_route(item.route), self._vhost)
-            raise
-        if route.exchange not in rights.writable and route.raw not in rights.keyed:
-            rights.require_publish(route, self._vhost)
+        route = self._permitted(item.route)
         if item.properties != self._looked_at:
             self._findings = look(item.properties, self._context.rights, self._reply_to)
             # The name that replaces the pseudo-queue may change from one message to the next.
@@ -134,7 +124,7 @@ class Publisher:
         if found.copies or route.depends_on_headers:
             properties = decode_properties(item.properties)
             headers = seen_by_exchanges(properties)
-            result = self._routed(route, headers, found.copies, len(item.properties))
+            result = self._search.result(route, headers, found.copies, len(item.properties))
             queues = result.queues
             if result.delayed_by:
                 is_delayed = True
@@ -144,10 +134,8 @@ class Publisher:
                 )  # fmt: skip
                 self._put_delayed(result.delayed_by, [entry], alone=bool(queues))
         self._count(route.traffic, 1, queues)
-        is_returned = item.mandatory and all(map(is_reply_queue, queues))
-        if is_returned:
-            # RabbitMQ returns mandatory messages to reply queues and delayed ones as unroutable,
-            # although it delivers or stores them.
+        goes_back = item.mandatory and is_returned(queues)
+        if goes_back:
             self.returns.give_back(item.route, body, self.transaction)
         if is_delayed and not queues:
             return
@@ -166,7 +154,7 @@ class Publisher:
             )
             entry = head + body
             self._put(queues, [entry], expiring=expires_at_ms > 0, joins=is_delayed)
-            if item.mandatory and not is_returned and self.transaction is not None:
+            if item.mandatory and not goes_back and self.transaction is not None:
                 self.transaction.require(queues, entry)
         else:
             entry = b""  # only counted, unless it is traced
@@ -238,7 +226,11 @@ class Publisher:
         start = entry_start(self._context.now_ms, persistent=run.persistent)
         done = 0
         try:
-            for piece in pieces(run, self._vhost.routes.known(), start, self._context.rights):
+            for piece in (
+                singles(run)
+                if run.mandatory and self.transaction is not None
+                else pieces(run, self._vhost.routes.known(), start, self._context.rights)
+            ):
                 if isinstance(piece, PublishRun):
                     self.publish_run(piece)
                     done += 1
@@ -259,6 +251,17 @@ class Publisher:
         except (StillSearching, RightUndecided):
             del run.routes[:done], run.bodies[:done]
             raise
+
+    def _publish_each(self, run: PublishRun) -> None:
+        """Publish mandatory messages one by one: each may be returned."""
+        for at, body in enumerate(run.bodies):
+            if at and self._context.work_left <= 0:
+                raise Pause(replace(run, bodies=run.bodies[at:]))
+            self._context.work_left -= SINGLE_WORK
+            try:
+                self.publish(single(run, body))
+            except StillSearching as still:
+                raise Pause(replace(run, bodies=run.bodies[at:]), still.search) from None
 
     def _put(
         self,
@@ -317,6 +320,19 @@ class Publisher:
             self._delayed_by, self._delayed = exchanges, entries
             self._context.effects.collecting(self)
 
+    def _permitted(self, raw: bytes) -> CachedRoute:
+        """Return the route for these octets. Raises 403 and 404: a missing right is reported before
+        a missing exchange."""
+        rights = self._context.rights
+        try:
+            route = self._vhost.routes.find(raw)
+        except AmqpError:
+            rights.require_publish(split_route(raw), self._vhost)
+            raise
+        if route.exchange not in rights.writable and route.raw not in rights.keyed:
+            rights.require_publish(route, self._vhost)
+        return route
+
     def _queues_of(self, route: CachedRoute) -> tuple[str, ...]:
         if route.queues or route.exchange != DEFAULT_EXCHANGE:
             return route.queues
@@ -345,7 +361,7 @@ class Publisher:
             else:
                 properties = decode_properties(raw)
                 try:
-                    result = self._routed(route, seen_by_exchanges(properties), (), len(raw))
+                    result = self._search.result(route, seen_by_exchanges(properties), (), len(raw))
                 except StillSearching as still:
                     raise Pause(replace(run, bodies=bodies[at:]), still.search) from None
                 known = raw
@@ -364,24 +380,6 @@ class Publisher:
             if result.queues or not result.delayed_by:
                 self._for_now(1, result.queues)
                 self._put(result.queues, [head + body], joins=bool(result.delayed_by))
-
-    def _routed(
-        self,
-        route: CachedRoute,
-        headers: Mapping[str, Field] | None,
-        copies: tuple[str, ...],
-        property_bytes: int,
-    ) -> RouteResult:
-        search, self._search = self._search, None
-        asked = route.exchange, route.routing_key, headers, copies
-        if search is None or not search.answers(*asked):
-            self._context.work_left -= ROUTE_WORK + property_bytes // PROPERTY_BYTES_PER_WORK
-            search = Search(self._vhost.routes.router, *asked)
-            if not search.step():
-                self._search = search
-                raise StillSearching(search)
-        self._context.work_left -= len(search.result.queues)
-        return search.result
 
     def _count(self, traffic: ExchangeTraffic, count: int, queues: tuple[str, ...]) -> None:
         """Count ``count`` messages, each published to ``queues``."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pamqp.commands import Basic, Channel, Confirm
@@ -21,7 +22,8 @@ from arneb_core.access.principals import Kind, Question, Right
 
 EXCHANGES: Final = ("", "direct", "fan", "by-headers", "internal", "missing", "closed", "keyed")
 CALLS_A_MESSAGE: Final = 9
-KEYS: Final = ("q", "q2", "other", "foreign", "not.allowed")
+REPLIES: Final = "amq.rabbitmq.reply-to.x"
+KEYS: Final = ("q", "q2", "other", "foreign", "not.allowed", REPLIES)
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ MESSAGES = st.lists(
         st.sampled_from(["direct", "keyed"]) | st.sampled_from(EXCHANGES),
         st.sampled_from(KEYS),
         st.integers(0, 9).map(bool),
-        st.integers(0, 9).map(lambda one_in_ten: not one_in_ten),
+        st.booleans(),
         st.sampled_from([1, 1, 1, 2]),
         st.sampled_from("vw"),
     ),
@@ -68,6 +70,7 @@ def ready() -> Playbook:
     play >> client(Channel.Open, 2) << sent(Channel.OpenOk, 2)
     router = play.vhost.router
     router.add_queue("q2")
+    router.add_queue(REPLIES)
     for name, kind in [("direct", "direct"), ("fan", "fanout"), ("closed", "direct")]:
         router.declare(Exchange(name, kind))
     router.declare(Exchange("by-headers", "headers"))
@@ -150,6 +153,15 @@ def test_each_key_of_a_restricted_exchange_is_checked() -> None:
     assert [dict(frame)["reply_code"] for _, frame in play.frames] == [403]
 
 
+def test_a_mandatory_reply_is_returned_from_among_other_keys() -> None:
+    play = ready()
+    keys = ["q", REPLIES, "q2"]
+    for _ in range(2):  # the second time, all routes are known
+        play.frames.clear()
+        play >> Bytes(b"".join(publishes(b"x", key=key, mandatory=True).data for key in keys))
+        assert [dict(frame)["routing_key"] for _, frame in play.frames] == [REPLIES]
+
+
 def test_each_message_goes_to_the_queues_of_its_key() -> None:
     play = ready()
     play >> publishes(b"x", exchange="direct", key="q")
@@ -165,10 +177,10 @@ def test_each_message_goes_to_the_queues_of_its_key() -> None:
     ]
 
 
-def varied(count: int, exchange: str = "direct") -> bytes:
+def varied(count: int, exchange: str = "direct", *, mandatory: bool = False) -> bytes:
     keys = ["q", "other"]
     return b"".join(
-        publishes(b"%d" % number, exchange=exchange, key=keys[number % 2]).data
+        publishes(b"%d" % number, exchange=exchange, key=keys[number % 2], mandatory=mandatory).data
         for number in range(count)
     )
 
@@ -183,12 +195,14 @@ def test_messages_with_several_keys_to_the_same_queues_are_one_append() -> None:
     assert not play.effects
 
 
-def test_a_message_with_another_key_costs_a_few_calls_of_builtins() -> None:
+@pytest.mark.parametrize("mandatory", [False, True])
+def test_a_message_with_another_key_costs_a_few_calls_of_builtins(mandatory: bool) -> None:
     play = ready()
-    play >> Bytes(varied(10))
+    play >> Bytes(varied(10, mandatory=mandatory))
+    pieces = (varied(count, mandatory=mandatory) for count in (100, 600))
     counted = [
-        calls_of(partial(play.session.receive_data, varied(count), play.now, play.later_ms))
-        for count in (100, 600)
+        calls_of(partial(play.session.receive_data, data, play.now, play.later_ms))
+        for data in pieces
     ]
     # Two lookups of the method frame and its layout, an unpack, three appends, two more lookups.
     assert counted[1] - counted[0] <= 500 * CALLS_A_MESSAGE

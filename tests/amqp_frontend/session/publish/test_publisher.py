@@ -1,5 +1,6 @@
 """Publishing: runs become appends; confirms, returns and transactions."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -15,14 +16,17 @@ from tests.amqp_frontend.session.playbook import (
     run_of,
     sent,
 )
+from tests.counting import calls_of
 
 from arneb_amqp.errors import ReplyCode, connection_forced, internal_error, precondition_failed
 from arneb_amqp.routing.exchange import Binding, Exchange
 from arneb_amqp.routing.reply_to import REPLY_TO
 from arneb_amqp.routing.router import Router
 from arneb_amqp.routing.routes import ROUTE_TARGETS_MAX, Routes
+from arneb_amqp.session.connection.session import TURN_WORK
 from arneb_amqp.session.effects import Acknowledge, Append, Commit, EndConnection, Leave, Release
 from arneb_amqp.session.events import Committed, QueueDeclared, RequestDone, RequestFailed
+from arneb_amqp.session.publish.publish_cost import SINGLE_WORK
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.methods import encode_method
 from arneb_amqp.wire.route import join_route
@@ -140,6 +144,28 @@ def test_mandatory_messages_that_are_routed_are_ordinary() -> None:
     with confirming() as play:
         play >> publishes(b"a", b"b", mandatory=True)
         assert len(play.appended().entries) == 2
+
+
+def test_mandatory_messages_read_together_cost_no_more_than_others() -> None:
+    calls = []
+    for mandatory in (False, True):
+        with confirming() as play:
+            play >> publishes(b"a", mandatory=mandatory)
+            data = publishes(*[b"b"] * 500, mandatory=mandatory).data
+            receive = partial(play.session.receive_data, data, play.now, play.later_ms)
+            calls.append(calls_of(receive))
+            play.effects.clear()
+    assert calls[1] < calls[0] + 20
+
+
+def test_very_many_messages_without_a_queue_are_returned_in_turns() -> None:
+    with confirming() as play:
+        play.pauses = 0
+        play >> publishes(*[b"x"] * 1_000, key="nowhere", mandatory=True)
+        assert play.pauses >= 1_000 * SINGLE_WORK // TURN_WORK - 1
+        for _ in range(1_000):
+            play << sent(Basic.Return, reply_code=312)
+        play << sent(Basic.Ack, delivery_tag=1_000, multiple=True)
 
 
 def test_an_unroutable_message_waits_for_the_confirms_before_it() -> None:

@@ -1,7 +1,8 @@
 """Mandatory messages of a transaction that are returned to their publisher."""
 
+import pytest
 from pamqp.commands import Basic, Tx
-from tests.amqp_frontend.session.playbook import Playbook, client, connected, publishes, sent
+from tests.amqp_frontend.session.playbook import Bytes, Playbook, client, connected, publishes, sent
 from tests.amqp_frontend.session.playbook import opened as open_channel
 from tests.amqp_frontend.session.publish.test_publisher import CC
 
@@ -42,6 +43,19 @@ def test_messages_are_returned_in_the_order_in_which_they_were_published() -> No
         for key in ("nowhere", "q", "nowhere", "q"):
             play << sent(Basic.Return, routing_key=key)
         assert play.contents[1::2] == [b"0", b"1", b"2", b"3"]
+        committed(play)
+
+
+@pytest.mark.parametrize("keys", [("q", "q"), ("q", "nowhere"), ("nowhere", "q")])
+def test_mandatory_messages_that_are_read_together_are_returned_alike(keys: list[str]) -> None:
+    with transactional() as play:
+        play >> publishes(b"the routes are known") >> publishes(b"", key="nowhere")
+        read = (publishes(key.encode(), key=key, mandatory=True).data for key in keys)
+        play >> Bytes(b"".join(read))
+        play.vhost.queues.clear()
+        play >> client(Tx.Commit)
+        for key in keys:
+            play << sent(Basic.Return, routing_key=key)
         committed(play)
 
 
