@@ -91,8 +91,8 @@ CLIENT_MACHINE_MUTANTS: Final = (
     Mutant(
         "a reader of new messages returns to the message before",
         CLIENT + "consumer/machine.py",
-        "        is_behind = start is self.last_given or start is self._anchor\n",
-        "        is_behind = start is self.last_given\n",
+        "        is_passed = start is self.last_given or start is self._anchor\n",
+        "        is_passed = start is self.last_given\n",
         SEEKING_TESTS,
     ),
     Mutant(
@@ -106,7 +106,7 @@ CLIENT_MACHINE_MUTANTS: Final = (
         "seeks overtake each other",
         CLIENT + "consumer/consumer.py",
         "        if self._seeks is None:\n",
-        "        if self._seeks is not place:\n",
+        "        if self._seeks is not target:\n",
         SEEKING_TESTS,
     ),
     Mutant(
@@ -161,8 +161,8 @@ CLIENT_MACHINE_MUTANTS: Final = (
     Mutant(
         "when its tasks ask at the same time, a client skips the available broker",
         CLIENT + "connection/rotation.py",
-        "            which = (first + offset) % len(self._places)\n",
-        "            which = self._first = (self._first + 1) % len(self._places)\n",
+        "            which = (first + offset) % len(self._servers)\n",
+        "            which = self._first = (self._first + 1) % len(self._servers)\n",
         POOL_TESTS,
     ),
     Mutant(
@@ -400,7 +400,7 @@ CLIENT_MACHINE_MUTANTS: Final = (
     Mutant(
         "a receipt that comes twice is of the next chunk",
         CLIENT + "producer/machine.py",
-        "        if head.packed.chunk and place_of(receipt) in self._chunks_stored:\n",
+        "        if head.packed.chunk and entry_of(receipt) in self._chunks_stored:\n",
         "        if False:\n",
         PRODUCER_TESTS,
     ),

@@ -203,9 +203,9 @@ class Attachment:
         self._hint = ""
         if hint and (address := _address_in(hint)) is not None:
             return await make(address, self._through)
-        place = await self._context.lookup.broker_of(self._topic)
-        self._through = place.through
-        return await make(place.address, place.through)
+        broker = await self._context.lookup.broker_of(self._topic)
+        self._through = broker.through
+        return await make(broker.address, broker.through)
 
 
 def _address_in(hint: str) -> Address | None:

@@ -306,8 +306,8 @@ class Client:
     async def ping(self) -> Pong:
         """Ping a broker of the service. Raises :class:`ConnectError`, :class:`TimedOut`."""
         if self._service.by_http:
-            place = await self._context.lookup.broker_of(ANY_TOPIC)
-            connection = await self._context.pool.to(place.address, place.through)
+            broker = await self._context.lookup.broker_of(ANY_TOPIC)
+            connection = await self._context.pool.to(broker.address, broker.through)
         else:
             connection = await self._context.pool.any()
         began = self._context.clock.now()

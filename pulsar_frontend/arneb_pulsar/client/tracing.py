@@ -31,7 +31,7 @@ MESSAGE_ID: Final = "messaging.message.id"
 SIZE: Final = "messaging.message.body.size"
 ACKNOWLEDGED: Final = "messaging.pulsar.acknowledged"
 
-Place = tuple[int, int, int]
+SpanKey = tuple[int, int, int]
 """Ledger id, entry id and batch index."""
 
 
@@ -44,7 +44,7 @@ class Tracing(ProducerInterceptor, ConsumerInterceptor):
         self._tracer = trace.get_tracer(NAME, tracer_provider=provider)
         self._sends: dict[int, Span] = {}
         """Spans by the identity of the message, which lives until its outcome is known."""
-        self._received: dict[str, dict[Place, Span]] = {}
+        self._received: dict[str, dict[SpanKey, Span]] = {}
         """Spans of each topic, in the order of receiving."""
 
     def __repr__(self) -> str:
@@ -90,8 +90,8 @@ class Tracing(ProducerInterceptor, ConsumerInterceptor):
             attributes=attributes | {MESSAGE_ID: str(message.id)},
         )
         received = self._received.setdefault(topic, {})
-        self._end(received, [_place_of(message)])  # if it was redelivered
-        received[_place_of(message)] = span
+        self._end(received, [_key_of(message)])  # if it was redelivered
+        received[_key_of(message)] = span
         if len(received) > SPANS_MAX:
             self._end(received, [next(iter(received))])
 
@@ -99,25 +99,25 @@ class Tracing(ProducerInterceptor, ConsumerInterceptor):
         self, topic: str, which: "Message[Any] | MessageId", *, cumulative: bool
     ) -> None:
         """See :class:`ConsumerInterceptor`."""
-        received, last = self._received.get(topic, {}), _place_of(which)
+        received, last = self._received.get(topic, {}), _key_of(which)
         done = [each for each in received if each <= last] if cumulative else [last]
         self._end(received, done, acknowledged=True)
 
     def on_negative_acknowledge(self, topic: str, which: "Message[Any] | MessageId") -> None:
         """See :class:`ConsumerInterceptor`."""
-        self._end(self._received.get(topic, {}), [_place_of(which)], acknowledged=False)
+        self._end(self._received.get(topic, {}), [_key_of(which)], acknowledged=False)
 
     def span_of(self, message: Message[Any]) -> Span | None:
         """Return the span of an unacknowledged message. Make it current with
         ``opentelemetry.trace.use_span`` so that the work on the message becomes part of it."""
-        return self._received.get(message.topic, {}).get(_place_of(message))
+        return self._received.get(message.topic, {}).get(_key_of(message))
 
     @staticmethod
     def _end(
-        received: dict[Place, Span], places: Iterable[Place], *, acknowledged: bool | None = None
+        received: dict[SpanKey, Span], keys: Iterable[SpanKey], *, acknowledged: bool | None = None
     ) -> None:
-        for place in places:
-            if (span := received.pop(place, None)) is not None:
+        for key in keys:
+            if (span := received.pop(key, None)) is not None:
                 if acknowledged is not None:
                     span.set_attribute(ACKNOWLEDGED, acknowledged)
                 span.end()
@@ -127,7 +127,7 @@ def _attributes(topic: str, operation: str, size: int) -> dict[str, str | int]:
     return {SYSTEM: "pulsar", DESTINATION: topic, OPERATION: operation, SIZE: size}
 
 
-def _place_of(which: "Message[Any] | MessageId") -> Place:
+def _key_of(which: "Message[Any] | MessageId") -> SpanKey:
     if isinstance(which, MessageId):
         return which.ledger_id, which.entry_id, which.batch_index
     return *which.entry.id, which.batch_index

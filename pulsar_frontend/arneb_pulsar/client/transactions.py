@@ -123,8 +123,8 @@ class Coordinators:
         found = self._greeted.get(coordinator)
         if found is not None and found.is_open:
             return found
-        place = await self._context.lookup.broker_of(COORDINATORS.part(coordinator))
-        found = await self._context.pool.to(place.address, place.through)
+        broker = await self._context.lookup.broker_of(COORDINATORS.part(coordinator))
+        found = await self._context.pool.to(broker.address, broker.through)
         hello = CommandTcClientConnectRequest(tc_id=coordinator)
         what = f"transaction coordinator {coordinator}"
         await found.request(hello, what, self._context.operation_timeout_s)

@@ -32,7 +32,7 @@ FIELDS: Final[Mapping[str, Callable[[Message[Any]], bytes]]] = {
     "K": lambda message: b"%d" % (-1 if message.key_bytes is None else len(message.key_bytes)),
     "t": lambda message: message.topic.encode(),
     "p": lambda message: b"%d" % message.id.partition,
-    "o": lambda message: place_of(message.id).encode(),
+    "o": lambda message: id_text(message.id).encode(),
     "T": lambda message: b"%d" % message.publish_time_ms,
     "e": lambda message: b"%d" % message.event_time_ms,
     "h": lambda message: ",".join(f"{k}={v}" for k, v in message.properties.items()).encode(),
@@ -84,7 +84,7 @@ def json_of(message: Message[Any]) -> bytes:
     names end in ``_base64``."""
     said: dict[str, Any] = {
         "topic": message.topic,
-        "id": place_of(message.id),
+        "id": id_text(message.id),
         "publish_time_ms": message.publish_time_ms,
         "producer": message.producer_name,
         "sequence_id": message.sequence_id,
@@ -176,10 +176,10 @@ def _text(key: bytes) -> str | bytes:
         return key
 
 
-def place_of(message: MessageId) -> str:
+def id_text(message: MessageId) -> str:
     """Return an id within its topic: ``ledger:entry``, or ``ledger:entry:index`` in a batch."""
-    place = f"{message.ledger_id}:{message.entry_id}"
-    return place if message.batch_index < 0 else f"{place}:{message.batch_index}"
+    text = f"{message.ledger_id}:{message.entry_id}"
+    return text if message.batch_index < 0 else f"{text}:{message.batch_index}"
 
 
 def parse_start(text: str, wall_ms: int) -> MessageId | int:

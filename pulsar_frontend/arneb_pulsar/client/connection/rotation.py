@@ -10,33 +10,35 @@ from typing import Final, Generic, TypeVar
 from arneb_pulsar.client.errors import ConnectError, PulsarError, TimedOut
 
 T = TypeVar("T")
-Place = TypeVar("Place")
+Server = TypeVar("Server")
 
 NOBODY_THERE: Final = (ConnectError,)
 NO_ANSWER: Final = (ConnectError, TimedOut)
 
 
-class Rotation(Generic[Place]):
-    """The places of a service, at least one."""
+class Rotation(Generic[Server]):
+    """The servers of a service, at least one."""
 
-    def __init__(self, places: Sequence[Place], passed_over: tuple[type[PulsarError], ...]) -> None:
+    def __init__(
+        self, servers: Sequence[Server], passed_over: tuple[type[PulsarError], ...]
+    ) -> None:
         """``passed_over``: the errors after which the next one is asked."""
-        self._places = list(places)
+        self._servers = list(servers)
         self._passed_over = passed_over
         self._first = 0
 
     def __repr__(self) -> str:
-        return f"<Rotation of {len(self._places)}, first {self._places[self._first]}>"
+        return f"<Rotation of {len(self._servers)}, first {self._servers[self._first]}>"
 
-    async def ask(self, ask: Callable[[Place], Awaitable[T]]) -> T:
+    async def ask(self, ask: Callable[[Server], Awaitable[T]]) -> T:
         """Return the first answer. Raises the last error that another attempt may change, or else
         the last."""
         first = self._first
         errors: list[PulsarError] = []
-        for offset in range(len(self._places)):
-            which = (first + offset) % len(self._places)
+        for offset in range(len(self._servers)):
+            which = (first + offset) % len(self._servers)
             try:
-                answer = await ask(self._places[which])
+                answer = await ask(self._servers[which])
             except self._passed_over as error:
                 errors.append(error)
             else:

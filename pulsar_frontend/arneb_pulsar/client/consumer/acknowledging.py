@@ -212,26 +212,26 @@ class Acknowledging:
     def commands_in(
         self,
         transaction: TransactionId,
-        place: MessageIdData,
+        message_id: MessageIdData,
         chunks: Sequence[EntryId],
         *,
         cumulative: bool,
     ) -> list[CommandAck]:
         """Return the ACKs that acknowledge a message, and all its ``chunks`` if it is chunked, in a
         transaction. Once the broker has answered all, call :meth:`leave_to_transaction`."""
-        entry = (place.ledgerId, place.entryId)
+        entry = (message_id.ledgerId, message_id.entryId)
         commands = []
         if not cumulative:
             single = self._chunks.get(entry, chunks)[:-1]
-            commands.append(self._ack(CommandAck.Individual, [*map(_data_of, single), place]))
+            commands.append(self._ack(CommandAck.Individual, [*map(_data_of, single), message_id]))
         elif passing := self._apart.passing(entry, chunks):
             commands.append(self._ack(CommandAck.Cumulative, [_data_of(passing.up_to)]))
-            rest = [*map(_data_of, passing.single), place]
+            rest = [*map(_data_of, passing.single), message_id]
             for at in range(0, len(rest), TRANSACTION_IDS_MAX):
                 ids = rest[at : at + TRANSACTION_IDS_MAX]
                 commands.append(self._ack(CommandAck.Individual, ids))
         else:
-            commands.append(self._ack(CommandAck.Cumulative, [place]))
+            commands.append(self._ack(CommandAck.Cumulative, [message_id]))
         for each in commands:
             each.txnid_most_bits = transaction.most_bits
             each.txnid_least_bits = transaction.least_bits
@@ -264,13 +264,13 @@ class Acknowledging:
     ) -> bool:
         """Acknowledge everything up to a message, except chunks of other messages; return True to
         flush now."""
-        places = [(each, -1, 0) for each in passing.single]
-        places += [(entry, each, size) for each in range(index + 1)] if size else [(entry, -1, 0)]
+        parts = [(each, -1, 0) for each in passing.single]
+        parts += [(entry, each, size) for each in range(index + 1)] if size else [(entry, -1, 0)]
         answers = None
         if receipt is not None:
-            answers = AnswerCount(len(places) + 1, (receipt,)).answered
+            answers = AnswerCount(len(parts) + 1, (receipt,)).answered
         full = self.tracker.acknowledge_cumulative(passing.up_to, now, receipt=answers)
-        for each, at, count in places:
+        for each, at, count in parts:
             full |= self.tracker.acknowledge(each, now, at, count, answers)
         return full
 

@@ -12,7 +12,7 @@ import anyio
 from arneb_pulsar.client.attachment import patiently
 from arneb_pulsar.client.consumer.consuming import Consuming, SeekTo
 from arneb_pulsar.client.consumer.link import ConsumerLink
-from arneb_pulsar.client.consumer.message import Message, place_of
+from arneb_pulsar.client.consumer.message import Message, entry_of
 from arneb_pulsar.client.errors import (
     ClientClosed,
     ConfigurationError,
@@ -165,16 +165,16 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         transaction aborts, not after an ack timeout or an earlier negative acknowledgement. Raises
         :class:`PulsarError`."""
         self._check_open()
-        entry, index, size, chunks = place_of(which)
-        place = pb.MessageIdData(ledgerId=entry[0], entryId=entry[1])
+        entry, index, size, chunks = entry_of(which)
+        message_id = pb.MessageIdData(ledgerId=entry[0], entryId=entry[1])
         if index >= 0 and size > 1:
             left = ((1 << size) - 1) & ~(1 << index)
             if cumulative:
                 left = ((1 << size) - 1) & -(1 << (index + 1))
-            place.ack_set.extend(words_of(left))
-            place.batch_size = size
+            message_id.ack_set.extend(words_of(left))
+            message_id.batch_size = size
         acks, what = self._machine.acks, f"acknowledgement in transaction {transaction.id}"
-        commands = acks.commands_in(transaction.id, place, chunks, cumulative=cumulative)
+        commands = acks.commands_in(transaction.id, message_id, chunks, cumulative=cumulative)
         for command in commands:
             try:
                 await self._request(command, what)
@@ -189,7 +189,7 @@ class Consumer(ConsumerLink[T], Consuming[T]):
     def negative_acknowledge(self, which: "Message[T] | MessageId") -> None:
         """Have a message redelivered after ``negative_ack_delay_s`` or its backoff."""
         self._check_open()
-        entry, index, *_ = place_of(which)
+        entry, index, *_ = entry_of(which)
         count = which.redelivery_count if isinstance(which, Message) else 0
         for each in self._interceptors:
             guarded(each.on_negative_acknowledge, self.topic, which)
@@ -223,12 +223,12 @@ class Consumer(ConsumerLink[T], Consuming[T]):
         cancelled, it may or may not have taken effect. Raises :class:`ConfigurationError` if
         ``where`` is neither a message id nor a time."""
         self._check_open()
-        place = _checked(where(self.topic) if callable(where) else where)
+        target = _checked(where(self.topic) if callable(where) else where)
         if self._seeks is None:
             self._seeks = anyio.Lock()
         async with self._seeks:
             self._check_open()
-            await self._seek_patiently(place)
+            await self._seek_patiently(target)
 
     async def _seek_patiently(self, where: MessageId | int) -> None:
         backoff = self._context.backoff()
@@ -251,7 +251,7 @@ class Consumer(ConsumerLink[T], Consuming[T]):
     async def _seek(self, where: MessageId | int) -> None:
         command = CommandSeek(consumer_id=self._id)
         if isinstance(where, MessageId):
-            command.message_id.CopyFrom(self._machine.place_of(where).to_wire())
+            command.message_id.CopyFrom(self._machine.first_id_of(where).to_wire())
         else:
             command.message_publish_time = where
         self._machine.begin_seek()
@@ -347,8 +347,10 @@ class Consumer(ConsumerLink[T], Consuming[T]):
                 receipt=receipt,
             )
         else:
-            place, index, size, chunks = place_of(which)
-            self._machine.acks.acknowledge(place, index, size, now, chunks=chunks, receipt=receipt)
+            entry_id, index, size, chunks = entry_of(which)
+            self._machine.acks.acknowledge(
+                entry_id, index, size, now, chunks=chunks, receipt=receipt
+            )
         # The timer may be set for a later event: an ack timeout or a negative acknowledgement.
         if self._machine.acks.output or self._timer.due > now + self._options.ack_group_s:
             self._changed()
@@ -361,7 +363,7 @@ class Consumer(ConsumerLink[T], Consuming[T]):
             )
         for each in self._interceptors:
             guarded(each.on_acknowledge, self.topic, which, cumulative=True)
-        entry, index, size, chunks = place_of(which)
+        entry, index, size, chunks = entry_of(which)
         now = self._context.clock.now()
         self._machine.acks.acknowledge_cumulative(
             entry, index, size, now, chunks=chunks, receipt=receipt

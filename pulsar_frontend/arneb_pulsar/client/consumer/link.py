@@ -121,8 +121,8 @@ class ConsumerLink(Receiving[T]):
                 ask = CommandGetLastMessageId(consumer_id=self._id)
                 found = await connection.request(ask, what, limit_s)
                 if found.HasField("consumer_mark_delete_position"):
-                    place = found.consumer_mark_delete_position
-                    self._machine.anchor(MessageId.from_wire(place, str(self._topic)))
+                    mark_delete = found.consumer_mark_delete_position
+                    self._machine.anchor(MessageId.from_wire(mark_delete, str(self._topic)))
         except BaseException as error:
             # Otherwise it would be told of events on a connection that it has left, and the broker
             # would keep the consumer.
@@ -160,7 +160,7 @@ class ConsumerLink(Receiving[T]):
             consumer_epoch=self._machine.epoch,
         )
         if not options.durable and start is not None:
-            command.start_message_id.CopyFrom(self._machine.place_of(start).to_wire())
+            command.start_message_id.CopyFrom(self._machine.first_id_of(start).to_wire())
         if options.start_rollback_s and not self._subscribed:
             command.start_message_rollback_duration_sec = options.start_rollback_s
         if options.type.value == CommandSubscribe.Key_Shared:

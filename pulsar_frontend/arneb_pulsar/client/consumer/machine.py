@@ -124,25 +124,25 @@ class ConsumerMachine(Generic[T]):
         if self._is_reader and self.last_given is not None:
             self.start = self.last_given
 
-    def anchor(self, place: MessageId) -> None:
-        """Fix the start after ``place`` instead of at the topic's end or a time before it: after a
-        reconnection those would mean another place, and messages would be missed."""
+    def anchor(self, message_id: MessageId) -> None:
+        """Fix the start after ``message_id`` instead of at the topic's end or a time before it:
+        after a reconnection those would mean another message, and some would be missed."""
         if self.start in (EARLIEST, LATEST):
-            self.start = self._anchor = place
+            self.start = self._anchor = message_id
 
     @property
     def start_is_inclusive(self) -> bool:
         """Whether the application is still to get the message at :attr:`start`."""
         return self.start is not None and self._is_wanted(self.start)
 
-    def place_of(self, start: MessageId) -> MessageId:
+    def first_id_of(self, start: MessageId) -> MessageId:
         """Return where the broker must begin for ``start``: at the first chunk of a chunked message
         that is wanted."""
         return start.first_chunk or start if self._is_wanted(start) else start
 
     def _is_wanted(self, start: MessageId) -> bool:
-        is_behind = start is self.last_given or start is self._anchor
-        return self._options.start_inclusive and not is_behind
+        is_passed = start is self.last_given or start is self._anchor
+        return self._options.start_inclusive and not is_passed
 
     # What comes in
 

@@ -228,7 +228,7 @@ class PlainDecoder(Generic[T]):
         return self._schema.decode(data)
 
 
-def place_of(
+def entry_of(
     which: "Message[Any] | MessageId",
 ) -> tuple[EntryId, int, int, Sequence[EntryId]]:
     """Return the entry, batch index and batch size, and the entries of a chunked message: all of

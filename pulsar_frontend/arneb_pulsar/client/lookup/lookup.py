@@ -25,7 +25,7 @@ from arneb_pulsar.client.errors import (
     UnknownServerError,
 )
 from arneb_pulsar.client.lookup.http_calls import call
-from arneb_pulsar.client.lookup.search import Place, Search, State
+from arneb_pulsar.client.lookup.search import BrokerAddress, Search, State
 from arneb_pulsar.names import TopicName
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
     CommandGetSchema,
@@ -57,7 +57,7 @@ class Listing:
 class Lookup(Protocol):
     """Answers questions about topics."""
 
-    async def broker_of(self, topic: TopicName) -> Place:
+    async def broker_of(self, topic: TopicName) -> BrokerAddress:
         """Return who serves the topic, which is created if it does not exist and policy allows.
         Raises :class:`PulsarError`."""
 
@@ -95,7 +95,7 @@ class BinaryLookup:
     def __repr__(self) -> str:
         return f"<BinaryLookup over {self._pool!r}>"
 
-    async def broker_of(self, topic: TopicName) -> Place:
+    async def broker_of(self, topic: TopicName) -> BrokerAddress:
         """See :class:`Lookup`."""
         connection = await self._pool.any()
         search = Search(topic, parse_address(connection.machine.where), self._listener)
@@ -103,8 +103,8 @@ class BinaryLookup:
             reply = await connection.request(search.question(), search.what, self._timeout_s)
             search.answer(reply)
             if search.state is State.FOUND:
-                return search.place
-            connection = await self._pool.to(search.place.address, search.place.through)
+                return search.broker
+            connection = await self._pool.to(search.broker.address, search.broker.through)
 
     async def partitions(self, topic: TopicName, *, create: bool = True) -> int:
         """See :class:`Lookup`."""
@@ -163,7 +163,7 @@ class HttpLookup:
     def __repr__(self) -> str:
         return f"<HttpLookup at {self._service}>"
 
-    async def broker_of(self, topic: TopicName) -> Place:
+    async def broker_of(self, topic: TopicName) -> BrokerAddress:
         """See :class:`Lookup`."""
         query = {"listenerName": self._listener} if self._listener else {}
         found = await self._get(f"/lookup/v2/topic/{path_of(topic)}", query, f"lookup of {topic}")
@@ -175,7 +175,7 @@ class HttpLookup:
         )
         if not url:
             raise UnknownServerError(f"lookup of {topic}: expected a broker's URL, got {found}")
-        return Place(_address_in(str(url), f"lookup of {topic}"))
+        return BrokerAddress(_address_in(str(url), f"lookup of {topic}"))
 
     async def partitions(self, topic: TopicName, *, create: bool = True) -> int:
         """See :class:`Lookup`."""
@@ -211,8 +211,8 @@ class HttpLookup:
         )
 
     async def _get(self, path: str, query: dict[str, str], what: str) -> dict[str, object]:
-        async def ask(place: tuple[str, int]) -> httpx.Response:
-            host, port = place
+        async def ask(server: tuple[str, int]) -> httpx.Response:
+            host, port = server
             url = f"{self._service.scheme}://{host}:{port}{path}"
             return await call(self._http, self._authentication, "GET", url, what, query=query)
 

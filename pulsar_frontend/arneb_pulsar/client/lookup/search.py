@@ -18,7 +18,7 @@ REDIRECTS_MAX: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BrokerAddress:
     """Where a topic is served."""
 
     address: Address
@@ -30,9 +30,9 @@ class State(Enum):
     """The state of a search."""
 
     ASKING = auto()
-    """:attr:`Search.place` is to be asked, or was and has not answered."""
+    """:attr:`Search.broker` is to be asked, or was and has not answered."""
     FOUND = auto()
-    """:attr:`Search.place` has the topic."""
+    """:attr:`Search.broker` has the topic."""
     FAILED = auto()
 
 
@@ -51,7 +51,7 @@ class Search:
         """``service`` is asked first; ``listener`` is under which name of brokers the client
         reaches them."""
         self.state = State.ASKING
-        self.place = Place(service)
+        self.broker = BrokerAddress(service)
         self.what = f"lookup of {topic}"
         self._topic = topic
         self._service = service
@@ -60,7 +60,7 @@ class Search:
         self._redirects = 0
 
     def __repr__(self) -> str:
-        return f"<Search of {self._topic} {self.state.name}, {self.place.address}>"
+        return f"<Search of {self._topic} {self.state.name}, {self.broker.address}>"
 
     def question(self) -> CommandLookupTopic:
         """Return the question to send."""
@@ -78,7 +78,7 @@ class Search:
         url = reply.brokerServiceUrlTls if tls else reply.brokerServiceUrl
         try:
             # A broker that knows no other name of itself answers with none.
-            address = parse_address(url) if url else self.place.address
+            address = parse_address(url) if url else self.broker.address
         except InvalidUrl as error:
             text = f"{self.what}: expected a broker's address, got {url!r}"
             raise self._failed(UnexpectedAnswer(text)) from error
@@ -92,7 +92,7 @@ class Search:
             self._move(State.ASKING)
         else:
             self._move(State.FOUND)
-        self.place = Place(address, through)
+        self.broker = BrokerAddress(address, through)
 
     def _failed(self, error: PulsarError) -> PulsarError:
         self._move(State.FAILED)

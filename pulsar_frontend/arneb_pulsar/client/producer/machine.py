@@ -28,7 +28,7 @@ from arneb_pulsar.client.messages import (
 )
 from arneb_pulsar.client.producer.options import ProducerOptions
 from arneb_pulsar.client.producer.packing import Packed, Packer, unsendable
-from arneb_pulsar.client.producer.pending import Pending, place_of, with_chunks
+from arneb_pulsar.client.producer.pending import Pending, entry_of, with_chunks
 from arneb_pulsar.client.statistics import SendCounts
 from arneb_pulsar.client.trackers.batching import BatchContainer
 from arneb_pulsar.wire.proto.pulsar_pb2 import (
@@ -191,7 +191,7 @@ class ProducerMachine:
         head = self._pending[0]
         if receipt.sequence_id > head.packed.last:
             return self._note_early(receipt)
-        if head.packed.chunk and place_of(receipt) in self._chunks_stored:
+        if head.packed.chunk and entry_of(receipt) in self._chunks_stored:
             return True  # a repeated receipt; all chunks of a message share one sequence id
         self._pending.popleft()
         self._stored(head, receipt, now)
@@ -341,7 +341,7 @@ class ProducerMachine:
                 self._first_chunk = MessageId(ledger, entry, self._partition, topic=self.topic)
                 self._chunks_stored.clear()
             if entry >= 0:  # what was stored before has no entry in its receipt
-                self._chunks_stored.add(place_of(receipt))
+                self._chunks_stored.add(entry_of(receipt))
         if not messages:
             return
         self._uncount(messages)

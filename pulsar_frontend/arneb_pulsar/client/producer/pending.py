@@ -38,6 +38,6 @@ def with_chunks(pending: Iterable[Pending], sequence_id: int) -> list[Pending]:
     return found
 
 
-def place_of(receipt: CommandSendReceipt) -> EntryId:
+def entry_of(receipt: CommandSendReceipt) -> EntryId:
     """Return the entry that a receipt names."""
     return receipt.message_id.ledgerId, receipt.message_id.entryId

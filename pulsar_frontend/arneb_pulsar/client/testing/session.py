@@ -354,7 +354,7 @@ class FakeSession:
     def _(self, command: CommandSeek) -> None:
         topic, subscription, _ = self._consumer(command.consumer_id)
         if command.HasField("message_id"):
-            index = topic.place_of(MessageId.from_wire(command.message_id))
+            index = topic.start_index_of(MessageId.from_wire(command.message_id))
         else:
             index = topic.index_at(command.message_publish_time)
         subscription.end_all()

@@ -221,7 +221,7 @@ class FakeTopic:
                 return index
         return len(self.entries)
 
-    def place_of(self, message: MessageId) -> int:
+    def start_index_of(self, message: MessageId) -> int:
         """Return the index at which to begin for a message id, EARLIEST and LATEST included."""
         if message.entry == EARLIEST.entry:
             return self.trimmed
@@ -251,7 +251,7 @@ class FakeTopic:
         if command.initialPosition == CommandSubscribe.Earliest:
             start = self.trimmed
         if command.HasField("start_message_id"):
-            start = self.place_of(MessageId.from_wire(command.start_message_id))
+            start = self.start_index_of(MessageId.from_wire(command.start_message_id))
         if not command.durable and (ago_s := command.start_message_rollback_duration_sec):
             start = self.index_at(now_ms - ago_s * 1_000)
         name, kind = command.subscription, command.subType

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from arneb_pulsar.client.connection.dialling import Address
 from arneb_pulsar.client.errors import PulsarError, ServiceNotReady, UnexpectedAnswer
-from arneb_pulsar.client.lookup.search import MOVES, REDIRECTS_MAX, Place, Search, State
+from arneb_pulsar.client.lookup.search import MOVES, REDIRECTS_MAX, BrokerAddress, Search, State
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.wire.proto.pulsar_pb2 import CommandLookupTopicResponse
 
@@ -62,7 +62,7 @@ def test_each_answer_leads_where_it_should(given: str) -> None:
             INPUTS[given](made)
     else:
         INPUTS[given](made)
-        assert made.place == Place(Address("here", 1, False))
+        assert made.broker == BrokerAddress(Address("here", 1, False))
     assert made.state is LEADS[given]
     assert made.state in MOVES[State.ASKING]
 
@@ -71,12 +71,12 @@ def test_each_answer_leads_where_it_should(given: str) -> None:
 @pytest.mark.parametrize("state", [State.FOUND, State.FAILED])
 def test_a_search_that_has_ended_neither_asks_nor_is_answered(state: State, given: str) -> None:
     made = reached(state)
-    before = made.place
+    before = made.broker
     with pytest.raises(AssertionError):
         made.question()
     with pytest.raises(AssertionError):
         INPUTS[given](made)
-    assert (made.state, made.place) == (state, before)
+    assert (made.state, made.broker) == (state, before)
 
 
 def test_whoever_is_sent_on_says_whether_the_next_one_decides() -> None:
@@ -90,14 +90,14 @@ def test_whoever_is_sent_on_says_whether_the_next_one_decides() -> None:
 def test_a_client_that_speaks_tls_is_sent_where_tls_is_spoken() -> None:
     made = search(Address("service", 6651, True))
     made.answer(reply(found=True, tls_url=SECURE, proxied=True))
-    assert made.place == Place(Address("here", 2, True), Address("service", 6651, True))
+    assert made.broker == BrokerAddress(Address("here", 2, True), Address("service", 6651, True))
 
 
 def test_a_broker_that_names_nobody_means_itself() -> None:
     made = search()
     made.answer(reply(found=False))
     made.answer(reply(found=True, url=""))
-    assert made.place == Place(Address("here", 1, False))
+    assert made.broker == BrokerAddress(Address("here", 1, False))
 
 
 @given(redirects=st.integers(0, 2 * REDIRECTS_MAX), data=st.data())
