@@ -96,7 +96,7 @@ async def directory(path: Path) -> AsyncIterator[Directory]:
         made.replica.store.close()
 
 
-async def test_the_caller_is_told_before_anything_is_written(tmp_path: Path) -> None:
+async def test_the_caller_is_called_back_before_anything_is_written(tmp_path: Path) -> None:
     async with directory(tmp_path) as made:
         before, began = made.transactions, trio.current_time()
         for _ in range(5):

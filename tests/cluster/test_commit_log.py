@@ -121,7 +121,7 @@ def test_a_commit_that_no_reader_would_accept_is_refused_before_it_has_a_number(
     assert kit.leading.bodies == []
 
 
-def test_after_closing_nobody_is_told_anything() -> None:
+def test_after_closing_nobody_is_called_back() -> None:
     kit = Kit()
     kit.submit("a")
     kit.log.close()

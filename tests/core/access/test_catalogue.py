@@ -128,7 +128,7 @@ def test_vhosts_of_a_store_that_is_older_stay_where_their_topics_are(data_dir: P
     trio.run(main)
 
 
-def test_a_change_is_told_when_it_can_be_seen_and_one_that_failed_is_none(store: Store) -> None:
+def test_a_change_is_reported_once_it_is_visible_and_a_failed_one_never(store: Store) -> None:
     async def main() -> None:
         faulty = FaultyStore(store)
         async with open_engine(store.path, store=store, committing=faulty) as core:

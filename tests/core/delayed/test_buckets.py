@@ -301,7 +301,7 @@ def test_what_is_due_already_is_the_readers() -> None:
     assert tracker.add([due_key(51, Position(4))], Position(4), rolled=False) == 51
 
 
-def test_a_failed_read_is_told() -> None:
+def test_a_failed_read_is_reported() -> None:
     store = FakeSegmentStore()
     tracker = BucketDelayedDeliveryTracker(TOPIC, store, SMALL)
     keys: list[DueKey] = [due_key(n, Position(n)) for n in range(6)]

@@ -46,7 +46,7 @@ def test_who_asks_for_what_is_being_read_waits_for_it() -> None:
     assert len(log.asked) == 1, "after the answer the next reader must read again"
 
 
-def test_a_failed_read_is_told_to_all_and_leaves_nothing() -> None:
+def test_a_failed_read_is_reported_to_all_and_leaves_nothing() -> None:
     due, log = cache()
     answers: list[Runs | StoreFailed] = []
     due.read([Position(1)], 100, answers.append)

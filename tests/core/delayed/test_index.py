@@ -58,7 +58,7 @@ def many(count: int, at_ms: int = 5) -> list[DueKey]:
     return [due_key(at_ms + reached % 7, Position(reached)) for reached in range(count)]
 
 
-def test_who_comes_to_the_same_place_gets_the_same_batch() -> None:
+def test_subscriptions_that_have_reached_the_same_key_share_a_batch() -> None:
     readers = [FakeReader(after=Position(0)) for _ in range(3)]
     found = index_of(many(100_000), readers)
     batches = [next_batch(found, each, 1_000) for each in readers]

@@ -47,7 +47,7 @@ def test_a_slot_that_moves_drains_first() -> None:
     assert dispatcher.take_due(new) == (Position(1), slot)
 
 
-def test_what_drains_is_told_and_counted_when_it_has() -> None:
+def test_draining_slots_are_reported_and_counted() -> None:
     dispatcher = KeySharedDispatcher(AutoSplitSelector())
     old, new = receiver("old", 10), receiver("new", 10)
     dispatcher.add(old)

@@ -29,7 +29,7 @@ def value_in(store: Store | FaultyStore) -> bytes | None:
         return snapshot.get(Table.CATALOG, KEY)
 
 
-def test_untold_it_is_the_store(faulty: FaultyStore, tmp_path: Path) -> None:
+def test_without_faults_it_behaves_like_the_store(faulty: FaultyStore, tmp_path: Path) -> None:
     faulty.commit(changes())
     assert value_in(faulty) == b"x"
     assert (faulty.path, faulty.size_bytes) == (faulty.inner.path, faulty.inner.size_bytes)

@@ -29,7 +29,7 @@ def stored(broker: FakeBroker) -> int:
     return sum(each.messages for each in broker.topic("orders").entries)
 
 
-async def test_a_send_that_was_not_sent_never_is_and_is_told_so() -> None:
+async def test_a_withdrawn_send_is_never_sent_and_its_callback_gets_that() -> None:
     broker, told = FakeBroker(), Told()
     async with client_of(broker) as client:
         producer = await client.create_producer("orders")
@@ -57,7 +57,7 @@ async def test_a_send_that_waits_for_room_is_withdrawn_and_takes_none() -> None:
     assert stored(broker) == 2
 
 
-async def test_a_send_that_was_sent_is_told_what_became_of_it() -> None:
+async def test_a_cancelled_send_that_was_sent_gets_its_outcome() -> None:
     broker, told = FakeBroker(), Told()
     async with client_of(broker) as client:
         producer = await client.create_producer("orders", ProducerOptions(batching=None))

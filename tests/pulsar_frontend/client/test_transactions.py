@@ -101,7 +101,7 @@ async def test_a_part_of_a_batch_is_acknowledged_in_a_transaction() -> None:
         assert await it.all_that_comes() == [b"0", b"2"]
 
 
-async def test_one_whose_time_is_up_is_aborted_and_whoever_goes_on_is_told() -> None:
+async def test_a_transaction_that_timed_out_is_aborted_and_its_next_use_fails() -> None:
     async with shop(0) as it:
         transaction = await it.client.begin_transaction(timeout_s=10)
         await transaction.send(it.producer, b"too slow")

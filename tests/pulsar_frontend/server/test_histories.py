@@ -16,7 +16,7 @@ TOPIC = "persistent://public/default/t"
 ASKED = [{"key": HISTORY_PROPERTY, "value": "true"}]
 
 
-async def test_what_a_subscription_does_is_told_to_whoever_reads_its_history(
+async def test_a_history_has_what_its_subscription_did(
     open_broker: OpenBroker,
 ) -> None:
     async with open_broker() as running, connected(running.context) as (client,):

@@ -161,7 +161,7 @@ async def test_a_cumulative_ack_takes_what_is_before_it_and_of_the_batch_what_it
         assert await other.silent()
 
 
-async def test_a_failed_ack_is_told(open_broker: OpenBroker) -> None:
+async def test_a_failed_ack_is_reported(open_broker: OpenBroker) -> None:
     async with open_broker() as running, connected(running.context) as (client,):
         await client.subscribe()
         await client.flow(10)

@@ -142,7 +142,7 @@ async def test_it_is_only_his_who_opened_it_after_a_crash_too(
         assert context.transactions.find(number, None) in context.transactions.open
 
 
-async def test_one_lives_as_long_as_it_was_told_and_then_has_ended(
+async def test_a_transaction_lives_as_long_as_its_timeout(
     open_broker: OpenBroker, tmp_path: Path
 ) -> None:
     async with open_broker() as running, connected(running.context) as (client,):

@@ -497,7 +497,7 @@ async def test_two_who_end_one_at_the_same_time_hear_the_same(open_broker: OpenB
         assert running.core.topic("persistent://public/default/out").messages == 1
 
 
-async def test_whatever_a_client_was_told_is_on_the_disk_at_that_instant(
+async def test_every_answer_to_a_client_is_on_disk_when_it_is_sent(
     open_broker: OpenBroker, tmp_path: Path
 ) -> None:
     """A copy of the data directory is what a broker that was killed would leave behind."""

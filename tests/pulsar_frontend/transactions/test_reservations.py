@@ -120,7 +120,7 @@ class Disk:
 
 
 @given(STEPS)
-def test_who_was_told_a_number_is_known_after_any_crash(steps: list[tuple[Any, ...]]) -> None:
+def test_a_number_that_was_given_out_is_known_after_any_crash(steps: list[tuple[Any, ...]]) -> None:
     disk = Disk()
     for kind, *rest in steps:
         if kind == "pass":

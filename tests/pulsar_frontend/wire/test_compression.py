@@ -65,7 +65,7 @@ def test_damaged_bytes_are_refused_or_have_the_size(
     assert len(found) == len(data)
 
 
-def test_a_bomb_is_refused_before_it_is_unpacked() -> None:
+def test_a_bomb_is_refused_before_it_is_decompressed() -> None:
     with pytest.raises(PayloadError, match="at most"):
         decompress(b"", CompressionType.ZLIB, UNCOMPRESSED_BYTES_MAX + 1)
     with pytest.raises(PayloadError):

@@ -316,7 +316,7 @@ def test_deliveries_of_a_deleted_queue_fill_the_prefetch_until_they_are_acknowle
         assert window.in_flight == 0
 
 
-def test_the_client_that_deletes_a_queue_is_told_of_its_consumers_last() -> None:
+def test_the_client_that_deletes_a_queue_gets_the_cancellations_of_its_consumers_last() -> None:
     with consuming() as play:
         play >> client(Queue.Delete, queue="q")
         play.effect(Perform)

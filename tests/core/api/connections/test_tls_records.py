@@ -108,7 +108,7 @@ def test_what_was_said_before_the_end_counts(
     assert "ended" in repr(pair.records)
 
 
-def test_an_end_is_told(contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+def test_an_end_is_reported(contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
     pair = Pair(contexts)
     assert pair.hears(pair.records.sealed(b"last") + pair.records.farewell()) == b"last"
     with pytest.raises(ssl.SSLError):

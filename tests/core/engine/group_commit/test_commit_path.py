@@ -108,7 +108,7 @@ async def test_an_error_that_may_leave_memory_other_than_the_disk_ends_the_engin
     assert found == ([b"during"] if reached_the_disk else [b"before"])
 
 
-async def test_what_waits_when_the_engine_breaks_is_told_that_it_is_not_durable(
+async def test_requests_waiting_when_the_engine_breaks_fail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "data"
@@ -170,7 +170,7 @@ async def test_a_read_that_cannot_be_taken_in_is_tried_again(
         assert sink.bodies == bodies
 
 
-async def test_a_receipt_is_told_when_the_entry_that_was_read_for_it_makes_no_sense(
+async def test_a_receipt_fails_when_the_entry_that_was_read_for_it_is_invalid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_engine(tmp_path / "data") as engine:

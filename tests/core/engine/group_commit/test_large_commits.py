@@ -83,7 +83,7 @@ async def test_cursors_of_hundreds_go_into_several_commits_and_none_is_left_at_t
         assert sum(each.ready_messages for each in subscriptions) == 0
 
 
-async def test_who_waits_for_a_cursor_comes_first_and_is_told_when_it_is_written(
+async def test_a_cursor_that_is_waited_for_is_written_first_and_reported(
     data_dir: Path, stored: list[PlannedCommit]
 ) -> None:
     names = [f"t{number}" for number in range(TOPICS)]

@@ -130,7 +130,7 @@ class NotingStore(FaultyStore):
         return report
 
 
-async def test_an_acknowledgement_is_told_in_the_commit_that_makes_it_durable(
+async def test_an_acknowledgement_is_recorded_in_the_commit_that_makes_it_durable(
     data_dir: Path,
 ) -> None:
     """So that after a crash the history says no less than the cursor."""
@@ -155,7 +155,7 @@ async def test_an_acknowledgement_is_told_in_the_commit_that_makes_it_durable(
 
 
 @pytest.mark.parametrize("fails", [True, False])
-async def test_it_is_told_with_the_cursor_behind_a_failure_and_beside_a_unit_too(
+async def test_it_is_recorded_with_the_cursor_after_a_failure_and_beside_a_unit_too(
     data_dir: Path, fails: bool
 ) -> None:
     """Cursors go first and alone behind a commit that failed, and along with whatever acknowledges
@@ -263,7 +263,7 @@ async def test_a_history_whose_commit_failed_is_written_by_the_next(data_dir: Pa
     store.close()
 
 
-async def test_what_is_settled_by_nobodys_acknowledgement_is_told(data_dir: Path) -> None:
+async def test_departures_without_an_acknowledgement_are_recorded(data_dir: Path) -> None:
     now = [1_000]
     async with open_engine(data_dir, now_ms=lambda: now[0]) as engine:
         subscription = await recorded(engine)
@@ -288,7 +288,7 @@ async def test_what_is_settled_by_nobodys_acknowledgement_is_told(data_dir: Path
         assert found[-1]["entries"] == [1]
 
 
-async def test_messages_of_batches_are_told_by_their_numbers(data_dir: Path) -> None:
+async def test_messages_of_batches_are_recorded_by_their_indexes(data_dir: Path) -> None:
     async with open_engine(data_dir) as engine:
         subscription = await recorded(engine)
         await append(engine, "q", [make_entry(b"batch", 3)])
@@ -303,7 +303,9 @@ async def test_messages_of_batches_are_told_by_their_numbers(data_dir: Path) -> 
         assert told(through) == ("acknowledged_through", [0])
 
 
-async def test_who_does_not_acknowledge_is_told_to_have_settled(data_dir: Path) -> None:
+async def test_deliveries_to_a_consumer_without_acknowledgements_are_recorded_as_acknowledged(
+    data_dir: Path,
+) -> None:
     async with open_engine(data_dir) as engine:
         subscription = await recorded(engine)
         await publish(engine, "q", [b"a"])
@@ -316,7 +318,7 @@ async def test_who_does_not_acknowledge_is_told_to_have_settled(data_dir: Path) 
         assert told(settled) == ("acknowledged", [0]) and settled["auto"] is True
 
 
-async def test_a_failed_unit_is_told_to_have_settled_nothing(data_dir: Path) -> None:
+async def test_a_failed_unit_is_recorded_as_acknowledging_nothing(data_dir: Path) -> None:
     store = Store.open(data_dir)
     faulty = FaultyStore(store)
     async with open_engine(data_dir, store=store, committing=faulty) as engine:

@@ -79,7 +79,7 @@ async def opened(data_dir: Path) -> AsyncIterator[Turns]:
         yield Turns(engine, log)
 
 
-async def test_who_is_alone_is_told_at_the_end_of_its_turn(data_dir: Path) -> None:
+async def test_a_connection_alone_is_called_back_at_the_end_of_its_turn(data_dir: Path) -> None:
     async with opened(data_dir) as turns:
         for _ in range(ALONE):
             outcome = turns.take(1)
@@ -88,7 +88,7 @@ async def test_who_is_alone_is_told_at_the_end_of_its_turn(data_dir: Path) -> No
         assert [turns.take(1).calls for _ in range(3)] == [[None]] * 3
 
 
-async def test_who_must_not_be_called_yet_is_told_soon(data_dir: Path) -> None:
+async def test_a_connection_that_must_not_be_called_yet_is_called_back_soon(data_dir: Path) -> None:
     async with opened(data_dir) as turns:
         await turns.alone(1)
         outcome = turns.take(1, may_be_called=False)
@@ -296,7 +296,7 @@ async def test_a_log_that_may_be_cut_again_behind_the_cutting_of_a_turn_is_cut_s
         assert sweeps == 2
 
 
-async def test_who_says_nothing_of_turns_is_told_later(data_dir: Path) -> None:
+async def test_a_caller_outside_a_turn_is_called_back_later(data_dir: Path) -> None:
     async with opened(data_dir) as turns:
         await turns.alone(1)
         outcome = Outcome()

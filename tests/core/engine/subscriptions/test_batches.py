@@ -163,7 +163,7 @@ async def test_a_message_acknowledged_ahead_of_its_delivery_is_not_delivered(
         assert sink.bodies == [b"a", b"d"]
 
 
-async def test_a_cumulative_ack_inside_a_batch_is_told_once_and_when_it_is_durable(
+async def test_a_cumulative_ack_inside_a_batch_is_reported_once_and_when_it_is_durable(
     data_dir: Path,
 ) -> None:
     async with open_engine(data_dir) as engine:

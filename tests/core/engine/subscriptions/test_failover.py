@@ -93,7 +93,7 @@ def test_whoever_was_first_stays(steps: list[tuple[bool, int]]) -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-async def test_a_change_is_told_and_nothing_is_lost(data_dir: Path, first: bool) -> None:
+async def test_a_failover_is_reported_and_loses_nothing(data_dir: Path, first: bool) -> None:
     async with open_engine(data_dir) as engine:
         topic = await engine.create_topic("t")
         subscription = await topic.subscribe("s", initial=InitialPosition.EARLIEST)

@@ -21,7 +21,7 @@ from arneb_core.testing.engine_kit import attach, quiet
 
 @pytest.mark.parametrize("kind", TrackerKind)
 @pytest.mark.parametrize("durable", [True, False])
-async def test_what_comes_due_next_is_told_and_looking_changes_nothing(
+async def test_looking_at_what_comes_due_next_changes_nothing(
     data_dir: Path, kind: TrackerKind, durable: bool
 ) -> None:
     clock = Clock()

@@ -118,7 +118,9 @@ async def test_a_damaged_replay_stands_still_too(store: Store, data_dir: Path) -
         assert sink.runs[1].redelivery_counts == {position: 1}
 
 
-async def test_everybody_who_waits_for_a_failing_read_is_told(store: Store, data_dir: Path) -> None:
+async def test_a_failing_read_is_reported_to_everybody_who_waits_for_it(
+    store: Store, data_dir: Path
+) -> None:
     async with open_engine(data_dir, store=store) as engine:
         subscription = await make_queue(engine)
         position = await append(engine, "q", [make_entry(b"batch", 3)])

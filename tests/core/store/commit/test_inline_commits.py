@@ -306,7 +306,7 @@ async def test_an_ack_goes_through_the_journal_if_somebody_waits_for_it(
         assert CursorRecord.unpack(row).mark_delete == sink.positions[1]
 
 
-async def test_maintenance_settles_the_journal(
+async def test_maintenance_takes_the_journal_over(
     data_dir: Path, fast: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Store.open(data_dir) as store:
@@ -457,7 +457,9 @@ def test_what_the_thread_cannot_write_into_the_journal_it_gives_to_lmdb(
     assert len(caplog.messages) == PAUSE_COMMITS + 5
 
 
-async def test_a_failure_on_the_spot_is_told_and_leaves_no_gap(data_dir: Path, fast: None) -> None:
+async def test_a_failure_of_an_inline_commit_is_reported_and_leaves_no_gap(
+    data_dir: Path, fast: None
+) -> None:
     with Store.open(data_dir) as store:
         async with open_engine(data_dir, store=store) as engine:
             await engine.create_topic("t")
@@ -472,7 +474,7 @@ async def test_a_failure_on_the_spot_is_told_and_leaves_no_gap(data_dir: Path, f
             assert await publish(engine, "t", [b"y"]) == last + 1
 
 
-async def test_nobody_is_told_of_a_commit_in_doubt_before_it_is_known(
+async def test_a_commit_in_doubt_is_not_reported_before_its_outcome_is_known(
     data_dir: Path, fast: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Store.open(data_dir) as store:

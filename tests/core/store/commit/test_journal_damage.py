@@ -251,7 +251,7 @@ def test_a_record_that_is_cut_off_is_said_and_is_no_damage(
     assert not (data / KEPT).exists()
 
 
-def test_whoever_else_reads_or_copies_is_told(data: Path, tmp_path: Path) -> None:
+def test_other_readers_and_copies_report_the_damage(data: Path, tmp_path: Path) -> None:
     _, ends = published(data)
     flip(data, ends[11] - 40)
     target = tmp_path / "copy"

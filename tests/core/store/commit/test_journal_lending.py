@@ -166,7 +166,7 @@ def test_a_copy_has_what_came_beside_the_commit_before_it(tmp_path: Path) -> Non
         assert check(snapshot) == []
 
 
-def test_outside_a_transaction_the_journal_is_not_lent_and_who_asked_is_told(
+def test_outside_a_transaction_the_journal_is_not_lent_and_the_caller_learns_it(
     tmp_path: Path,
 ) -> None:
     with Store.open(tmp_path) as store:

@@ -115,7 +115,7 @@ def test_who_reads_for_long_is_named_with_what_it_costs(store: Store) -> None:
     assert not (store.path / TOLD_NAME).exists()
 
 
-def test_a_reader_of_ours_that_was_told_gives_its_pages_back(store: Store) -> None:
+def test_a_reader_that_was_asked_to_end_gives_its_pages_back(store: Store) -> None:
     """In one transaction after the other it would never be seen for long."""
     clock = Clock()
     watch = ReaderWatch(store.path, store.readers, limit_s=1, clock=clock)

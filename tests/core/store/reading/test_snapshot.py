@@ -332,7 +332,7 @@ def test_nothing_to_read_is_unusable(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_reader_in_the_writers_process_is_told_so(store: Store) -> None:
+def test_a_reader_in_the_writers_process_is_refused(store: Store) -> None:
     with pytest.raises(StoreUnusable, match="already open in this process"):
         open_snapshot_environment(store.path)
 

@@ -79,7 +79,7 @@ def test_a_block_whose_row_names_a_topic_that_is_not_there_is_kept_and_told(tmp_
     }
 
 
-def test_a_block_where_another_stands_is_told(tmp_path: Path) -> None:
+def test_a_block_at_the_position_of_another_is_reported(tmp_path: Path) -> None:
     """The row of the first topic's second block now says the place of its first."""
     data, out = tmp_path / "data", tmp_path / "out"
     make(data, "ab", size=10)

@@ -122,7 +122,7 @@ def test_a_topic_that_keeps_nothing_for_anybody_lets_what_nobody_took_fall() -> 
         assert play.state.acks.mark_delete == position(2)
 
 
-def test_a_consumer_that_is_put_out_is_told_when_its_entries_are_back() -> None:
+def test_a_consumer_that_is_put_out_is_notified_when_its_entries_are_returned() -> None:
     with Playbook() as play:
         consumer = play.attach("a", 1)
         play >> play.append(b"1") << HasWork() >> Turn() << to("a", 0)

@@ -253,7 +253,7 @@ def test_other_caches_push_it_out() -> None:
         assert budget.bytes == sum(each.size for each in caches) <= budget.bytes_max
 
 
-def test_a_read_that_fails_is_told_to_all_who_wait() -> None:
+def test_a_read_that_fails_is_reported_to_all_who_wait() -> None:
     log: Any = FakeLog()
     cache = DueCache(log, CacheBudget())
     found: list[Runs | StoreFailed] = []

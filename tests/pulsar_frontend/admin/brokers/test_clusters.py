@@ -18,7 +18,7 @@ async def test_what_could_be_changed(open_broker: OpenBroker, path: str, expecte
         assert await Admin(running)("GET", f"{ROOT}brokers/{path}") == (200, expected)
 
 
-async def test_settings_are_told_by_their_names_in_pulsar(open_broker: OpenBroker) -> None:
+async def test_settings_are_shown_by_their_names_in_pulsar(open_broker: OpenBroker) -> None:
     async with open_broker(message_bytes_max=2048, deduplication=True) as running:
         admin = Admin(running)
         status, found = await admin("GET", f"{ROOT}brokers/configuration/runtime")

@@ -54,7 +54,7 @@ async def test_a_subscription_is_moved_to_a_message_of_a_batch_or_behind_it(
             assert (await admin("POST", "/t/subscription/s/resetcursor", refused))[0] == 400
 
 
-async def test_who_comes_while_a_subscription_is_reset_is_told_so(open_broker: OpenBroker) -> None:
+async def test_a_consumer_that_attaches_during_a_reset_is_refused(open_broker: OpenBroker) -> None:
     async with open_broker() as running, connected(running.context) as (client,):
         admin, fenced = Admin(running), "Failed to fence subscription"
         await client.subscribe("t")

@@ -67,7 +67,9 @@ async def test_an_answer_without_end_is_not_read_to_its_end(
 
 
 @HALF_READ
-async def test_what_is_packed_counts_as_it_is_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_compressed_answers_count_with_their_decompressed_size(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(http_answers, "ANSWER_BYTES_MAX", 1 << 20)
     bomb = gzip.compress(bytes(64 << 20))
     assert len(bomb) < 1 << 20

@@ -157,7 +157,7 @@ def test_a_silent_broker_is_asked_and_then_given_up() -> None:
     assert "sign of life" in str(machine.failure)
 
 
-def test_a_producer_that_its_broker_closes_is_told_where_to_go() -> None:
+def test_a_producer_that_its_broker_closes_learns_its_new_broker() -> None:
     machine, producer = opened(), Attached()
     machine.senders[1] = producer
     close = pb.CommandCloseProducer(

@@ -51,7 +51,7 @@ def test_whoever_asks_beside_others_is_led_to_the_broker_that_is_there(askers: i
     play(main)
 
 
-def test_the_last_error_is_told_when_nobody_is_there() -> None:
+def test_the_last_error_is_raised_when_no_broker_answers() -> None:
     async def main() -> None:
         broker = FakeBroker()
         broker.is_down = True

@@ -227,7 +227,7 @@ def test_a_refusal_may_overtake_the_receipts_of_what_was_sent_before(batched: bo
     assert machine.pending_messages == 0
 
 
-def test_what_overtook_a_refused_message_is_told_with_its_refusal() -> None:
+def test_messages_that_overtook_a_refused_one_are_reported_with_its_refusal() -> None:
     machine, told = chunking(2, 60)
     assert machine.on_receipt(receipt_of(1, -1), 0.0)
     assert machine.on_send_error(refusal_of(0, ServerError.NotAllowedError), 0.0) is None

@@ -55,7 +55,7 @@ async def produce_and_consume(broker: HostileBroker) -> None:
 
 @pytest.mark.parametrize("garbage", GARBAGE, ids=range(len(GARBAGE)))
 @pytest.mark.parametrize("at", [pb.CommandConnect, *ASKED, pb.CommandSend, pb.CommandFlow])
-def test_garbage_ends_its_connection_and_is_told_as_that(garbage: bytes, at: type) -> None:
+def test_garbage_ends_its_connection_with_a_clear_error(garbage: bytes, at: type) -> None:
     def attack(line: Line, command: Any) -> bool:
         if isinstance(command, at):
             line.write(garbage)
@@ -390,7 +390,7 @@ def test_last_sequence_ids_that_cannot_be_meant_do_no_harm(last: int) -> None:
 
 
 @pytest.mark.parametrize("url", ["", "nonsense", "pulsar://", "ftp://x:1", "pulsar://a:99999"])
-def test_a_lookup_that_names_no_broker_is_told_as_that(url: str) -> None:
+def test_a_lookup_that_names_no_broker_fails_with_a_clear_error(url: str) -> None:
     def attack(line: Line, command: Any) -> bool:
         if not isinstance(command, pb.CommandLookupTopic):
             return False

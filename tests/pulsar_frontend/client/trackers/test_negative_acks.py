@@ -103,7 +103,7 @@ def test_a_message_that_is_given_back_again_waits_longer() -> None:
     assert waits == [1.0, 2.0, 4.0, 8.0, 8.0]
 
 
-def test_beyond_the_bound_nothing_waits_and_somebody_is_told_once(
+def test_beyond_the_bound_nothing_waits_and_one_warning_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     tracker = NegativeAcksTracker(entries_max=2)

@@ -53,7 +53,7 @@ def test_the_registry_holds_who_came_and_has_not_left(
         assert bool(registry._by_topic) == bool(present)
 
 
-def test_the_end_is_told_to_the_consumers_of_that_subscription_only() -> None:
+def test_the_end_of_a_topic_reaches_the_consumers_of_that_subscription_only() -> None:
     registry, (one, other) = ConsumerRegistry(), (FakeConnection(), FakeConnection())
     topic, mine, same_name = TOPICS[0], SUBSCRIPTIONS[0], SUBSCRIPTIONS[1]
     registry.add(attached(one, topic, mine, 7))

@@ -53,7 +53,7 @@ async def receipts(client: RawClient, count: int) -> list[tuple[int, bool]]:
     return [(each.sequence_id, each.message_id.ledgerId == DUPLICATE) for each in found]
 
 
-async def test_nothing_is_told_without_deduplication(open_broker: OpenBroker) -> None:
+async def test_without_deduplication_nothing_is_reported(open_broker: OpenBroker) -> None:
     async with open_broker() as running, connected(running.context) as (client,):
         assert (await client.producer(producer_name="p")).last_sequence_id == -1
         for sequence in (5, 5):
@@ -61,7 +61,7 @@ async def test_nothing_is_told_without_deduplication(open_broker: OpenBroker) ->
         assert await receipts(client, 2) == [(5, False), (5, False)]
 
 
-async def test_a_duplicate_is_told_and_not_stored(open_broker: OpenBroker) -> None:
+async def test_a_duplicate_is_answered_and_not_stored(open_broker: OpenBroker) -> None:
     async with open_broker(deduplication=True) as running, connected(running.context) as (client,):
         assert (await client.producer(producer_name="p")).last_sequence_id == -1
         for sequence in (0, 1, 1, 0, 2):

@@ -73,7 +73,7 @@ def same(policies: Policies) -> Policies:
     return policies
 
 
-async def test_the_first_failure_is_told_when_all_are_done(open_broker: OpenBroker) -> None:
+async def test_the_first_failure_is_raised_when_all_are_done(open_broker: OpenBroker) -> None:
     async with open_broker() as running:
         topics = running.context.topics
         await running.context.namespaces.put_partitioned(WHOLE, Partitioned(PARTITIONS))

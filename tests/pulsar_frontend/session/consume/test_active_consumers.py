@@ -58,7 +58,7 @@ def test_who_asks_for_none_hears_it_after_a_second() -> None:
     play.over()
 
 
-def test_nothing_is_told_of_who_has_left() -> None:
+def test_nothing_is_sent_about_a_consumer_that_has_left() -> None:
     play, key = attached(True)
     play >> received(pb.CommandCloseConsumer(consumer_id=1, request_id=2)) << DetachConsumer(key)
     assert isinstance(play.heard().command, pb.CommandSuccess)
@@ -85,7 +85,7 @@ STEPS = st.lists(st.booleans() | st.sampled_from(["flow", "wait"]), max_size=12)
 
 
 @given(STEPS)
-def test_what_was_told_last_is_so_whenever_that_may_be(steps: list[bool | str]) -> None:
+def test_the_last_notification_is_always_true(steps: list[bool | str]) -> None:
     play, key = attached()
     is_active: bool | None = None
     knows = False

@@ -167,7 +167,7 @@ def test_what_there_is_not_is_refused_at_once(fields: dict[str, object], code: i
     play.over()
 
 
-def test_a_refused_consumer_is_told_why() -> None:
+def test_a_refused_consumer_gets_the_reason() -> None:
     play = Playbook() >> received(subscribe())
     key = play.take(AttachConsumer).key
     play >> ConsumerRefused(key, Failure(pb.ConsumerBusy, "taken"))
@@ -201,7 +201,7 @@ def test_closing_while_attaching_gives_up_what_is_attached() -> None:
     play.over()
 
 
-def test_a_consumer_that_the_core_let_go_is_told_to_subscribe_again() -> None:
+def test_a_consumer_that_the_core_detached_has_to_subscribe_again() -> None:
     play = Playbook()
     key = attach(play)
     play >> ConsumerClosed(key) << CLOSED_BY_BROKER
@@ -397,7 +397,7 @@ def test_a_receipt_comes_only_when_the_ack_is_durable() -> None:
     play.over()
 
 
-def test_a_failed_ack_is_told() -> None:
+def test_a_failed_ack_is_reported() -> None:
     play = Playbook()
     attach(play)
     play >> Acknowledged(1, 8, Failure(pb.PersistenceError, "disk"))

@@ -107,7 +107,7 @@ def test_a_producer_is_opened_by_the_shell() -> None:
     play.over()
 
 
-def test_a_refused_producer_is_told_why() -> None:
+def test_a_refused_producer_gets_the_reason() -> None:
     play = Playbook() >> received(CommandProducer(topic="t", producer_id=3, request_id=5))
     key = play.take(OpenProducer).key
     play >> ProducerRefused(key, Failure(pb.ProducerBusy, "taken"))
@@ -470,7 +470,7 @@ def test_closing_while_opening_gives_up_what_is_opened() -> None:
     play.over()
 
 
-def test_a_producer_whose_topic_is_gone_is_told_to_come_again() -> None:
+def test_a_producer_whose_topic_is_gone_has_to_reopen() -> None:
     play = Playbook()
     key = open_producer(play)
     play >> sends((1, 0, body()))

@@ -60,7 +60,7 @@ def test_a_lookup_ends_here() -> None:
     play.over()
 
 
-def test_who_is_told_no_name_of_ours_comes_the_way_that_it_came() -> None:
+def test_without_an_advertised_address_clients_return_to_the_one_they_used() -> None:
     play = Playbook() >> received(CommandLookupTopic(topic="t", request_id=4))
     play.take(FindTopic)
     play >> TopicFound(4, True, URL, None, same_way=True)

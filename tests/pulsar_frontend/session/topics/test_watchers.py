@@ -36,7 +36,7 @@ def update(
     )
 
 
-def test_a_watcher_is_told_what_there_is_and_what_changes() -> None:
+def test_a_watcher_gets_the_topics_and_their_changes() -> None:
     play = watching(A1, B)
     play << said(
         pb.CommandWatchTopicListSuccess(
