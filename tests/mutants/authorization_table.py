@@ -205,8 +205,8 @@ AUTHORIZATION_MUTANTS: Final = (
     Mutant(
         "certificates are read while they are being written",
         "broker/arneb/listening/certificates.py",
-        "            settled = seen == each.looked\n",
-        "            settled = True\n",
+        "            is_unchanged = seen == each.looked\n",
+        "            is_unchanged = True\n",
         CERTIFICATES,
     ),
     Mutant(

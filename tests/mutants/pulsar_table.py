@@ -224,8 +224,8 @@ PULSAR_MUTANTS: Final = (
     Mutant(
         "each batch of duplicates is reported inside the one before",
         PULSAR + "services/topics/deduplication.py",
-        "        self._flying = False\n        settled,",
-        "        self._flying = False\n        self._fly()\n        settled,",
+        "        self._flying = False\n        resolved,",
+        "        self._flying = False\n        self._fly()\n        resolved,",
         DEDUPLICATION_TESTS,
     ),
     Mutant(

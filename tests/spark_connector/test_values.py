@@ -31,7 +31,7 @@ from pyspark_arneb.resolving import resolved
 from pyspark_arneb.schema import columns_of
 from pyspark_arneb.values.avro_types import arrow_type
 from pyspark_arneb.values.ddl import struct_type
-from pyspark_arneb.values.forms import JsonForm, fitting
+from pyspark_arneb.values.forms import JsonForm, converter
 from pyspark_arneb.values.registry import living_schemas
 
 OLD = {
@@ -296,8 +296,8 @@ def test_halves_of_characters_are_replaced() -> None:
 
 
 def test_numbers_and_times_fit_where_they_can() -> None:
-    fit = fitting(KINDS)
-    found = fit({"d": 3, "n": "1.25", "t": 1000, "r": "AQI=", "i": 2.5, "b": 1})
+    convert = converter(KINDS)
+    found = convert({"d": 3, "n": "1.25", "t": 1000, "r": "AQI=", "i": 2.5, "b": 1})
     assert found["d"] == 3.0
     assert found["n"] == Decimal("1.25")
     assert found["t"] == datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)

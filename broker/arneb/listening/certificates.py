@@ -100,9 +100,9 @@ class Certificates:
         """Read the files that changed before the previous check, and not since."""
         for each in self._listeners.values():
             seen = await trio.to_thread.run_sync(_look, each.config)
-            settled = seen == each.looked
+            is_unchanged = seen == each.looked
             each.looked = seen
-            if settled and seen != each.read:
+            if is_unchanged and seen != each.read:
                 await self._read(each)
 
     def warn(self) -> None:

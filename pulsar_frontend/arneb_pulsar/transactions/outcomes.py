@@ -141,7 +141,7 @@ class Outcomes:
             rows += [(f"{ONE}{each}", None) for each in singles]
         return Gathered(rows, list(singles), made, gone)
 
-    def settled(self, gathered: "Gathered") -> None:
+    def written(self, gathered: "Gathered") -> None:
         """Note that ``gathered`` is on disk."""
         for each in gathered.singles:
             del self._singles[each]

@@ -59,8 +59,8 @@ class JsonForm:
     type: pa.DataType
 
     def read(self, values: Sequence[bytes | None], versions: Sequence[int | None]) -> pa.Array:
-        fit = fitting(self.type)
-        return pa.array([_document(value, fit) for value in values], self.type)
+        convert = converter(self.type)
+        return pa.array([_document(value, convert) for value in values], self.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +90,8 @@ class AvroForm:
         try:
             return pa.array(found, self.type)
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-            fit = fitting(self.type)
-            return pa.array([None if each is None else fit(each) for each in found], self.type)
+            convert = converter(self.type)
+            return pa.array([None if each is None else convert(each) for each in found], self.type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,27 +159,29 @@ def _also_called(latest: Any, written: Sequence[Any]) -> Any:
     return latest | {"aliases": sorted(names | set(latest.get("aliases", ())))}
 
 
-def _document(value: bytes | None, fit: Callable[[Any], Any]) -> Any:
+def _document(value: bytes | None, convert: Callable[[Any], Any]) -> Any:
     if value is None:
         return None
     try:
-        return fit(json.loads(value))
+        return convert(json.loads(value))
     except (ValueError, RecursionError):
         return None
 
 
-def fitting(kind: pa.DataType) -> Callable[[Any], Any]:
+def converter(kind: pa.DataType) -> Callable[[Any], Any]:
     """Return a function that converts a JSON value to a type, or to null if it does not fit."""
     if pa.types.is_struct(kind):
-        parts = [(each.name, fitting(each.type)) for each in kind]
+        parts = [(each.name, converter(each.type)) for each in kind]
         return lambda found: (
-            {name: fit(found.get(name)) for name, fit in parts} if isinstance(found, dict) else None
+            {name: convert(found.get(name)) for name, convert in parts}
+            if isinstance(found, dict)
+            else None
         )
     if pa.types.is_list(kind):
-        item = fitting(kind.value_type)
+        item = converter(kind.value_type)
         return lambda found: list(map(item, found)) if isinstance(found, list) else None
     if pa.types.is_map(kind):
-        item = fitting(kind.item_type)
+        item = converter(kind.item_type)
         return lambda found: (
             [(printable(name), item(each)) for name, each in found.items()]
             if isinstance(found, dict)

@@ -1,4 +1,4 @@
-"""Due entries are gathered once for all subscriptions at one place, in fitting batches."""
+"""Due entries are gathered once for all subscriptions that want the same, in bounded batches."""
 
 from dataclasses import dataclass
 

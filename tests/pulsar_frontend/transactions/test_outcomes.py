@@ -41,7 +41,7 @@ class OutcomesMachine(RuleBasedStateMachine):
                 self.rows.pop(key)
             else:
                 self.rows[key] = value
-        self.outcomes.settled(gathered)
+        self.outcomes.written(gathered)
         assert not self.outcomes.singles
 
     @rule(passed_ms=st.integers(1, 400))
@@ -105,8 +105,8 @@ def test_outcomes_stay_for_an_hour_of_which_no_clock_knows() -> None:
 
 def test_rows_that_may_not_go_stay() -> None:
     outcomes = Outcomes(dict([Outcomes({}).row(1, 5, committed=True)]))
-    outcomes.settled(outcomes.gathered(0))
+    outcomes.written(outcomes.gathered(0))
     assert not outcomes.gathered(9, may_go=False).rows
-    outcomes.settled(outcomes.gathered(9, may_go=False))
+    outcomes.written(outcomes.gathered(9, may_go=False))
     assert outcomes.find(1) is COMMITTED
     assert [value for _, value in outcomes.gathered(9).rows] == [None]

@@ -127,12 +127,12 @@ class DeadLetters(Generic[T]):
                 except PulsarError as error:
                     LOG.error("%r could not be sent to the dead-letter topic: %s", message, error)
                     failed, machine.given_up = machine.given_up, []
-                    machine.not_settled(failed, self._context.clock.now())
+                    machine.dead_letters_failed(failed, self._context.clock.now())
                 else:
                     # A reconnection may have cleared the list meanwhile.
                     if machine.given_up and machine.given_up[0] is message:
                         machine.given_up.pop(0)
-                    machine.settled(message, self._context.clock.now())
+                    machine.dead_letter_stored(message, self._context.clock.now())
                 changed()
         finally:
             self._burying = False

@@ -73,8 +73,8 @@ class ConsumerMachine(Generic[T]):
         self.last_given: MessageId | None = None
         """The last message that the application got since :attr:`start`; readers only."""
         self.given_up: list[Message[T]] = []
-        """Messages delivered more often than the dead-letter policy allows; call :meth:`settled`
-        once one is stored elsewhere."""
+        """Messages delivered more often than the dead-letter policy allows; see
+        :meth:`dead_letter_stored`."""
         self.last_version = b""
         """The schema version of the messages that came last."""
         self._options = options
@@ -299,14 +299,14 @@ class ConsumerMachine(Generic[T]):
 
     # Redelivery
 
-    def settled(self, message: Message[T], now: float) -> None:
+    def dead_letter_stored(self, message: Message[T], now: float) -> None:
         """Acknowledge a message of :attr:`given_up` that is stored elsewhere now."""
         self._skip(1)
         entry = message.entry
         index, size = message.batch_index, entry.batch_size
         self.acks.acknowledge(entry.id, index, size, now, chunks=entry.chunks)
 
-    def not_settled(self, messages: Sequence[Message[T]], now: float) -> None:
+    def dead_letters_failed(self, messages: Sequence[Message[T]], now: float) -> None:
         """Have messages of :attr:`given_up` that could not be stored elsewhere redelivered, after
         the delay of a negative acknowledgement; without it they would loop at full speed."""
         self._skip(len(messages))

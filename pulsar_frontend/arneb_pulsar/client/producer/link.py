@@ -58,7 +58,7 @@ class ProducerLink(Generic[T]):
         self._room_taken = 0
         self._memory_taken = 0
         self._timer = context.clock.timer(self._tick)
-        self._settled = Bell()
+        self._progress = Bell()
         self._failure: PulsarError | None = None
         self._epoch = 0
         self._topic_epoch: int | None = None
@@ -204,7 +204,7 @@ class ProducerLink(Generic[T]):
         if (freed := self._room_taken - machine.pending_messages) > 0:
             self._room_taken -= freed
             self._room.give_back(freed)
-            self._settled.ring()
+            self._progress.ring()
         if (freed := self._memory_taken - machine.pending_bytes) > 0:
             self._memory_taken -= freed
             self._context.memory.give_back(freed)

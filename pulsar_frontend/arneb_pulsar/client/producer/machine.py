@@ -97,7 +97,7 @@ class ProducerMachine:
         return self._packer.name
 
     @property
-    def settled(self) -> int:
+    def answered(self) -> int:
         """How many of all messages ever accepted have a known outcome."""
         return self.counts.messages - self.pending_messages
 

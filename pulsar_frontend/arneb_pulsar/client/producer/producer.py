@@ -196,8 +196,8 @@ class Producer(ProducerLink[T], Producing[T]):
         ended the producer, unless it was closed."""
         self._close_batches()
         accepted = self._machine.counts.messages
-        while self._machine.settled < accepted:
-            await self._settled.wait()
+        while self._machine.answered < accepted:
+            await self._progress.wait()
         if self._failure is not None and not isinstance(self._failure, ClientClosed):
             raise self._failure
 

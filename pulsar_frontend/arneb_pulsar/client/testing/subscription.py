@@ -156,7 +156,7 @@ class FakeSubscription:
                 self.claim(transaction, each, self._unacknowledged(each) ^ self._open(each))
         self.claim(transaction, index, left | ~self._open(index))
 
-    def settle(self, transaction: TransactionId, *, commit: bool) -> None:
+    def end_transaction(self, transaction: TransactionId, *, commit: bool) -> None:
         """Acknowledge what a transaction claimed, or make it available for redelivery."""
         for index, bits in self._claims.pop(transaction, {}).items():
             if commit:

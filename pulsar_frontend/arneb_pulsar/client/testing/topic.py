@@ -70,7 +70,7 @@ class FakeTopic:
         """How often it was unloaded."""
         self._deduplication = deduplication
         self._is_open = is_open
-        self._unsettled: dict[TransactionId, list[int]] = {}
+        self._open_transactions: dict[TransactionId, list[int]] = {}
         self._ledger = 1
         self._first_of_ledger = 0
         self._names = 0
@@ -154,7 +154,7 @@ class FakeTopic:
             transaction = TransactionId(metadata.txnid_most_bits, metadata.txnid_least_bits)
             if not self._is_open(transaction):
                 raise NotAllowed(f"transaction {transaction} is over")
-            self._unsettled.setdefault(transaction, []).append(len(self.entries))
+            self._open_transactions.setdefault(transaction, []).append(len(self.entries))
         if is_last_chunk:
             known = self._last_sequence_ids.get(producer, -1)
             self._last_sequence_ids[producer] = max(known, last)
@@ -176,7 +176,9 @@ class FakeTopic:
     @property
     def end(self) -> int:
         """The index at which reading ends: the first entry of an open transaction."""
-        return min([each[0] for each in self._unsettled.values()], default=len(self.entries))
+        return min(
+            [each[0] for each in self._open_transactions.values()], default=len(self.entries)
+        )
 
     @property
     def last(self) -> Entry | None:
@@ -184,9 +186,9 @@ class FakeTopic:
         indexes = range(self.end - 1, self.trimmed - 1, -1)
         return next((self.entries[each] for each in indexes if each not in self.aborted), None)
 
-    def settle(self, transaction: TransactionId, *, commit: bool) -> None:
+    def end_transaction(self, transaction: TransactionId, *, commit: bool) -> None:
         """Commit or abort the entries of a transaction."""
-        indexes = self._unsettled.pop(transaction, [])
+        indexes = self._open_transactions.pop(transaction, [])
         if not commit:
             self.aborted.update(indexes)
             for subscription in self.subscriptions.values():

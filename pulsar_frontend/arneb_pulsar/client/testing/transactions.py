@@ -39,7 +39,7 @@ COORDINATORS: Final = "persistent://pulsar/system/transaction_coordinator_assign
 class Part(Protocol):
     """A topic or a subscription that takes part in a transaction."""
 
-    def settle(self, transaction: TransactionId, *, commit: bool) -> None:
+    def end_transaction(self, transaction: TransactionId, *, commit: bool) -> None:
         """Commit or abort its part of a transaction."""
 
 
@@ -92,7 +92,7 @@ class FakeTransactions:
         if commit:
             self.committed.add(transaction)
         for part in found.parts:
-            part.settle(transaction, commit=commit)
+            part.end_transaction(transaction, commit=commit)
 
     def expire(self, now_ms: int) -> None:
         """Abort expired transactions."""

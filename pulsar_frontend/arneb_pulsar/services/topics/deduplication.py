@@ -101,7 +101,7 @@ class Deduplication:
         self._held: deque[_Held] = deque()
         self._held_bytes = 0
         self._flying = False
-        self._settled: list[Callable[[], None]] = []
+        self._unresolved: list[Callable[[], None]] = []
         self.ended = False
         """It is turned off: held runs are stored in their turn, and nothing is remembered."""
         self._outlived: set[str] = set()
@@ -123,7 +123,7 @@ class Deduplication:
     def ask_highest(self, name: str, then: Callable[[int], None]) -> None:
         """Call ``then`` with a producer's highest stored number, as soon as it is known."""
         if self._flying:
-            self._settled.append(lambda: then(self._sequences.highest(name)))
+            self._unresolved.append(lambda: then(self._sequences.highest(name)))
         else:
             then(self._sequences.highest(name))
 
@@ -269,10 +269,10 @@ class Deduplication:
             if held.expected is not None:
                 held.expected.end_one()
         self._flying = False
-        settled, self._settled = self._settled, []
-        for then in settled:
+        resolved, self._unresolved = self._unresolved, []
+        for then in resolved:
             then()
-        self._registry.settled(self._topic, self)
+        self._registry.drop_if_over(self._topic, self)
 
     def _forget(self) -> list[str]:
         """Forget producers that have been away for long; return their names."""
@@ -353,10 +353,10 @@ class Deduplications:
             present = self._by_topic[topic.id] = Deduplication(self, topic, kept)
         if present is not None:
             present.end()
-            self.settled(topic, present)
+            self.drop_if_over(topic, present)
 
-    def settled(self, topic: Topic, present: Deduplication) -> None:
-        """Let ``present`` go if it was turned off and nothing is left of it."""
+    def drop_if_over(self, topic: Topic, present: Deduplication) -> None:
+        """Drop ``present`` if it was turned off and nothing is left of it."""
         if present.is_over and self._by_topic.get(topic.id) is present:
             del self._by_topic[topic.id]
 

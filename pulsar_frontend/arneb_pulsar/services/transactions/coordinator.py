@@ -135,7 +135,7 @@ class TransactionCoordinator:
         try:
             with trio.CancelScope(shield=True):  # what is on disk must be in memory too
                 await self._core.committed(Unit(metadata=[*gathered.rows, *over]))
-                self.outcomes.settled(gathered)
+                self.outcomes.written(gathered)
                 self._beginning.removed(over)
         except CommitFailed as error:
             logger.warning("cannot draw outcomes of transactions together yet: %s", error)

@@ -400,8 +400,8 @@ def test_what_came_too_often_is_given_up_and_is_out_of_the_way_once_it_stands_el
     first, second = machine.given_up
     assert [each.entry.id for each in (first, second)] == [(1, 1), (1, 2)]
     machine.acks.output.clear()
-    machine.settled(first, 0.0)
-    machine.not_settled([second], 0.0)
+    machine.dead_letter_stored(first, 0.0)
+    machine.dead_letters_failed([second], 0.0)
     machine.acks.flush(0.0)
     assert [type(each) for each in machine.acks.output] == [CommandFlow, CommandAck]
     machine.acks.output.clear()
