@@ -294,6 +294,17 @@ def test_a_missing_partition_is_made_again(
     assert admin.get(f"{topic}-partition-1/stats")["msgInCounter"] == 0
 
 
+def test_whether_a_subscription_is_replicated_is_asked_of_one_that_exists(
+    admin: Admin, name: Named
+) -> None:
+    topic = local(name("t"))
+    admin.put(topic)
+    asked = f"{topic}/subscription/s/replicatedSubscriptionStatus"
+    assert status(admin.get, asked) == 404
+    admin.put(f"{topic}/subscription/s", "latest")
+    assert list(admin.get(asked).values()) == [False]
+
+
 @pytest.mark.parametrize("is_there", [True, False])
 def test_a_topic_without_partitions_lacks_none(admin: Admin, name: Named, is_there: bool) -> None:
     topic = local(name("t"))

@@ -381,4 +381,11 @@ POLICY_MUTANTS: Final = (
         "    await context.topics.make_missing(name)\n",
         ("tests/pulsar_frontend/admin/test_admin.py",),
     ),
+    Mutant(
+        "a subscription that does not exist is said not to be replicated",
+        PULSAR + "admin/policies/unset.py",
+        '        subscription_of(plain(context, part), request.names["subscription"])\n',
+        "        plain(context, part)\n",
+        ("tests/pulsar_frontend/admin/brokers/test_brokers.py",),
+    ),
 )

@@ -20,6 +20,7 @@ from arneb_pulsar.admin.calls.rules import SUPER_USER, on_policy, on_topic
 from arneb_pulsar.admin.namespaces.namespaces import PATH, namespace_of
 from arneb_pulsar.admin.namespaces.policy_kinds import NO_DISPATCH_RATE
 from arneb_pulsar.admin.policies.policies import target_of
+from arneb_pulsar.admin.subscriptions.subscriptions import subscription_of
 from arneb_pulsar.admin.topics.topics import plain, routes_of_topics, topic_of
 from arneb_pulsar.authorization.operations import TopicOperation
 from arneb_pulsar.services.context import BrokerContext
@@ -45,11 +46,11 @@ def _of_topic(holds: AdminReply) -> Handler:
 
 
 async def replicated(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Return that no subscription is replicated, in any partition."""
+    """Return that a subscription is not replicated, in any partition."""
     name = topic_of(context, request)
     parts = context.topics.parts(name) if context.namespaces.partitions(name) else [name]
     for part in parts:
-        plain(context, part)
+        subscription_of(plain(context, part), request.names["subscription"])
     return document({str(part): False for part in parts})
 
 

@@ -167,10 +167,6 @@ async def test_what_is_not_done_here_is_refused_with_a_reason(
         ("t/entryFilters", (200, b"")),
         ("t/shadowTopics", (200, b"")),
         ("t/entryFilters?applied", (200, {"entryFilterNames": ""})),
-        (
-            "t/subscription/s/replicatedSubscriptionStatus",
-            (200, {"persistent://public/default/t": False}),
-        ),
     ],
 )
 async def test_what_cannot_be_set_here_is_not_set(
@@ -186,6 +182,22 @@ async def test_what_cannot_be_set_here_is_not_set(
         assert await admin("GET", f"{root}/{path}", **query) == answer
         gone = f"/gone{path.removeprefix('t')}" if of_topic else f"{root}x/{path}"
         assert (await admin("GET", gone))[0] == 404
+
+
+async def test_no_subscription_is_replicated(open_broker: OpenBroker) -> None:
+    async with open_broker() as running:
+        admin = Admin(running)
+        await admin("PUT", "/t")
+        await admin("PUT", "/p/partitions", 2)
+        for topic, names in (("t", ["t"]), ("p", ["p-partition-0", "p-partition-1"])):
+            path = f"/{topic}/subscription/s"
+            asked = f"{path}/replicatedSubscriptionStatus"
+            status, answer = await admin("GET", asked)
+            assert (status, "Subscription s not found" in answer["reason"]) == (404, True)
+            assert (await admin("PUT", path, "latest"))[0] == 204
+            expected = {f"persistent://public/default/{name}": False for name in names}
+            assert await admin("GET", asked) == (200, expected)
+        assert (await admin("GET", "/gone/subscription/s/replicatedSubscriptionStatus"))[0] == 404
 
 
 async def test_other_paths_are_not_found(open_broker: OpenBroker) -> None:
