@@ -66,7 +66,7 @@ CHANNEL_CODES: Final = frozenset(
 
 
 class AmqpError(Exception):
-    """An error that the peer is told of.
+    """An error that is sent to the peer.
 
     ``method`` is the method that failed; None until it is filled in.
     """

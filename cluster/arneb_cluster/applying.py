@@ -59,7 +59,7 @@ class Applying:
     """Applies commits to the directory of a shard, one thread at a time."""
 
     def __init__(self, replica: Replica, failed: Callable[[str], None]) -> None:
-        """``failed`` is told, once, why a commit could not be applied."""
+        """``failed`` is called, once, with why a commit could not be applied."""
         self._replica = replica
         self._failed = False
         self._tell = failed

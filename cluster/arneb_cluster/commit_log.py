@@ -1,7 +1,7 @@
 """The replicated commit log: the engine's commits as records of a shard's topic.
 
 The rule: a commit is stored when its record has its receipt and this node's directory has it, too.
-When leadership is lost, the oldest waiting commit is told so, which ends all after it; their
+When leadership is lost, the oldest waiting commit fails, which ends all after it; their
 outcome is not reported.
 """
 

@@ -75,7 +75,7 @@ class LocalSource:
         self._news.set()
 
     def active_changed(self, active: bool) -> None:
-        """Do nothing: nobody is told."""
+        """Do nothing: nobody waits for it."""
 
     def closed_by_core(self, reason: str) -> None:
         self._closed = reason

@@ -50,7 +50,7 @@ PIN_WAIT_S: Final = 60.0
 POLL_S: Final = 0.1
 
 ALIVE_S: Final = 10.0
-"""How often the taker is told that its copy is still being made."""
+"""How often the taker is notified that its copy is still being made."""
 
 IDLE_S: Final = 60.0
 """A taker that asks for nothing for this long is gone."""

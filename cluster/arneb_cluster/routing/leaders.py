@@ -33,7 +33,7 @@ class Leaders:
         return self._placements.get(shard, NOBODY)
 
     def say(self, shard: str, placement: Placement) -> None:
-        """Set a shard's leader; listeners are told if it changed."""
+        """Set a shard's leader; listeners are notified if it changed."""
         if self.of_shard(shard) == placement:
             return
         self._placements[shard] = placement

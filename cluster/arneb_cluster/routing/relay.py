@@ -2,7 +2,7 @@
 
 The rule: bytes are passed on unchanged, in order and with nothing in between, while the leader is
 there; so heartbeats, back-pressure and errors are those of the two ends. When the leader is lost,
-the client is told in AMQP's own words if a frame has just ended, else by the end of its socket:
+the client is sent an AMQP error if a frame has just ended, else by the end of its socket:
 half a frame followed by something else would be read as garbage.
 """
 

@@ -46,5 +46,5 @@ REPLY_CODES: Final[Mapping[type[CoreError], ReplyCode]] = {
 
 
 def in_amqp(error: CoreError) -> AmqpError:
-    """Return the error that a client is told."""
+    """Return the error that a client gets."""
     return amqp_error(REPLY_CODES[type(error)], str(error))

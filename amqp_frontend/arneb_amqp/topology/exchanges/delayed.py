@@ -161,7 +161,7 @@ class DelayedExchange:
         self._route(run)
 
     def active_changed(self, active: bool) -> None:
-        """Do nothing: nobody is told."""
+        """Do nothing: nobody waits for it."""
 
     def closed_by_core(self, reason: str) -> None:
         """Forget what is not routed: the exchange was deleted, the broker stops, or something

@@ -1,6 +1,6 @@
 """Enforcing: applies the options of queues.
 
-The rule: the core is told what it can enforce by itself, again only when that changes; options may
+The rule: the core gets what it can enforce itself, again only when that changes; options may
 change at any time, in any direction. Messages on their way meanwhile stay counted.
 """
 

@@ -2,7 +2,7 @@
 
 The rule: an answer that exceeds the caller's bound is not held any further, so its size shows that
 some is missing. The answers to all requests together are bounded by :data:`ALL_BYTES_MAX`: a
-request that would need more is told to try again.
+request that would need more is asked to try again.
 """
 
 import json

@@ -1,8 +1,8 @@
-"""Resource alarms: which resources the broker is short of, and who is told.
+"""Resource alarms: which resources the broker is short of, and who is notified.
 
-The rule: the measuring side always declares the whole set, and listeners are told of changes only.
-They decide what an alarm means. The core continues either way, and refuses appends only when there
-is no room left at all.
+The rule: the measuring side always declares the whole set, and listeners are notified of changes
+only. They decide what an alarm means. The core continues either way, and refuses appends only when
+there is no room left at all.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A consumer as a frontend sees it: what it asks for, what it is told, what it may do.
+"""A consumer as a frontend sees it: what it asks for, what it is notified of, what it may do.
 
 The rule: everything here belongs to the event loop. Deliveries reach a consumer in the order in
 which they were assigned, and none after it was detached.

@@ -6,8 +6,8 @@ nothing more is committed, no caller is told that anything is durable, and the e
 start reads the disk, which is whole. The one exception is an error while the appends of a commit
 are placed, before anything has changed: only the requests in that commit fail.
 
-When leadership is lost, memory matches the log and every caller is told. The engine ends all the
-same, for another node takes over.
+When leadership is lost, memory matches the log and every caller is called back. The engine ends all
+the same, for another node takes over.
 """
 
 import logging
@@ -39,7 +39,7 @@ class Breakage:
         return f"<Breakage {self.error!r}>"
 
     def happened(self, error: Exception) -> None:
-        """End the commit path. Requests in commits under way are told nothing: their outcome is
+        """End the commit path. Requests in commits under way are not called back: their outcome is
         unknown."""
         logger.critical("error in the commit path, stopping the broker", exc_info=error)
         self.error = error
@@ -61,7 +61,7 @@ class Breakage:
 
     async def wait(self) -> None:
         """Wait for an error in the commit path. Lost leadership is not one: then every request is
-        told, and nobody waits for ever."""
+        called back, and nobody waits for ever."""
         await self._happened.wait()
 
     async def end(self) -> NoReturn:

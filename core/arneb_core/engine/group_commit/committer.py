@@ -103,7 +103,7 @@ class Committer:
         return any(topic is each for request in self._waiting for each in request.topics)
 
     def cursor_changed(self, subscription: LogSubscription, done: Done | None) -> None:
-        """Mark a cursor as different from disk. ``done`` is told when it is durable."""
+        """Mark a cursor as different from disk. ``done`` is called once it is durable."""
         self._dirty[subscription] = None
         if done is not None:
             self._receipts.append((subscription, done))
@@ -307,7 +307,7 @@ class Committer:
     def _ended(self, ending: Ending) -> None:
         """Take the ending of the oldest commit under way; the log calls this in the event loop."""
         if self.breakage.error is not None:
-            return  # after a breakage nobody is told anything
+            return  # after a breakage no callback is called
         try:
             if isinstance(ending, CommitReport):
                 self._stored(ending)

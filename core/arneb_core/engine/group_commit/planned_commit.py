@@ -296,7 +296,7 @@ class PlannedCommit:
 
     def take_back(self) -> None:
         """Restore memory: nothing of this commit is on disk, nor of those planned after it, which
-        were taken back before. Nobody is told yet."""
+        were undone before. No caller knows of it yet."""
         for trimmed, plan in reversed(self.trims):
             trimmed.trimming.failed(plan)
         for topic in chain((each for each, _ in self.counted), reversed(self.runs)):

@@ -48,7 +48,7 @@ class Request:
     prefixes: Sequence[tuple[Table, bytes]] = ()
     trims: Sequence[Trim] = ()
     on_commit: Callable[[], None] | None = None
-    """Makes a catalog change visible, before anybody is told of it."""
+    """Makes a catalog change visible, before the request is called back."""
     deletes_topic: LogTopic | None = None
     leaving: tuple[LogSubscription, ...] = ()
     """Subscriptions that this removes: their cursors must not be written with it."""

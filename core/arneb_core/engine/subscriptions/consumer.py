@@ -30,7 +30,7 @@ class Leased(Protocol):
 
     @property
     def lease(self) -> Lease:
-        """While it does not hold, no client is told of a message."""
+        """While it does not hold, no client gets a message."""
 
 
 class Waits(Protocol):

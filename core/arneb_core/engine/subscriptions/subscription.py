@@ -283,7 +283,7 @@ class LogSubscription(SubscriptionAdmin):
         self._parked.unpark_all()
 
     def receipt(self, done: Done | None) -> None:
-        """Note that the cursor may have changed; ``done`` is told when it is on disk."""
+        """Note that the cursor may have changed; ``done`` is called once it is on disk."""
         self.machine.state.cursor_changed(done)
 
     def take_changes(self) -> CursorChanges:

@@ -8,7 +8,7 @@ The rule: one value goes in, the :class:`.Changes` of one commit, and it ends in
 * *leadership lost*: another node writes this log now, so nothing is stored any more
   (:class:`.LeadershipLost`).
 
-An outcome that is not known yet is no ending: nobody is told anything until it is. Commits are
+An outcome that is not known yet is no ending: nothing is reported until it is. Commits are
 numbered in the order in which they are submitted, and end in that order. Each is planned as if all
 before it were stored; so one that is not stored ends all after it, which are not reported. Only
 changes that are independent of those under way may be stored beside them, at once or not at all.

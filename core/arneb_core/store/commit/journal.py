@@ -13,8 +13,8 @@ it has taken over, so older records after the newest are recognised by their num
 :mod:`.journal.file` explains how damage is distinguished from the end.
 
 A file is good for one *epoch*: as long as every write to it has succeeded and all of it was read
-back. After that LMDB is told first that the journal is not in use, then the file is rewritten,
-and then LMDB is told of the new epoch, so that a crash in between leaves nothing to be missed.
+back. After that LMDB first records that the journal is not in use, then the file is rewritten,
+and then LMDB records the new epoch, so that a crash in between leaves nothing to be missed.
 """
 
 import logging

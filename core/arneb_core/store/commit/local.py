@@ -1,7 +1,7 @@
 """The local commit log: LMDB's own commit, or the journal file in front of it.
 
 The rule: a thread commits what is submitted, in order, and touches only the store. While the
-outcome of a commit is in doubt nobody is told, and nothing else is committed: nothing could be
+outcome of a commit is in doubt nothing is reported, and nothing else is committed: nothing could be
 until the disk works again, and if the process ends before, nobody was told anything untrue.
 """
 

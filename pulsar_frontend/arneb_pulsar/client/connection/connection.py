@@ -141,7 +141,7 @@ class Connection:
             raise TimedOut(f"no sign of life of {self.machine.where} in {timeout_s} s") from None
 
     def close(self, error: PulsarError | None = None) -> None:
-        """Close the connection; its users are told ``error``."""
+        """Close the connection; its users get ``error``."""
         self.machine.lost(
             error or ClientClosed(f"the connection to {self.machine.where} was closed")
         )
