@@ -97,8 +97,22 @@ ROOM_MUTANTS: Final = (
     Mutant(
         "all that dies at once is dead-lettered in one pass of the loop",
         "amqp_frontend/arneb_amqp/topology/dead_letters.py",
-        "            if letters.work >= work:\n",
-        "            if letters.work < 0:\n",
+        "            if letters.work >= work and",
+        "            if letters.work < 0 and",
+        ("tests/amqp_frontend/topology/test_dead_letter_turns.py",),
+    ),
+    Mutant(
+        "a long history of deaths is read again for each message that has it",
+        "amqp_frontend/arneb_amqp/topology/dead_letters.py",
+        " and not letters.goes_on_with(entry):\n",
+        ":\n",
+        ("tests/amqp_frontend/topology/test_dead_letter_turns.py",),
+    ),
+    Mutant(
+        "two long histories of deaths are read in one pass of the loop",
+        "amqp_frontend/arneb_amqp/topology/dead_letter_turns.py",
+        "    return LETTER_WORK + len(properties)\n",
+        "    return LETTER_WORK + min(len(properties), WORK_PER_PASS // 2)\n",
         ("tests/amqp_frontend/topology/test_dead_letter_turns.py",),
     ),
     Mutant(

@@ -11,13 +11,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from arneb_amqp.routing.death import CHANGED
-from arneb_amqp.topology.dead_letter_turns import COPY_WORK, REFUSED_WORK, work_of
+from arneb_amqp.topology.dead_letter_turns import (
+    COPY_WORK,
+    REFUSED_WORK,
+    WORK_PER_PASS,
+    work_of,
+)
 from arneb_amqp.topology.forwarding import Forwarding, MessageKind, send, word_and_route_of
 from arneb_amqp.topology.overflow import Admission
 from arneb_amqp.wire.content import properties_of
 from arneb_amqp.wire.cutting import Cut, Replacement, cut
 from arneb_amqp.wire.route import shortstr
 from arneb_amqp.wire.tables import Field, encode_table
+from arneb_core.api.entries.entry import Origin
 
 _NAMES: Final = {shortstr(name): name for name in CHANGED}
 
@@ -37,14 +43,14 @@ class Resolved:
 class Letters:
     """The dead letters of one run, made in one turn. ``resolve`` resolves one kind."""
 
-    __slots__ = ("_admission", "_forms", "_known", "_resolve", "_work")
+    __slots__ = ("_admission", "_copied", "_forms", "_known", "_resolve", "_work")
 
     def __init__(self, resolve: Callable[[MessageKind], Resolved], admission: Admission) -> None:
         self._resolve = resolve
         self._admission = admission
         self._known: dict[MessageKind, Forwarding | None] = {}
         self._forms: dict[object, tuple[Forwarding | None, Replacement]] = {}
-        self._work = 0
+        self._work = self._copied = 0
 
     def __repr__(self) -> str:
         return f"<Letters of {len(self._known)} kinds and {len(self._forms)} forms>"
@@ -54,6 +60,14 @@ class Letters:
         """The work done so far, and that of what full queues have refused (see
         :mod:`.dead_letter_turns`)."""
         return self._work + REFUSED_WORK * self._admission.refused_messages
+
+    def goes_on_with(self, entry: bytes) -> bool:
+        """Whether ``entry`` should be made with these letters although they are enough work: its
+        kind is known here, and may have been much work. But copies are work, too."""
+        if entry[1] != Origin.AMQP or self._copied >= WORK_PER_PASS:
+            return False
+        word, route, start = word_and_route_of(entry)
+        return (word, route, properties_of(entry, start)) in self._known
 
     def put(self, entry: bytes) -> None:
         """Forward ``entry`` through the admission."""
@@ -85,7 +99,9 @@ class Letters:
         self, entry: bytes, start: int, way: Forwarding | None, properties: bytes | None = None
     ) -> None:
         if way is not None:
-            self._work += COPY_WORK * (1 + len(way.topics) + len(way.refusing))
+            copies = COPY_WORK * (1 + len(way.topics) + len(way.refusing))
+            self._work += copies
+            self._copied += copies
             send(entry, start, way, self._admission, properties)
 
 

@@ -41,9 +41,8 @@ class InParts(Protocol):
 
 
 def work_of(properties: bytes) -> int:
-    """Return the work of a letter of a new kind, with these properties. However long they are,
-    others like it may follow: what is known now is lost with the part."""
-    return LETTER_WORK + min(len(properties), WORK_PER_PASS // 2)
+    """Return the work of a letter of a new kind, with these properties."""
+    return LETTER_WORK + len(properties)
 
 
 def in_next_pass(back: Callable[[], None]) -> None:

@@ -139,7 +139,7 @@ class DeadLettering:
         parts: dict[Position, int] = {}
         count = 0
         for position, entry in zip(run.positions, run.entries, strict=True):
-            if letters.work >= work:
+            if letters.work >= work and not letters.goes_on_with(entry):
                 break
             mask = None if run.masks is None else run.masks.get(position)
             if mask is None:

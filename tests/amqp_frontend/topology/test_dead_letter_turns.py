@@ -14,8 +14,9 @@ from arneb_amqp.topology.dead_letter_turns import LETTER_WORK, WORK_PER_PASS, Tu
 from arneb_amqp.topology.dead_letters import DeadLettering
 from arneb_amqp.topology.kept_dead_letters import KEPT_MAX
 from arneb_amqp.wire.content import payload_of
+from arneb_amqp.wire.properties import Properties
 from arneb_amqp.wire.route import content_start
-from arneb_amqp.wire.tables import long, longstr
+from arneb_amqp.wire.tables import array, long, longstr, table
 from arneb_core.api.core import Unit
 from arneb_core.api.subscriptions.windows import Window
 from arneb_core.testing.engine_kit import until
@@ -128,6 +129,45 @@ async def test_messages_that_die_at_once_leave_in_several_passes(
     payloads = [payload_of(each, content_start(each)) for each in found]
     assert payloads == [b"%d" % number for number in range(MESSAGES)]
     assert 0 < passes.most <= WORK_PER_PASS // LETTER_WORK + 1
+
+
+@pytest.mark.parametrize("different", [True, False])
+async def test_one_long_history_is_read_in_a_pass_and_not_again_for_messages_that_share_it(
+    broker: Opener, passes: Passes, monkeypatch: pytest.MonkeyPatch, different: bool
+) -> None:
+    """A client may make up any history, and send it as often as it likes."""
+    in_parts: list[int] = []
+    part = DeadLettering.part
+
+    def counted(self: DeadLettering, work: int) -> int:
+        before = passes.done
+        try:
+            return part(self, work)
+        finally:
+            in_parts.append(passes.done - before)
+
+    monkeypatch.setattr(DeadLettering, "part", counted)
+    deaths = [
+        table({"queue": longstr(f"q{number}"), "reason": longstr("expired"), "count": long(1)})
+        for number in range(1_000)
+    ]
+    forged = Properties(headers={"x-death": array(deaths)})
+    arguments = {
+        "x-dead-letter-exchange": longstr(""),
+        "x-dead-letter-routing-key": longstr("dead"),
+        "x-message-ttl": long(0),
+    }
+    async with broker() as place:
+        await place.declare("dead")
+        queue = await place.declare("q", arguments=arguments)
+        entries = [
+            entry(b"", key=f"k{number if different else 0}", properties=forged)
+            for number in range(6)
+        ]
+        await place.engine.committed(Unit([(queue.topic, entries)]))
+        await until(place.engine, lambda: ready(place, "dead") == 6)
+    assert max(in_parts) == 1
+    assert sum(in_parts) == 6 if different else sum(in_parts) <= 3, "they may come in a few runs"
 
 
 async def test_letters_that_are_kept_leave_in_several_passes_too(

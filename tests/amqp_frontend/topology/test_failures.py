@@ -37,10 +37,14 @@ KEPT = Exchange(
 )
 
 
-def entry(payload: bytes, exchange: str = "", key: str = "q") -> bytes:
+def entry(
+    payload: bytes, exchange: str = "", key: str = "q", properties: Properties | None = None
+) -> bytes:
     route = join_route(exchange, key)
     head = EntryHeader(Origin.AMQP, publish_time_ms=1, hint=len(route)).pack()
-    return head + route + compose(ChannelId(1), encode_properties(Properties()), payload)
+    return (
+        head + route + compose(ChannelId(1), encode_properties(properties or Properties()), payload)
+    )
 
 
 async def looked_after(place: RunningVhost, work: Callable[[], Awaitable[None]]) -> None:
