@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from arneb.metrics.pulsar import PulsarMetrics
@@ -69,6 +70,7 @@ async def test_a_topic_and_its_subscription_are_exported(tmp_path: Path) -> None
         assert (await samples(metrics))["pulsar_rate_in", TOPIC, ""] == 0, "too long ago"
 
 
+@pytest.mark.real_time  # a clock that jumps while the commit is written ends the reader
 async def test_what_is_unread_by_a_reader_is_no_backlog_in_the_log(tmp_path: Path) -> None:
     async with open_engine(tmp_path) as engine:
         topic = await engine.create_topic(TOPIC, subscriptions=["s"])
