@@ -104,6 +104,10 @@ def observed(broker: Arneb) -> dict[str, Any]:
     definitions = Management(broker.http_address).call("GET", "definitions").json
     for each in VOLATILE:
         definitions.pop(each, None)
+    # A store is given an id when it is opened, unless it has one.
+    definitions["global_parameters"] = [
+        each for each in definitions["global_parameters"] if each["name"] != "internal_cluster_id"
+    ]
     return {
         "definitions": definitions,
         "queues": {name: _gotten(broker, name) for name in ("orders", "alerts", "dead", "big")},
