@@ -1,8 +1,8 @@
-"""Applying: writes counted records into the directory, and notifies those that wait for them.
+"""Applying: writes the records that count into the directory, and notifies their waiters.
 
 The rule: after a failure nothing more is applied, because what follows depends on it. A small
-commit is only held, in the event loop, and a thread takes held commits over a little later;
-everything else goes to the thread, after them. There is one thread at a time.
+commit is only held, in the event loop, and a thread takes the held commits over a little later;
+everything else goes to the thread, after them. There is only one thread at a time.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ only then, and a restart reads no more of the log than that. Each takeover flush
 node, where Pulsar's bookies may be flushing the next record to the same disk."""
 
 FULL_BYTES: Final = HELD_BYTES_MAX // 4
-"""Held bytes at which takeover begins at once: until it is done there is room for more."""
+"""Held bytes at which takeover begins at once: more commits fit beside them until it is done."""
 
 DECODED_BYTES_MAX: Final = 224 * 1024
 """Bytes of a record that the loop decodes by itself: larger ones go to the thread."""
@@ -83,7 +83,7 @@ class Applying:
                 await self._take_over()
 
     def hold(self, effect: Apply) -> bool:
-        """Make a commit visible to this process's readers and tell its waiter at once, while
+        """Make a commit visible to this process's readers and notify its waiter at once, while
         nothing is under way in :meth:`apply` or :meth:`tidy_up`. False: it must be applied
         instead."""
         body, own = effect.commit.body, effect.ended
@@ -105,7 +105,7 @@ class Applying:
         return True
 
     async def apply(self, batch: Sequence[Apply]) -> None:
-        """Apply commits and tell their waiters."""
+        """Apply commits and notify their waiters."""
         replica = self._replica
         try:
             async with self._one:
@@ -122,7 +122,7 @@ class Applying:
                 each.ended.ended(made)
 
     async def tidy_up(self, work: TidyUp) -> None:
-        """Go on trimming; what cannot be trimmed now waits."""
+        """Continue trimming; what cannot be trimmed now is left for later."""
         try:
             async with self._one:
                 report = await trio.to_thread.run_sync(self._replica.tidy_up)
@@ -131,7 +131,7 @@ class Applying:
         work.ended(report)
 
     async def flush(self) -> bool:
-        """Write everything that waiters were told of to disk; return whether that succeeded."""
+        """Write to disk everything that waiters were notified of; return whether that succeeded."""
         await self._take_over()
         return not self._failed
 
@@ -150,7 +150,7 @@ class Applying:
 
 
 def _is_small(body: bytes) -> bool:
-    """Whether decoding it costs the event loop next to nothing."""
+    """Whether decoding it costs the event loop hardly anything."""
     return not body or (len(body) <= DECODED_BYTES_MAX and rows_in(body) < SMALL_ROWS_MAX)
 
 

@@ -26,9 +26,10 @@ DEPTH: Final = 4
 
 BESIDE_BYTES_MIN: Final = 256 << 10
 """Bytes of a commit that does not wait for the one under way. An entry has a fixed cost whatever it
-holds: Pulsar's brokers, bookies and three nodes compute for milliseconds for each, and for 40 µs
-for a message. So small commits wait for what is under way and for each other, as they do at a disk;
-large ones go at once, and the round trip to the bookies bounds no stream."""
+holds: Pulsar's brokers, bookies and three nodes need milliseconds of processor time for each, and
+40 µs for a message in it. So small commits wait for what is under way and for each other, as they
+do at a disk; large ones go at once, so the round trip to the bookies does not bound a stream's
+rate."""
 
 RECORD_BYTES_MAX: Final = 1 << 30
 """Bytes of one commit, which its readers hold in memory until they have all its parts."""
@@ -134,7 +135,7 @@ class PulsarLog:
         self._waiting.clear()
 
     def close(self) -> None:
-        """Forget what is under way, without telling it anything."""
+        """Forget what is under way, without reporting an outcome."""
         self._is_closed = True
         self._waiting.clear()
 

@@ -1,8 +1,8 @@
-"""Following: reads the log topic into the protocol's machine, and asks for its end.
+"""Following: reads the log topic into the protocol's machine, and asks where it ends.
 
-The rule: a follower reads on from its directory's position, and only as far ahead as there is room;
-a leader reads from its own TAKE on. Entries are processed in the turn in which they arrive, because
-a leader's clients wait for them. Whatever fails with Pulsar is retried.
+The rule: a follower continues from its directory's position, and reads only as far ahead as there
+is room; a leader reads from its own TAKE on. Entries are processed in the turn in which they
+arrive, because a leader's clients wait for them. Every failure of Pulsar is retried.
 """
 
 import logging
@@ -154,7 +154,7 @@ class Following:
         size = 0
         while size < TURN_BYTES and self._has_room() and self._node.state is not State.STOPPED:
             if self._reads.cancel_called:
-                break  # it came just as following started over, and is read again
+                break  # it came just as following started over, and will be read again
             if (message := reader.read_nowait()) is None:
                 return False
             place, data = entry_of(message)

@@ -2,7 +2,7 @@
 
 The rule: it is for a lost topic, or one that ends before what a directory has, and is never done
 automatically. Numbers continue, so a node with nothing of the new history notices with the first
-record that it lacks something, and takes a copy; earlier members are not waited for.
+record that it lacks something, and takes a copy; trimming does not wait for earlier members.
 """
 
 from pathlib import Path
@@ -19,7 +19,8 @@ CHECKSUM_BITS: Final = 32
 
 
 def applied_in(path: Path) -> Applied:
-    """Return what a directory has that no broker has open. Raises :class:`StoreUnusable`."""
+    """Return how much of the log a directory has that no broker has open. Raises
+    :class:`StoreUnusable`."""
     replica = _opened(path)
     try:
         return replica.applied
@@ -28,8 +29,8 @@ def applied_in(path: Path) -> Applied:
 
 
 def re_found(path: Path) -> Applied:
-    """Begin a new history with a directory that no broker has open; return what it then has. Raises
-    :class:`StoreUnusable`."""
+    """Begin a new history with a directory that no broker has open; return its new log position.
+    Raises :class:`StoreUnusable`."""
     replica = _opened(path)
     try:
         if replica.applied == UNFOUNDED and not replica.has_topics:

@@ -1,8 +1,8 @@
-"""Handing over: a leader passes leadership to an up-to-date node, and waits until that leads.
+"""Handing over: a leader passes leadership to an up-to-date node, and waits until that node leads.
 
 The rule: nothing is given up before the successor is known. From then on no clients are admitted,
-everything under way is stored, and the last record names the successor, which need not wait for
-anybody.
+everything under way is stored, and the last record names the successor, which need not wait for any
+lease.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from arneb_cluster.shard import Shard
 from arneb_core.api.nodes.placement import Elsewhere
 
 RESIGN_S: Final = 10.0
-"""What is not stored by then is given up, and the next leader waits for silence."""
+"""What is not stored by then is abandoned, and the next leader waits for silence."""
 
 FOLLOWED_S: Final = 20.0
 """The time by which some node leads again, even if not the successor, or none will."""
@@ -26,7 +26,7 @@ HEAR_S: Final = 0.2
 
 
 class NotHandedOver(Exception):
-    """This node leads as before, or nobody is known to lead; the text is for the operator."""
+    """This node leads as before, or no leader is known; the text is for the operator."""
 
 
 class HandedOver(NamedTuple):

@@ -157,7 +157,7 @@ class Membership:
         return node.state is State.LEADING and node.reader.epoch == epoch
 
     async def _hear(self, trimming: Trimming) -> None:
-        """Take reports from now on: earlier ones are old, and every member reports again."""
+        """Take reports from now on: earlier ones are outdated, and every member reports again."""
         topic = self._settings.members_topic
         while True:
             try:
@@ -239,6 +239,6 @@ async def newest_reports(client: Client, settings: ShardSettings) -> dict[str, R
 
 
 async def _close(used: Closes) -> None:
-    """Close it within a time: no broker may be there to answer."""
+    """Close it within a time limit, because there may be no broker to answer."""
     with trio.move_on_after(CLOSE_S, shield=True), suppress(PulsarError):
         await used.close()

@@ -1,7 +1,7 @@
 """Ordered work: effects of a node's machine that must be carried out in order.
 
-The rule: one thing after another. A commit that only has to be held is held at once, in
-the same turn, if nothing precedes it; the rest is done by a task, which may wait for a thread.
+The rule: one effect after another. A commit that only has to be held is held at once, in the same
+turn, if nothing precedes it; everything else is done by a task, which may wait for a thread.
 """
 
 from collections import deque
@@ -50,9 +50,9 @@ class Ordered:
         self._queue.append(work)
 
     def start_next(self) -> None:
-        """Do what can be done at once, and leave the rest to the task. Being told that a commit is
-        held may lead to the next commit, and so back here; that call continues when this one
-        returns."""
+        """Do what can be done at once, and leave the rest to the task. The notification that a
+        commit is held may lead to the next commit, and so back here; that call continues when this
+        one returns."""
         if self._queue and not self._works and not self._holds:
             self._hold()
         if self._queue:

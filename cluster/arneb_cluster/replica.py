@@ -1,10 +1,9 @@
 """The replica: a directory that takes over records in few synchronous transactions.
 
 The rule: the content of a directory and its position in the log change in one transaction. Commits
-are applied in order, as many together as have come; what is stored does not show whether they came
-one by one. Small ones are first held in memory, where this process's readers find them: they are
-stored in the log, and are read from it again if this process ends before a transaction has taken
-them over.
+are applied in order, as many together as have arrived; the result is the same as one by one. Small
+ones are first held in memory, where this process's readers find them: the log has them, and they
+are read from it again if this process ends before a transaction has taken them over.
 """
 
 import json
@@ -41,7 +40,7 @@ MEMBERS_ROW: Final = Table.CATALOG, frontend_key("cluster/members")
 """The list of members, written by the leader."""
 
 UNFOUNDED: Final = Applied("", FOUNDATION, NOWHERE, FOUNDATION)
-"""The state of a directory that has nothing of any topic."""
+"""The log position of a directory that has nothing of any topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,15 +173,15 @@ class Replica:
 
     def hold(self, step: Step) -> bool:
         """Make a commit visible to this process's readers, to be taken over later. For the event
-        loop, while at most :meth:`take_over` is under way in a thread. False: it must be passed to
-        :meth:`apply` before anything else."""
+        loop, while nothing but :meth:`take_over` is under way in a thread. False: it must be passed
+        to :meth:`apply` before anything else."""
         changes = step.changes
         if not changes:
             if self._unflushed + 1 >= UNFLUSHED_HEARTBEATS_MAX:
                 return False
             self._unflushed += 1
         elif MEMBERS_ROW in map(_key_of, changes.puts):
-            return False  # those listed rely on what is on disk
+            return False  # those changes rely on what is on disk
         elif self.store.hold(changes, step.size):
             self._held.append(step.applied)
             self._took(changes)
@@ -197,11 +196,11 @@ class Replica:
             self._commit_held()
 
     def tidy_up(self) -> CommitReport:
-        """Go on trimming."""
+        """Continue trimming."""
         return self._commit_held()
 
     def flush(self) -> None:
-        """Write to disk that everything applied is there. Raises :class:`.CommitFailed`."""
+        """Sync to disk that everything applied is there. Raises :class:`.CommitFailed`."""
         if self.flushed != self.applied:
             self._commit(Changes(puts=[applied_row(self.applied)]), self.applied)
 
@@ -226,7 +225,7 @@ class Replica:
         return report
 
     def _took(self, changes: Changes) -> None:
-        """Update the caches for what readers now find."""
+        """Update the caches with what readers now find."""
         for table, key, value in changes.puts:
             if (table, key) == MEMBERS_ROW:
                 self.members = Members.unpack(value)
@@ -299,8 +298,8 @@ def unpack_applied(value: bytes) -> Applied:
 
 
 def applied_in(path: Path) -> Applied | None:
-    """Return what a directory has that nobody writes to; None: nothing of any topic. Raises
-    :class:`StoreUnusable` and :class:`ValueError`."""
+    """Return how much of the log a directory has that no process writes to; None: nothing of any
+    topic. Raises :class:`StoreUnusable` and :class:`ValueError`."""
     with open_snapshot_environment(path) as environment, environment.snapshot() as snapshot:
         row = snapshot.get(Table.META, META_REPLICA)
     return None if row is None else unpack_applied(row)

@@ -1,6 +1,6 @@
 """Serving: the functions that a node passes to its shard.
 
-The rule: a shard calls these and knows nothing of who implements them.
+The rule: a shard calls these functions, and does not know who implements them.
 """
 
 from collections.abc import Awaitable, Callable
@@ -20,8 +20,8 @@ Placed = Callable[[Placement], None]
 
 
 def nobody_waits() -> None:
-    """Do nothing: nobody waits for the directory."""
+    """Do nothing: there are no waiters for the directory."""
 
 
 def nobody_asks(_: Placement) -> None:
-    """Do nothing: nobody asks who leads."""
+    """Do nothing: the leader is not shown to anyone."""

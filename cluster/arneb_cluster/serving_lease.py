@@ -1,8 +1,8 @@
 """The serving lease: checked by a leader's engine and frontends before they answer or deliver.
 
-The rule: whether it holds is computed from the machine and the clock each time; its end triggers
-nothing by itself, so listeners are notified within a tick. Each leadership has one, which never
-holds again after the leadership's end.
+The rule: whether it holds is computed from the machine and the clock each time; nothing happens at
+the instant when it ends, so listeners are notified within a tick. Each leadership has one, which
+never holds again after the leadership's end.
 """
 
 from collections.abc import Callable
@@ -47,8 +47,8 @@ class ServingLease:
         self._listeners.pop(changed, None)
 
     def look(self) -> bool:
-        """Return whether it holds. The first caller to see a change tells all listeners: it may
-        have changed back before another looks."""
+        """Return whether it holds. The first caller to see a change notifies all listeners, because
+        it may have changed back before another looks."""
         if (holds := self.holds) != self._held:
             self._held = holds
             self._tell()

@@ -1,7 +1,7 @@
 """A shard on this node: runs the protocol's machine on Pulsar, a directory and an engine.
 
 The rule: the machine's effects are carried out in order; only writes to the topic wait for nothing
-else. An engine exists from when this node's own TAKE counts until leadership ends, and the
+else. An engine exists from the time when this node's own TAKE counts until leadership ends, and the
 directory has nothing without a receipt.
 """
 
@@ -137,7 +137,8 @@ class Shard:
         self._gather()
 
     async def flush(self) -> bool:
-        """Write what this process's readers find to disk; return whether that succeeded."""
+        """Write everything that this process's readers see to disk; return whether that
+        succeeded."""
         return await self._applying.flush()
 
     async def lacks(self) -> None:
@@ -165,8 +166,8 @@ class Shard:
         await self._changed.wait()
 
     async def resign(self, why: str, within_s: float = math.inf, successor: str = "") -> None:
-        """Let another node lead, ``successor`` if given, and wait until nothing is served here any
-        more. What is not stored ``within_s`` is given up."""
+        """Let another node lead, ``successor`` if given, and wait until this node has stopped
+        serving. What is not stored ``within_s`` is abandoned."""
         self.node.resign(why, successor)
         self._gather()
         with trio.move_on_after(within_s):
@@ -176,13 +177,13 @@ class Shard:
         await self._until_not(State.CLOSING)
 
     async def _until_not(self, *states: State) -> None:
-        """Wait until the state is another one, or an error has ended the shard."""
+        """Wait until the state is none of these, or an error has ended the shard."""
         while self.state in states and self._nursery is not None:
             await self._changed.wait()
 
     async def _lose_with_run(self) -> None:
-        """End waiting commits with this task: closing an engine waits for them, and nobody else
-        ends them any more."""
+        """End waiting commits together with this task: closing an engine waits for them, and
+        nothing else ends them any more."""
         try:
             await trio.sleep_forever()
         finally:
@@ -252,7 +253,7 @@ class Shard:
                 self._start(self._following.read_back, effect.after)
             else:
                 self._ordered.add(effect)
-        # After everything that goes to the topic: being told of a commit may lead to the next
+        # After everything that goes to the topic: the notification of a commit may lead to the next
         # write.
         self._ordered.start_next()
 
@@ -343,7 +344,7 @@ class Shard:
                     finally:
                         self._lets_in = False
                         self._gather()
-                        # Only on resignation is what is left stored and applied.
+                        # What is left is stored and applied only on resignation.
                         if self.state is not State.RESIGNING and self._log is not None:
                             self._log.lose(self.node.leadership.why or "this node stops")
         except* EngineFenced:
@@ -352,7 +353,7 @@ class Shard:
             led.set()
 
     async def _until_it_serves(self) -> None:
-        """Wait until no other lease lasts, and the first record has its receipt."""
+        """Wait until every other lease has ended, and the first record has its receipt."""
         while not self.serves():
             with trio.move_on_after(self.node.leadership.others_last_s(self._now())):
                 await self._changed.wait()

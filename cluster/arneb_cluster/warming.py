@@ -1,4 +1,4 @@
-"""Warming: a follower counts in advance what its engine would count before opening.
+"""Warming: a follower counts in advance what its engine would otherwise count when it opens.
 
 The rule: counting runs in a thread while this node follows, and stops when it is to lead; what was
 counted by then need not be counted while clients wait.
@@ -17,11 +17,11 @@ from arneb_core.engine.catalog.open_counts import OpenCounts
 logger = logging.getLogger(__name__)
 
 CHECK_INTERVAL_S: Final = 1.0
-"""The interval between counts: what one leaves is counted in milliseconds."""
+"""The interval between counts: what has come since the last one is counted in milliseconds."""
 
 REST_FACTOR: Final = 10
-"""After a long count, because there are very many queues, this many times its duration passes
-without one: reading and relaying continue beside it."""
+"""After a count that took long, because there are very many queues, the pause is this many times as
+long: reading and relaying continue beside it."""
 
 
 class Warming:
@@ -39,7 +39,7 @@ class Warming:
         return f"<Warming {self.counts!r}>"
 
     async def warm(self) -> None:
-        """Wait until what was there at the start is counted."""
+        """Wait until everything that was there at the start is counted."""
         await self._is_warm.wait()
 
     async def run(self) -> None:
@@ -56,7 +56,7 @@ class Warming:
                 await trio.sleep(max(CHECK_INTERVAL_S, REST_FACTOR * took_s))
 
     async def _end_with_run(self) -> None:
-        """Stop counting: the thread is waited for, so the store is not closed under it."""
+        """Stop counting, and wait for the thread, so that the store is not closed under it."""
         try:
             await trio.sleep_forever()
         finally:
@@ -72,6 +72,6 @@ class Warming:
             with self._replica.store.snapshot() as snapshot:
                 self.counts.count_all(snapshot, self._is_wanted)
         except ValueError as error:
-            # Damaged rows: opening the engine reports them, and what to do.
+            # Damaged rows: opening the engine reports them, with advice.
             logger.warning("cannot count %r in advance: %s", self._replica, error)
         return time.thread_time() - began

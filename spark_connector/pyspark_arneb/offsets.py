@@ -153,7 +153,8 @@ def _object(text: str) -> Mapping[str, object] | None:
 def _by_topic(
     given: Mapping[str, object], parse: Callable[[object, str], Bound]
 ) -> tuple[dict[str, Bound], dict[tuple[str, int], Bound]]:
-    """Return the bounds of topics and of partitions; ``parse`` is told which one it parses."""
+    """Return the bounds of topics and of partitions; ``parse`` is given the name of the bound that
+    it parses."""
     topics: dict[str, Bound] = {}
     partitions: dict[tuple[str, int], Bound] = {}
     for topic, names in _spellings(given).items():

@@ -38,7 +38,7 @@ def directory(text: str) -> str:
 
 
 def _at_home(text: str) -> str:
-    """Expand a leading ``~`` as a shell does, also behind the working directory, which SQL
+    """Expand a leading ``~`` as a shell does, also after the working directory, which SQL
     prepends."""
     home = os.path.join(os.getcwd(), "~")
     if text == home or text.startswith(home + os.sep):

@@ -289,7 +289,7 @@ def _value_as(options: GivenOptions) -> ValueAs:
 
 
 def location_of(options: GivenOptions) -> Location:
-    """Return where the log is: in a directory or behind a broker. Raises :class:`OptionError`."""
+    """Return where the log is: in a directory, or at a broker. Raises :class:`OptionError`."""
     if "service.url" not in options:
         options.refuse(SERVICE_ONLY, 'is for "service.url"')
         if "path" not in options:

@@ -1,6 +1,6 @@
 """How processes and threads on this machine are related, from Linux's ``/proc``.
 
-The rule: this module only reads. What the system does not tell counts as absent.
+The rule: this module only reads. Whatever the system does not reveal counts as absent.
 """
 
 import os

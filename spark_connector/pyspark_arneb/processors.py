@@ -2,9 +2,10 @@
 
 The rule: a guest assumes that it is alone only after seeing it. While it reads, it repeatedly looks
 at how much its processors work for threads that are not nice. As long as that is not zero, and
-until it has seen enough, it and its JVM keep to the last of the processors and leave the first to
-the others. When nobody else works there, and when the read has ended, they use all of them. Only
-reads are watched: the work of its own driver before, to plan a read, is not others' work.
+until it has watched for long enough, it and its JVM keep to the last of the processors and leave
+the first to the others. When nothing else runs there, and when the read has ended, they use all of
+them. Processors are watched only during reads, because the driver's own work before one, planning
+it, is not the work of others.
 
 Being nice is not enough: Linux places a waking thread on an idle processor, and if there is none it
 looks at the load of the processors, not at how nice that load is. A broker's thread then waits
@@ -27,12 +28,12 @@ CHECK_INTERVAL_S: Final = 0.5
 ticks a second to be meaningful."""
 
 WORK: Final = 0.05
-"""The share of one processor above which others are left room. An unused machine stays below it;
+"""The share of one processor above which room is left for others. An unused machine stays below it;
 publishing a few hundred messages a second does not."""
 
 ROOM: Final = 2
-"""How many times their use outside the kernel is left to others: covers their time in the kernel,
-which cannot be told from a guest's, and bursts."""
+"""The multiple of their use outside the kernel that is left to others: it covers bursts, and their
+time in the kernel, which cannot be distinguished from a guest's."""
 
 LINUX: Final = sys.platform == "linux"
 
@@ -116,7 +117,7 @@ class Processors:
             self._keep_to(self._left or 0)
 
     def end(self) -> None:
-        """Use all processors again, because nobody watches any more."""
+        """Use all processors again, because they are no longer watched."""
         self._see()
         self._keep_to(0)
 

@@ -1,8 +1,9 @@
 """Where a sealed tier is: one URI, below which every topic has a table.
 
 The rule: a table's data files and its log are reached in the same way and with the same settings,
-through delta-rs's object stores, so there are no two sets of credentials that could mean different
-places. On this machine's disk they are plain files, made durable before anything refers to them.
+through delta-rs's object stores, so there are never two sets of credentials that could lead to
+different places. On this machine's disk they are plain files, made durable before anything refers
+to them.
 """
 
 import os

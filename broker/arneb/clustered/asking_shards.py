@@ -3,7 +3,7 @@
 The rule: a client asks about all namespaces on one connection; each question goes to its shard's
 broker, which checks the client's own credentials, and the answer goes back unchanged. The client
 need not know which broker answered. Questions that a lost broker leaves unanswered are answered
-here, as to be retried. Pure: nothing waits, and no socket is used.
+here, with a request to retry. Pure: nothing waits, and no socket is used.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 from arneb_pulsar.wire.proto.pulsar_pb2 import BaseCommand
 
 SHARD_DOMAIN: Final = ".shard.arneb"
-"""The domain of the host names that stand for shards' brokers; nobody resolves them."""
+"""The domain of the host names that stand for shards' brokers; they are never resolved."""
 
 SHARD_PORT: Final = 6650
 
@@ -40,13 +40,14 @@ FAILURES: Final[dict[str, Failed]] = {
 
 def url_of_shard(shard: str, *, by_tls: bool) -> str:
     """Return the URL that clients get for a shard's broker: they connect through the node that they
-    reached, and name it there. The name is in hexadecimal, as not every name can be a host."""
+    reached, and name it there. The name is in hexadecimal, because not every name can be a host
+    name."""
     scheme = "pulsar+ssl" if by_tls else "pulsar"
     return f"{scheme}://s{shard.encode().hex()}{SHARD_DOMAIN}:{SHARD_PORT}"
 
 
 def shard_at(address: str) -> str:
-    """Return the shard whose broker is at ``host:port``; empty if it is none."""
+    """Return the shard whose broker is at ``host:port``; empty if there is none."""
     host = address.rpartition(":")[0]
     if not host.endswith(SHARD_DOMAIN) or not host.startswith("s"):
         return ""
@@ -129,7 +130,7 @@ class AskingShards:
                     to_shard.append(commands.PONG)
                     continue
                 if parsed.type == BaseCommand.CONNECTED and not side.said_hello:
-                    side.said_hello = True  # the client has had this answer from the first one
+                    side.said_hello = True  # the client already has this answer, from the first one
                     to_shard += side.held
                     side.held.clear()
                     continue

@@ -3,7 +3,7 @@ no namespace, at the broker of a shard other than the first.
 
 The rule: only the first shard's leader changes them. They are copied from this node's directory of
 the first shard: before any client is admitted, whenever they change, and before a namespace is
-made, so that a tenant is known to namespaces in any shard.
+created, so that namespaces in any shard know their tenant.
 """
 
 import json
@@ -32,7 +32,7 @@ Rows = Mapping[str, Mapping[str, bytes]]
 
 
 class CopiedTenants:
-    """Copies at the brokers of one shard, one after the other."""
+    """Copies at the brokers of one shard, one broker after another."""
 
     def __init__(self, first: FirstShard) -> None:
         self._first = first

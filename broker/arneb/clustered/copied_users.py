@@ -1,8 +1,8 @@
 """Copied users: the first shard's users, in the catalogue of another shard that this node leads.
 
-The rule: no client is admitted before everything is copied that the first shard's topic had by
-then; later changes are copied when this node's directory of the first shard has them. Each copy is
-of one instant of that directory, so a removed user loses all rights.
+The rule: no client is admitted before everything that the first shard's topic had by then is
+copied; later changes are copied once this node's directory of the first shard has them. Each copy
+shows one instant of that directory, so a removed user loses all rights.
 """
 
 from typing import Final, Protocol
@@ -45,7 +45,7 @@ class FirstShard(Protocol):
 
 
 class CopiedUsers:
-    """Copies into the catalogues of one shard, one after the other."""
+    """Copies into the catalogues of one shard, one catalogue after another."""
 
     def __init__(self, first: FirstShard) -> None:
         self._first = first
@@ -65,7 +65,7 @@ class CopiedUsers:
             changes = first.replica.metadata_changes
             if (found := await self._found()) is not None:
                 return found
-            await first.metadata_other_than(changes)  # the first leader of all makes it
+            await first.metadata_other_than(changes)  # the very first leader creates it
 
     async def begin(self, catalogue: Catalogue) -> None:
         """Copy into this catalogue: at once what is known; :meth:`follow` then copies changes."""

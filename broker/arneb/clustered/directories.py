@@ -29,13 +29,13 @@ RETRY_S: Final = 1.0
 """The pause before Pulsar is tried again."""
 
 Tell = Callable[[Callable[[], Mapping[str, Any]] | None], None]
-"""Sets how the node reports its progress while it takes a copy; None: it takes none any more."""
+"""Sets how the node reports its progress while it takes a copy; None: it no longer takes one."""
 
 logger = logging.getLogger(__name__)
 
 
 class Directories:
-    """The directories of one node, opened one after the other."""
+    """The directories of one node, opened one after another."""
 
     def __init__(self, client: Client, internal: InternalSettings, say: Say, tell: Tell) -> None:
         self._client = client

@@ -1,9 +1,9 @@
 """Divided Pulsar: Pulsar clients at a node whose cluster has several shards.
 
 The rule: a client that names a shard's broker is connected to it, as any client is to a leader; a
-client that names none asks, and each question goes to the broker that it concerns. When the first
-shard's broker ends the connection, the client's connection ends; when another broker does, only the
-questions asked there do.
+client that names none only asks, and each question goes to the broker that it concerns. When the
+first shard's broker ends its connection, the client's connection ends; when another broker does,
+only the questions asked there end.
 """
 
 import socket

@@ -98,7 +98,7 @@ def _about_shard(shard: Shard) -> dict[str, Any]:
 
 
 def _differs(shard: Shard) -> bool:
-    """Whether the leader's settings divide the cluster into other shards than this node's do."""
+    """Whether the leader's settings divide the cluster into shards differently from this node's."""
     leader, own = shard.node.reader.leader, shard.settings
     if leader is None or leader.take.node == own.node:
         return False

@@ -1,7 +1,7 @@
 """Followed users: vhosts and users in this node's directory, whichever node leads.
 
 The rule: a node that does not lead authenticates clients by what it knows, and the leader checks
-the user again. What is known is the directory's state of a moment ago, and never goes back.
+the user again. It knows the directory's state of a moment ago, which never goes back.
 """
 
 import trio
@@ -34,7 +34,7 @@ class FollowedUsers:
             self._changed.set()
 
     async def known(self) -> None:
-        """Wait until the catalogue exists, which the first leader makes."""
+        """Wait until the catalogue exists, which the first leader creates."""
         await self._known.wait()
 
     def namespace_of(self, vhost: str) -> str:

@@ -1,4 +1,5 @@
-"""Hand-overs: an operator asks any node for another leader, and the leader is told.
+"""Hand-overs: an operator may ask any node for another leader, and the request reaches the current
+leader.
 
 The rule: only a leader hands over, and only it knows which nodes can follow it; any other node asks
 it through the internal port and passes its answer on.
@@ -29,8 +30,8 @@ HAND_OVER: Final = "hand-over"
 """The kind of such requests at the internal port."""
 
 ANSWER_S: Final = 15.0 + RESIGN_S + FOLLOWED_S + 5.0
-"""The longest wait for the leader. One that has not answered by then hangs, and another will lead
-soon; a new leader may have to wait for three reports first."""
+"""The longest wait for the leader. A leader that has not answered by then hangs, and another will
+lead soon; a new leader may have to wait for three reports first."""
 
 ANSWER_BYTES_MAX: Final = 16 * 1024
 
@@ -49,7 +50,7 @@ class HandOvers:
 
     async def hand_over(self, name: str, successor: str) -> Mapping[str, Any]:
         """Hand the shard ``name`` (may be empty if there is only one) over to ``successor``, or to
-        the node that has most; return the result as JSON values. Raises :class:`NotPossible`."""
+        the most up-to-date node; return the result as JSON values. Raises :class:`NotPossible`."""
         if not name and len(self._shards) == 1:
             [name] = self._shards
         shard = self._shards.get(name)

@@ -1,7 +1,7 @@
 """A member: one node of a cluster, its shards, and a broker for each of those that it leads.
 
 The rule: a start checks Pulsar's settings, opens and checks the directories, serves every port, and
-only then takes part. A stop is the reverse: a leader resigns, with no client served any more,
+only then takes part. A stop is the reverse: a leader that no longer serves any client resigns
 before its ports are closed.
 """
 
@@ -103,7 +103,7 @@ class Member:
         check_directories(config.data_dir, self._others)
         del addresses["node"]
         if digest := self._leaders.division.digest:
-            addresses[DIVISION] = digest  # a leader tells the settings that it leads by
+            addresses[DIVISION] = digest  # a leader publishes the settings that it leads by
         directories = Directories(client, self._internal, self._say, self._tell_copying)
         without, collecting = self._listeners.without_sockets(INTERNAL), trio.Lock()
         wanted = [(config, ()), *((config_of(config, each), each.vhosts) for each in self._others)]

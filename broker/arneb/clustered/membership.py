@@ -1,7 +1,7 @@
 """Membership: a node's state in its cluster, as shown to operators.
 
-The rule: it is what the node itself knows at that instant, leading or not; each alarm says what to
-do about it.
+The rule: this is what the node itself knows at that instant, whether it leads or not; each alarm
+says what to do about it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,9 +1,9 @@
 """Own definitions: the part of the settings' definitions file that one shard's leader imports.
 
-The rule: users and whatever else belongs to no vhost are the first shard's. Another shard's leader
-imports the definitions of its vhosts. Rights of a user who is not known yet, because the first
-shard's leader has not imported the file so far, are granted once the user is known. A user who does
-not appear is named in the log, and nothing else waits.
+The rule: users, and everything else that belongs to no vhost, belong to the first shard. Another
+shard's leader imports the definitions of its vhosts. Rights of a user who is still unknown, because
+the first shard's leader has not imported the file yet, are granted once the user is known. A user
+who does not appear is named in the log, and nothing else waits.
 """
 
 import json

@@ -1,7 +1,7 @@
 """The page's own files, on a node of a cluster.
 
 The rule: they come from the leader while there is one, so that they have the version that answers
-their calls; while nobody leads, the page still opens, and says so.
+their calls; while no node leads, the page still opens, and says so.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """A node's own HTTP ports: the leading broker's application while there is one, and the node's own
 state at any time.
 
-The rule: a node answers about its own state, and needs the same authentication whether it leads or
-not. Any other request without a broker here is answered as to be retried.
+The rule: a node answers about its own state, and requires the same authentication whether it leads
+or not. Without a broker here, the answer to any other request is to retry.
 """
 
 import json

@@ -1,7 +1,8 @@
-"""A part: one shard on this node, its directory, and a broker of its own for as long as it leads.
+"""A part: one shard on this node, its directory, and the shard's own broker while this node leads
+it.
 
 The rule: parts know nothing of each other, except that the first one has the users. A part's broker
-gets only what is its shard's: the directory, the entry points, and the share.
+gets only what belongs to its shard: the directory, the entry points, and the share.
 """
 
 from collections.abc import Callable
@@ -42,8 +43,8 @@ from arneb_pulsar.client import Client
 
 RESIGN_S: Final = 3.0
 """How long a stop, within its own time limit, waits for a leader to hand over: goodbyes, pending
-writes and one record. Otherwise the next leader waits until this one has been silent for long
-enough."""
+writes and one record. Without a hand-over, the next leader waits until this one has been silent for
+long enough."""
 
 
 class Part:
@@ -99,7 +100,7 @@ class Part:
         self._more = trio.Event()
         """Set when the directory has more than before."""
         self.left = trio.Event()
-        """Set when a broker of this part has ended; whoever sees it makes a new event."""
+        """Set when a broker of this part has ended; the waiting task then replaces the event."""
 
     def __repr__(self) -> str:
         return f"<Part {self.shard!r}>"
@@ -118,8 +119,8 @@ class Part:
             await supervise(f"the users of {self.name}", self.users.run)
 
     async def resign(self) -> None:
-        """Hand the leadership over, as far as time allows: to the node that has most of the log, or
-        to the next that becomes active."""
+        """Hand the leadership over, as far as time allows: to the most up-to-date node, or to the
+        next that becomes active."""
         shard, own = self.shard, self.shard.settings.node
         number, members = shard.replica.applied.link.number, shard.membership.members
         try:

@@ -1,8 +1,8 @@
 """The Pulsar service of a cluster: how a node connects to it, and whether its settings are safe.
 
 The rule: settings that could lose or duplicate confirmed messages are refused at the start, all in
-one line that says what to set. A setting that Pulsar does not report is printed as a demand. A
-service that does not answer is waited for: it may be starting too.
+one line that says what to set. A setting that Pulsar does not report is printed as a requirement.
+If the service does not answer, the node waits, because it may be starting too.
 """
 
 import logging
@@ -32,7 +32,7 @@ from arneb_pulsar.client.connection.authentication import (
 from arneb_pulsar.client.errors import AdminError, ConnectError, PulsarError, TimedOut
 
 RETRY_S: Final = 1.0
-"""The pause before a service that did not answer is asked again."""
+"""The pause before asking a service again that did not answer."""
 
 BACKOFF_CAP_S: Final = 1.0
 """The longest pause between attempts to reconnect to a broker. A leader's lease lasts two of
@@ -78,7 +78,7 @@ def internal_settings(table: ClusterTable) -> InternalSettings:
 
 async def check_service(table: ClusterPulsarTable) -> list[str]:
     """Check that the namespace has the settings it must have; return advice on others. Raises
-    :class:`StoreUnusable` with the settings to change; waits while nobody answers."""
+    :class:`StoreUnusable` with the settings to change; waits while the service does not answer."""
     tls = _tls(table)
     async with administer(table.admin_url, _authentication(table), tls) as admin:
         policies = await _answered(admin, lambda: admin.policies(table.namespace), table)

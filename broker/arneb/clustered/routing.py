@@ -218,11 +218,11 @@ class PulsarClients:
         return f"<PulsarClients of {self._addresses.node}>"
 
     async def receive(self, onward: OnwardByLeader[ArrivedClient], arrival: Arrival) -> None:
-        """Have a client served that connected here, and close its stream."""
+        """Have a client that connected here served, and close its stream."""
         try:
             await onward.pass_on(ArrivedClient(arrival, self._must_prove))
         except NotServed:
-            pass  # it connects again; it has sent nothing yet that could be answered
+            pass  # it reconnects; it has sent nothing yet that needs an answer
         finally:
             await trio.aclose_forcefully(arrival.stream)
 

@@ -1,7 +1,8 @@
 """The shards of a node, as its settings name them: what belongs to each, and its directory.
 
 The rule: everything that no other shard names belongs to the first, which uses the node's own
-directory, so a node with one shard can get others later; each of the others has a directory below.
+directory, so a node with one shard can get others later. Each of the others has a directory below
+it.
 """
 
 from collections.abc import Sequence
@@ -39,7 +40,7 @@ def division_of(first: str, others: Sequence[ClusterShardTable]) -> Division:
 
 def check_directories(data_dir: Path, others: Sequence[ClusterShardTable]) -> None:
     """Raise :class:`StoreUnusable` for the directory of a shard that the settings no longer name:
-    nobody would lead it, and its content would seem lost."""
+    no node would lead it, and its content would seem lost."""
     named = {each.name for each in others}
     for path in directories_of(data_dir)[1:]:
         if path.name not in named and (path / DATA_FILE).exists():

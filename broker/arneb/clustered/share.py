@@ -1,8 +1,8 @@
 """The share: the namespaces, users and tenants that the broker of one shard has.
 
-The rule: anything of another shard is refused where it would be made, and anything that was here
-before the settings gave it to another shard stops the start: nothing is in two shards, and nothing
-is silently in none.
+The rule: anything that belongs to another shard is refused where it would be created, and anything
+that was here before the settings gave it to another shard prevents the start: nothing is in two
+shards, and nothing is silently in none.
 """
 
 from collections.abc import Callable, Iterable
@@ -76,7 +76,7 @@ class Share:
         try:
             copied = await self._users.known()
         except UsersUnknown as error:
-            # A node that knows them must lead: this one would never admit anybody.
+            # A node that knows them must lead: this one would never admit a client.
             raise StoreUnusable(f"cannot lead shard {self._shard}: {error}") from error
         known = {each.name for each in copied if isinstance(each, User)}
         users = tuple(each for each in wanted.users if each.name in known)
@@ -96,7 +96,7 @@ class Share:
                 raise ValueError(f"topic {topic}: {why}")
 
     async def catch_up(self) -> None:
-        """Copy all users and tenants that were made elsewhere before this call. Raises
+        """Copy all users and tenants that were created elsewhere before this call. Raises
         :class:`.UsersUnknown`."""
         if self._users is not None:
             await self._users.catch_up()
@@ -111,7 +111,7 @@ class Share:
             nursery.start_soon(supervise, f"copying users to {self._shard}", users.follow)
 
     async def begin_tenants(self, context: BrokerContext, nursery: trio.Nursery) -> None:
-        """Copy the tenants that were made elsewhere, and later changes too."""
+        """Copy the tenants that were created elsewhere, and later changes too."""
         if (tenants := self._tenants) is not None:
             await tenants.begin(context)
             nursery.start_soon(supervise, f"copying tenants to {self._shard}", tenants.follow)

@@ -1,7 +1,7 @@
 """Vouched sessions: page sessions of the leader, as known to a node that does not lead.
 
-The rule: while there is a leader, it is asked each time. While nobody leads, a user for whom it
-vouched recently may continue to look at this node, as long as the user's tags in the directory
+The rule: while there is a leader, it is asked each time. While no node leads, a user for whom it
+recently vouched may continue to look at this node, as long as the user's tags in the directory
 allow it.
 """
 
@@ -31,7 +31,8 @@ from arneb_core.access.tables import Tables
 SESSION_PATH: Final = "/api/page/session"
 
 REMEMBERED_S: Final = 3600.0
-"""How long after the leader vouched for it a session counts while nobody leads."""
+"""How long a session remains valid while no node leads, counted from when a leader last vouched for
+it."""
 
 REMEMBERED_MAX: Final = 1000
 """The most remembered sessions: as many as a leader has."""
@@ -118,12 +119,12 @@ class VouchedSessions:
 
 
 class Vouching:
-    """Tells leaders of other shards who has a session with the first shard's leader. A request that
-    changes something must have the page's mark, as it must there."""
+    """Informs the leaders of other shards about who has a session with the first shard's leader. A
+    request that changes something must carry the page's mark, as there."""
 
     def __init__(self, first: ASGIApp, is_others: Callable[[Scope], bool], inside: ASGIApp) -> None:
-        """``first`` passes requests on to the first shard's leader. ``is_others`` tells whether a
-        request is for another shard's."""
+        """``first`` passes requests on to the first shard's leader. ``is_others`` returns whether a
+        request is for another shard."""
         self._first = first
         self._is_others = is_others
         self._inside = inside
@@ -145,8 +146,9 @@ class Vouching:
 
 
 def _known(scope: Scope, said: Any) -> Scope:
-    """Return the request with the user's vouched name; or, for a user whom another backend
-    authenticated, with the proof shown at the login, and unproved if that does not reach us."""
+    """Return the request with the user's name, vouched for. For a user whom another backend
+    authenticated it carries the proof shown at the login instead, or is marked unproved if that
+    proof does not reach us."""
     proof = said.get("proof")
     if proof:
         headers = [*scope["headers"], (b"authorization", f"Basic {proof}".encode())]
@@ -185,7 +187,8 @@ class MemberLook:
         elif may is not None:
             response = JSONResponse(OPEN_TO_MONITORS, 403)
         elif MARK in headers:
-            # A challenge in a header would make the browser ask the user; the page does better.
+            # A challenge in a header would make the browser ask the user; the page's own login is
+            # better.
             response = JSONResponse(REFUSED, 401)
         else:
             await self._others(scope, receive, send)

@@ -15,8 +15,8 @@ from arneb_cluster.settings import ShardSettings
 from arneb_pulsar.client import Client
 
 READ_RATHER_MAX: Final = 10_000
-"""Records that an empty directory reads rather than have another node make a copy: it takes some
-seconds."""
+"""The most records that an empty directory reads instead of having another node make a copy:
+reading them takes some seconds."""
 
 
 async def needs_copy(

@@ -2,7 +2,7 @@
 
 The rule: one at a time, at a bounded rate, and only to a taker that trimming waits for: the list of
 members in this very directory has to say so, which every later leader reads as well. The copy is a
-file of its own, so an interrupted taker can continue, and the store's pages are not held meanwhile.
+separate file, so an interrupted taker can continue, and the store's pages are not held meanwhile.
 """
 
 import logging
@@ -45,7 +45,7 @@ COPY: Final = "copy"
 """The kind of request at the internal port."""
 
 PIN_WAIT_S: Final = 60.0
-"""How long a leader may take to record who is waited for; without a leader nobody is."""
+"""How long a leader may take to record which nodes are waited for; without a leader none is."""
 
 POLL_S: Final = 0.1
 
@@ -56,7 +56,7 @@ IDLE_S: Final = 60.0
 """A taker that asks for nothing for this long is gone."""
 
 KEPT_S: Final = 3_600.0
-"""How long a copy is kept for a taker that is gone to come back."""
+"""How long a copy is kept for a taker that is gone, in case it returns."""
 
 ROOM_BYTES_MIN: Final = 64 << 20
 """The least free disk space that must remain besides the copy."""
@@ -70,7 +70,7 @@ class _Given:
 
     made: Made
     state: SourceState
-    """The place at which its taker is waited for."""
+    """The place at which trimming waits for its taker."""
     path: Path
     wanted: Wanted
     used_at: float
@@ -117,8 +117,8 @@ class CopySource:
         return serve
 
     async def run(self) -> None:
-        """Remove copies that nobody comes back for, until cancelled; first remove what an earlier
-        run has left of copies given or taken."""
+        """Remove abandoned copies, until cancelled; first remove what an earlier run left of copies
+        given or taken."""
         path = self._replica.store.path
         where = path / GIVEN_NAME
         await trio.to_thread.run_sync(lambda: shutil.rmtree(where, ignore_errors=True))

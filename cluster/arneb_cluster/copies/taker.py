@@ -51,10 +51,10 @@ from arneb_pulsar.client import Client
 from arneb_pulsar.client.errors import PulsarError
 
 RETRY_S: Final = 3.0
-"""Wait after no node gave a copy."""
+"""The wait after no node has given a copy."""
 
 HEARD_S: Final = 60.0
-"""The giver sends something within that time, six times over."""
+"""The giver sends something six times within this time."""
 
 SAVED_CHUNKS: Final = 32
 """Chunks after which progress is synced to disk: a killed node continues from there."""
@@ -113,7 +113,7 @@ class Taker:
         applied: Applied,
         findings_of: FindingsOf = check_in_child,
     ) -> None:
-        """``path``: the data directory, which nobody has open, and which has ``applied``."""
+        """``path``: the data directory, which no process has open, and which has ``applied``."""
         self._client = client
         self._internal = internal
         self._settings = settings
@@ -137,7 +137,7 @@ class Taker:
             making = begin_replacement(self._path)
             kept = await trio.to_thread.run_sync(_kept_in, making)
             if kept is not None:
-                self._run = kept.run  # by this run it is waited for
+                self._run = kept.run  # trimming waits for the taker by this run
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._tell)
                 while not await self._take_from_any(making, kept):

@@ -2,7 +2,8 @@
 
 The rule: the taker asks, one chunk at a time, and accepts only chunks with the right checksum.
 Progress is counted in whole chunks, so an interrupted copy continues where it was, from the same
-copy or not at all. Nothing is copied before the taker is known to be waited for (:mod:`.trimming`).
+copy or not at all. Nothing is copied before trimming is known to wait for the taker
+(:mod:`.trimming`).
 
 ======== ======== =============================================================================
 who      says     what

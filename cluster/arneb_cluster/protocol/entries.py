@@ -79,7 +79,7 @@ class Record:
     before: int
     """The checksum of the preceding record."""
     stored: int
-    """The leader had receipts up to this number when it made this record: all of those precede
+    """The leader had receipts up to this number when it made this record, so all of those precede
     it."""
     stamp_ms: int
     """The leader's clock."""

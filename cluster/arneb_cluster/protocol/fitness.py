@@ -2,7 +2,7 @@
 
 The rule: a directory never follows a topic of another history, nor one that ends before what the
 directory has; it is refused with advice. A topic that was ever written is never empty: its leader
-does not trim the last record. What a topic has lost in between shows in the numbers.
+does not trim the last record. What a topic has lost in between is visible from the numbers.
 """
 
 from enum import Enum

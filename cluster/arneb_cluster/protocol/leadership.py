@@ -1,11 +1,11 @@
 """Leadership: how one node comes to lead a shard, and stops.
 
 The rule: a node *may* try if Pulsar's Failover subscription says so, or if the leader hands over to
-it by name. Such a node tries only when nobody has written for :data:`.SILENCE_S`, up to the very
-end of the topic, or for :data:`.GONE_S` if the leader is no longer connected, or when the leader
-has resigned without handing over to another node. It leads once its TAKE counts, and serves once no
-other lease can last. A node that loses leadership gives its whole engine up before it does anything
-else.
+it by name. Such a node tries only when no entry has been written, up to the very end of the topic,
+for :data:`.SILENCE_S`, or for :data:`.GONE_S` if the leader is no longer connected, or when the
+leader has resigned without handing over to another node. It leads once its TAKE counts, and serves
+once every other lease has certainly ended. A node that loses leadership closes its whole engine
+before it does anything else.
 
 ::
 
@@ -25,18 +25,18 @@ from arneb_cluster.protocol.reader import Verdict
 from arneb_cluster.protocol.values import Place, Take
 
 RETRY_S: Final = 1.0
-"""Wait after a failed try."""
+"""The wait after a failed try."""
 
 PROBE_S: Final = 2.0
-"""A broker that does not tell the topic's end by then is asked again."""
+"""A broker that has not said by then where the topic ends is asked again."""
 
 TAKING_S: Final = 10.0
-"""A TAKE not read by then is given up: the failure of a broker takes longer than that, and another
+"""A TAKE not read by then is abandoned: the failure of a broker takes longer than that, and another
 node may do better."""
 
 
 RESIGNING_S: Final = 5.0
-"""A resignation without a receipt by then is given up; the next leader waits for silence."""
+"""A resignation without a receipt by then is abandoned; the next leader waits for silence."""
 
 
 class State(Enum):
@@ -44,7 +44,7 @@ class State(Enum):
 
     FOLLOWING = auto()
     PROBING = auto()
-    """Nobody seems to write; it asks for the topic's end, to know that it has read everything."""
+    """No node seems to write; it asks where the topic ends, to know that it has read everything."""
     FENCING = auto()
     """It opens the producer that fences off any other writer."""
     TAKING = auto()
@@ -53,9 +53,9 @@ class State(Enum):
     """Its TAKE counts; the engine opens, and other leases run out."""
     LEADING = auto()
     RESIGNING = auto()
-    """It no longer serves, and says so in the topic."""
+    """It no longer serves, and writes so to the topic."""
     CLOSING = auto()
-    """The engine is being given up."""
+    """The engine is being closed."""
     STOPPED = auto()
     """Its directory is unreliable or cannot grow; it does nothing more."""
 
@@ -104,7 +104,7 @@ class Leadership:
     take: Take | None = None
     """Its own TAKE of the last try."""
     serve_from: float = 0.0
-    """When no other lease lasts any more."""
+    """When every other lease has ended."""
     why: str = ""
     """Why it stopped or last lost leadership."""
     successor: str = ""
@@ -114,7 +114,7 @@ class Leadership:
     _deadline: float = 0.0
     _suspected_at: float | None = None
     _looked_for: float | None = None
-    """The silence for which the leader was last looked for."""
+    """The silence after which the leader was last looked for."""
     _failed: bool = False
 
     def __repr__(self) -> str:
@@ -126,7 +126,7 @@ class Leadership:
 
     def others_last_s(self, now: float) -> float:
         """Return how long other leases may still last; infinite: none does, and the caller waits
-        for something other than time."""
+        for something other than time to pass."""
         return self.serve_from - now if now < self.serve_from else math.inf
 
     # Input

@@ -1,9 +1,9 @@
 """The lease: until when a leader may deliver and answer, and from when the next one may.
 
 The rule: two leaders never serve at once, whatever the delays. A leader serves for :data:`LEASE_S`
-from when it sent the last record that has its receipt. Every reader got that record later than it
-was sent; so a node that waits that long, plus a margin, after it received the last entry of another
-node, begins when the other's lease has ended. The clock continues while the machine sleeps.
+from when it sent the last record that has its receipt. Every reader got that record after it was
+sent; so a node that waits that long, plus a margin, after it received another node's last entry
+begins only when the other's lease has ended. The clock continues while the machine sleeps.
 """
 
 import math
@@ -16,7 +16,7 @@ HEARTBEAT_S: Final = 1.0
 SILENCE_S: Final = 2.5
 """After this long without an entry a candidate may try: a lease and half a heartbeat. By then two
 heartbeats are missing, and a leader that has stored nothing for a lease's time no longer serves. A
-longer silence would only lengthen takeovers, of which it is nearly all."""
+longer silence would only lengthen takeovers, which consist of little else."""
 GONE_S: Final = 1.3
 """After this long without an entry a candidate asks whether the leader is still there, and tries if
 it is not: a heartbeat and its transit are missing then, and the connection has ended. A node that
@@ -48,7 +48,7 @@ class Lease:
 
 @dataclass(slots=True)
 class Silence:
-    """How long nobody else has written, as a reader sees it."""
+    """How long no other node has written, as a reader sees it."""
 
     since: float
     """When the last entry of another node came, or when reading began."""
@@ -59,8 +59,8 @@ class Silence:
     gone: bool = False
     """Whether the last leader is no longer connected to Pulsar."""
     never_written: bool = False
-    """Whether nobody has ever written, as far as was read: no lease can last, and nobody is waited
-    for."""
+    """Whether no node has ever written, as far as was read: there can be no lease, and nothing to
+    wait for."""
 
     def came(self, now: float, *, resigned: bool = False, successor: str = "") -> None:
         """Note an entry that another node wrote."""
@@ -68,12 +68,12 @@ class Silence:
         self.never_written = self.gone = False
 
     def is_over(self, now: float) -> bool:
-        """Whether nobody leads, as far as can be seen."""
+        """Whether no node leads, as far as can be seen."""
         return self.never_written or self.resigned or self._is_long(now)
 
     def may_try(self, now: float, node: str) -> bool:
-        """Whether that node need not wait for anybody. A successor comes first; the others notice
-        its absence as they notice a leader's."""
+        """Whether that node may try without waiting for another. A successor comes first; the
+        others notice its absence as they notice a leader's."""
         at_once = self.resigned and self.successor in ("", node)
         return at_once or self.never_written or self._is_long(now)
 
@@ -95,6 +95,6 @@ class Silence:
 
     @property
     def serve_from(self) -> float:
-        """When no other node's lease lasts any more."""
+        """When every other node's lease has ended."""
         nobody_serves = self.resigned or self.never_written
         return -math.inf if nobody_serves else self.since + LEASE_S + MARGIN_S

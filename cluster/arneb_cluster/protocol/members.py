@@ -31,7 +31,8 @@ class Copies:
     copies_min: int = 2
     """Members that must have an entry on disk before it is trimmed."""
     gone_after_s: float = 24 * 3_600.0
-    """A member not heard of for this long is no longer waited for, if enough are left."""
+    """Trimming no longer waits for a member that was not heard from for this long, if enough are
+    left."""
     report_s: float = 5.0
     """The time between two reports of a member."""
 
@@ -94,8 +95,8 @@ class Members:
         return Members({**self.by_node, report.node: Member(report, now_ms)})
 
     def without_gone(self, now_ms: int, asked: Copies) -> "Members":
-        """Return the members without those not heard of for long, the longest first, as long as
-        enough are left."""
+        """Return the members without those that have been silent for too long, the longest silent
+        first, as long as enough are left."""
         left = dict(self.by_node)
         for node, member in sorted(self.by_node.items(), key=lambda each: each[1].heard_ms):
             copies = sum(each.is_copy for name, each in left.items() if name != node)

@@ -39,11 +39,11 @@ TAKE_SEQUENCE: Final = 0
 
 HISTORY_S: Final = 30.0
 """How often even a busy leader states its history: a node that reads from where a topic was trimmed
-reads no more than this until it knows."""
+reads no more than this before it knows the history."""
 
 UNREAD_S: Final = 10.0
-"""A leader that cannot read what it has stored for this long gives up: it serves nobody, and its
-heartbeats keep others from leading."""
+"""A leader that cannot read for this long what it has stored gives up: it serves no client, while
+its heartbeats keep others from leading."""
 
 Ended = Callable[[], None]
 """Called when a commit is stored and applied."""
@@ -168,7 +168,7 @@ class Node:
             self.window.detached()
 
     def receipt(self, sequence: int, place: Place, now: float) -> None:
-        """Take a broker's receipt. That the TAKE is stored shows when it is read."""
+        """Take a broker's receipt. That the TAKE is stored is known when it is read."""
         if self.window is not None:
             self.window.receipt(sequence, place, now)
         self._gather()
@@ -212,7 +212,7 @@ class Node:
         self._gather()
 
     def commit(self, body: bytes, clock_ms: int, ended: Ended, now: float) -> bool:
-        """Store a commit; False if this node no longer leads, and nothing comes of it."""
+        """Store a commit; False if this node no longer leads, and the commit has no effect."""
         if self.window is None or self.window.lost is not None:
             return False
         stamp_ms = self.stamps.now(clock_ms)
@@ -222,15 +222,15 @@ class Node:
         return True
 
     def resign(self, why: str, successor: str = "") -> None:
-        """Let another node lead, ``successor`` if given; clients are gone when :data:`.Act.RESIGN`
-        is carried out."""
+        """Let another node lead, ``successor`` if given; :data:`.Act.RESIGN` is carried out once
+        clients are gone."""
         self.leadership.resign(why, successor)
         self._gather()
 
     def write_resignation(self, clock_ms: int, now: float) -> None:
-        """Write the resignation, now that no client is served. It is written once no other node's
-        lease can last: its readers wait for no lease, and this leader may have begun before the
-        previous one's was over."""
+        """Write the resignation, now that no client is served. It is written once every other
+        node's lease has certainly ended: its readers wait for no lease, and this leader may have
+        begun before the previous leader's had ended."""
         if self.window is None or self.state is not State.RESIGNING:
             return
         self._resigns = now < self.leadership.serve_from

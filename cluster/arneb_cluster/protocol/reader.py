@@ -108,7 +108,7 @@ class LogReader:
         self.epoch, self.take_place = take.epoch, place
         self.leader = Leader(take, place)
         self.resigned = False
-        self._parts, self._parts_bytes = [], 0  # what was not whole never will be
+        self._parts, self._parts_bytes = [], 0  # an incomplete commit will never be completed
         return Verdict.TAKEN
 
     def _judge(self, record: Record) -> Verdict:

@@ -12,7 +12,7 @@ ACK_QUORUM_MIN: Final = 2
 READERS_WAIT: Final = "managedLedgerNewEntriesCheckDelayInMillis"
 """How long a broker waits before it notifies a reader at the end of the topic of new entries."""
 READERS_WAIT_MS: Final = 10
-"""The default of that."""
+"""The default of that setting."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The successor: the node that a leader hands over to.
 
-The rule: it was heard of recently and lacks only what it reads in a moment: clients wait while it
-reads, and the other nodes wait for it no longer than for a silent leader.
+The rule: the successor was heard from recently, and lacks only what it can read in a moment:
+clients wait while it reads, and the other nodes wait for it no longer than for a silent leader.
 """
 
 from typing import Final
@@ -9,7 +9,7 @@ from typing import Final
 from arneb_cluster.protocol.members import Member, Members
 
 HEARD_S: Final = 15.0
-"""How recently a live member was heard of: three reports."""
+"""How recently a live member was heard from: three reports."""
 
 LAG_RECORDS_MAX: Final = 10_000
 """Records a node may lack by its last report: more than a leader writes between two reports, and

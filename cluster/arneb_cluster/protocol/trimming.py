@@ -2,8 +2,8 @@
 
 The rule: nothing is trimmed before every member has reported in this leadership, and before the
 current list of members is in the topic itself; and only what a later record confirms as stored is
-trimmed. So a node that is too late for an entry finds a record that says so, a node that is
-given a copy is waited for by every later leader, and a topic that was written is never empty.
+trimmed. So a node that is too late for an entry finds a record that says so, every later leader
+waits for a node that is given a copy, and a topic that was ever written is never empty.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ SETTLED_REPORTS: Final = 3
 
 ROW_REPORTS: Final = 12
 """Reports after which the list is rewritten, a minute: a new leader must not consider members gone
-that were heard of all the time."""
+that were reporting all the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Trimming:
             self._written, self._writing = self._writing, None
 
     def is_settled(self, now_ms: int) -> bool:
-        """Whether members not heard of by now are missing."""
+        """Whether members that have not reported by now are missing."""
         return self._later(self._began_ms, SETTLED_REPORTS, now_ms)
 
     def alarm(self, now_ms: int) -> str:

@@ -82,6 +82,6 @@ class Applied:
     stamp_ms: int = 0
     """The highest stamp of an applied record."""
     leader: str = ""
-    """The author of that TAKE; its addresses follow. A node that starts may have read it long ago,
-    and knows from its directory where to send clients."""
+    """The author of that TAKE; its addresses follow. A node that starts may have read that TAKE
+    long ago, and knows from its directory where to send clients."""
     addresses: Addresses = ()

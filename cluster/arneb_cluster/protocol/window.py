@@ -20,7 +20,7 @@ IN_FLIGHT_BYTES_MAX: Final = 16 << 20
 """Bytes sent without a receipt: four full commits. One record alone may be larger."""
 
 RESEND_S: Final = 0.1
-"""Wait after a broker could not tell yet whether an entry is a duplicate: writing one takes
+"""The wait after a broker could not say yet whether an entry is a duplicate: writing one takes
 less."""
 
 METADATA_BYTES: Final = 512
@@ -134,7 +134,7 @@ class Window:
     """Its number."""
     _base: tuple[Place, Link] = NOWHERE, FOUNDATION
     """Place and link of the last record sent only once, which therefore is in the topic once:
-    readers count it there, and the next one after it. For a record sent twice nobody knows which
+    readers count it there, and the next one after it. Of a record sent twice it is unknown which
     copy counts."""
     _items: deque[Item] = field(default_factory=deque)
     _attached: bool = False

@@ -1,1 +1,2 @@
-"""The parts of Pulsar a shard uses: its log topic, and the subscriptions that elect nodes."""
+"""The parts of Pulsar that a shard uses: its log topic, and the subscriptions that elect a
+leader."""

@@ -1,9 +1,9 @@
 """The election: a Failover subscription of Pulsar decides which node may try to lead.
 
-The rule: it only permits trying. The active node also holds an exclusive subscription of its own;
-when another node asks for that, the broker probes the holder, and ends its connection if it does
-not respond. A leader holds another one in the same way: a leader that has lost it and writes
-nothing is gone.
+The rule: it only permits trying. The active node also holds an exclusive subscription; when another
+node asks for that, the broker probes the holder, and ends its connection if it does not respond. A
+leader holds another subscription in the same way: a leader that has lost it and writes nothing is
+gone.
 """
 
 import logging
@@ -44,7 +44,8 @@ class Election:
     ) -> None:
         """``active_changed`` is called with whether this node may try. Among the present nodes the
         one with the lowest ``priority`` may, or of several the one whose name sorts first. A node
-        takes part once it is ``ready`` to open an engine at once: another may be ready earlier."""
+        takes part once it is ``ready`` to open an engine without delay: another may be ready
+        earlier."""
         self._client = client
         self._priority = priority
         self._topic = topic

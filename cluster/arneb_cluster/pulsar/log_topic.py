@@ -1,4 +1,4 @@
-"""The log topic: read from any place on, or up to its current end.
+"""The log topic: read from any place onwards, or up to its current end.
 
 The rule: a durable subscription holds it before anything is written, because Pulsar trims a topic
 without one when its ledger closes.
@@ -49,7 +49,7 @@ class LogTopic:
         return f"<LogTopic {self._topic}>"
 
     async def hold(self) -> Place:
-        """Make the subscription that holds it, however long that takes; return the topic's end,
+        """Create the subscription that holds it, however long that takes; return the topic's end,
         :data:`NOWHERE` if it is empty. Raises :class:`StoreUnusable`."""
         while True:
             try:
@@ -87,7 +87,7 @@ class LogTopic:
         )
 
     async def reader(self, after: Place) -> Reader[bytes]:
-        """Return a reader of the entries beyond ``after``. Raises :class:`PulsarError`."""
+        """Return a reader of the entries after ``after``. Raises :class:`PulsarError`."""
         start = EARLIEST if after == NOWHERE else MessageId(after.ledger, after.entry)
         return await self._client.create_reader(self._topic, start)
 
@@ -105,7 +105,7 @@ class LogTopic:
             await reader.close()
 
     async def up_to_the_end(self, after: Place) -> AsyncIterator[tuple[Place, bytes]]:
-        """Yield the entries beyond ``after`` up to the end; some of them twice if the connection to
+        """Yield the entries after ``after`` up to the end; some of them twice if the connection to
         Pulsar breaks meanwhile."""
         while True:
             try:

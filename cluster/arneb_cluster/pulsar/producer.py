@@ -37,8 +37,8 @@ NOT_KNOWN_YET: Final = "whether the message is a duplicate"
 failure."""
 
 CLOSED: Final = "Producer is closed"
-"""The text with which a broker refuses entries after it has closed the producer, which it does when
-another has fenced it off: neither that entry nor any after it is written."""
+"""The text with which a broker refuses entries after it has closed the producer, because another
+has fenced it off: neither that entry nor any later one is written."""
 
 
 class Owner(Protocol):

@@ -1,5 +1,5 @@
 """Routing: clients may connect to any node, whichever node leads the shard that they use.
 
-The rule: it relays bytes and gives out addresses. Frontends understand what clients say; here only
-frame boundaries are known.
+The rule: it relays bytes and gives out addresses. Only frontends understand what clients say; this
+package knows frame boundaries and nothing more.
 """

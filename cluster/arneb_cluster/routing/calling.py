@@ -26,11 +26,11 @@ logger = logging.getLogger(__name__)
 
 CALL_S: Final = 5.0
 """The time from the first packet to the answer. A node that takes longer hangs or is cut off, and
-its leadership is about to end; clients that wait longer give up by themselves."""
+its leadership is about to end; clients would give up by themselves soon after."""
 
 
 class NotTaken(NotServed):
-    """The node that was asked does not serve the client; a third one may."""
+    """The node that was asked does not serve the client; another may."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
 """Division: assigns each namespace to a shard of a cluster.
 
-The rule: it is a function of the settings and the namespace, the same on every node, so nothing has
-to be asked. A namespace is in the shard that names it, else in the shard that names its tenant,
-else in the first shard.
+The rule: the shard is a function of the settings and the namespace, the same on every node, so no
+node has to ask another. A namespace is in the shard that names it, else in the shard that names its
+tenant, else in the first shard.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 EVERYTHING_ELSE: Final = "*"
-"""In place of a namespace: all that no shard names."""
+"""In place of a namespace: everything that no shard names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 The rule: a peer must first prove that it is one of the cluster's nodes, within named limits of time
 and size, and only a bounded number may be doing so at once. A request that is not served is refused
-with a sentence; a protocol error closes the connection and is logged. From then on a served client
-belongs to its server.
+with a sentence; a protocol error closes the connection and is logged. A client that is served
+belongs to its server from then on.
 """
 
 import logging

@@ -1,6 +1,6 @@
 """The internal protocol: the exchange between two nodes before they pass a client's bytes. No I/O.
 
-The rule: neither side trusts or tells anything before the other has proved that it knows the
+The rule: neither side trusts or reveals anything before the other has proved that it knows the
 secret. Each proof covers two numbers drawn for this connection, so it cannot be replayed, and names
 its side, so it cannot be reflected. The caller's proof also covers its request. Whatever is not
 understood is refused with a sentence.
@@ -28,7 +28,7 @@ VERSION: Final = b"ARNEB/1"
 NONCE_BYTES: Final = 32
 
 SECRET_BYTES_MIN: Final = 32
-"""Bytes of a secret: one that can be guessed proves nothing."""
+"""Bytes of a secret: a secret that can be guessed proves nothing."""
 
 RECORD: Final = Struct(">IB")
 """The size and the kind of what follows."""

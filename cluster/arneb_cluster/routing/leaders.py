@@ -1,7 +1,7 @@
 """Leaders: which node leads each shard, as this node knows it.
 
-The rule: the shards on this node report their leaders, and everybody else asks here. An answer is a
-hint: a node that is asked to serve checks its own leadership.
+The rule: the shards on this node report their leaders here, and everything else asks here. An
+answer is a hint: a node that is asked to serve checks its own leadership.
 """
 
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Onward: passes clients received here on to the node that leads.
 
-The rule: the leader is asked, not guessed. A client waits a little while nobody leads or a leader
+The rule: the leader is asked, not guessed. A client waits a little while no node leads or a leader
 is not ready; then it reaches the leader, or gets a one-sentence reason why not. It is dropped at
 once when another node becomes leader. Nothing of a client is touched before another node has
 accepted it.
@@ -35,7 +35,7 @@ once."""
 
 CHANGED: Final = "another node serves it now"
 STOPPED: Final = "broker forced connection closure with reason 'shutdown'"
-"""The text of a broker that stops."""
+"""The text that a stopping broker sends."""
 
 
 class Received(Protocol):
@@ -132,7 +132,7 @@ class OnwardByLeader(Generic[ClientT]):
                 await self._other_than(placement, namespace, min(until, now + ASK_AGAIN_S))
 
     def say_goodbye(self) -> None:
-        """Tell the carried clients that the node stops."""
+        """Inform the relayed clients that the node stops."""
         for carried in self._where:
             carried.lose(STOPPED)
 

@@ -32,8 +32,8 @@ RECEIVE_BYTES_MAX: Final = 64 * 1024
 """Bytes of one read, each way. Larger reads gain nothing: the other node is the bottleneck."""
 
 FAREWELL_S: Final = 2.0
-"""How long a client that was told of its leader's loss may take to answer, and one that gets
-nothing more to close its socket."""
+"""How long a client may take to answer the close that reports its leader's loss, and to close its
+socket once it gets nothing more."""
 
 
 class Carried:
@@ -114,7 +114,7 @@ class Carried:
                     elif isinstance(effect, EndToLeader):
                         await self._leader.send_eof()
                 except (trio.BrokenResourceError, trio.ClosedResourceError):
-                    self._is_deaf = True  # its earlier bytes are still to be read
+                    self._is_deaf = True  # its earlier bytes must still be read
         return True
 
     def _hush(self) -> None:

@@ -2,7 +2,7 @@
 
 The rule: documents have Pulsar's fields. A message of an open transaction is in no topic yet, so
 what Pulsar reads from a topic's transaction buffer is read here from the log of open transactions,
-and positions in it are provisional, as those told to producers.
+and positions in it are provisional, like those in producers' receipts.
 """
 
 from collections.abc import Iterable
@@ -120,7 +120,7 @@ async def scale(context: BrokerContext, request: AdminRequest) -> AdminReply:
     raise AdminError(501, ONE_COORDINATOR)
 
 
-# What topics and subscriptions have of them
+# What topics and subscriptions hold of them
 
 
 async def buffer(context: BrokerContext, request: AdminRequest) -> AdminReply:

@@ -1,8 +1,8 @@
-"""Where the fields of an entry of AMQP origin stand.
+"""Where the fields of an entry of AMQP origin are.
 
-The rule: offsets only, and only as far as columns need them; what the properties mean is the
-AMQP frontend's matter. The layout is the tail of the frames of a ``basic.deliver`` (see the
-decision that bodies stay in wire form); *at* = 40 + the header's hint, *s* = the size at at+4:
+The rule: offsets only, and only those that columns need; the meaning of the properties is left to
+the AMQP frontend. The layout is the tail of the frames of a ``basic.deliver`` (see the decision
+that bodies stay in wire form); *at* = 40 + the header's hint, *s* = the size at at+4:
 
 ======== ======= ===========================================================
 offset   type    field
@@ -38,7 +38,7 @@ FRAME: Final = Struct(">BBHIIQH")
 """From *at* to the property flags; class and weight are one number."""
 BODY_HEAD: Final = Struct(">BHI")
 LIST_OFFSET: Final = FRAME.size
-"""Offset of the properties, behind their flags, from *at*."""
+"""Offset of the properties, which follow their flags, from *at*."""
 FLAGS_OFFSET: Final = 20
 HEADER_END_OFFSET: Final = 8
 """Offset of the end of the content header frame, from *at* + *s*."""
@@ -54,7 +54,7 @@ HEADERS: Final = 0x2000
 OCTETS: Final = 0x1000 | 0x0800
 """delivery-mode and priority."""
 ROUTES_KNOWN_MAX: Final = 65_536
-"""Routes that a process caches, some hundred bytes each."""
+"""Routes that a process caches, about a hundred bytes each."""
 
 BEFORE_TIMESTAMP: Final = (
     0x8000, 0x4000, HEADERS, 0x1000, 0x0800, 0x0400, 0x0200, 0x0100, 0x0080
@@ -92,7 +92,7 @@ def timestamp_path(entry: bytes, at: int) -> list[int]:
     offset.
 
     Entries that agree in those bytes have their timestamps in the same place. Empty if the list
-    ends before, which no list accepted by the frontend does.
+    ends before the timestamp, which no list accepted by the frontend does.
     """
     end = at + HEADER_END_OFFSET + int.from_bytes(entry[at + 4 : at + 8], "big")
     flags = int.from_bytes(entry[at + FLAGS_OFFSET : at + LIST_OFFSET], "big")

@@ -122,7 +122,7 @@ def _typed(kind: str, text: str) -> dict[str, Any]:
         elif kind in _OCTETS:
             found["binary"] = b64decode(text, validate=True)
     except (ValueError, TypeError):
-        pass  # somebody changed the text and left the type
+        pass  # the text was changed and its type was not
     return found
 
 

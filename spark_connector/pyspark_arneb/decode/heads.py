@@ -70,7 +70,7 @@ class Heads:
 
     @property
     def messages(self) -> list[int]:
-        """How many messages each entry has; so many rows it becomes."""
+        """How many messages each entry has, and so how many rows it becomes."""
         small = self._small_counts()
         if small:
             return list(small)
@@ -84,7 +84,7 @@ class Heads:
 
     @property
     def published_ms(self) -> list[int]:
-        """When the broker took each."""
+        """When the broker received each."""
         times: list[int] = self.numbers(PUBLISHED_OFFSET, 8).to_pylist()
         return times
 
@@ -98,11 +98,11 @@ class Heads:
         return any(flags & flag for flags in different(self.flags))
 
     def deliver_at(self) -> pa.Array:
-        """Before which time each is not to be delivered; null = at once."""
+        """The time before which each must not be delivered; null = at once."""
         return self._times(DELIVER_AT_OFFSET)
 
     def expires_at(self) -> pa.Array:
-        """After which time each is not to be delivered; null = never."""
+        """The time after which each must not be delivered; null = never."""
         return self._times(EXPIRES_AT_OFFSET)
 
     def numbers(self, place: int, size: int) -> pa.Array:
@@ -126,12 +126,12 @@ class Heads:
 
 
 def is_zero(column: bytes) -> bool:
-    """Whether all bytes are 0. ``any()`` would make a number of each."""
+    """Whether all bytes are 0. ``any()`` would create an ``int`` for each."""
     return column.count(0) == len(column)
 
 
 def different(column: bytes) -> set[int]:
-    """The different bytes: mostly one, and ``count()`` makes no number of each."""
+    """The distinct bytes, usually one; ``count()`` creates no ``int`` for each byte."""
     return set(column[:1]) if column.count(column[:1]) == len(column) else set(column)
 
 

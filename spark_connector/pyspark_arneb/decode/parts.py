@@ -1,9 +1,9 @@
 """Joining large messages that their producer divided into several entries.
 
-The rule: a message's position is that of its last part, so it is one row of the reader of that
-part; its other parts are no rows. They are looked up before it in the same log, as far back as
-:data:`LOOK_BACK_ENTRIES`. A last part without all the others is left as it is, and becomes a raw
-row.
+The rule: a message's position is that of its last part, so whoever reads that part gets the message
+as one row, and the other parts have no rows. They are looked up before it in the same log, as far
+back as :data:`LOOK_BACK_ENTRIES`. A last part without all the others is left as it is, and becomes
+a raw row.
 """
 
 from collections.abc import Mapping

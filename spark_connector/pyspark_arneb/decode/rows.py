@@ -107,7 +107,7 @@ def repeated(column: pa.Array, counts: Sequence[int]) -> pa.Array:
 
 def each_repeated(items: Sequence[int], counts: Sequence[int]) -> Sequence[int]:
     """Repeat each item as often as its count says."""
-    if max(counts, default=1) == 1:  # nothing counts no message
+    if max(counts, default=1) == 1:  # no count is 0
         return items
     return list(chain.from_iterable(map(repeat, items, counts)))
 

@@ -1,7 +1,7 @@
 """The trim guard of a running broker: one durable cursor a topic, through its data API.
 
-The rule: the cursor belongs to one table and has no lease, so it stays however long the offload
-does not run; another table must not move it.
+The rule: the cursor belongs to one table and has no lease, so it stays even if no offload runs for
+a long time; another table must not move it.
 """
 
 from collections.abc import Collection, Mapping

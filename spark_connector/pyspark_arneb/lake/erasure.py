@@ -1,9 +1,9 @@
 """Erasing by key: what the tier must no longer hold, and rewriting the files that hold it.
 
-The rule: an erasure is written down before anything is deleted, and whoever adds a ledger checks
-the written erasures before and after its commit. So rows that were published before the erasure
-leave the table, whether their ledger was in it already or comes later. Only SHA-256 digests of the
-keys are written down, because the keys themselves must be forgotten.
+The rule: an erasure is recorded before anything is deleted, and every process that adds a ledger
+checks the recorded erasures before and after its commit. So rows that were published before the
+erasure leave the table, whether their ledger was in it already or comes later. Only SHA-256 digests
+of the keys are recorded, because the keys themselves must be forgotten.
 """
 
 import hashlib
@@ -41,7 +41,7 @@ KEPT_H: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class ErasedKeys:
-    """The erasures of one table: until when each key's rows are erased."""
+    """The erasures of one table: for each key, the publish time up to which its rows are erased."""
 
     until_ms: Mapping[bytes, int] = field(default_factory=dict)
     """By the key's digest: rows published up to this time are erased."""
@@ -64,7 +64,7 @@ class ErasedKeys:
         return cls({key_digest(key): now_ms for key in keys})
 
     def write_down(self, table: Target) -> None:
-        """Write the erasures down for everybody who adds to the table."""
+        """Record the erasures, for every process that adds to the table."""
         files = table.file_system()
         files.create_dir(FOLDER)
         path = f"{FOLDER}/{uuid4().hex}.parquet"
@@ -97,7 +97,8 @@ class ErasedKeys:
         return batch.filter(pc.invert(pc.fill_null(gone, False)))
 
     def until_of(self, keys: "pa.Array") -> "pa.Array":
-        """Return for each of ``keys`` until when its rows are erased; null: they are not."""
+        """Return for each of ``keys`` the publish time up to which its rows are erased; null: they
+        are not."""
         different = keys.dictionary_encode()
         until = [
             None if key is None else self.until_ms.get(key_digest(key))
@@ -107,7 +108,7 @@ class ErasedKeys:
 
 
 def key_digest(key: bytes) -> bytes:
-    """Return the digest that is written down for a key."""
+    """Return the digest that is recorded for a key."""
     return hashlib.sha256(key).digest()
 
 

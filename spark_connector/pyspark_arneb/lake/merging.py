@@ -75,8 +75,8 @@ def _worth(group: list[SealedFile], bytes_max: int, files_min: int) -> list[Seal
 
 
 def merge(table: SealedTable, compression: str = COMPRESSIONS[0]) -> Merged:
-    """Merge what is worth it. Raises :class:`.LakeError` and :class:`OSError`; some merges may be
-    done by then, and the table is valid."""
+    """Merge the groups that are worth it. Raises :class:`.LakeError` and :class:`OSError`; some
+    merges may be done by then, and the table is valid."""
     before = after = 0
     for group in plan_merges(table.files()):
         name = file_name(group[0].partition, group[0].first)

@@ -1,8 +1,8 @@
 """One topic's table in the sealed tier: a Delta table whose log is the manifest.
 
-The rule: a ledger is in the table when a commit says so, and no two commits can say it of the same
+The rule: a ledger is in the table when a commit says so, and no two commits can say so of the same
 ledger. Delta ensures it: a commit that adds ledger *n* of a log carries the transaction (log, *n*),
-which fails when another commit with a transaction of that log came since the table was read.
+which fails if another commit with a transaction of that log has come since the table was read.
 Commits that replace files are not retried by delta-rs, which would let two of them replace the same
 file: the table is read again first.
 """

@@ -1,8 +1,8 @@
 """The view of a topic: its sealed part and what only the log has, cut where the two meet.
 
 The rule: the log is read first, in one snapshot, and the table second. A ledger closed in between
-is in the table or still in the snapshot, so nothing is missing; and the table tells its last
-ledger, so nothing is there twice. Whatever the table received after the snapshot is left out: the
+is in the table or still in the snapshot, so nothing is missing; and the table says which ledger is
+its last, so nothing is there twice. Whatever the table received after the snapshot is left out: the
 view is the log as of the snapshot.
 """
 
@@ -193,7 +193,7 @@ def _held(table: SealedTable, loss: Loss) -> Loss | None:
 
 
 def _published(from_ms: int | None, until_ms: int | None) -> Any:
-    """As :func:`.published_between` chooses, by the column."""
+    """Return the filter that chooses by a column what :func:`.published_between` chooses."""
     import pyarrow.dataset as ds
 
     time, wanted = ds.field("publish_time"), ds.scalar(True)

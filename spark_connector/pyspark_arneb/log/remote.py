@@ -24,7 +24,7 @@ GLANCE_BYTES: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """The location of a log behind a broker."""
+    """The location of a log that a broker serves."""
 
     address: Address
 

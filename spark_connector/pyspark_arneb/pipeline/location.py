@@ -1,7 +1,7 @@
 """A location: where a job finds the log, as the options of the data source.
 
-The rule: it is one of the two ways to a log, checked here, so that a job that cannot begin says so
-before Spark is started.
+The rule: a location is one of the two ways to a log. It is checked here, so that a job that cannot
+begin says so before Spark is started.
 """
 
 from collections.abc import Mapping

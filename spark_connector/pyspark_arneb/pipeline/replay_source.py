@@ -227,7 +227,8 @@ class ReplaySource:
             yield Stretch(span.topic, ledger_of(span.first), first, last, span.messages)
 
     def _look_for_loss(self, view: View, options: ReadOptions) -> None:
-        """Is what stands between the tier and the log asked for, and gone?"""
+        """Raise :class:`.JobFailed` if entries between the tier and the log were asked for and are
+        gone."""
         for extent in view.extents if view.table is not None else ():
             start, end = options.start.of(extent.topic), options.end.of(extent.topic)
             assert view.table is not None, "looked at above"

@@ -64,7 +64,7 @@ class TopicReport:
 
     @property
     def per_s(self) -> float:
-        """Messages a second, averaged from the first point to the last, so that no peak is below
+        """Messages a second, averaged from the first point to the last, so the peak is never below
         it."""
         if not self.over_time:
             return 0.0

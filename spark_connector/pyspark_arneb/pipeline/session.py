@@ -138,7 +138,8 @@ DRAWN: Final = {"spark.ui.showConsoleProgress": "false"}
 """The commands draw progress themselves."""
 
 QUIET: Final = DRAWN | {"spark.log.level": "FATAL"}
-"""Settings where somebody else configures Spark's logging; Spark reports that they are set."""
+"""Settings that show that Spark's logging is configured elsewhere; Spark reports that they are
+set."""
 
 SHUFFLED_A_CORE: Final = 4
 """Partitions of a shuffle on one machine. Spark's 200 are for clusters: each costs some 20 ms, and

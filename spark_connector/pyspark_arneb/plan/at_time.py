@@ -1,8 +1,8 @@
 """Where in a topic's log a point in time is.
 
 The rule: the broker's publish times follow the order of the log, so the first entry of a time is
-found by bisection, in some twenty reads of a block. After a clock was set back, the entry found may
-be too early.
+found by bisection, in about twenty reads of a block. If the clock was ever set back, the entry
+found may be too early.
 """
 
 from bisect import bisect_left

@@ -1,7 +1,7 @@
 """A block stream: the blocks of a range of a log, as the broker sends them.
 
-The rule: nothing is read before it is used, so a query that stops reading only blocks the broker's
-socket; a response that was cut off is requested again from where it ended.
+The rule: nothing is read before it is needed, so a query that stops reading blocks only the
+broker's socket; a response that is cut off is requested again from where it ended.
 """
 
 from collections.abc import Iterator

@@ -72,8 +72,7 @@ _PASSED_OVER: Final = {column.name for style in STYLES.values() for column in st
     *_TYPES,
     *_ALSO,
 }
-"""Ignored columns: the original message's position and sender, which a new message has of its
-own."""
+"""Ignored columns: the original message's position and sender; a new message gets its own."""
 
 
 class RowEncoder:

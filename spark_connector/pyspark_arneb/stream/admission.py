@@ -1,8 +1,8 @@
 """Admission: how much of the backlog a micro-batch takes; pure.
 
 The rule: a limit is shared in proportion to the backlogs, so that all topics reach their ends
-together, and the shares never exceed the limit. But every topic with a backlog gets at least one
-entry, so that large topics cannot starve it. Spark has no limit of rows *and* bytes, so both are
+together, and the shares never exceed the limit. Every topic with a backlog gets at least one entry,
+though, so that large topics cannot starve it. Spark has no limit of rows *and* bytes, so both are
 combined here.
 """
 

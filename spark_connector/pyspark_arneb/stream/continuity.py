@@ -99,7 +99,7 @@ def continue_from(said: TopicOffset, extent: Extent) -> Continuation:
 
 def _all_was_read(said: TopicOffset, extent: Extent) -> bool:
     """Return whether there was nothing between the position reached and the first entry left: the
-    ledger of that position ended there, and was trimmed. The count of messages tells so, too, if an
+    ledger of that position ended there, and was trimmed. The count of messages shows the same if an
     older version trimmed it."""
     if extent.first == extent.floor and extent.is_at_floor(said.next):
         return True

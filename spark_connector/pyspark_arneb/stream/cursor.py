@@ -1,8 +1,9 @@
 """The durable cursor of a streaming query: a subscription on each of its topics, kept by a lease.
 
 The rule: the cursor alone keeps what the query has not finished. Every look at the log acknowledges
-what the query has finished and renews the lease. A query never says that it ends for good, so a
-cursor that nobody renews expires, and a query that comes back later is told what it lost.
+what the query has finished and renews the lease. A query never says that it has ended for good, so
+a cursor that is not renewed expires; a query that comes back later then gets an error that says
+what it lost.
 """
 
 import logging

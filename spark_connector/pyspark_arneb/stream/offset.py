@@ -38,8 +38,8 @@ class TopicOffset:
     next: Position
     """The first entry that is not read yet."""
     messages: int = 0
-    """How many messages the topic ever had before :attr:`next`, as far as that was known: what
-    tells a log whose read end was trimmed from one that lost something."""
+    """How many messages the topic ever had before :attr:`next`, as far as that was known; this
+    distinguishes a log of which only read entries were trimmed from one that lost some."""
     begin: Position | None = None
     """Where the micro-batch that ends here began, when its start offset does not say it."""
     begin_messages: int = 0
@@ -118,7 +118,7 @@ class StreamOffset:
 def begins(start: StreamOffset, end: StreamOffset) -> dict[str, TopicOffset]:
     """Return where the micro-batch from ``start`` to ``end`` begins in every topic of ``end``.
 
-    What ``end`` says goes before ``start``, because it was written down before the batch ran.
+    What ``end`` says takes precedence over ``start``, because it was stored before the batch ran.
     """
     found: dict[str, TopicOffset] = {}
     for name, said in end.topics.items():

@@ -1,7 +1,7 @@
 """The planner of a streaming query: looks at the log and decides where each micro-batch ends.
 
-The rule: Spark asks for one offset after the other, and the start of each request is the end of
-what it has finished: written to its commit log, never to be asked for again. So
+The rule: Spark asks for one offset after another, and each request starts where Spark has finished:
+everything before is in its commit log, and is never asked for again. So
 :meth:`StreamPlanner.latest` acknowledges its start. Waiting for Spark's ``commit`` would
 acknowledge a batch late, and after ``availableNow`` only in the next run.
 """

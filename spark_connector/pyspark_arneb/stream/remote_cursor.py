@@ -1,4 +1,4 @@
-"""The cursors of a broker, by its data API."""
+"""The cursors of a broker, through its data API."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,8 +11,8 @@ from pyspark_arneb.stream.offset import render_position
 
 
 class RemoteCursors:
-    """See :class:`.CursorService`. A cursor's owner is called like the cursor: whoever knows the
-    name may continue with it."""
+    """See :class:`.CursorService`. A cursor's owner has the cursor's own name, so any process that
+    knows the name may continue with it."""
 
     def __init__(self, address: Address) -> None:
         self._address = address

@@ -1,7 +1,7 @@
 """Audited applications: every change leaves a record.
 
 The rule: a request that only reads is not recorded; every other one is recorded with its outcome,
-also when it is refused, and before its answer is sent.
+even if it is refused, before its answer is sent.
 """
 
 import json
@@ -33,7 +33,7 @@ class Audited:
     """An application whose changes are recorded."""
 
     def __init__(self, app: ASGIApp, log: AuditLog, by: str, user: str = NOBODY) -> None:
-        """``by`` is how requests come; ``user`` is the sender where there is no login."""
+        """``by`` is how requests arrive; ``user`` is the sender where there is no login."""
         self._app = app
         self._log = log
         self._by = by

@@ -1,6 +1,6 @@
 """Guarded applications: a request without valid credentials gets a refusal and nothing else.
 
-The rule: every path needs authentication, except those named as open; and it is checked before
+The rule: every path needs authentication, except those named as open, and it is checked before
 anything else of a request is read.
 """
 
@@ -49,11 +49,11 @@ def anybody(caller: Caller) -> bool:
 
 
 class Guarded:
-    """An application behind authentication; ``open_paths`` are for everybody. Roles are admitted by
-    ``authenticator``, users by ``users`` with their passwords. ``guest``, whose password everybody
-    knows, is admitted only while nobody else could be: there is no other user (``has_named``), and
-    roles need no authentication. Without ``users`` it is Pulsar's port, which is open to everybody
-    if roles need no authentication."""
+    """An application behind authentication; ``open_paths`` need no authentication.
+    ``authenticator`` admits roles, and ``users`` admits users by their passwords. ``guest``, whose
+    password is public, is admitted only while no other user exists (``has_named``) and roles need
+    no authentication. Without ``users`` this is Pulsar's port, which is open to everybody if roles
+    need no authentication."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Guarded:
         has_named: Callable[[], bool] = lambda: True,
         is_super: Callable[[Caller], bool] = anybody,
     ) -> None:
-        """``is_super`` tells whether a Pulsar role may do everything."""
+        """``is_super`` returns whether a Pulsar role may do everything."""
         self._has_named = has_named
         self._is_super = is_super
         self._app = app

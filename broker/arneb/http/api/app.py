@@ -34,7 +34,7 @@ def http_app(
     is_ready: Callable[[], bool] = lambda: True,
 ) -> Starlette:
     """Return the application of ``core``, of ``alarms`` if they are watched and ``watchdog`` if it
-    is on, with ``more`` routes and ``metrics``, by default the core's. ``is_ready`` tells whether
+    is on, with ``more`` routes and ``metrics``, by default the core's. ``is_ready`` returns whether
     clients may be sent here."""
     metrics = metrics or Metrics(core, alarms)
     return Starlette(
@@ -53,7 +53,7 @@ def http_app(
 
 def _healthz(core: ObservedCore) -> Endpoint:
     async def healthz(request: Request) -> Response:
-        # A full disk is no reason for a restart: consumers continue, and so make room.
+        # A full disk is no reason for a restart: consumers continue, which frees space.
         return JSONResponse({"status": "ok", "store": "full" if core.statistics().full else "ok"})
 
     return healthz
@@ -61,7 +61,7 @@ def _healthz(core: ObservedCore) -> Endpoint:
 
 def _readyz(is_ready: Callable[[], bool]) -> Endpoint:
     async def readyz(request: Request) -> Response:
-        # An alarm is no reason to keep away the consumers that drain the queues.
+        # An alarm must not keep away the consumers that drain the queues.
         ready = is_ready()
         return JSONResponse({"status": "ready" if ready else "not ready"}, 200 if ready else 503)
 

@@ -59,7 +59,7 @@ _ALWAYS: Final = {
 
 
 class ManagementApp:
-    """The API in front of another application."""
+    """The API, which passes other requests to another application."""
 
     def __init__(self, site: Site, behind: ASGIApp, caller: Principal | None = None) -> None:
         """``caller``: the sender of every request, if no login is needed."""

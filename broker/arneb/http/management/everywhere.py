@@ -1,7 +1,7 @@
 """Everywhere: asks all shards' leaders for what a page watches, where a cluster has several shards.
 
 The rule: each leader decides what the session's user may see: by the name that this node vouches
-for, or, for a user of an external authority, by the credentials from the login. Those are sent by
+for or, for a user of an external authority, by the credentials from the login, which are sent over
 TLS only.
 """
 

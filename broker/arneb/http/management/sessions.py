@@ -1,8 +1,8 @@
 """Sessions: the users logged in at the management page, by the token that the browser keeps.
 
 The rule: a token is random, and kept in memory only. A session ends when the user logs out, is
-deleted or gets another password. It follows changes of the user's rights; its event streams are
-told at once of these and of its end.
+deleted or gets another password. It follows changes of the user's rights, and its event streams are
+notified at once of these and of its end.
 """
 
 from collections import OrderedDict
@@ -43,8 +43,8 @@ class Session:
         self, token: str, principal: Principal, user: User | None, now: float, path: str
     ) -> None:
         self.path: Final = path
-        """The path of the page at the login: several brokers may stand behind one proxy, each with
-        its own cookie."""
+        """The path of the page at the login: several brokers may share one proxy, each with its own
+        cookie."""
         self.token: Final = token
         self.principal = principal
         self.user = user
@@ -58,7 +58,7 @@ class Session:
         return f"<Session of {self.principal.name!r}>"
 
     def move(self) -> None:
-        """Tell those who wait for :attr:`moved` that rights have changed or the session has
+        """Wake the tasks that wait for :attr:`moved`: rights have changed, or the session has
         ended."""
         self.moved.set()
         self.moved = trio.Event()

@@ -96,7 +96,7 @@ class Site:
 
     @property
     def cluster_name(self) -> str:
-        """As set at run time, else as configured."""
+        """The cluster's name: as set at run time, else as configured."""
         row = self.catalogue.get(GlobalParameter, CLUSTER_NAME)
         return row.value if row and isinstance(row.value, str) else self.config.cluster_name
 

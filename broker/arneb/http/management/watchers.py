@@ -70,7 +70,7 @@ class Watchers:
         return answer.text
 
     def _forget_old(self) -> None:
-        """Forget answers that nobody has asked for lately."""
+        """Forget answers that were not requested lately."""
         now = self._clock()
         for key, answer in list(self._answers.items()):
             if now - answer.made_s > 2 and not answer.lock.locked():

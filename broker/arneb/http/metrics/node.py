@@ -109,7 +109,7 @@ DYING: Final = (QueueType.CLASSIC, QueueType.QUORUM)
 STRATEGIES: Final = {
     "disabled": Fate.DROPPED, "at_most_once": Fate.MOVED, "at_least_once": Fate.KEPT,
 }  # fmt: skip
-"""The dead letter strategies, and what becomes of what dies."""
+"""The dead letter strategies, and what happens to dead letters under each."""
 
 DEPARTED: Final = {
     Departure.EXPIRED: "Total number of messages dead-lettered due to message TTL exceeded",
@@ -132,7 +132,8 @@ TAKEN: Final = Metric(
 KEPT: Final = frozenset(
     (QueueType.QUORUM, reason) for reason in Departure if reason is not Departure.MAX_LENGTH
 )
-"""Which queues keep their dead letters, and which of them: one that is full refuses publishes."""
+"""The queue types that keep their dead letters, by reason: all reasons except a full queue, which
+refuses publishes instead."""
 
 OF_DEAD_LETTERS: Final = ("queue_type", "dead_letter_strategy")
 

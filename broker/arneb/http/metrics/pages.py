@@ -2,7 +2,7 @@
 
 The rule: the sums may be scraped every few seconds, however many objects there are. A list of
 objects is made while it is sent, from columns of numbers gathered before, so that 50,000 queues
-need some MiB and hold nobody up.
+need only a few MiB and delay nothing else.
 """
 
 from collections import Counter

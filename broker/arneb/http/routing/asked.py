@@ -1,4 +1,4 @@
-"""Asked requests: one request is passed on to another node, and its answer back.
+"""Asked requests: a request is passed on to another node, and the answer is passed back.
 
 The rule: request and answer are passed on unchanged, except for headers of one connection (RFC
 9110, 7.6.1). An answer is written piece by piece as it arrives, so that none is held here.
@@ -19,8 +19,8 @@ from arneb_core.api.nodes.placement import NodeAddresses
 RECEIVE_BYTES: Final = 64 * 1024
 
 ANSWER_S: Final = 120.0
-"""How long another node may take between two pieces of an answer: a definition file with a hundred
-thousand queues is imported in less."""
+"""How long another node may take between two pieces of an answer: importing a definition file with
+a hundred thousand queues takes less."""
 
 OF_ONE_CONNECTION: Final = frozenset(
     {
@@ -83,7 +83,8 @@ async def pass_on(stream: trio.abc.Stream, scope: Scope, body: bytes, send: Send
 
 
 class BrokenOff(trio.BrokenResourceError):
-    """Another node's answer broke off, as when the node is killed; the client's breaks off too."""
+    """Another node's answer broke off, as when the node is killed; the client's answer breaks off
+    too."""
 
 
 def _broken(has_begun: bool) -> bool:

@@ -1,8 +1,8 @@
-"""Caught up: a request to grant rights is handled once all users made before it are known.
+"""Caught up: a request to grant rights is handled once every user created before it is known.
 
-The rule: a client that was told that a user was made may grant rights to that user at once, through
-any node; likewise for a tenant and its namespaces. A broker that copies its users catches up first;
-no other request waits.
+The rule: once a client has the answer that a user exists, it may grant that user rights at once,
+through any node; likewise for a tenant and its namespaces. A broker that copies its users catches
+up first; no other request waits.
 """
 
 from collections.abc import Awaitable, Callable

@@ -66,7 +66,7 @@ class Routed:
         address_of: Callable[[NodeAddresses], str],
         ask: Ask,
     ) -> None:
-        """``own`` answers what is served here. ``target_of`` tells what a path is about, and
+        """``own`` answers what is served here. ``target_of`` returns what a path is about, and
         ``address_of`` the address at which a node answers such requests."""
         self._own = own
         self._placements = placements
@@ -132,7 +132,7 @@ async def _redirect(url: str, scope: Scope, send: Send) -> None:
 
 
 async def unavailable(send: Send, reason: str) -> None:
-    """Answer with 503, to be tried again."""
+    """Answer with 503, so that the client tries again."""
     body = json.dumps({"error": "service_unavailable", "reason": reason}).encode()
     headers = [
         (b"content-type", b"application/json"),

@@ -58,8 +58,8 @@ OF_TOPICS: Final = frozenset(
         "positionStatsInPendingAck",
     }
 )  # fmt: skip
-"""The same below ``transactions``; all else there belongs to the coordinator, which is the first
-shard's."""
+"""The same below ``transactions``; everything else there belongs to the coordinator, which is in
+the first shard."""
 
 
 def management_target(path: str, namespace_of: Callable[[str], str]) -> Target:

@@ -1,9 +1,9 @@
 """Pages: long answers shared by all requests that come at the same time.
 
 The rule: one page of a kind is made at a time, in short turns, for all requests that came before it
-was begun, so no page is older than its request. Few are in memory, however many clients leave
-theirs unread: while too many are being read, new requests get the newest of them, and clients that
-have read nothing for a while are cut off, so none keeps others from new figures.
+was begun, so no page is older than its request. Only a few are in memory, however many clients
+leave theirs unread: while too many are being read, new requests get the newest of these, and
+clients that have read nothing for a while are cut off, so that none keeps others from new figures.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence

@@ -16,7 +16,8 @@ class Refused(Exception):
 
 def expect_known(request: h11.Request) -> None:
     """Raise :class:`Refused` unless it is HTTP/1.1 or 1.0, and says once how long its body is: a
-    proxy in front might read it otherwise, and take a request behind it for a part of the body."""
+    proxy in front might read it differently, and take the request after it for a part of the
+    body."""
     version = request.http_version.decode()
     if version not in ("1.0", "1.1"):
         raise Refused(505, f"expected HTTP/1.1, got HTTP/{version}")

@@ -126,7 +126,7 @@ class HttpServer:
 
     async def _comes_in(self, stream: PlainStream) -> bool:
         """Wait until a client may be served; one that has already sent a request does not wait for
-        others that have sent nothing."""
+        clients that have sent nothing."""
         if END_OF_HEAD in stream.has_come(HEAD_SEEN_BYTES):
             return True
         if self._coming >= self._limits.connections_max:
@@ -213,7 +213,7 @@ class HttpServer:
             scope.cancel()
 
     def _has_place(self) -> bool:
-        """Whether there is a place for one more, if need be by closing another."""
+        """Whether there is room for one more connection, if need be after closing another."""
         if len(self.connections) + len(self._handshakes) < self._limits.connections_max:
             return True
         if self._handshakes:

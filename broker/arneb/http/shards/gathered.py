@@ -2,7 +2,7 @@
 
 The rule: each leader decides what the caller may see, by the caller's own credentials. If one gives
 no answer, or refuses, that is the answer: a list or total that lacks a part would look complete.
-Only the management page does without one, and says which. The memory for answers is bounded.
+Only the management page leaves such a shard out, and says which. The memory for answers is bounded.
 """
 
 import json

@@ -1,8 +1,8 @@
 """Gathering: which requests are about all shards of a cluster, and how their answers are combined.
 
 The rule: an answer about everything covers every shard, or there is none. Lists are sorted and cut
-once they are combined. Users, and all else that is not a vhost's, belong to the first shard, and
-the others have copies.
+once they are combined. Users, and everything else that belongs to no vhost, belong to the first
+shard, and the others have copies.
 """
 
 import re
@@ -41,7 +41,7 @@ class Kind(Enum):
 PAGES: Final = frozenset(
     {Kind.PAGE_ROWS, Kind.PAGE_CLIENTS, Kind.PAGE_TRANSACTIONS, Kind.PAGE_NODE}
 )
-"""Answers that do without a shard that has no leader at the moment, and say so."""
+"""Answers that leave out a shard that has no leader at the moment, and say so."""
 
 
 _LISTS: Final = (
@@ -80,7 +80,7 @@ _COMPILED: Final = [
 ]
 
 NUMBERS: Final = ("message_stats", "queue_totals", "object_totals", "churn_rates")
-"""Parts of an overview that are added; all else is that of the first shard's leader."""
+"""Parts of an overview that are added; everything else comes from the first shard's leader."""
 
 OF_VHOSTS: Final = (
     "vhosts", "permissions", "topic_permissions", "parameters", "policies", "queues", "exchanges",
@@ -186,8 +186,8 @@ def definitions(parts: Parts) -> dict[str, Any]:
 def cut(
     document: Mapping[str, Any], shards: Sequence[str], shard_of: Callable[[str], str]
 ) -> dict[str, dict[str, Any]]:
-    """Split a file of definitions by shard; ``shard_of`` returns a namespace's shard. All that is
-    not a vhost's goes to the first shard only."""
+    """Split a file of definitions by shard; ``shard_of`` returns a namespace's shard. Everything
+    that belongs to no vhost goes to the first shard only."""
     first, *others = shards
     found: dict[str, dict[str, Any]] = {first: {}}
     for name, value in document.items():

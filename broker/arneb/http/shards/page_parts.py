@@ -1,8 +1,7 @@
 """Page parts: combines the leaders' answers to the management page.
 
 The rule: figures are added, lists merged in their common order, and a node's figures are shown for
-each node. The page does without a shard that has no leader: it names the missing shard, and every
-page shows an alarm.
+each node. A shard that has no leader is left out: the page names it, and every page shows an alarm.
 """
 
 from collections.abc import Callable, Mapping, Sequence

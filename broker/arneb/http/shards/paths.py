@@ -2,7 +2,7 @@
 ``/shards/NAME``.
 
 The rule: such a request is answered by that shard's leader alone, whichever node receives it. The
-rest of the path is not interpreted; a header tells code that covers all shards to show this one.
+rest of the path is not interpreted; a header makes code that covers all shards show only this one.
 """
 
 from collections.abc import Mapping

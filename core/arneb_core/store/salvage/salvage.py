@@ -1,8 +1,8 @@
-"""The salvage: whatever is whole in a damaged store, as a new store.
+"""The salvage: the contents of a new store, made of whatever is intact in a damaged one.
 
-The rule: nothing is believed that cannot be verified, the damaged directory is only read, and what
-is missing is reported. In doubt messages are delivered twice rather than left out: a cursor with
-only an old row, or none, goes back.
+The rule: nothing is trusted that cannot be verified, the damaged directory is only read, and what
+is missing is reported. In doubt messages are delivered twice rather than left out: a cursor of
+which only an old row is left, or none, goes back.
 """
 
 import time
@@ -147,7 +147,7 @@ class Salvage:
     # The log
 
     def _take_journal(self, directory: Path, blocks: dict[TopicId, list[FoundBlock]]) -> None:
-        """Take the runs and rows that LMDB did not have yet."""
+        """Take from the journal the runs and rows that LMDB did not have yet."""
         row = next((v for k, v in self._remains.rows(Table.META) if k == META_JOURNAL), None)
         if row is None:
             if Table.META in self._remains.damaged:
@@ -161,7 +161,7 @@ class Salvage:
             self.missing.append(f"what the journal had: {problem}")
             return
         self.missing += [f"journal: {fault}" for fault in reading.faults]
-        # With an old row, old records would be laid over what came after them.
+        # With an old row, old records would overwrite what came after them.
         remains = self._remains
         is_current = remains.meta is not None and Table.META not in remains.damaged
         if not is_current and any(rows_of(each.changes) for each in reading.records):
@@ -218,8 +218,8 @@ class Salvage:
             self._tell_crowded(topic_id, blocks.get(topic_id, []))
 
     def _tell_crowded(self, topic_id: TopicId, blocks: list[FoundBlock]) -> None:
-        """Report blocks that have no place: a damaged row may name a topic or position that is not
-        the block's."""
+        """Report blocks whose positions are taken: a damaged row may name a topic or position that
+        is not the block's."""
         placed = {block.value for block in self.logs[topic_id].blocks}
         for block in blocks:
             if block.value in self.stored.live and block.value not in placed:
@@ -229,11 +229,11 @@ class Salvage:
                 )
 
     def _place_unowned(self) -> None:
-        """Put blocks whose row is lost where they are missing, if that is a single place; else into
-        a topic of their own."""
+        """Put blocks whose row is lost where blocks are missing, if only one gap fits; else into a
+        separate topic."""
         left: list[tuple[Position, list[bytes]]] = []
         found = [block for place in self._remains.unowned for block in self.stored.at(place)]
-        # They could belong to a topic of which nothing is known, too.
+        # They could also belong to a topic of which nothing is known.
         certain = self._remains.knows_free_pages and not self._remains.damaged & {
             Table.CATALOG,
             Table.LEDGERS,

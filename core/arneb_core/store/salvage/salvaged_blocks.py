@@ -1,4 +1,4 @@
-"""The blocks and shared bodies of a damaged store, as far as they are whole.
+"""The blocks and shared bodies of a damaged store, as far as they are intact.
 
 The rule: what a row leads to takes precedence over what was found without one. Where a block ends
 is known from its row even if the block is damaged, so that its positions are not used again.
@@ -85,14 +85,14 @@ class SalvagedBlocks:
         return self._blocks_of(self._remains.read(place), place)
 
     def note(self, first: Position, entries: list[bytes], value: Place | bytes) -> FoundBlock:
-        """Register a block that is to be written as ``value``, or as what is at that place."""
+        """Register a block that will be written as ``value``, or as what is at that place."""
         self._values.append(value)
         messages = sum(messages_in(each) if len(each) >= HEADER_BYTES else 1 for each in entries)
         size = sum(map(len, entries))
         return FoundBlock(first, len(entries), messages, size, len(self._values) - 1)
 
     def value(self, block: FoundBlock) -> bytes:
-        """Return the block as it is to be written."""
+        """Return the block as it will be written."""
         value = self._values[block.value]
         return self._remains.read(value) if isinstance(value, Place) else value
 

@@ -1,8 +1,8 @@
 """The salvaged cursor: where a subscription is in what is left of its log.
 
 The rule: doubtful entries are delivered again rather than not at all. Of old rows the lowest
-counts, or none if the current one may not be among them, because a seek may have gone back since;
-and what a cursor says about unknown entries is left out.
+counts, or none if the current row may not be among them, because a seek may have gone back since.
+What a cursor says about unknown entries is left out.
 """
 
 from collections.abc import Callable, Iterator

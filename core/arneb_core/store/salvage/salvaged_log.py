@@ -1,4 +1,4 @@
-"""The salvaged log of one topic: its blocks in their places, and gaps where some are missing.
+"""The salvaged log of one topic: its blocks at their positions, and gaps where some are missing.
 
 The rule: an entry keeps its position, and no position is used twice. What is missing becomes a gap,
 as after a damaged journal. Every ledger is closed, so the next entries begin a new one.
@@ -23,7 +23,7 @@ from arneb_core.store.format.records import LedgerRecord
 
 
 class FoundBlock(NamedTuple):
-    """A whole block."""
+    """An intact block."""
 
     first: Position
     entries: int
@@ -39,7 +39,7 @@ class FoundBlock(NamedTuple):
 
 @dataclass(slots=True)
 class SalvagedLog:
-    """The log of a topic, as it is to be written."""
+    """The log of a topic, as it will be written."""
 
     ledgers: dict[LedgerId, LedgerRecord] = field(default_factory=dict)
     blocks: list[FoundBlock] = field(default_factory=list)
@@ -68,10 +68,10 @@ class SalvagedLog:
         return block if block is not None and place <= block.last else None
 
     def misses(self, first: Position, last: Position) -> bool:
-        """Whether all of this is in one gap, or may have come after what is known.
+        """Return whether all of this is in one gap, or may have come after what is known.
 
-        A gap up to the end of what is known does not end there: a cursor may have told how far it
-        goes, which can be in the middle of a block.
+        A gap up to the end of what is known does not end there: the end may come from a cursor,
+        which can point into the middle of a block.
         """
         if any(low <= first and last <= high for low, high in self.gaps):
             return True

@@ -1,7 +1,7 @@
-"""Salvaging: a damaged data directory in, a new one out.
+"""Salvaging: reads a damaged data directory, and writes a new one.
 
-The rule: the damaged one is only read, and not while a broker has it open; the new one gets its
-name when it is whole.
+The rule: the damaged directory is only read, and not while a broker has it open; the new one gets
+its name when it is complete.
 """
 
 import fcntl
@@ -34,7 +34,7 @@ from arneb_core.store.salvage.salvage import Salvage
 from arneb_core.store.salvage.scan import scan
 
 MAKING_SUFFIX: Final = ".salvaging"
-"""Suffix of the name of a directory that is not whole yet."""
+"""Suffix of the name of a directory that is not complete yet."""
 
 ROWS_AT_ONCE: Final = 1_000
 """Rows in one transaction: at most 256 MiB of blocks."""
@@ -51,7 +51,7 @@ class SalvageReport:
 
 
 def salvage(directory: Path, target: Path) -> SalvageReport:
-    """Write what is whole in ``directory`` into the new data directory ``target``.
+    """Write what is intact in ``directory`` into the new data directory ``target``.
 
     Raises :class:`.StoreUnusable` and its kinds: ``target`` exists already, ``directory`` is in use
     or holds nothing of a store.
@@ -107,7 +107,7 @@ def _commit(env: lmdb.Environment, changes: Changes, encoded: Encoded, tables: T
 
 @contextmanager
 def _not_in_use(directory: Path) -> Iterator[None]:
-    """Keep brokers from taking the directory in the block; none may have it open."""
+    """Keep brokers from opening the directory during the block; none may have it open already."""
     try:
         fd = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:  # the directory is a copy

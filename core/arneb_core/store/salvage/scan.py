@@ -3,7 +3,7 @@
 The rule: LMDB's trees are followed as far as they are sound, and what they lead to is *live*. Only
 if some are broken, every page that nothing leads to is examined by itself: what is found there is a
 *stray*. It may be what is missing, or date from long ago; pages known to be free are not examined.
-A row is recognised by what it is: blocks and bodies by their checksums, others by the form of key
+A row is recognised by its content: blocks and bodies by their checksums, others by the form of key
 and value.
 """
 
@@ -70,14 +70,14 @@ class Remains:
         default_factory=lambda: {table: {} for table in Table}
     )
     unowned: list[Place] = field(default_factory=list)
-    """Whole blocks without a row: a block does not name its topic."""
+    """Intact blocks without a row: a block does not name its topic."""
     faults: list[PageFault] = field(default_factory=list)
     damaged: set[Table] = field(default_factory=set)
     """Tables that may lack rows."""
 
     @property
     def knows_free_pages(self) -> bool:
-        """Strays are what is missing, and nothing that was freed long ago."""
+        """Whether strays are only what is missing, and nothing that was freed long ago."""
         return self.meta is not None and all(fault.tree != FREE_LIST for fault in self.faults)
 
     def is_current(self, place: Place) -> bool:
@@ -90,7 +90,7 @@ class Remains:
         return self.file.read(*place)
 
     def rows(self, table: Table) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the live rows, then strays without a live row; whole keys."""
+        """Yield the live rows, then strays without a live row; keys are complete."""
         found = self.live[table]
         for key, place in found.items():
             yield _whole(key, self.read(place))
@@ -205,7 +205,7 @@ def _block_at(file: PageFile, number: int) -> Place | None:
 
 
 def table_of(key: bytes, value: bytes) -> Table | None:
-    """Return the table of a row, by what the row is; None when it is none of ours."""
+    """Return the table of a row, by its content; None when it is not one of ours."""
     if key in META_KEYS:
         return Table.META
     if key.startswith(CATALOG_PREFIXES):

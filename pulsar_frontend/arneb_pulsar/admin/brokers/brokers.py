@@ -77,7 +77,7 @@ async def changed(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def change(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Change a setting at once, also for after a restart."""
+    """Change a setting at once and durably."""
     name = request.names["name"]
     if name not in CHANGES:
         raise AdminError(412, "Can't update non-dynamic configuration")

@@ -52,7 +52,7 @@ NO_STORES: Final = {
     "brokerClientTlsKeyStoreType": "JKS",
     "brokerClientSslFactoryPlugin": "org.apache.pulsar.common.util.DefaultPulsarSslFactory",
 }
-"""This broker is no client of other clusters."""
+"""This broker is not a client of other clusters."""
 
 URLS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
     "serviceUrl": ("service url", ["http://pulsar.example.com:8080"]),
@@ -64,7 +64,7 @@ URLS: Final[Mapping[str, tuple[str, Sequence[str]]]] = {
         ["pulsar+ssl://ats-proxy.example.com:4443", "pulsar://ats-proxy.example.com:4080"],
     ),
 }
-"""Addresses, each with what it is called and examples, one of whose schemes it has."""
+"""Addresses, each with its name and with examples, one of whose schemes it must have."""
 
 TEXTS: Final = (
     "authenticationPlugin",
@@ -79,7 +79,7 @@ TEXTS: Final = (
     "brokerClientSslFactoryPluginParams",
     "listenerName",
 )
-"""How its clients reach it, as far as that is no secret."""
+"""How its clients reach it, without secrets."""
 
 PROXY_PROTOCOLS: Final = ("SNI",)
 
@@ -120,8 +120,8 @@ def _said(request: AdminRequest) -> dict[str, Any]:
 
 
 async def make_cluster(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Record where a cluster is. Set-up scripts also do so for this cluster, and ignore that it
-    exists."""
+    """Record where a cluster is. Set-up scripts also do this for the broker's own cluster, and
+    ignore the error that it exists."""
     name = request.names["cluster"]
     if not ENTITY.fullmatch(name):
         raise AdminError(412, "Cluster name is not valid")
@@ -177,7 +177,7 @@ async def make_tenant(context: BrokerContext, request: AdminRequest) -> AdminRep
 async def change_tenant(context: BrokerContext, request: AdminRequest) -> AdminReply:
     info = _tenant_info(context, request)
     await context.namespaces.put_tenant(_tenant(context, request), info)
-    await context.rights.look()  # administrators may be fewer
+    await context.rights.look()  # there may be fewer administrators
     return DONE
 
 

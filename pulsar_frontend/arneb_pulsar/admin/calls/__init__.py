@@ -1,4 +1,4 @@
-"""Calls: what a call says, which handler answers it, who may make it, and how one is refused.
+"""Calls: what a call says, which handler answers it, who may make it, and how it is refused.
 
 The rule: pure; statuses and texts are Pulsar's.
 

@@ -26,13 +26,13 @@ class AdminError(Exception):
 
 
 async def no_need(size: int) -> None:
-    """Reserve nothing: nobody counts."""
+    """Reserve nothing: memory is not counted."""
     await trio.lowlevel.checkpoint()
 
 
 class Query(dict[str, str]):
-    """The parameters of a call, decoded. Of one that is repeated the first counts, as in Pulsar,
-    except where a list is asked for."""
+    """The parameters of a call, decoded. If a parameter is repeated, the first value counts, as in
+    Pulsar, except where a list is asked for."""
 
     def __init__(self, items: Sequence[tuple[str, str]]) -> None:
         super().__init__(reversed(items))

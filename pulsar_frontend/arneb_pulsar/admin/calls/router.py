@@ -49,10 +49,10 @@ def twice(value: str) -> str:
 def decoding(parts: Sequence[str], index: int) -> Decode:
     """Return how to decode the variable at ``index`` of a route's ``parts``.
 
-    Pulsar's client in Java encodes a topic as in a form, so that a plus is a space, and so a
-    subscription; that after the fixed part ``subscription`` it then encodes a second time.
-    Everything else it encodes once, and a plus is a plus.
-    Source: ``@Encoded`` and ``Codec.decode`` in ``PersistentTopics``, ``Transactions``.
+    Pulsar's client in Java encodes a topic as in a form, where a plus means a space, and a
+    subscription likewise; one that follows the fixed part ``subscription`` is then encoded a second
+    time. Everything else is encoded once, and a plus is a plus. Source: ``@Encoded`` and
+    ``Codec.decode`` in ``PersistentTopics``, ``Transactions``.
     """
     if parts[index] == "{subscription}" and parts[index - 1] == "subscription":
         return twice if "{topic}" in parts else unquote
@@ -76,7 +76,8 @@ class Node:
 
 
 class Router:
-    """All routes, as a tree. Fixed parts win over variables, however deep the two part ways."""
+    """All routes, as a tree. Fixed parts win over variables, however deep in the path they
+    differ."""
 
     def __init__(self, routes: Iterable[Route]) -> None:
         self.routes: Final = tuple(routes)
@@ -128,7 +129,7 @@ class Router:
 
 def _parts(raw_path: str) -> list[str]:
     before, *parts = raw_path.removesuffix("/").split("/")
-    return [] if before else parts  # a path begins with a slash; nothing else is known
+    return [] if before else parts  # a path begins with a slash; anything else is unknown
 
 
 def _matches(

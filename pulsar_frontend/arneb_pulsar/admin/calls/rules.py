@@ -20,7 +20,7 @@ class Scope(Enum):
     """What a right applies to."""
 
     NOTHING = "nothing"
-    """Whoever was let in may do it."""
+    """Every caller that was admitted may do it."""
     SUPER_USER = "everything"
     ADMIN = "the tenant"
     TENANT = "an operation on the tenant"
@@ -64,7 +64,7 @@ ADMIN: Final = Rule(Scope.ADMIN)
 
 
 def anybody(reason: str) -> Rule:
-    """Whoever was let in may do it."""
+    """Every caller that was admitted may do it."""
     return Rule(Scope.NOTHING, reason=reason)
 
 

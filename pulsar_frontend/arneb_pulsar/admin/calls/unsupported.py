@@ -1,8 +1,8 @@
 """Unsupported: calls of Pulsar's admin API that this broker does not support, each with the reason.
 
-The rule: a call without effect here is refused with one sentence, not answered as if it had worked;
-the caller needs no right to get it. Only calls without a route are looked up here: reading such
-settings is answered in ``policies.unset``.
+The rule: a call that would have no effect here is refused with one sentence, not answered as if it
+had worked; the caller needs no right to get that sentence. Only calls without a route are looked up
+here: reading such settings is answered in ``policies.unset``.
 """
 
 from collections.abc import Mapping

@@ -58,8 +58,8 @@ def internal_document(topic: Topic) -> Document:
 
 
 def last_confirmed(topic: Topic) -> str:
-    """Return the place of the last entry: before any, that from which a subscription of an empty
-    topic starts, as in Pulsar."""
+    """Return the position of the last entry; without any, the position from which a subscription to
+    an empty topic starts, as in Pulsar."""
     return render(before(topic.next_append) if topic.last is None else topic.last)
 
 
@@ -134,7 +134,7 @@ def info_document(topic: Topic) -> Document:
 
 def _info_of(ledger: int, entries: int, size: int, closed_ms: int) -> Document:
     found: Document = {"ledgerId": ledger, "timestamp": closed_ms, "isOffloaded": False}
-    # As in Pulsar, an open ledger does not tell how much is in it.
+    # As in Pulsar, an open ledger does not show how much is in it.
     if closed_ms:
         found |= {"entries": entries, "size": size - HEADER_BYTES * entries}
     return found

@@ -34,7 +34,7 @@ AS_THEY_ARE: Final = (
 )  # fmt: skip
 TIMES: Final = "publish_time", "event_time", "deliver_at_time"
 BYTES: Final = "encryption_param", "schema_version", "ordering_key"
-"""Fields of metadata that have headers of their own, if they are set."""
+"""Fields of metadata that have their own headers, if they are set."""
 
 STORED: Final = PREFIX + "Broker-Entry-METADATA-timestamp"
 NUMBER: Final = PREFIX + "Broker-Entry-METADATA-index"

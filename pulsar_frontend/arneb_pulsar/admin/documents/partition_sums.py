@@ -1,8 +1,8 @@
 """Adds up the statistics of partitions, as Apache Pulsar does.
 
-The rule: producers and consumers are joined by their place in the lists of the partitions, and what
-they do not share is left out: addresses, properties, and when something last happened. Pulsar's own
-sums say so little; see its ``TopicStatsImpl.add``.
+The rule: producers and consumers are joined by their index in the partitions' lists, and what they
+do not share is left out: addresses, properties, and when something last happened. Pulsar's own sums
+show no more; see its ``TopicStatsImpl.add``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -140,7 +140,7 @@ def _sum(documents: Iterable[Document], of_one: Document) -> Document:
 
 
 def _producers(partitions: Iterable[Sequence[Document]]) -> list[Document]:
-    """Join the producers at each place of the partitions' lists."""
+    """Join the producers at each index of the partitions' lists."""
     joined: list[list[Document]] = []
     for producers in partitions:
         joined += [[] for _ in range(len(producers) - len(joined))]
@@ -155,8 +155,8 @@ def _producers(partitions: Iterable[Sequence[Document]]) -> list[Document]:
 
 
 def _consumers(partitions: Iterable[Sequence[Document]]) -> list[Document]:
-    """Join the consumers at each place, where a partition has as many as were found before it; the
-    others come as they are."""
+    """Join the consumers at each index, if a partition has as many as were found before it; the
+    others are listed unchanged."""
     joined: list[list[Document]] = []
     for consumers in partitions:
         if len(consumers) != len(joined):

@@ -42,7 +42,7 @@ NO_BACKLOG: Final = {
     "backlogQuotaLimitTime": 0,
     "oldestBacklogMessageAgeSeconds": 0,
 }
-"""What is said of the backlog of a non-persistent topic, which has none."""
+"""What is shown for the backlog of a non-persistent topic, which has none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
-"""Bundles: pieces of namespaces, which calls name and split, and operations on all topics of one.
+"""Bundles: parts of namespaces, which calls name and split, and operations on all topics of a
+bundle.
 
-The rule: without a bundle in the path, a call concerns all topics of the namespace. The only broker
+The rule: without a bundle in the path, a call concerns all topics of the namespace. The one broker
 has them all, so unloading makes clients reconnect, and splitting changes only names.
 """
 
@@ -49,7 +50,7 @@ def bundle_in(context: BrokerContext, request: AdminRequest) -> tuple[int, int] 
     try:
         return bundles.find(boundaries_of(context, namespace), name, namespace)
     except bundles.InvalidBundle as error:
-        check_name(name)  # what is taken back of a namespace stands in the same place
+        check_name(name)  # in the same part of the path, other calls name what they remove
         raise AdminError(412, str(error)) from error
 
 

@@ -161,7 +161,7 @@ def _bundles_by_default(context: BrokerContext) -> Boundaries | None:
 
 
 def _bundles(document: Any) -> Boundaries | None:
-    """Return where the bundles begin that a document asks for; None: it asks for none."""
+    """Return where the bundles that a document asks for begin; None: it asks for none."""
     if document is None:
         return None
     table = read_table(document)

@@ -1,4 +1,4 @@
-"""Namespaces: made, listed, removed, and asked for their topics."""
+"""Namespaces: created, listed and removed, and the list of their topics."""
 
 from typing import Any, Final
 
@@ -95,7 +95,7 @@ async def drop_namespace(context: BrokerContext, request: AdminRequest) -> Admin
         if each in context.core.topics:
             await drop(context, parse_topic(each))
     await context.namespaces.drop_namespace(name)
-    await context.rights.look()  # what was granted is gone
+    await context.rights.look()  # its grants are gone
     return DONE
 
 

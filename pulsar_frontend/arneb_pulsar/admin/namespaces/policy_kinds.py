@@ -59,9 +59,9 @@ class Kind:
     name: str = ""
     """The name of the right to it, in Pulsar's words."""
     readers: Rule | None = None
-    """Who may read it, where that is no right to a policy."""
+    """Who may read it, if that does not follow from a right to the policy."""
     writers: Rule | None = None
-    """Who may change it, where that is no right to a policy."""
+    """Who may change it, if that does not follow from a right to the policy."""
     absent: int = 200
     """The status if nothing is set."""
     default: Any = None
@@ -69,11 +69,12 @@ class Kind:
     default_shown: bool = False
     """The default is also the answer to calls for the value that is set."""
     applies: bool = True
-    """A topic's calls may ask for the value in force, which may come from above."""
+    """A topic's calls may ask for the value in force, which may be the namespace's or the
+    broker's."""
     may_go: bool = True
     """It can be removed."""
     effective: Callable[[BrokerContext, TopicName], Any] | None = None
-    """Returns the value in force on a topic, where more than policies decides."""
+    """Returns the value in force on a topic, where it does not depend on policies alone."""
     empty: Any = None
     """The value set by an empty body, and by ``null``."""
     boxed: bool = False

@@ -1,6 +1,7 @@
 """Policies: what operators set for namespaces and topics, and what they cannot set.
 
-The rule: a setting is durable before it is answered, and holds for every topic below from then on.
+The rule: a setting is durable before the call is answered, and from then on applies to every topic
+below.
 
 Read in this order: ``policies``, ``permissions``, ``properties``, ``resource_groups``, ``unset``
 (settings that this broker does not have).

@@ -1,7 +1,7 @@
 """Permissions: who may do what in a namespace, with a topic, and with a subscription.
 
-The rule: a grant or revocation is durable before it is answered, and by then holds for every open
-connection.
+The rule: a grant or revocation is durable before the call is answered, and by then applies to every
+open connection.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -87,7 +87,7 @@ async def revoke_in_namespace(context: BrokerContext, request: AdminRequest) -> 
     return await _set_namespace(context, namespace, revoked(role))
 
 
-# Of topics; of a partition those that are its own
+# Of topics; for a partition, only its own
 
 
 def _topic(context: BrokerContext, request: AdminRequest) -> TopicName:

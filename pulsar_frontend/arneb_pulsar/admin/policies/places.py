@@ -1,6 +1,7 @@
-"""Where namespaces and topics are: on this cluster.
+"""Where namespaces and topics are: in this cluster.
 
-The rule: others can be named, and are refused with the reason; what a topic was told is kept.
+The rule: other clusters can be named, and are refused with the reason; what was set for a topic is
+stored.
 """
 
 import json
@@ -27,7 +28,8 @@ async def get_replication(context: BrokerContext, request: AdminRequest) -> Admi
 
 
 async def put_replication(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Accept only this cluster as those of a namespace or of a topic, which is asked for it."""
+    """Accept only this cluster for a namespace or a topic; the topic stores it, and returns it when
+    asked."""
     wanted = request.given()
     target = target_of(context, request)
     of_topic = target.topic is not None

@@ -1,7 +1,7 @@
 """Policies of namespaces and topics: read, set and removed, each by the same three calls.
 
-The rule: one table (``policy_kinds``) lists the policies; setting one is durable before it is
-answered, and holds for every topic below from then on.
+The rule: one table (``policy_kinds``) lists the policies; setting one is durable before the call is
+answered, and from then on applies to every topic below.
 """
 
 from collections.abc import Callable, Iterable
@@ -130,7 +130,7 @@ def _routes(kind: Kind, below: str, *, of_topic: bool) -> list[Route]:
     return [*routes, Route("DELETE", path, write, drop)] if kind.may_go else routes
 
 
-# Backlog quotas, of which there is one for sizes and one for ages
+# Backlog quotas: one for sizes and one for ages
 
 
 def _broker_quota(target: PolicyTarget) -> Quota:

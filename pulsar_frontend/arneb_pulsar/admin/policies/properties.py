@@ -30,7 +30,7 @@ async def find(context: BrokerContext, request: AdminRequest) -> AdminReply:
     topic = _there(context, request)
     found = context.namespaces.properties(topic)
     if not found and context.namespaces.partitions(topic):
-        return NOTHING_SET  # as Pulsar says of a partitioned topic
+        return NOTHING_SET  # as Pulsar answers for a partitioned topic
     return document(dict(found))
 
 

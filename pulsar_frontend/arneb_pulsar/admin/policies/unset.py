@@ -31,7 +31,7 @@ NOTHING_OFFLOADED: Final = document(-1)
 
 def _of_namespace(reply: AdminReply) -> Handler:
     async def get(context: BrokerContext, request: AdminRequest) -> AdminReply:
-        namespace_of(context, request)  # it must be there
+        namespace_of(context, request)  # it must exist
         return reply
 
     return get
@@ -39,7 +39,7 @@ def _of_namespace(reply: AdminReply) -> Handler:
 
 def _of_topic(holds: AdminReply) -> Handler:
     async def get(context: BrokerContext, request: AdminRequest) -> AdminReply:
-        target_of(context, request)  # it must be there
+        target_of(context, request)  # it must exist
         return holds if request.flag("applied") else NOTHING_SET
 
     return get

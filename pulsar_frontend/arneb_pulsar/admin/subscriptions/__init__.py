@@ -1,4 +1,4 @@
-"""Subscriptions: created, moved, emptied and removed, and their messages looked at.
+"""Subscriptions: created, moved, cleared and removed, and their messages inspected.
 
 Read in this order: ``subscriptions``, ``backlogs``, ``expiry``, ``peeking``.
 """

@@ -1,7 +1,7 @@
 """Expiry on request: skips a subscription's messages that are old enough.
 
 The rule: as in Pulsar, a subscription with nothing to expire is a conflict, which the answer
-reports, but the other subscriptions of the call are expired all the same.
+reports, but the call's other subscriptions are expired nevertheless.
 """
 
 from typing import Any, Final
@@ -31,7 +31,7 @@ ALMOST_CAUGHT_UP: Final = 1_000
 Pulsar's ``MINIMUM_BACKLOG_FOR_EXPIRY_CHECK``."""
 
 CLEARLY: Final = 1.5
-"""It is expired after all if its oldest entry exceeds the age by this factor; Pulsar's
+"""It is expired nevertheless if its oldest entry exceeds the age by this factor; Pulsar's
 ``MESSAGE_EXPIRY_THRESHOLD``."""
 
 SECONDS_MAX: Final = 2**31 - 1

@@ -13,7 +13,7 @@ from arneb_pulsar.namespaces.bundles import bundle_of, named
 from arneb_pulsar.services.context import BrokerContext
 
 EVERYWHERE: Final = frozenset({"0.0.0.0", "::"})
-"""Wildcard addresses, which do not tell how to reach the broker."""
+"""Wildcard addresses, which do not say how to reach the broker."""
 
 THIS_MACHINE: Final = frozenset({"127.0.0.1", "::1"})
 """The addresses of ``localhost``, the name that certificates have."""
@@ -36,7 +36,7 @@ async def lookup(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 def as_reached(url: str, host: str) -> str:
     """Return a service URL for a caller that reached us at ``host``, which replaces a wildcard
-    address, and ``localhost`` its own addresses: certificates are for names."""
+    address; ``localhost`` replaces its own addresses, because certificates are issued for names."""
     parts = urlsplit(url)
     name = urlsplit(f"//{host}").hostname or "localhost"
     replaced = EVERYWHERE | THIS_MACHINE if name == "localhost" else EVERYWHERE

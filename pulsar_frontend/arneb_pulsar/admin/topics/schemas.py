@@ -1,7 +1,8 @@
 """Schemas of topics: read, attached, compared and deleted.
 
 The rule: they work as for the topics' own clients, with the same checks; only deletion is for
-administrators alone. Where nothing can be, nothing is found: reading needs no namespace.
+administrators alone. Reading does not need an existing namespace: where there is none, no schema is
+found.
 """
 
 import json
@@ -186,7 +187,7 @@ def _text(value: Any) -> str:
 
 def _joined(data: str) -> bytes:
     """Return the definition of a key-value schema, whose parts callers give as a document; an empty
-    text is of a type that needs none."""
+    text stands for a type that needs none."""
     try:
         parts = parse_json(data)
         pieces = [parts[which] for which in ("key", "value")]

@@ -249,7 +249,7 @@ async def make_partitioned(context: BrokerContext, request: AdminRequest) -> Adm
         raise AdminError(409, "This topic already exists")
     try:
         context.topics.check_room(name.namespace, made.partitions)
-    except NotAllowed as error:  # which is 409 of a topic without partitions
+    except NotAllowed as error:  # 409 for a topic without partitions
         raise AdminError(412, str(error)) from error
     await context.topics.make_partitioned(name, made)
     return DONE

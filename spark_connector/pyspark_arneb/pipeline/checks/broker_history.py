@@ -216,7 +216,7 @@ class _Entry:
 
 def check_place(where: str, steps: Sequence[Step], moves: Moves) -> tuple[bool, list[Anomaly]]:
     """Check all ``steps`` of one entry, in order, among the moves of its subscription; return
-    whether it is done, and its anomalies. A history does not tell how many messages a batch has, so
+    whether it is done, and its anomalies. A history does not say how many messages a batch has, so
     a divided batch counts as done from its first message on."""
     place = steps[0].place
     found: list[Anomaly] = []
@@ -280,8 +280,8 @@ def check_passed(
     moves: Moves,
 ) -> Iterator[Anomaly]:
     """Check that everything in one ledger from ``first`` up to ``mark_delete`` is done. ``known``:
-    the history's entries there, sorted, and whether they are done. A history does not tell where a
-    ledger ends that the cursor has left, so missing entries at its end are not noticed."""
+    the history's entries there, sorted, and whether they are done. A history does not say where a
+    ledger ends that the cursor has left, so entries missing at its end are not noticed."""
     low, high = ledger << ENTRY_BITS, (ledger + 1) << ENTRY_BITS
     expected, end = max(first, low), min(mark_delete + 1, high)
     for place, is_done in known:

@@ -1,4 +1,4 @@
 """Access over HTTP: vhosts, users and permissions.
 
-The rule: each is put whole, and is in the access catalogue before the reply.
+The rule: each is replaced as a whole, and is in the access catalogue before the reply.
 """

@@ -1,6 +1,6 @@
 """Permissions over HTTP, for vhosts and for routing keys.
 
-The rule: a permission is put whole.
+The rule: a permission is replaced as a whole.
 """
 
 from collections.abc import Sequence

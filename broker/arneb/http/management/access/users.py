@@ -1,6 +1,6 @@
 """Users over HTTP.
 
-The rule: PUT replaces a user but for the limits, to which those in the body are added; without a
+The rule: PUT replaces a user except for the limits, to which those in the body are added; without a
 password in the body the user has none afterwards. Only a new user gets the permissions in the body.
 """
 

@@ -1,6 +1,6 @@
 """Vhosts over HTTP.
 
-The rule: PUT replaces a vhost but for its namespace and its limits.
+The rule: PUT replaces a vhost except for its namespace and its limits.
 """
 
 from collections.abc import Mapping

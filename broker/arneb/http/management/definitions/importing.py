@@ -2,8 +2,8 @@
 
 The rule: users, vhosts, permissions, parameters and policies are one commit. Then come exchanges,
 queues and bindings; existing ones stay as they are. If some cannot be created, the others are, and
-the answer names the failures. Shovels come last: a shovel declares the queues that it needs,
-perhaps otherwise than the file.
+the answer names the failures. Shovels come last, because a shovel declares the queues that it
+needs, perhaps differently from the file.
 """
 
 import json

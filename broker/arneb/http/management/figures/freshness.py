@@ -1,7 +1,7 @@
 """Freshness: how long a result that was slow to compute is reused.
 
 The rule: requests that many clients repeat each second take a small part of the broker's time,
-however many objects there are; and no result is reused for longer than that requires. (RabbitMQ's
+however many objects there are, and no result is reused for longer than that requires. (RabbitMQ's
 management plugin reuses a list for five times as long as it took.)
 """
 

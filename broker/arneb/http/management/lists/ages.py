@@ -22,8 +22,8 @@ KNOWN_MAX: Final = 60_000
 made for."""
 
 READS_MAX: Final = 2000
-"""Messages read for one order: some tenths of a second. Beyond it the ledgers' ages stand for the
-messages'; the next request, a second later, reads on from there."""
+"""Messages read for one order: some tenths of a second. Beyond it the ledgers' ages stand in for
+the messages'; the next request, a second later, continues from there."""
 
 LOOKED_AT_PER_TURN: Final = 500
 

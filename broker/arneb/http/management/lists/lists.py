@@ -29,8 +29,8 @@ PAGE_SIZE_MAX: Final = 500
 SAMPLES_MAX: Final = 500
 
 PATTERNS_PER_TURN: Final = 100
-"""Names matched in one turn. RE2 takes next to no time; a backtracking match is given up after half
-a millisecond."""
+"""Names matched in one turn. RE2 takes hardly any time; a backtracking match is abandoned after
+half a millisecond."""
 
 Item = TypeVar("Item")
 
@@ -268,7 +268,7 @@ def descend(document: Any, path: Sequence[str]) -> Any:
 
 def narrowed(document: Any, columns: Columns | None) -> Any:
     """Return a document, or the documents of a list, with the requested columns; all if none are
-    requested. What is no document has no columns, and is shown."""
+    requested. Anything that is not a document has no columns, and is returned unchanged."""
     if columns is None:
         return document
     if isinstance(document, list):

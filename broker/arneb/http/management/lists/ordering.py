@@ -65,8 +65,8 @@ class Orders:
         find: Callable[[Sequence[Item], Pause], Awaitable[list[Item]]],
         pause: Pause,
     ) -> Sequence[Item]:
-        """Return the first ``end`` of ``items``, perhaps more: what ``find`` returns, or returned
-        recently for the same key. ``stamp`` changes when items come or go."""
+        """Return the first ``end`` of ``items``, perhaps more: what ``find`` returns, or has
+        recently returned for the same key. ``stamp`` changes when items come or go."""
         began = self._clock()
         kept = self._kept.get(key)
         if kept is not None and began < kept.until_s:
@@ -104,8 +104,8 @@ async def _possible(kept: _Order, items: Sequence[Item], pause: Pause) -> list[I
 
 
 def _sure(kept: _Order, first: list[Item]) -> list[Item]:
-    """Return those of ``first`` that are surely the first: beyond the last of the former ones,
-    items may belong that nobody has looked at."""
+    """Return those of ``first`` that are certainly the first: after the last of the former ones,
+    items may belong that were never looked at."""
     if len(kept.first) == len(kept.items):
         return first
     were = set(kept.first)

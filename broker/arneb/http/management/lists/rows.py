@@ -21,10 +21,10 @@ from arneb_core.api.subscriptions.subscription import Subscription
 from arneb_core.api.topics.topic import Topic
 
 TOPIC: Final = "topic"
-"""The type of a topic that is no queue."""
+"""The type of a topic that is not a queue."""
 
 NO_VHOST: Final = ""
-"""The vhost of a topic whose namespace is no vhost's."""
+"""The vhost of a topic whose namespace belongs to no vhost."""
 
 CLIENTS_SCHEMES: Final = (SCHEME, "non-persistent://")
 """Schemes of clients' topics. Internal topics have others: those of delayed exchanges, uncommitted
@@ -45,7 +45,7 @@ class Row:
         self.name = name
         """Its name in the vhost; without a vhost, with the namespace."""
         self.vhost = vhost
-        """Empty if the namespace is no vhost's."""
+        """Empty if the namespace belongs to no vhost."""
         self.topic = topic
         self.queue = queue
 
@@ -194,7 +194,8 @@ class AllRows:
         return found
 
     def _of_topic(self, topic: Topic, namespaces: Mapping[str, str]) -> Row:
-        """Return the row of a topic that is no queue; ``namespaces`` maps namespaces to vhosts."""
+        """Return the row of a topic that is not a queue; ``namespaces`` maps namespaces to
+        vhosts."""
         space, _, local = topic.name.removeprefix(SCHEME).rpartition("/")
         vhost = namespaces.get(space, NO_VHOST)
         before = self._by_topic.get(topic.name)

@@ -174,7 +174,7 @@ def plain(entry: bytes) -> bytes:
 
 def revived(entry: bytes) -> tuple[str | None, bytes]:
     """Return the queue in which a dead letter first died, and the message as it was before; None if
-    it is no dead letter."""
+    it is not a dead letter."""
     header = read_header(entry)
     if header.origin is not Origin.AMQP:
         return None, entry

@@ -27,7 +27,7 @@ class Place:
     """One log in a vhost."""
 
     vhost: Vhost | None
-    """None if the namespace is no vhost's; only administrators may read such logs."""
+    """None if the namespace belongs to no vhost; only administrators may read such logs."""
     row: Row
 
     @property

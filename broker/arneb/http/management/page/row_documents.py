@@ -64,7 +64,7 @@ def rates_of(
 
 
 def diagnosis_of(site: Site, row: Row, rates: Mapping[str, Mapping[str, Any]]) -> Diagnosis:
-    """Return the diagnosis of why a row grows or not."""
+    """Return the diagnosis: why a row grows, or does not."""
     ready, away = row.lengths
     main, queue = row.main, row.queue
     consumers = [] if main is None else list(main.consumers)

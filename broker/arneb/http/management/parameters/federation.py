@@ -1,8 +1,8 @@
 """Parameters of federation: checked, stored and shown.
 
 The rule: nothing is federated, but what RabbitMQ would refuse is refused here in its words, and
-everything else is kept as it was given, so that definitions can be taken from one broker to the
-other and back.
+everything else is stored as given, so that definitions can be moved from one broker to the other
+and back.
 
 Source: ``rabbit_federation_parameters``, RabbitMQ 3.13.
 """
@@ -80,7 +80,7 @@ SHARED: Final[Mapping[str, Check]] = {
 
 
 def federation_in(component: str, name: str, value: Any) -> Any:
-    """Return the value to keep of a parameter of federation. Raises 400."""
+    """Return the value to store for a federation parameter. Raises 400."""
     if component == UPSTREAM:
         upstream = {} if value == [] else value
         _check(name, upstream, "uri", _uris)

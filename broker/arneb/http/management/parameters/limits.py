@@ -1,6 +1,6 @@
 """Limits of vhosts and of users over HTTP.
 
-The rule: each is put and deleted by name, and the others stay. Both kinds share one implementation.
+The rule: each is set and deleted by name, and the others stay. Both kinds share one implementation.
 """
 
 from collections.abc import Awaitable, Callable, Iterable

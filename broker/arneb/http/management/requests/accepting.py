@@ -1,7 +1,7 @@
 """What a client accepts: JSON, or its request is refused.
 
-The rule: as RabbitMQ's HTTP server, which asks only after it knows the caller: 400 for a header
-that cannot be read, 406 without a body if JSON is none of what it names.
+The rule: like RabbitMQ's HTTP server, which checks this only once it knows the caller: 400 for a
+header that cannot be read, and 406 without a body if the header does not admit JSON.
 """
 
 import re
@@ -11,7 +11,7 @@ from typing import Final
 from arneb.http.management.requests.calls import Refused
 
 KINDS: Final = frozenset({"application/json", "application/*", "*/*"})
-"""What can be answered. RabbitMQ also has Erlang's binary format."""
+"""The content types of answers. RabbitMQ also has Erlang's binary format."""
 
 _TOKEN: Final = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _VALUE: Final = rf"""(?:{_TOKEN}|"(?:[^"\\]|\\.)*")"""
@@ -40,7 +40,7 @@ def expect_json_wanted(headers: Mapping[str, str]) -> None:
         end = None if found is None else BETWEEN.match(text, found.end())
         if found is None or end is None:
             raise Refused(400, "", "")
-        # A parameter of JSON, even its character set, makes another kind of it.
+        # A parameter of JSON, even its character set, makes it a different content type.
         is_met = is_met or (found[1].lower() in KINDS and not found[2])
         at = end.end()
     if not is_met:

@@ -190,7 +190,7 @@ def bad_request(reason: Any) -> Refused:
 
 
 def not_found(reason: str = "Not Found", error: str = "Object Not Found") -> Refused:
-    """Return a 404; RabbitMQ has other words if the missing object is not the one in the path."""
+    """Return a 404; RabbitMQ's words differ if the missing object is not the one in the path."""
     return Refused(404, error, reason)
 
 
