@@ -189,7 +189,7 @@ CLUSTER_MUTANTS: Final = (
     Mutant(
         "a TAKE leaves the parts of its predecessor's commit open",
         PROTOCOL + "reader.py",
-        "        self._parts, self._parts_bytes = [], 0  # an incomplete commit will never be completed\n",
+        "        self._parts, self._parts_bytes = [], 0  # it will never be complete\n",
         "",
         READER_TESTS,
     ),

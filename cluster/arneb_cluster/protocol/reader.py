@@ -108,7 +108,7 @@ class LogReader:
         self.epoch, self.take_place = take.epoch, place
         self.leader = Leader(take, place)
         self.resigned = False
-        self._parts, self._parts_bytes = [], 0  # an incomplete commit will never be completed
+        self._parts, self._parts_bytes = [], 0  # it will never be complete
         return Verdict.TAKEN
 
     def _judge(self, record: Record) -> Verdict:
