@@ -413,4 +413,11 @@ PASSES_MUTANTS: Final = (
         "        finally:\n            pass\n\n    async def _move",
         ("tests/amqp_frontend/shovels/test_local.py",),
     ),
+    Mutant(
+        "a blind copy is named in what the management API and shovels publish",
+        "amqp_frontend/arneb_amqp/topology/publishing.py",
+        "content = body if kept is properties else with_properties(body, encode_properties(kept))",
+        "content = body",
+        ("tests/amqp_frontend/topology/test_publishing.py",),
+    ),
 )

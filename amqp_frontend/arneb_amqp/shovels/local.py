@@ -7,8 +7,6 @@ checked here: they were when the shovel's parameter was set.
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from functools import partial
 from itertools import count
 from typing import Any, Final
 
@@ -18,33 +16,27 @@ from arneb_amqp.client.events import RemoteClosed
 from arneb_amqp.consumption import Consumption
 from arneb_amqp.decompression import decompressed
 from arneb_amqp.errors import AmqpError, exchange_in_words
-from arneb_amqp.routing.checks import carbon_copies, check_expiration
-from arneb_amqp.routing.delayed import delay_ms_of, delayed
-from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE, Binding
-from arneb_amqp.routing.routes import CachedRoute
-from arneb_amqp.routing.search import Search
+from arneb_amqp.routing.exchange import Binding
 from arneb_amqp.shovels.ends import Moved, UnitSource
 from arneb_amqp.shovels.settings import AckMode, Destination, Source
 from arneb_amqp.topology.overflow import Admission
+from arneb_amqp.topology.publishing import Published, publish
 from arneb_amqp.topology.queues.attachments import Attachment, give_back
 from arneb_amqp.topology.queues.declaration import ConnectionId, Declaration
 from arneb_amqp.topology.topology import Topology, Vhost
-from arneb_amqp.wire.content import properties_of, with_properties
+from arneb_amqp.wire.content import properties_of
 from arneb_amqp.wire.json_fields import table_from_json
 from arneb_amqp.wire.properties import (
-    DELIVERY_MODE_PERSISTENT,
     decode_properties,
-    encode_properties,
 )
-from arneb_amqp.wire.route import content_start, join_route, routing_key_of, split_route
+from arneb_amqp.wire.route import content_start, split_route
 from arneb_core.api.core import Core, Unit
-from arneb_core.api.encoding.hashing import key_hash
 from arneb_core.api.entries.entry import HEADER_BYTES
 from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import CoreError
-from arneb_core.api.process.clock import wall_clock_ms
 from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_core.api.subscriptions.windows import Window
+from arneb_core.api.topics.topic import Topic
 
 OWNERS: Final = count(-1, -1)
 """Owner numbers of shovels' own queues: no connection has a number below 0."""
@@ -157,72 +149,32 @@ class LocalDestination:
         self, batch: Sequence[Moved], source: UnitSource | None, admission: Admission
     ) -> set[int]:
         refused = set()
-        later: list[tuple[str, bytes]] = []
+        later: list[tuple[Topic, bytes]] = []
         for index, message in enumerate(batch):
             if index % MESSAGES_PER_TURN == MESSAGES_PER_TURN - 1:
                 await trio.lowlevel.checkpoint()
-            if not await self._address(message, admission, later):
+            published = await self._publish(message, admission)
+            later += published.delayed
+            if not published.admitted:
                 refused.add(index)
         for _ in admission.closing():
             await trio.lowlevel.checkpoint()
         unit = Unit(list(admission.appends.items()), passes_over_gone=True, has_batches=False)
-        for exchange, entry in later:
-            topic = self._vhost.delayed_exchanges.topic(exchange)
-            if topic is not None:
-                unit.appends.append((topic, [entry]))
+        unit.appends += [(topic, [entry]) for topic, entry in later]
         if source is not None:
             source.acknowledge_in(unit, batch, refused)
         await self._core.committed(unit)
         return refused
 
-    async def _address(
-        self, message: Moved, admission: Admission, later: list[tuple[str, bytes]]
-    ) -> bool:
-        """Add a message to ``admission``; False: a full queue refused it."""
-        vhost, exchange, key = self._vhost, message.exchange, message.routing_key
-        if vhost.router.exchange(exchange).internal:
-            words = exchange_in_words(exchange, vhost.name)
+    async def _publish(self, message: Moved, admission: Admission) -> Published:
+        exchange = message.exchange
+        if self._vhost.router.exchange(exchange).internal:
+            words = exchange_in_words(exchange, self._vhost.name)
             raise RemoteClosed(f"cannot publish to internal {words}")
         properties = decode_properties(properties_of(message.body))
-        expiration_ms = check_expiration(properties.expiration)
-        copies, kept = carbon_copies(properties)
-        search = Search(vhost.router, exchange, key, kept.headers, copies)
-        while not search.step():
-            await trio.lowlevel.checkpoint()
-        result, names = search.result, search.result.queues
-        if not names and exchange == DEFAULT_EXCHANGE and vhost.foreign_topic(key):
-            names = (key,)
-        raw = join_route(exchange, key)
-        traffic = vhost.router.traffic.exchanges[exchange]
-        traffic.published_in += 1
-        traffic.published_out += len(names)
-        hashed = key_hash(routing_key_of(raw))
-        route = CachedRoute(exchange, key, raw, names, False, hashed, traffic)
-        now_ms = wall_clock_ms()
-        head = partial(
-            route.head, now_ms, priority=kept.priority or 0,
-            persistent=kept.delivery_mode == DELIVERY_MODE_PERSISTENT,
-        )  # fmt: skip
-        body = message.body
-        if kept is not properties:
-            body = with_properties(body, encode_properties(kept))
-        expires_ms = 0 if expiration_ms is None else now_ms + max(1, expiration_ms)
-        entry = head(expires_at_ms=expires_ms) + body
-        if expires_ms:
-            vhost.queues.expect_expiry(names)
-        taken = True
-        for name in names:
-            if (overflow := vhost.queues.refusing.get(name)) is not None:
-                taken &= admission.offer(overflow, entry)
-            elif (topic := vhost.queues.topic(name)) is not None:
-                admission.put(topic, entry)
-        delay_ms = delay_ms_of(kept.headers or {}) if result.delayed_by else None
-        if delay_ms is not None:
-            changed = replace(properties, headers=delayed(kept.headers or {}, delay_ms))
-            kept_until = head(deliver_at_ms=now_ms + delay_ms)
-            waiting = kept_until + with_properties(message.body, encode_properties(changed))
-            later += [(each, waiting) for each in result.delayed_by]
-        return taken
+        return await publish(
+            self._vhost, exchange, message.routing_key, properties, message.body, admission
+        )
 
 
 @asynccontextmanager

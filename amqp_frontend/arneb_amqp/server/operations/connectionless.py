@@ -5,7 +5,7 @@ connection (exclusive queues, channels) does not exist. Messages are taken by a 
 """
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import trio
@@ -14,11 +14,6 @@ from pamqp.commands import Basic
 
 from arneb_amqp.decompression import decompressed
 from arneb_amqp.errors import access_refused, exchange_in_words
-from arneb_amqp.routing.checks import carbon_copies, check_expiration
-from arneb_amqp.routing.delayed import delay_ms_of, delayed
-from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
-from arneb_amqp.routing.routes import CachedRoute
-from arneb_amqp.routing.search import Search
 from arneb_amqp.server.context import NOBODY
 from arneb_amqp.server.operations.consumers import ConsumerSink, count_got
 from arneb_amqp.server.operations.methods import Methods
@@ -26,6 +21,7 @@ from arneb_amqp.session.deliveries import ConsumerId
 from arneb_amqp.session.effects import Authorize
 from arneb_amqp.session.rights import Rights, RightUndecided
 from arneb_amqp.session.rules import Asked, questions
+from arneb_amqp.topology import publishing
 from arneb_amqp.topology.footprint import of_queue
 from arneb_amqp.topology.overflow import Admission
 from arneb_amqp.topology.queues.declaration import ConnectionId
@@ -33,19 +29,16 @@ from arneb_amqp.topology.topology import Topology, Vhost
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.content import compose, payload_of, properties_of
 from arneb_amqp.wire.properties import (
-    DELIVERY_MODE_PERSISTENT,
     Properties,
     decode_properties,
     encode_properties,
 )
 from arneb_amqp.wire.replies import make
-from arneb_amqp.wire.route import Route, content_start, join_route, routing_key_of, split_route
+from arneb_amqp.wire.route import Route, content_start, split_route
 from arneb_core.access.principals import Principal
 from arneb_core.api.core import Core, Unit
-from arneb_core.api.encoding.hashing import key_hash
 from arneb_core.api.entries.entry import HEADER_BYTES
 from arneb_core.api.entries.position import Position
-from arneb_core.api.process.clock import wall_clock_ms
 
 NO_CONNECTION: Final = ConnectionId(0)
 """No connection has this number, so everything exclusive belongs to others."""
@@ -115,58 +108,22 @@ class Actor:
             raise access_refused(f"cannot publish to internal {words}")
         if properties.user_id is not None:
             self.rights.check_user_id(properties.user_id)
-        expiration_ms = check_expiration(properties.expiration)
-        copies, kept = carbon_copies(properties)
-        search = Search(vhost.router, exchange, routing_key, kept.headers, copies)
-        while not search.step():
-            await trio.lowlevel.checkpoint()
-        result, names = search.result, search.result.queues
-        if not names and exchange == DEFAULT_EXCHANGE and vhost.foreign_topic(routing_key):
-            names = (routing_key,)
-        raw = join_route(exchange, routing_key)
-        traffic = vhost.router.traffic
-        route = CachedRoute(
-            exchange, routing_key, raw, names, False, key_hash(routing_key_of(raw)),
-            traffic.exchanges[exchange],
-        )  # fmt: skip
-        now_ms, persistent = wall_clock_ms(), kept.delivery_mode == DELIVERY_MODE_PERSISTENT
-        expires_at_ms = 0 if expiration_ms is None else now_ms + max(1, expiration_ms)
-        head = route.head(
-            now_ms, persistent=persistent, expires_at_ms=expires_at_ms,
-            priority=kept.priority or 0,
-        )  # fmt: skip
-        entry = head + compose(_CHANNEL, encode_properties(kept), payload)
-        admission, admitted = Admission(), True
-        for name in names:
-            if (overflow := vhost.queues.refusing.get(name)) is not None:
-                admitted &= admission.offer(overflow, entry)
-            elif (topic := vhost.queues.topic(name)) is not None:
-                admission.put(topic, entry)
-        if expiration_ms is not None:
-            vhost.queues.expect_expiry(names)
-        unit = Unit(list(admission.close().items()), passes_over_gone=True)
-        delay_ms = delay_ms_of(kept.headers or {}) if result.delayed_by else None
-        if delay_ms is not None:
-            headers = delayed(kept.headers or {}, delay_ms)
-            later = route.head(
-                now_ms, persistent=persistent, priority=kept.priority or 0,
-                deliver_at_ms=now_ms + delay_ms,
-            )  # fmt: skip
-            kept = replace(properties, headers=headers)
-            later += compose(_CHANNEL, encode_properties(kept), payload)
-            topics = map(vhost.delayed_exchanges.topic, result.delayed_by)
-            unit.appends += [(topic, [later]) for topic in topics if topic is not None]
-        routed = bool(unit.appends)
+        body = compose(_CHANNEL, encode_properties(properties), payload)
+        admission = Admission()
         try:
+            published = await publishing.publish(
+                vhost, exchange, routing_key, properties, body, admission
+            )
+            unit = Unit(list(admission.close().items()), passes_over_gone=True)
+            unit.appends += [(topic, [entry]) for topic, entry in published.delayed]
             await self._core.committed(unit)
         finally:
             admission.over()
-        route.traffic.published_in += 1
-        route.traffic.published_out += len(names)
+        traffic, routed = vhost.router.traffic, bool(unit.appends)
         traffic.to_confirm += 1
-        traffic.confirmed += admitted
+        traffic.confirmed += published.admitted
         traffic.returned += not routed
-        return None if not admitted else routed
+        return routed if published.admitted else None
 
     async def take(
         self, queue: str, count: int, taking: Taking, bytes_max: int = sys.maxsize
