@@ -112,7 +112,9 @@ def compile_hot(into: Path) -> list[Path]:
         arguments = [SLICE, MENDED, GROUP, *HOT]
         (directory / "setup.py").write_text(SETUP.format(arguments=arguments))
         paths = os.pathsep.join(SOURCE_ROOTS)
-        environment = os.environ | {"MYPYPATH": paths, "PYTHONPATH": paths}
+        # pip's isolated environment is found by PYTHONPATH.
+        searched = os.pathsep.join((*SOURCE_ROOTS, os.environ.get("PYTHONPATH", "")))
+        environment = os.environ | {"MYPYPATH": paths, "PYTHONPATH": searched.strip(os.pathsep)}
         subprocess.run([sys.executable, "setup.py"], cwd=directory, env=environment, check=True)
         built = directory / "built"
         made = [path.relative_to(built) for path in sorted(built.rglob("*.so"))]
@@ -152,8 +154,8 @@ class CompiledModules(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:
-        """What compiling takes besides a C compiler."""
-        return ["mypy==2.4.*", "setuptools>=80"]
+        """What compiling takes besides a C compiler: mypy follows what the modules import."""
+        return ["mypy==2.4.*", "setuptools>=80", *self.metadata.core.dependencies]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called before the wheel is put together."""
