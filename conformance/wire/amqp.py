@@ -7,7 +7,7 @@ recovery and there are no heartbeats.
 
 import asyncio
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any, Final, Self
@@ -151,6 +151,10 @@ class AmqpClient:
 
     def reject(self, tag: int) -> None:
         self._send(1, commands.Basic.Reject(tag, False))
+
+    def send_together(self, methods: Iterable[base.Frame]) -> None:
+        """Send methods on channel 1 in one write."""
+        self._write(b"".join(frame.marshal(each, 1) for each in methods))
 
     async def round_trip(self) -> None:
         """Wait until the broker has processed everything sent before."""

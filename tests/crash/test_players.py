@@ -7,8 +7,16 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from conformance.wire.amqp import Delivery
 from conformance.wire.pulsar import Entry, Place
+from pamqp import commands
 from tests.crash.history import AckBook
+from tests.crash.players.applications import (
+    ApplicationBook,
+    headers_of,
+    id_of,
+    judge_applications,
+)
 from tests.crash.players.bodies import body_of, is_whole, number_of
 from tests.crash.players.compaction import KEYS, CompactionBook, judge_compaction
 from tests.crash.players.cursors import CursorBook
@@ -484,3 +492,72 @@ def test_a_small_window(name: str, found: list[int], twin: list[int]) -> None:
     book = LoneBook(sent=6, confirmed={1, 4}, found=[1, 3], both={3, 6})
     assert judge_lone(book, [1, 3, 4], [3]) == judge_lone(book, [1, 3, 4, 6], [3, 6]) == []
     assert named(name, judge_lone(book, found, twin))
+
+
+# What applications send
+
+
+def applications() -> tuple[ApplicationBook, Queues]:
+    """Six messages, of which 2 has no queue and 5 is in both; the first was answered."""
+    book = ApplicationBook()
+    for number, word in enumerate(("east", "none", "west", "east", "both", "east"), 1):
+        book.send(number, f"{word}.7", mandatory=number < 5)
+    book.give_back("none.7")
+    for number in range(1, 6):
+        book.told(number, True)
+    book.seen["east"] = {1, 4}
+    book.acks["east"].send([1])
+    book.acks["east"].receipt([1])
+    return book, {"east": [4, 5], "west": [3, 5]}
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("refused", lambda b, f: b.told(6, False)),
+        ("returned though not due", lambda b, f: b.give_back("none.7")),
+        ("damaged", lambda b, f: b.damaged.append(4)),
+        ("east: lost", lambda b, f: f["east"].remove(4)),
+        ("east: answered and came back", lambda b, f: f["east"].insert(0, 1)),
+        ("east: seen and taken back", lambda b, f: b.seen["east"].add(6)),
+        ("west: strange", lambda b, f: f["west"].append(6)),
+        ("west: strange", lambda b, f: f["west"].insert(0, 2)),
+        ("west: out of order", lambda b, f: f["west"].reverse()),
+        ("east: out of order, or twice", lambda b, f: f["east"].append(5)),
+        ("only in east", lambda b, f: f["west"].remove(5)),
+    ],
+)
+def test_applications(name: str, change: Callable[[ApplicationBook, Queues], object]) -> None:
+    book, found = applications()
+    assert judge_applications(book, found) == []
+    change(book, found)
+    assert named(name, judge_applications(book, found))
+
+
+def test_a_message_without_a_queue_is_due_back_before_its_confirm() -> None:
+    book, found = applications()
+    book.send(7, "none.3", mandatory=True)
+    book.give_back("none.4")
+    assert named("returned though not due", judge_applications(book, found))
+    book.told(7, True)
+    assert named("confirmed before it was returned", judge_applications(book, found))
+
+
+def test_what_did_not_come_back_must_stay_away() -> None:
+    book, found = applications()
+    for numbers in found.values():
+        numbers.remove(5)
+    book.recovered(found)
+    assert judge_applications(book, found) == []
+    found["east"].append(6)
+    assert named("east: answered and came back", judge_applications(book, found))
+
+
+def test_properties_are_part_of_a_message() -> None:
+    book, _ = applications()
+    mine = commands.Basic.Properties(message_id=id_of(4), headers=headers_of(4))
+    book.see(Delivery(1, False, "", "", mine, body_of(4, 50)))
+    assert not book.damaged
+    theirs = commands.Basic.Properties(message_id=id_of(4), headers=headers_of(5))
+    book.see(Delivery(1, False, "", "", theirs, body_of(4, 50)))
+    assert book.damaged == [4]

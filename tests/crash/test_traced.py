@@ -77,10 +77,19 @@ def test_a_write_that_is_not_synchronous_does_not_count() -> None:
         judge([journal(0), confirm(1)], frozenset({META_FD}), 1)
 
 
+def test_a_message_for_two_queues_needs_both_copies() -> None:
+    assert judge([journal(0, 0), confirm(1)], SYNCHRONOUS, 1, copies=2).by_journal == 1
+    assert judge([*lmdb(0)[:1], *lmdb(0), confirm(1)], SYNCHRONOUS, 1, copies=2).by_lmdb == 1
+    for wrong in ([journal(0), confirm(1), journal(0)], [*lmdb(0), confirm(1)]):
+        with pytest.raises(PromiseBroken, match="message 0"):
+            judge(wrong, SYNCHRONOUS, 1, copies=2)
+
+
+@pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize(("window", "messages"), [(1, 200), (500, 3_000)])
 def test_nothing_is_confirmed_before_it_is_on_disk(
-    tmp_path: Path, window: int, messages: int
+    tmp_path: Path, window: int, messages: int, *, mixed: bool
 ) -> None:
-    verdict = traced(tmp_path, window, messages)
+    verdict = traced(tmp_path, window, messages, mixed=mixed)
     assert verdict.confirmed == messages
     assert verdict.by_journal, "small commits are the journal's"

@@ -1,11 +1,12 @@
 """What a broker does on disk before it confirms, judged by its system calls.
 
 ``python -m tests.crash.traced --window 500 --messages 5000`` publishes persistent messages to a
-broker under ``strace``. For each confirm it checks what was on disk when the write of the confirm
-to the socket began. The message must be in a completed write to the journal (which is opened so
-that a write returns when the data are on disk). Or it must be in a write to LMDB's file that was
-followed by a completed flush, and then by a completed write of the page that makes the transaction
-count, which is synchronous as well.
+broker under ``strace``; with ``--mixed`` as applications do: mandatory, each with properties of its
+own, through a topic exchange with many keys into two queues. For each confirm it checks what was on
+disk when the write of the confirm to the socket began. The message must be in a completed write to
+the journal (which is opened so that a write returns when the data are on disk). Or it must be in a
+write to LMDB's file that was followed by a completed flush, and then by a completed write of the
+page that makes the transaction count, which is synchronous as well.
 
 The rule: the verdict (:func:`judge`) is a pure function of the lines that ``strace`` wrote.
 """
@@ -18,6 +19,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +38,9 @@ STRING_BYTES: Final = 1 << 20
 POLL_S: Final = 0.001
 """How long pika waits for events each time."""
 
-QUEUE: Final = "traced"
+QUEUES: Final = ("traced", "traced-too")
+EXCHANGE: Final = "traced"
+KEYS: Final = 50
 BODY: Final = b"message %08d of the trace" + b"." * 200
 MESSAGE: Final = re.compile(rb"message (\d{8}) of the trace")
 CONFIRM: Final = re.compile(rb"\x01..\x00\x00\x00\x0d\x00\x3c\x00\x50(.{8})(.)\xce", re.DOTALL)
@@ -63,32 +67,41 @@ class Verdict:
 
 @dataclass(slots=True)
 class _Disk:
-    """What is on disk according to the calls that have returned."""
+    """What is on disk according to the calls that have returned. A message for several queues has
+    as many copies; it counts when all are there."""
 
-    written: set[int] = field(default_factory=set)
+    copies: int
+    written: Counter[int] = field(default_factory=Counter)
     flushed: set[int] = field(default_factory=set)
+    journal: Counter[int] = field(default_factory=Counter)
     in_journal: set[int] = field(default_factory=set)
     in_lmdb: set[int] = field(default_factory=set)
 
     def returned(self, call: str, path: str, is_synchronous: bool, data: bytes) -> None:
         """A call on a file has returned."""
-        messages = {int(each) for each in MESSAGE.findall(data)}
+        messages = Counter(int(each) for each in MESSAGE.findall(data))
         if path.endswith(JOURNAL_NAME):
             if is_synchronous:
-                self.in_journal |= messages
+                self.journal += messages
+                self.in_journal |= self._whole(self.journal, messages)
         elif path.endswith(DATA_NAME):
             if call in ("fdatasync", "fsync"):
-                self.flushed |= self.written
+                self.flushed |= self._whole(self.written, self.written)
             elif is_synchronous:  # the page that makes a transaction count
                 self.in_lmdb |= self.flushed
             else:
-                self.written |= messages
+                self.written += messages
+
+    def _whole(self, counts: Counter[int], numbers: Iterable[int]) -> set[int]:
+        return {each for each in numbers if counts[each] >= self.copies}
 
 
-def judge(lines: Iterable[str], synchronous: frozenset[int], messages: int) -> Verdict:
-    """Check every confirm. ``synchronous`` are the descriptors whose writes are synchronous. Raises
-    :class:`PromiseBroken`."""
-    disk, verdict = _Disk(), Verdict()
+def judge(
+    lines: Iterable[str], synchronous: frozenset[int], messages: int, *, copies: int = 1
+) -> Verdict:
+    """Check every confirm. ``synchronous`` are the descriptors whose writes are synchronous, and
+    ``copies`` how many queues each message is for. Raises :class:`PromiseBroken`."""
+    disk, verdict = _Disk(copies), Verdict()
     begun: dict[str, tuple[str, int, str, bytes]] = {}
     through = 0
     for line in lines:
@@ -139,7 +152,7 @@ def _has_succeeded(rest: str) -> bool:
     return re.search(r"\) += \d+", rest) is not None
 
 
-def traced(directory: Path, window: int, messages: int) -> Verdict:
+def traced(directory: Path, window: int, messages: int, *, mixed: bool = False) -> Verdict:
     """Publish to a broker, and judge what it did."""
     broker = Arneb(directory, listeners=("amqp",)).start()
     try:
@@ -152,7 +165,7 @@ def traced(directory: Path, window: int, messages: int) -> Verdict:
             attached = tracer.stderr.readline()
             assert "attached" in attached, f"expected strace to begin, got {attached!r}"
             synchronous = _synchronous(broker.pid)
-            _publish(broker.url, window, messages)
+            _publish(broker.url, window, messages, mixed)
             synchronous &= _synchronous(broker.pid)
         finally:
             tracer.send_signal(signal.SIGINT)
@@ -160,7 +173,8 @@ def traced(directory: Path, window: int, messages: int) -> Verdict:
     finally:
         broker.stop()
     with trace.open() as lines:
-        return judge(lines, frozenset(synchronous), messages)
+        copies = len(QUEUES) if mixed else 1
+        return judge(lines, frozenset(synchronous), messages, copies=copies)
 
 
 def _synchronous(pid: int) -> set[int]:
@@ -177,8 +191,9 @@ def _synchronous(pid: int) -> set[int]:
     return found
 
 
-def _publish(url: str, window: int, messages: int) -> None:
-    """Publish the messages, with at most ``window`` of them unconfirmed."""
+def _publish(url: str, window: int, messages: int, mixed: bool) -> None:
+    """Publish the messages, with at most ``window`` of them unconfirmed: to one queue, or mixed
+    ones to both."""
     confirmed = 0
 
     def told(frame: pika.frame.Method) -> None:
@@ -189,11 +204,19 @@ def _publish(url: str, window: int, messages: int) -> None:
     connection = pika.BlockingConnection(pika.URLParameters(url))
     try:
         channel = connection.channel()
-        channel.queue_declare(QUEUE, durable=True)
+        channel.exchange_declare(EXCHANGE, "topic", durable=True)
+        for queue in QUEUES:
+            channel.queue_declare(queue, durable=True)
+            channel.queue_bind(queue, EXCHANGE, "key.#")
         channel._impl.confirm_delivery(told)
         properties = pika.BasicProperties(delivery_mode=2)
         for number in range(messages):
-            channel.basic_publish("", QUEUE, BODY % number, properties)
+            if mixed:
+                properties = _properties_of(number)
+                key, body = f"key.{number % KEYS}", BODY % number + b"." * (number * 7 % 300)
+                channel.basic_publish(EXCHANGE, key, body, properties, mandatory=True)
+            else:
+                channel.basic_publish("", QUEUES[0], BODY % number, properties)
             while number + 1 - confirmed >= window:
                 connection.process_data_events(time_limit=POLL_S)
         while confirmed < messages:
@@ -202,14 +225,22 @@ def _publish(url: str, window: int, messages: int) -> None:
         connection.close()
 
 
+def _properties_of(number: int) -> pika.BasicProperties:
+    headers = {"attempt": number % 3, "trace": f"{number:016x}"}
+    return pika.BasicProperties(
+        delivery_mode=2, message_id=str(number), timestamp=number, headers=headers
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.crash.traced", description=__doc__)
     parser.add_argument("--window", type=int, default=1)
     parser.add_argument("--messages", type=int, default=500)
+    parser.add_argument("--mixed", action="store_true", help="messages as applications send them")
     options = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="arneb-traced-"))
     try:
-        verdict = traced(directory, options.window, options.messages)
+        verdict = traced(directory, options.window, options.messages, mixed=options.mixed)
     except PromiseBroken as broken:
         print(f"tests.crash.traced: {broken}", file=sys.stderr)
         return 1

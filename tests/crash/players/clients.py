@@ -141,13 +141,15 @@ class Publisher:
         key: str,
         body: bytes,
         properties: commands.Basic.Properties | None = None,
+        *,
+        mandatory: bool = False,
     ) -> None:
         """Publish as soon as there is room in the window."""
         await self._room.acquire()
         if self.client.closed is not None:
             raise self.client.closed
         self._numbers[self.client.published + 1] = number
-        self.client.publish(exchange, key, body, properties)
+        self.client.publish(exchange, key, body, properties, mandatory=mandatory)
         await self.client.drain()
 
     async def take_over(self) -> None:

@@ -191,8 +191,10 @@ class DeadLetterPlayer(Player):
         inbox = await consume(client, self.called(source), prefetch=self.dice.choice([5, 60]))
         while run := await inbox.run():
             acked = []
+            # Rows of one kind of answer are read as one run.
+            same = self.dice.random() if self.dice.random() < 0.5 else None
             for delivery in run:
-                match self.dice.random():
+                match same or self.dice.random():
                     case chance if chance < 0.3:
                         client.reject(delivery.tag)
                     case chance if chance < 0.7:

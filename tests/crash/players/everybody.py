@@ -10,6 +10,7 @@ from typing import Final
 
 from conformance.wire.amqp import AmqpClosed
 from conformance.wire.pulsar import PulsarClosed
+from tests.crash.players.applications import ApplicationPlayer
 from tests.crash.players.compaction import CompactionPlayer
 from tests.crash.players.cursors import CursorPlayer
 from tests.crash.players.dead_letters import DeadLetterPlayer
@@ -31,6 +32,7 @@ from tests.crash.players.transactions import TransactionPlayer
 PLAYERS: Final[dict[str, type[Player]]] = {
     player.name: player
     for player in (
+        ApplicationPlayer,
         CompactionPlayer,
         CursorPlayer,
         DeadLetterPlayer,
