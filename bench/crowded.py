@@ -91,8 +91,9 @@ def _subscription(load: LoadGenerator, broker: Arneb, kind: int, count: int) -> 
 
 
 CROWD_ROWS: Final = (
-    Row("shared-20", "mixed, to 20 consumers (Pulsar's Shared on Arneb), ack each", "msg/s",
+    Row("shared-20", "mixed, to 20 consumers, prefetch 200 (Shared: 1,000), ack each", "msg/s",
         _crowd(SHARED), {"": "≥ 2"}),
-    Row("key-shared-20", "mixed, to 20 consumers by key (consistent hash; Key_Shared), ack each",
+    Row("key-shared-20",
+        "mixed, to 20 consumers by key, prefetch 200 (Key_Shared: 1,000), ack each",
         "msg/s", _crowd(KEY_SHARED), {"": "≥ 2"}),
 )  # fmt: skip
