@@ -13,6 +13,7 @@ from typing import Any, Final
 import trio
 
 from arneb.http.routing.asked import Asker
+from arneb.http.server.senders import Sender
 from arneb.http.server.server import HttpServer
 from arneb.logs.shard_label import labelled_shard
 from arneb_amqp.server.admission.admission_document import BadAdmission, decode_admission
@@ -322,6 +323,6 @@ class HttpClients:
         async def serve(sock: socket.socket, records: TlsRecords | None, early: bytes) -> None:
             stream = InternalStream(trio.socket.from_stdlib_socket(sock), records, early)
             with labelled_shard(self._label_of(request.namespace)):
-                await server.handle(stream, (client, None), str(scheme), vouched=vouched)
+                await server.handle(stream, Sender((client, None), str(scheme), vouched=vouched))
 
         return serve

@@ -189,8 +189,11 @@ async def serve_control(
         if not servers:
             servers.append(await trio.to_thread.run_sync(_make_server, node))
         process, user = peer_of(stream.socket)
+        from arneb.http.server.senders import Sender
+
+        sender = Sender(((f"uid {user}", process), None))
         # If several were made at once, the first serves all, for one limit.
-        await servers[0].handle(PlainStream.of(stream), ((f"uid {user}", process), None))
+        await servers[0].handle(PlainStream.of(stream), sender)
 
     async with trio.open_nursery() as connections:
         await serve_listeners(

@@ -23,7 +23,7 @@ from arneb.data.rights import ASKED_A_TURN, Rights, RightsOf, expect_consume, ex
 from arneb.data.topics import TopicDirectory
 from arneb.data.writing import WritingRoutes
 from arneb.http.access.rules import TOPICS, RuledRoute
-from arneb.http.server.connection import HOLD
+from arneb.http.server.senders import HOLD
 from arneb_core.api.entries.position import Position, before, render
 from arneb_core.api.subscriptions.subscription import InitialPosition
 from arneb_core.api.topics.topic import Topic

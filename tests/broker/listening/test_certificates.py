@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from arneb.http.server.connection import CERTIFICATE
+from arneb.http.server.senders import CERTIFICATE
 from arneb.http.server.server import ByTls, serve_http
 from arneb.listening.certificates import Certificates
 from arneb.metrics.own import certificate_figures

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from arneb.http.access.rules import VISITOR, Visitor
-from arneb.http.server.connection import CERTIFICATE, NO_CERTIFICATE
+from arneb.http.server.senders import CERTIFICATE, NO_CERTIFICATE
 from arneb_amqp.config import GUEST
 from arneb_core.access.authority import Authority
 from arneb_core.access.principals import Credentials, LoginRefused

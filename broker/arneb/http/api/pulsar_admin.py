@@ -18,8 +18,8 @@ from arneb.http.access.guarded import CALLER, METRICS, Guarded
 from arneb.http.access.rules import MONITORING, RuledRoute
 from arneb.http.api.app import refuse
 from arneb.http.server.asgi import REASON
-from arneb.http.server.connection import HOLD
 from arneb.http.server.pages import Pages
+from arneb.http.server.senders import HOLD
 from arneb.metrics.own import broker_figures
 from arneb.metrics.pulsar import PulsarMetrics
 from arneb.metrics.text import CONTENT_TYPE

@@ -10,18 +10,18 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from email.utils import formatdate
-from typing import Any, Final
-from urllib.parse import unquote
+from typing import Final
 
 import h11
 import trio
-from starlette.types import ASGIApp, Scope
+from starlette.types import ASGIApp
 
-from arneb.http.server.asgi import VOUCHED, Answer, Body, path_and_query, phrase
+from arneb.http.server.asgi import Answer, Body, path_and_query, phrase
 from arneb.http.server.long_answers import ask_by
 from arneb.http.server.pace import Lane, Pace
 from arneb.http.server.refused import Refused, expect_known, expect_small, too_large, too_late
 from arneb.http.server.room import Room, Share
+from arneb.http.server.senders import Sender
 from arneb.http.server.states import STOPPED, State
 from arneb.settings.http_limits import HEAD_BYTES_MAX, HttpLimits
 from arneb_core.api.connections.listening import close_at_once
@@ -29,10 +29,6 @@ from arneb_core.api.connections.listening import close_at_once
 RECEIVE_BYTES: Final = 64 * 1024
 PIECE_BYTES: Final = 64 * 1024
 """Written at a time, so that a slow but living client makes visible progress."""
-
-HOLD: Final = "arneb.hold"
-"""The ASGI extension by which an application reserves memory: an async function of the number of
-bytes, which returns when there is room for them."""
 
 LINGER_S: Final = 1.0
 LINGER_BYTES: Final = 1024 * 1024
@@ -48,22 +44,7 @@ END_OF_HEAD: Final = b"\r\n\r\n"
 
 NOTHING_LARGER: Final[Mapping[str, int]] = {}
 
-Certificate = Mapping[str, Any]
-"""As :meth:`ssl.SSLSocket.getpeercert` returns it; empty for none."""
-
-NO_CERTIFICATE: Final[Certificate] = {}
-
-CERTIFICATE: Final = "arneb.certificate"
-"""The ASGI extension with the client's certificate, as verified by TLS."""
-
-Addresses = tuple[tuple[str, int] | None, tuple[str, int] | None]
-"""Of the client, and the one that it reached; None if unknown."""
-
 logger = logging.getLogger(__name__)
-
-
-def nobody(_: "HttpConnection") -> None:
-    """Ignore the change."""
 
 
 class HttpConnection:
@@ -79,28 +60,21 @@ class HttpConnection:
         stream: trio.abc.HalfCloseableStream,
         limits: HttpLimits,
         room: Room,
-        addresses: Addresses = (None, None),
-        larger: Mapping[str, int] = NOTHING_LARGER,
-        scheme: str = "http",
-        certificate: Certificate = NO_CERTIFICATE,
-        changed: "Callable[[HttpConnection], None]" = nobody,
-        pace: Pace | None = None,
-        vouched: str = "",
+        sender: Sender,
+        larger: Mapping[str, int],
+        pace: Pace,
+        changed: "Callable[[HttpConnection], None]",
     ) -> None:
-        """``larger``: larger bounds for bodies at some paths. ``scheme``: ``https`` by TLS, with
-        the client's ``certificate``. ``changed`` is called when the state or :attr:`waits` changes.
-        ``pace`` is shared by all connections of a port. ``vouched``: the client's identity as
-        authenticated by another node."""
+        """``larger``: larger bounds for bodies at some paths. ``pace`` is shared by all connections
+        of a port. ``changed`` is called when the state or :attr:`waits` changes."""
         self._app = app
         self._stream = stream
         self._limits = limits
         self._room = room
-        self._addresses = addresses
+        self._sender = sender
         self._larger = larger
-        self._scheme = scheme
-        self._extensions = {CERTIFICATE: certificate, **({VOUCHED: vouched} if vouched else {})}
+        self._pace = pace
         self._changed = changed
-        self._pace = pace or Pace()
         self._is_new = True
         """Whether no request has come yet."""
         self._is_in_line = False
@@ -186,7 +160,7 @@ class HttpConnection:
         self._move(State.ANSWERING)
         answer = Answer(self, is_head=request.method == b"HEAD")
         try:
-            await self._app(self._scope_of(request), Body(body), answer.send)
+            await self._app(self._sender.scope(request, self.hold), Body(body), answer.send)
         except h11.LocalProtocolError:
             logger.exception("invalid response to %s", request.target)
             return False
@@ -291,25 +265,6 @@ class HttpConnection:
                 "the client disconnected before its request was complete"
             )
         return bytes(body)
-
-    def _scope_of(self, request: h11.Request) -> Scope:
-        raw_path, query = path_and_query(request.target)
-        client, server = self._addresses
-        return {
-            "type": "http",
-            "asgi": {"version": "3.0", "spec_version": "2.4"},
-            "http_version": request.http_version.decode(),
-            "method": request.method.decode("ascii").upper(),
-            "scheme": self._scheme,
-            "path": unquote(raw_path.decode("ascii")),
-            "raw_path": raw_path,
-            "query_string": query,
-            "root_path": "",
-            "headers": list(request.headers),
-            "client": client,
-            "server": server,
-            "extensions": {HOLD: self.hold, **self._extensions},
-        }
 
     # Out
 

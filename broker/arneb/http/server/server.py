@@ -14,16 +14,10 @@ from typing import Final
 import trio
 from starlette.types import ASGIApp
 
-from arneb.http.server.connection import (
-    END_OF_HEAD,
-    NO_CERTIFICATE,
-    NOTHING_LARGER,
-    Addresses,
-    Certificate,
-    HttpConnection,
-)
+from arneb.http.server.connection import END_OF_HEAD, NOTHING_LARGER, HttpConnection
 from arneb.http.server.pace import Lane, Pace
 from arneb.http.server.room import Room
+from arneb.http.server.senders import Addresses, Sender
 from arneb.settings.http_limits import DEFAULT_LIMITS, HttpLimits
 from arneb_core.api.connections.endpoints import Endpoints, endpoints_of
 from arneb_core.api.connections.listening import close_at_once, serve_listeners
@@ -120,7 +114,7 @@ class HttpServer:
             plain = PlainStream.of(stream)
             try:
                 if await self._comes_in(plain):
-                    await self.handle(plain, _addresses(ends))
+                    await self.handle(plain, Sender(_addresses(ends)))
             finally:
                 plain.close()
 
@@ -152,7 +146,7 @@ class HttpServer:
                 await trio.aclose_forcefully(stream)
             else:
                 shown = secured.getpeercert() or {}
-                await self.handle(Secured(secured), _addresses(ends), "https", shown)
+                await self.handle(Secured(secured), Sender(_addresses(ends), "https", shown))
 
         return accepted
 
@@ -170,32 +164,13 @@ class HttpServer:
             self._handshakes.pop(scope, None)
         return None
 
-    async def handle(
-        self,
-        stream: trio.abc.HalfCloseableStream,
-        addresses: Addresses = (None, None),
-        scheme: str = "http",
-        certificate: Certificate = NO_CERTIFICATE,
-        *,
-        vouched: str = "",
-    ) -> None:
-        """Serve one client, which may have a certificate. ``vouched`` is its identity as
-        authenticated by another node."""
+    async def handle(self, stream: trio.abc.HalfCloseableStream, sender: Sender) -> None:
+        """Serve one client, whose requests come from ``sender``."""
         if self._stopping or not self._has_place():
             await close_at_once(stream)
             return
         connection = HttpConnection(
-            self.app,
-            stream,
-            self._limits,
-            self.room,
-            addresses,
-            self._larger,
-            scheme,
-            certificate,
-            self._moved,
-            self._pace,
-            vouched,
+            self.app, stream, self._limits, self.room, sender, self._larger, self._pace, self._moved
         )
         self.connections[connection] = self._waiting[connection] = None
         try:

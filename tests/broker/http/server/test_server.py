@@ -12,10 +12,11 @@ import trio.testing
 from starlette.types import Message, Receive, Scope, Send
 
 from arneb.http.server.asgi import LEFT
-from arneb.http.server.connection import HOLD, HttpConnection
+from arneb.http.server.connection import HttpConnection
 from arneb.http.server.long_answers import between_pieces, long_answer
 from arneb.http.server.pace import Lane, Pace
 from arneb.http.server.room import HELD_S, LONG_AT_ONCE, Room, Share
+from arneb.http.server.senders import HOLD, Sender
 from arneb.http.server.server import HttpServer
 from arneb.settings.http_limits import DEFAULT_LIMITS, HEAD_BYTES_MAX, HttpLimits
 
@@ -108,7 +109,7 @@ class Served:
             ours = trio.StapledStream(ours.send_stream, received)
         elif not reads:
             theirs.send_stream.send_all_hook = trio.sleep_forever
-        self._nursery.start_soon(self.server.handle, theirs)
+        self._nursery.start_soon(self.server.handle, theirs, Sender())
         return Client(ours.send_stream, ours)
 
 
