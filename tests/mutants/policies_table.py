@@ -366,8 +366,8 @@ POLICY_MUTANTS: Final = (
         ("tests/amqp_frontend/session/consume/test_ack_timeouts.py",),
     ),
     Mutant(
-        "where a topic is said to be is accepted and forgotten",
-        PULSAR + "admin/policies/places.py",
+        "the replication clusters of a topic are accepted and forgotten",
+        PULSAR + "admin/policies/replication.py",
         "    await target.change(lambda own: replace(own, clusters=wanted))\n",
         "",
         ("tests/pulsar_frontend/admin/brokers/test_brokers.py",),

@@ -37,9 +37,9 @@ from arneb_pulsar.admin.calls.rules import check
 from arneb_pulsar.admin.namespaces import bundles, namespaces
 from arneb_pulsar.admin.policies import (
     permissions,
-    places,
     policies,
     properties,
+    replication,
     resource_groups,
     unset,
 )
@@ -57,7 +57,7 @@ ROUTER: Final = Router(
         *bundles.ROUTES,
         *topics.ROUTES,
         *policies.ROUTES,
-        *places.ROUTES,
+        *replication.ROUTES,
         *permissions.ROUTES,
         *properties.ROUTES,
         *resource_groups.ROUTES,

@@ -1,7 +1,7 @@
-"""Where namespaces and topics are: in this cluster.
+"""The replication clusters of namespaces and topics, and the clusters where a namespace is allowed.
 
-The rule: other clusters can be named, and are refused with the reason; what was set for a topic is
-stored.
+The rule: this cluster is accepted, and every other one is refused with the reason; what was set for
+a topic is stored.
 """
 
 import json
@@ -54,7 +54,7 @@ async def put_replication(context: BrokerContext, request: AdminRequest) -> Admi
 
 
 async def get_allowed(context: BrokerContext, request: AdminRequest) -> AdminReply:
-    """Return an empty list: where a namespace may be is not restricted."""
+    """Return an empty list: no namespace is restricted to certain clusters."""
     namespace_of(context, request)
     return document([])
 
@@ -70,24 +70,24 @@ async def drop_replication(context: BrokerContext, request: AdminRequest) -> Adm
     return DONE
 
 
-READ_PLACES, CHANGE_PLACES = (
+READ_CLUSTERS, CHANGE_CLUSTERS = (
     on_policy("REPLICATION", writes=writes, of_topic=False) for writes in (False, True)
 )
 READ_ALLOWED, CHANGE_ALLOWED = (
     on_policy("ALLOW_CLUSTERS", writes=writes, of_topic=False) for writes in (False, True)
 )
-READ_TOPIC_PLACES, CHANGE_TOPIC_PLACES = (
+READ_TOPIC_CLUSTERS, CHANGE_TOPIC_CLUSTERS = (
     on_policy("REPLICATION", writes=writes, of_topic=True) for writes in (False, True)
 )
 
 ROUTES: Final[list[Route]] = [
-    Route("GET", PATH + "/replication", READ_PLACES, get_replication),
-    Route("POST", PATH + "/replication", CHANGE_PLACES, put_replication),
+    Route("GET", PATH + "/replication", READ_CLUSTERS, get_replication),
+    Route("POST", PATH + "/replication", CHANGE_CLUSTERS, put_replication),
     Route("GET", PATH + "/allowedClusters", READ_ALLOWED, get_allowed),
     Route("POST", PATH + "/allowedClusters", CHANGE_ALLOWED, put_allowed),
     *routes_of_topics(
-        Route("GET", "/{topic}/replication", READ_TOPIC_PLACES, get_replication),
-        Route("POST", "/{topic}/replication", CHANGE_TOPIC_PLACES, put_replication),
-        Route("DELETE", "/{topic}/replication", CHANGE_TOPIC_PLACES, drop_replication),
+        Route("GET", "/{topic}/replication", READ_TOPIC_CLUSTERS, get_replication),
+        Route("POST", "/{topic}/replication", CHANGE_TOPIC_CLUSTERS, put_replication),
+        Route("DELETE", "/{topic}/replication", CHANGE_TOPIC_CLUSTERS, drop_replication),
     ),
 ]
