@@ -189,6 +189,20 @@ AUTHORIZATION_MUTANTS: Final = (
         OWN_PATHS,
     ),
     Mutant(
+        "every role ends everybody's transactions",
+        "pulsar_frontend/arneb_pulsar/services/clients/rights.py",
+        "        return None if is_above else caller\n",
+        "        return None\n",
+        COMMANDS,
+    ),
+    Mutant(
+        "a super user ends only transactions of its own",
+        "pulsar_frontend/arneb_pulsar/services/clients/rights.py",
+        "        return None if is_above else caller\n",
+        "        return caller\n",
+        COMMANDS,
+    ),
+    Mutant(
         "roles may read every topic through the data API",
         "broker/arneb/data/granted.py",
         "        if caller is None or caller is NOBODY or not self._authorizer.enabled:\n",

@@ -11,6 +11,7 @@ from arneb_core.api.entries.entry import messages_in
 from arneb_core.api.entries.position import Position, render
 from arneb_core.api.errors import CommitFailed, CoreError
 from arneb_core.api.subscriptions.subscription import Subscription
+from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.names import InvalidTopicName, parse_topic
 from arneb_pulsar.server.request_tasks import RequestTasks
 from arneb_pulsar.services.clients.connections import ClientConnection
@@ -56,6 +57,12 @@ class ConnectionTransactions:
 
     def __repr__(self) -> str:
         return f"<ConnectionTransactions {self._context.transactions!r}>"
+
+    @property
+    def _owner(self) -> Caller | None:
+        """Whose transactions this client may extend and end; None: everybody's. As in Pulsar, only
+        a super user may do so with another's; what is sent and acknowledged is its owner's."""
+        return self._context.rights.owner(self._connection.caller)
 
     def begin(self, effect: BeginTransaction) -> None:
         """Begin a transaction."""
@@ -103,9 +110,7 @@ class ConnectionTransactions:
             others = [(_full(topic), name) for topic, name in effect.subscriptions]
             together = (*names, *(topic for topic, _ in others))
             self._context.ownership.check_together(map(parse_topic, together))
-            self._context.transactions.join(
-                effect.transaction, self._connection.caller, names, others
-            )
+            self._context.transactions.join(effect.transaction, self._owner, names, others)
         except (InvalidTopicName, RequestRefused) as error:
             failure = (
                 refusal_of(error)
@@ -124,7 +129,7 @@ class ConnectionTransactions:
         self.units_left -= 1 + self._context.transactions.units(effect.transaction)
         try:
             is_begun = self._context.transactions.end_at_once(
-                effect.transaction, self._connection.caller, commit=effect.commit, done=ended
+                effect.transaction, self._owner, commit=effect.commit, done=ended
             )
         except RequestRefused as error:
             self._ended(effect, error.failure)
@@ -139,7 +144,7 @@ class ConnectionTransactions:
         failure = None
         try:
             await self._context.transactions.end(
-                effect.transaction, self._connection.caller, commit=effect.commit
+                effect.transaction, self._owner, commit=effect.commit
             )
         except (CoreError, RequestRefused) as error:
             failure = refusal_of(error)

@@ -425,6 +425,25 @@ async def test_a_transaction_is_its_owners(open_broker: OpenBroker, tmp_path: Pa
         assert refused.error == pb.NotAllowedError
 
 
+async def test_a_super_user_ends_anybodys_transaction(
+    open_broker: OpenBroker, tmp_path: Path
+) -> None:
+    async with guarded(open_broker, tmp_path) as broker:
+        await broker.grant(NAMESPACE, "me", "produce")
+        mine, above = await broker.connect("me"), await broker.connect("root")
+        relayed = await broker.connect("relay", original_principal="root")
+        await mine.producer("t")
+        for client, code in ((relayed, pb.AuthorizationError), (above, None)):
+            transaction = await begin(mine)
+            id_of = named(transaction)
+            join = pb.CommandAddPartitionToTxn(request_id=4, partitions=["t"], **id_of)
+            end = pb.CommandEndTxn(request_id=5, txn_action=pb.COMMIT, **id_of)
+            for command in (join, end):
+                await client.send(command)
+                reply, _ = await client.reply()
+                assert (reply.error if reply.HasField("error") else None) == code
+
+
 async def test_whoever_may_do_nothing_finds_the_coordinator(
     open_broker: OpenBroker, tmp_path: Path
 ) -> None:

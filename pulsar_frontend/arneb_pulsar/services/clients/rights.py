@@ -62,6 +62,12 @@ class Rights:
         except PrefixNeeded:
             return False
 
+    def owner(self, caller: Caller) -> Caller | None:
+        """Return whose transactions ``caller`` may use: its own, or those of all (None) if it is a
+        super user where roles have rights."""
+        is_above = self.authorizer.enabled and self.authorizer.is_super(caller)
+        return None if is_above else caller
+
     def changed(self) -> None:
         """Have rights, which may have changed, checked soon."""
         self._changed.set()

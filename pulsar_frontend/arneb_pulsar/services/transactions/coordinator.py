@@ -182,7 +182,7 @@ class TransactionCoordinator:
     def join(
         self,
         wanted: TransactionId,
-        caller: Caller,
+        caller: Caller | None,
         partitions: Iterable[str] = (),
         subscriptions: Iterable[tuple[str, str]] = (),
     ) -> None:

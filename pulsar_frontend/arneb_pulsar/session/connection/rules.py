@@ -111,7 +111,7 @@ _SUBSCRIPTION: Final = "initial_subscription_name"
 
 OF_CONSUMER: Final = "it is about a consumer of this connection, whom SUBSCRIBE let in"
 OF_PRODUCER: Final = "it is about a producer of this connection, whom PRODUCER let in"
-OF_OWNER: Final = "it is about a transaction of the caller's own, and nobody else's is found"
+OF_OWNER: Final = "it is about a transaction of the caller's own; a super user has everybody's"
 BETWEEN_BROKERS: Final = "it is always refused: it is what brokers of Apache Pulsar say"
 
 RULES: Final[Mapping[int, Rule]] = {
