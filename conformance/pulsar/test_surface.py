@@ -33,6 +33,20 @@ def test_a_reader_knows_whether_there_is_more(client: pulsar.Client, topic: str)
     assert last.read_next(WITHIN_MS).data() == b"2"
 
 
+def test_a_reader_that_goes_to_the_end_has_what_comes_next(
+    client: pulsar.Client, topic: str
+) -> None:
+    producer = client.create_producer(topic)
+    reader = client.create_reader(topic, pulsar.MessageId.earliest)
+    send(producer, [b"before"])
+    assert reader.has_message_available()
+    reader.seek(pulsar.MessageId.latest)
+    assert not reader.has_message_available()
+    send(producer, [b"after"])
+    assert reader.has_message_available()
+    assert reader.read_next(WITHIN_MS).data() == b"after"
+
+
 def test_a_reader_knows_the_end_of_a_batch(client: pulsar.Client, topic: str) -> None:
     producer = client.create_producer(topic, batching_enabled=True)
     ids = send(producer, numbers(10))
