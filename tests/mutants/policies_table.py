@@ -21,6 +21,9 @@ CREATION_TESTS: Final = ("tests/pulsar_frontend/admin/namespaces/test_creation.p
 
 ENFORCER_TESTS: Final = ("tests/pulsar_frontend/services/operations/test_policy_enforcer.py",)
 
+ONE_LOG_TESTS: Final = ("tests/pulsar_frontend/admin/topics/test_one_log.py",)
+NON_PERSISTENT_TESTS: Final = ("tests/pulsar_frontend/server/test_non_persistent.py",)
+
 POLICY_MUTANTS: Final = (
     Mutant(
         "the priority of a policy is whatever was sent",
@@ -371,6 +374,41 @@ POLICY_MUTANTS: Final = (
         "    await target.change(lambda own: replace(own, clusters=wanted))\n",
         "",
         ("tests/pulsar_frontend/admin/brokers/test_brokers.py",),
+    ),
+    Mutant(
+        "a non-persistent topic has policies whether it is used or not",
+        PULSAR + "admin/policies/policies.py",
+        "    if not context.topics.exists(topic) or not _is_known(context, topic):\n",
+        "    if not context.topics.exists(topic):\n",
+        ONE_LOG_TESTS,
+    ),
+    Mutant(
+        "non-persistent topics have properties",
+        PULSAR + "admin/calls/paths.py",
+        "    if not topic.is_persistent:\n",
+        "    if False:\n",
+        ONE_LOG_TESTS,
+    ),
+    Mutant(
+        "what no consumer could take of a non-persistent topic is said to have expired",
+        PULSAR + "admin/documents/topic_documents.py",
+        '            each.update(NOT_EXPIRED, msgDropRate=each["msgRateExpired"])\n',
+        '            each.update(msgDropRate=each["msgRateExpired"])\n',
+        NON_PERSISTENT_TESTS,
+    ),
+    Mutant(
+        "rates of a subscription that has delivered nothing are not measured",
+        PULSAR + "services/limits/rates.py",
+        "            used = subscription.delivered_messages_total or subscription.departed\n",
+        "            used = subscription.delivered_messages_total\n",
+        NON_PERSISTENT_TESTS,
+    ),
+    Mutant(
+        "what no consumer could take is not counted",
+        "core/arneb_core/subscription/dispatching/dispatch_loop.py",
+        "                state.count_departed(Departure.EXPIRED, gone, Fate.DROPPED)\n",
+        "                pass\n",
+        ("tests/core/engine/test_admin.py",),
     ),
     Mutant(
         "a topic without partitions is said to lack none",

@@ -383,7 +383,7 @@ TOPIC_MUTANTS: Final = (
     Mutant(
         "messages of non-persistent topics wait",
         "core/arneb_core/subscription/dispatching/dispatch_loop.py",
-        "        if last is not None and last > self._state.acks.mark_delete:\n",
+        "        if last is not None and last > state.acks.mark_delete:\n",
         "        if False:\n",
         NON_PERSISTENT_TESTS,
     ),

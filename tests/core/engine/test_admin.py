@@ -138,6 +138,7 @@ async def test_nothing_waits_where_nothing_may(tmp_path: Path) -> None:
         await quiet(engine)
         assert sink.bodies == [b"a", b"b", b"d"]
         assert not topic.log.tail
+        assert subscription.departed == {(Departure.EXPIRED, Fate.DROPPED): 2}  # "lost", "c"
 
 
 async def test_retention_changes_when_it_is_durable(tmp_path: Path) -> None:

@@ -84,6 +84,24 @@ async def test_a_burst_is_shared_entry_by_entry(open_broker: OpenBroker) -> None
         assert await payloads(two, 3) == [b"1", b"3", b"5"]
 
 
+async def test_what_no_consumer_could_take_is_counted_as_dropped(open_broker: OpenBroker) -> None:
+    async with open_broker() as running, connected(running.context, 2) as (sender, taker):
+        admin, path = Admin(running), "/admin/v2/non-persistent/public/default/t/stats"
+        await sender.producer(NAME)
+        await taker.subscribe(NAME)
+        await publish(sender, b"1", b"2", b"3")
+        await running.context.rates.sample()
+        document = (await admin("GET", path))[1]
+        shown = document["subscriptions"]["s"]
+        assert shown["msgDropRate"] > 0
+        assert (shown["msgRateExpired"], shown["totalMsgExpired"]) == (0, 0)
+        assert shown["lastExpireTimestamp"] == 0
+        assert (document["msgDropRate"], document["publishers"][0]["msgDropRate"]) == (0, 0)
+        await running.context.rates.sample()
+        document = (await admin("GET", path))[1]
+        assert document["subscriptions"]["s"]["msgDropRate"] == 0
+
+
 async def test_nothing_comes_back(open_broker: OpenBroker) -> None:
     async with open_broker() as running, connected(running.context, 2) as (sender, taker):
         await sender.producer(NAME)
@@ -151,6 +169,7 @@ async def test_administrators_find_nothing_to_look_at(open_broker: OpenBroker) -
             ("PUT", "subscription/other", 400),
             ("POST", "subscription/s/resetcursor/0", 204),
             ("DELETE", "truncate", 412),
+            ("GET", "subscription/s/replicatedSubscriptionStatus", 405),
         ):
             assert (await admin(method, f"{root}/{path}"))[0] == status
         assert (await admin("PUT", f"{root}/compaction"))[0] == 405

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from arneb_core.api.subscriptions.consumer import ConsumerSpec
+from arneb_core.api.subscriptions.limits import Departure, Fate
 from arneb_core.dispatch import Dispatcher, KeySharedDispatcher
 from arneb_core.subscription.departures.dead_lettering import DeadLettering
 from arneb_core.subscription.departures.limit_enforcer import LimitEnforcer
@@ -144,8 +145,12 @@ class DispatchLoop:
         return self.grouped is not None and self.grouped.begin_if_needed(entries)
 
     def _let_fall(self) -> None:
-        """Acknowledge what is left: no consumer could take it, and it must not wait."""
-        last = self._state.log.last
-        if last is not None and last > self._state.acks.mark_delete:
+        """Let what is left expire: no consumer could take it, and it must not wait."""
+        state, cursor = self._state, self._state.cursor
+        last = state.log.last
+        if last is not None and last > state.acks.mark_delete:
+            waiting = cursor.backlog_messages
             self._acknowledgements.acknowledge_until(last)
-            self._state.cursor_changed()
+            if gone := waiting - cursor.backlog_messages:
+                state.count_departed(Departure.EXPIRED, gone, Fate.DROPPED)
+            state.cursor_changed()

@@ -26,3 +26,12 @@ def topic_in(request: AdminRequest) -> TopicName:
         return parse_topic(f"{names.get('domain', PERSISTENT)}://{namespace}/{names['topic']}")
     except InvalidTopicName as error:
         raise AdminError(412, f"Topic name is not valid: {error}") from error
+
+
+def persistent_topic_in(request: AdminRequest) -> TopicName:
+    """Return the topic in a path, which must be persistent. Raises :class:`AdminError`, before
+    anything is said of whether the topic exists."""
+    topic = topic_in(request)
+    if not topic.is_persistent:
+        raise AdminError(406, "Need to provide a persistent topic name")
+    return topic

@@ -63,7 +63,8 @@ LEFT_OUT: Final = (
     "keySharedMode",
 )
 
-PRODUCER_SUMMED: Final = ("msgRateIn", "msgThroughputIn")
+PRODUCER_SUMMED: Final = ("msgRateIn", "msgThroughputIn", "msgDropRate")
+"""Fields of a producer; the last of non-persistent topics only."""
 
 CONSUMER_SUMMED: Final = (
     "msgRateOut",
@@ -147,7 +148,7 @@ def _producers(partitions: Iterable[Sequence[Document]]) -> list[Document]:
         for place, each in enumerate(producers):
             joined[place].append(each)
     return [
-        {key: sum(one[key] for one in each) for key in PRODUCER_SUMMED}
+        {key: sum(one[key] for one in each) for key in PRODUCER_SUMMED if key in each[0]}
         | {MEAN: sum(one[MEAN] for one in each) / len(each)}
         | OF_ONE_PRODUCER
         for each in joined

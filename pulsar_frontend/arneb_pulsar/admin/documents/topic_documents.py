@@ -44,6 +44,18 @@ NO_BACKLOG: Final = {
 }
 """What is shown for the backlog of a non-persistent topic, which has none."""
 
+NOT_DROPPED: Final[Document] = {"msgDropRate": 0.0}
+"""How many messages a second a non-persistent topic and its producers lost on their way to the
+topic: none, for a producer is read no faster than its messages are processed."""
+
+NOT_EXPIRED: Final[Document] = {
+    "msgRateExpired": 0.0,
+    "totalMsgExpired": 0,
+    "lastExpireTimestamp": 0,
+}
+"""What is said of expired messages on a non-persistent topic. Here those have expired that came
+when no consumer had a permit; Pulsar calls them dropped."""
+
 
 @dataclass(frozen=True, slots=True)
 class Detail:
@@ -82,8 +94,11 @@ def topic_document(
     if name.is_persistent:
         is_on = context.deduplications.of(topic)
         of_kind: Document = {"deduplicationStatus": "Enabled" if is_on else "Disabled"}
+        of_producer: Document = {}
     else:
-        of_kind = NO_BACKLOG
+        of_kind, of_producer = {**NO_BACKLOG, **NOT_DROPPED}, NOT_DROPPED
+        for each in shown:
+            each.update(NOT_EXPIRED, msgDropRate=each["msgRateExpired"])
     ended = context.transactions.memory
     by_size, by_age = quotas.get(QuotaType.SIZE), quotas.get(QuotaType.AGE)
     return {
@@ -110,7 +125,9 @@ def topic_document(
         "committedTxnCount": ended.committed[topic.id],
         "earliestMsgPublishTimeInBacklogs": earliest_of(earliest.values()),
         **NOTHING_OFFLOADED,
-        "publishers": [_publisher(claim) for claim in publishers if detail.publishers],
+        "publishers": [
+            _publisher(claim) | of_producer for claim in publishers if detail.publishers
+        ],
         "waitingPublishers": len(context.producers.of(topic)) - len(publishers),
         "subscriptions": subscription_documents,
         "replication": {},

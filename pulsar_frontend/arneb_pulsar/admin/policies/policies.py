@@ -68,9 +68,18 @@ def target_of(context: BrokerContext, request: AdminRequest) -> PolicyTarget:
     topic = topic_of(context, request)
     if topic.partition >= 0:
         raise AdminError(412, "Not allowed to set/get topic policy for a partition")
-    if not context.topics.exists(topic):
+    if not context.topics.exists(topic) or not _is_known(context, topic):
         raise AdminError(404, f"Topic {topic} not found")
     return PolicyTarget(context, topic.namespace, topic)
+
+
+def _is_known(context: BrokerContext, topic: TopicName) -> bool:
+    """Whether Pulsar finds an existing topic: a non-persistent one without partitions only while
+    it has producers or subscriptions."""
+    if topic.is_persistent or context.namespaces.partitions(topic):
+        return True
+    found = context.core.topic(topic.core_name)
+    return bool(found.subscriptions or context.producers.of(found))
 
 
 def _routes(kind: Kind, below: str, *, of_topic: bool) -> list[Route]:

@@ -1,13 +1,13 @@
 """Properties of topics and namespaces: text by name, set by operators.
 
 The rule: given properties are added to the existing ones, and only named ones are removed. A
-partitioned topic has properties as a whole; its partitions have none.
+partitioned topic has properties as a whole; its partitions and non-persistent topics have none.
 """
 
 from dataclasses import replace
 from typing import Final
 
-from arneb_pulsar.admin.calls.paths import topic_in
+from arneb_pulsar.admin.calls.paths import persistent_topic_in
 from arneb_pulsar.admin.calls.requests import (
     DONE,
     NOTHING_SET,
@@ -81,7 +81,7 @@ async def drop_one(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 def _there(context: BrokerContext, request: AdminRequest) -> TopicName:
-    topic = topic_in(request)
+    topic = persistent_topic_in(request)
     if not context.topics.exists(topic):
         raise AdminError(404, f"Topic {topic} not found")
     return topic.base

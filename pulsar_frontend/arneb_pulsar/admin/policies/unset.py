@@ -48,6 +48,8 @@ def _of_topic(holds: AdminReply) -> Handler:
 async def replicated(context: BrokerContext, request: AdminRequest) -> AdminReply:
     """Return that a subscription is not replicated, in any partition."""
     name = topic_of(context, request)
+    if not name.is_persistent:
+        raise AdminError(405, "Cannot get replicated subscriptions on non-persistent topics")
     parts = context.topics.parts(name) if context.namespaces.partitions(name) else [name]
     for part in parts:
         subscription_of(plain(context, part), request.names["subscription"])

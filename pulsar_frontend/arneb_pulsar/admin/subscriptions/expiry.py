@@ -62,7 +62,7 @@ async def expire_all(context: BrokerContext, request: AdminRequest) -> AdminRepl
     """Expire messages of every subscription."""
     found = [
         (part, subscription)
-        for part in _persistent(context, topic_of(context, request))
+        for part in _persistent(context, topic_of(context, request), " for all subscriptions")
         for subscription in context.core.topic(part.core_name).subscriptions.values()
         if subscription.name not in RESERVED_SUBSCRIPTIONS
     ]
@@ -99,10 +99,10 @@ def _partition(wanted: Any, default: int) -> int:
         raise AdminError(400, str(error)) from error
 
 
-def _persistent(context: BrokerContext, name: TopicName) -> list[TopicName]:
+def _persistent(context: BrokerContext, name: TopicName, whose: str = "") -> list[TopicName]:
     found = parts(context, name)
     if not name.is_persistent:
-        raise AdminError(405, "Expire messages on a non-persistent topic is not allowed")
+        raise AdminError(405, f"Expire messages{whose} on a non-persistent topic is not allowed")
     return found
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 from arneb_core.api.entries.position import ENTRY_BITS, ENTRY_MASK, Position
 from arneb_core.api.errors import NotAllowed
 from arneb_core.api.topics.topic import Topic
-from arneb_pulsar.admin.calls.paths import namespace_in, topic_in
+from arneb_pulsar.admin.calls.paths import namespace_in, persistent_topic_in, topic_in
 from arneb_pulsar.admin.calls.requests import DONE, AdminError, AdminReply, AdminRequest, document
 from arneb_pulsar.admin.calls.router import Route
 from arneb_pulsar.admin.calls.rules import on_namespace, on_policy, on_topic
@@ -137,13 +137,15 @@ async def drop(context: BrokerContext, request: AdminRequest) -> AdminReply:
 
 
 async def terminate(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    persistent_topic_in(request)
     name = topic_of(context, request)
-    topic = kept(context, name, "Termination of")
+    topic = undivided(context, name, "Termination of a partitioned topic is not allowed")
     await lifecycle.terminate(context, topic)
     return document(message_id(topic.last, name.partition))
 
 
 async def terminate_partitions(context: BrokerContext, request: AdminRequest) -> AdminReply:
+    persistent_topic_in(request)
     name = topic_of(context, request)
     if not context.namespaces.partitions(name):
         text = "Termination of a non-partitioned topic is not allowed using partitioned-terminate"

@@ -127,7 +127,8 @@ class Rates:
         self._consumers.forget_subscriptions(topic)
         for subscription in there.values():
             known = self._subscriptions.get(topic.id, {}).get(subscription.name)
-            if known is None and not subscription.delivered_messages_total:
+            used = subscription.delivered_messages_total or subscription.departed
+            if known is None and not used:
                 continue
             rates = self.of_subscription(topic, subscription)
             rates.meter.tick(self._totals(topic, subscription), elapsed_s)

@@ -8,6 +8,8 @@ from tests.pulsar_frontend.admin_client import Admin
 from tests.pulsar_frontend.conftest import OpenBroker
 from tests.pulsar_frontend.raw_client import connected
 
+from arneb_pulsar.wire.proto import pulsar_pb2 as pb
+
 pytestmark = pytest.mark.real_time
 
 PLACE = {"ledgerId": 1, "entryId": 0, "partitionIndex": -1}
@@ -30,7 +32,6 @@ OF_A_LOG = (
     ("GET", "/examinemessage", None, "Examine messages on a non-persistent topic"),
     ("GET", "/messageid/0", None, "Get message ID by timestamp on a non-persistent topic"),
     ("GET", "/lastMessageId", None, "GetLastMessageId on a non-persistent topic"),
-    ("POST", "/terminate", None, "Termination of a non-persistent topic"),
 )
 
 
@@ -69,6 +70,50 @@ async def test_where_an_empty_topic_ends_is_where_its_subscriptions_begin(
         path = "/admin/v3/transactions/transactionBufferStats/public/default/t"
         status, found = await admin("GET", path)
         assert (status, found["maxReadPosition"]) == (200, "1:-1")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("GET", "/properties", None),
+        ("PUT", "/properties", {"k": "v"}),
+        ("DELETE", "/properties", None),
+        ("POST", "/terminate", None),
+        ("POST", "/terminate/partitions", None),
+    ],
+)
+async def test_calls_for_persistent_topics_accept_no_other(
+    open_broker: OpenBroker, method: str, path: str, body: Any
+) -> None:
+    root = "/admin/v2/non-persistent/public/default"
+    async with open_broker() as running:
+        admin = Admin(running)
+        await admin("PUT", f"{root}/t")
+        await admin("PUT", f"{root}/p/partitions", 2)
+        for name in ("t", "p", "not-there"):
+            refused = (406, {"reason": "Need to provide a persistent topic name"})
+            assert await admin(method, f"{root}/{name}{path}", body) == refused
+
+
+async def test_a_topic_that_keeps_nothing_has_policies_while_it_is_used(
+    open_broker: OpenBroker,
+) -> None:
+    root, name = "/admin/v2/non-persistent/public/default", "non-persistent://public/default/t"
+    async with open_broker() as running, connected(running.context) as (client,):
+        admin = Admin(running)
+        await admin("PUT", f"{root}/t")
+        await admin("PUT", f"{root}/p/partitions", 2)
+        assert (await admin("POST", f"{root}/p/maxProducers", 3))[0] == 204
+        missing = (404, {"reason": f"Topic {name} not found"})
+        assert await admin("POST", f"{root}/t/maxProducers", 3) == missing
+        assert await admin("GET", f"{root}/t/backlogQuotaMap") == missing
+        await client.subscribe(name)
+        assert (await admin("POST", f"{root}/t/maxProducers", 3))[0] == 204
+        await client.send(pb.CommandCloseConsumer(consumer_id=1, request_id=8))
+        await client.reply()
+        assert await admin("GET", f"{root}/t/maxProducers") == missing
+        await client.producer(name)
+        assert await admin("GET", f"{root}/t/maxProducers") == (200, 3)
 
 
 @pytest.mark.parametrize(("method", "path", "body", "reason"), OF_A_LOG)
