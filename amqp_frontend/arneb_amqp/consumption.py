@@ -21,6 +21,6 @@ class Consumption:
     windows: tuple[Window, ...]
     """The consumer's own and its channel's."""
     channel: int = field(default=0, compare=False)
-    """The number of its channel, for tracing."""
+    """The number of its channel."""
     answers: bool = field(default=False, compare=False)
     """Whether it consumes direct replies to its channel, from a queue that is made with it."""

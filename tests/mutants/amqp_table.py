@@ -345,6 +345,20 @@ AMQP_MUTANTS: Final = (
         ("tests/amqp_frontend/session/test_reply_to.py",),
     ),
     Mutant(
+        "what cancelled consumers hold stays with them when their channel is closed",
+        "amqp_frontend/arneb_amqp/server/operations/consumers.py",
+        "        await self.leave((*consumers, *cancelled))\n",
+        "        await self.leave(consumers)\n",
+        ("tests/amqp_frontend/server/test_cancelled.py",),
+    ),
+    Mutant(
+        "a closed channel ends the cancelled consumers of others",
+        "amqp_frontend/arneb_amqp/server/operations/consumers.py",
+        "in self._leaving.items() if its_channel == channel]\n",
+        "in self._leaving.items()]\n",
+        ("tests/amqp_frontend/server/test_cancelled.py",),
+    ),
+    Mutant(
         "whoever knows an old reply-to name gets the late replies",
         "amqp_frontend/arneb_amqp/server/operations/consumers.py",
         "            if wanted.answers:\n",

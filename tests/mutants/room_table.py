@@ -61,7 +61,7 @@ ROOM_MUTANTS: Final = (
     Mutant(
         "closing a channel creates what it never had",
         "amqp_frontend/arneb_amqp/session/channel/channel.py",
-        "return self._deliverer.leave() if self._deliverer is not None else Leave(())",
+        "return self._deliverer.leave() if self._deliverer is not None else Leave(self.id, ())",
         "return self.deliverer.leave()",
         CHANNELS_TESTS,
     ),

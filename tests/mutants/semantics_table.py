@@ -160,10 +160,10 @@ SEMANTICS_MUTANTS: Final = (
     Mutant(
         "unacknowledged messages are lost with their channel",
         AMQP + "session/consume/deliverer.py",
-        "        return Leave(tuple(sorted({*ids, *unacked.owners()})))\n",
+        "        return Leave(self.channel, ids)\n",
         "        for answered in unacked.pop_all():\n"
         "            self._context.effects.acknowledge(answered)\n"
-        "        return Leave(ids)\n",
+        "        return Leave(self.channel, ids)\n",
         ("tests/amqp_frontend/session/channel/test_channel_machine.py",),
     ),
     Mutant(

@@ -14,6 +14,7 @@ from pamqp.base import Frame as Command
 from arneb_amqp.consumption import Consumption
 from arneb_amqp.routing.search import Search
 from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId
+from arneb_amqp.wire.constants import ChannelId
 from arneb_core.access.principals import Principal, Question
 
 Token = NewType("Token", int)
@@ -191,8 +192,10 @@ class Commit(Awaited):
 
 @dataclass(frozen=True, slots=True)
 class Leave(Awaited):
-    """Detach these consumers and requeue what they hold. Auto-delete queues may be deleted."""
+    """Detach these consumers of a channel, and those that it has cancelled, and requeue what they
+    hold. Auto-delete queues may be deleted."""
 
+    channel: ChannelId
     consumers: tuple[ConsumerId, ...]
 
 

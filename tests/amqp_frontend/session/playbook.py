@@ -38,6 +38,7 @@ from arneb_core.access.principals import Principal, Question
 from arneb_core.api.entries.position import position_at
 from arneb_core.api.subscriptions.deliveries import Deliveries
 
+CHANNEL = ChannelId(1)
 NOW = 1000.0
 NOW_MS = 1_700_000_000_000
 

@@ -73,14 +73,16 @@ class Consumers:
     """The attachments of one connection's consumers.
 
     Invariant: ``_leaving`` are those of ``attached`` that were cancelled with deliveries
-    unanswered; they are detached when the last answer comes.
+    unanswered, with their channels; they are detached when the last answer comes, or with the
+    channel. What the session still counts as unanswered does not say which they are: the channel
+    may have been closed because of an answer, or in a transaction.
     """
 
     def __init__(self, context: ConnectionContext) -> None:
         self._context = context
         self.attached: dict[ConsumerId, Attachment] = {}
         """Attachments; without any, no deliveries come."""
-        self._leaving: set[ConsumerId] = set()
+        self._leaving: dict[ConsumerId, int] = {}
         self._consumes: dict[ConsumerId, Consume] = {}
         self._last_ids: dict[ConsumerId, ConsumerId] = {}
         """Each consumer's last attachment id, by its first."""
@@ -145,7 +147,7 @@ class Consumers:
             if (attachment := self.attached.get(each.consumer)) is not None:
                 attachment.queue.traffic.acknowledged += each.messages
                 attachment.queue.traffic.whole.acknowledged += each.messages
-        for id_ in {each.consumer for _, each in answers} & self._leaving:
+        for id_ in {each.consumer for _, each in answers} & self._leaving.keys():
             self._end_if_answered(id_, self.attached[id_])
 
     # Deliveries.
@@ -173,7 +175,7 @@ class Consumers:
         if for_good:
             self._forget(consumer_of(id_))
         attachment = self.attached.pop(id_, None)
-        self._leaving.discard(id_)
+        self._leaving.pop(id_, None)
         if attachment is not None:
             attachment.queue.closed(attachment.consumer, exclusive=attachment.exclusive)
 
@@ -227,16 +229,17 @@ class Consumers:
 
     async def cancel(self, request: Cancel) -> None:
         """Stop deliveries to a consumer."""
+        wanted = self.wanted(request.consumer)
         self._forget(request.consumer, self._context.user)
         id_ = self._last_ids.pop(request.consumer, request.consumer)
         attachment = self.attached.get(id_)
-        if attachment is None:
+        if attachment is None or wanted is None:
             return
         async with self._context.topology.changing(attachment.touched_by_leaving):
             if await self._context.vhost.attachments.cancel(attachment):
                 self.attached.pop(id_, None)
             elif id_ in self.attached:
-                self._leaving.add(id_)
+                self._leaving[id_] = wanted.channel
 
     async def get(self, request: Get) -> Pulled | None:
         """Pull one message; None when there is none. Raises RabbitMQ's errors."""
@@ -257,6 +260,11 @@ class Consumers:
             messages = await decompressed(run, request.queue)
         return Pulled(run, attachment.queue.message_count, id_, messages)
 
+    async def leave_channel(self, channel: int, consumers: Sequence[ConsumerId]) -> None:
+        """Detach these consumers and those that the channel has cancelled."""
+        cancelled = [id_ for id_, its_channel in self._leaving.items() if its_channel == channel]
+        await self.leave((*consumers, *cancelled))
+
     async def leave(self, consumers: Sequence[ConsumerId]) -> None:
         """Detach these consumers and requeue what they hold."""
         last = [self._last_ids.pop(id_, id_) for id_ in consumers]
@@ -269,7 +277,7 @@ class Consumers:
         async with self._context.topology.changing():
             for id_ in present:
                 attachment = self.attached.pop(id_, None)
-                self._leaving.discard(id_)
+                self._leaving.pop(id_, None)
                 if attachment is not None:
                     await self._context.vhost.attachments.detach(attachment)
 
@@ -317,7 +325,7 @@ class Consumers:
 
     def _end_if_answered(self, id_: ConsumerId, attachment: Attachment) -> None:
         if not attachment.consumer.in_flight:
-            self._leaving.discard(id_)
+            self._leaving.pop(id_, None)
             del self.attached[id_]
             attachment.consumer.detach()
             attachment.queue.unseen.pop(attachment.consumer, None)

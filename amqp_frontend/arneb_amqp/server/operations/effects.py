@@ -305,8 +305,8 @@ class EffectRunner:
                 return self._consumers.get(effect)
             case Commit():
                 return self._commit(effect)
-            case Leave(consumers):
-                return self._consumers.leave(consumers)
+            case Leave(channel, consumers):
+                return self._consumers.leave_channel(channel, consumers)
             case EndConnection():
                 return self.end()
             case _:

@@ -183,7 +183,7 @@ class Channel:
             self._declarer.end()
 
     def _leave(self) -> Leave:
-        return self._deliverer.leave() if self._deliverer is not None else Leave(())
+        return self._deliverer.leave() if self._deliverer is not None else Leave(self.id, ())
 
     def _closed_by_peer(self) -> None:
         if self.state is ChannelState.CLOSING:

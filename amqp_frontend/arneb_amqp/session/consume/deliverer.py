@@ -174,14 +174,14 @@ class Deliverer:
                 self._context.effects.emit(Wake(ids))
 
     def leave(self) -> Leave:
-        """End consuming and return the request that requeues what is unanswered."""
+        """End consuming and return the request that requeues all that the core has not back."""
         ids = (*(consumer.id for consumer in self.consumers.values()), *self._getters.values())
         for consumer in list(self.consumers.values()):
             self.remove(consumer)
         self._context.output.compressed.forget(self.channel)
         unacked, self.unacked = self.unacked, Unacked()
         self._context.discarded.add(unacked)
-        return Leave(tuple(sorted({*ids, *unacked.owners()})))
+        return Leave(self.channel, ids)
 
     def deliver(self, consumer: ChannelConsumer, owner: ConsumerId, run: Deliveries) -> None:
         """Send a run of deliveries that ``owner`` has in flight, once it is opened."""

@@ -183,12 +183,6 @@ class Unacked:
             return max(self._positions, default=0)
         return next(reversed(self._positions), 0)
 
-    def owners(self) -> set[ConsumerId]:
-        """Return the consumers that have deliveries."""
-        if not self._positions:
-            return set()
-        return {self._owner} if self._owners is None else set(self._owners.values())
-
     def shed(self, count: int) -> bool:
         """Forget ``count`` of them, for good; True when none is left."""
         for held in (self._parts, self._owners, self._positions):

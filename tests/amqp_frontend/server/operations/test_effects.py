@@ -38,6 +38,7 @@ from arneb_amqp.session.effects import (
 )
 from arneb_amqp.session.events import RequestDone, RequestFailed
 from arneb_amqp.session.output import Output
+from arneb_amqp.wire.constants import ChannelId
 from arneb_core.access.principals import Kind, Principal, Question
 from arneb_core.access.rights import Right
 from arneb_core.api.errors import StoreFull
@@ -76,12 +77,12 @@ EXAMPLES: dict[type[Effect], tuple[Effect, list[str]]] = {
     Cancel: (Cancel(ONE), ["deliveries_made", "cancel"]),
     Get: (Get(ONE, "q", False), ["get"]),
     Commit: (Commit(), ["present", "commit", "answered", "deliveries_made"]),
-    Leave: (Leave((ONE,)), ["leave"]),
+    Leave: (Leave(ChannelId(1), (ONE,)), ["leave_channel"]),
     EndConnection: (EndConnection(), ["leave_all", "delete_exclusive", "left"]),
 }
 ASYNCHRONOUS = {
-    "perform", "consume", "cancel", "get", "commit", "leave", "leave_all", "delete_exclusive",
-    "deliveries_made", "log_in", "renew", "vouch", "enter", "authorize",
+    "perform", "consume", "cancel", "get", "commit", "leave_channel", "leave_all",
+    "delete_exclusive", "deliveries_made", "log_in", "renew", "vouch", "enter", "authorize",
 }  # fmt: skip
 
 
@@ -218,7 +219,7 @@ def failing(*_: object) -> None:
 
 @pytest.mark.parametrize("error", [not_found("no queue"), StoreFull("full")])
 async def test_a_failed_request_is_reported_in_amqps_terms(error: Exception) -> None:
-    session = Session(Leave((ONE,)))
+    session = Session(Leave(ChannelId(1), (ONE,)))
     made = runner(session, Recorder(error))
     await made.run_all(made.run_orders())
     (event,) = session.events

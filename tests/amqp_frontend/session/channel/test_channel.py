@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 from pamqp.commands import Basic, Channel, Connection, Exchange, Queue, Tx
-from tests.amqp_frontend.session.playbook import Playbook, client, connected, opened, sent
+from tests.amqp_frontend.session.playbook import CHANNEL, Playbook, client, connected, opened, sent
 
 from arneb_amqp.errors import not_found
 from arneb_amqp.session.effects import EndConnection, Leave, Perform
 from arneb_amqp.session.events import QueueDeclared, RequestDone, RequestFailed
 from arneb_amqp.wire.access import Access
+from arneb_amqp.wire.constants import ChannelId
 
 
 def asked(play: Playbook) -> Any:
@@ -71,7 +72,7 @@ def test_an_empty_name_with_nothing_declared_is_refused(kind: type) -> None:
     with opened() as play:
         play >> client(kind, queue="")
         text = "NOT_FOUND - no previously declared queue"
-        play << sent(Channel.Close, reply_code=404, reply_text=text) << Leave(())
+        play << sent(Channel.Close, reply_code=404, reply_text=text) << Leave(CHANNEL, ())
 
 
 @pytest.mark.parametrize(
@@ -102,13 +103,13 @@ def test_a_refusal_closes_the_channel_and_names_the_method() -> None:
         play >> RequestFailed(not_found("no queue 'nope' in vhost '/'"))
         text = "NOT_FOUND - no queue 'nope' in vhost '/'"
         play << sent(Channel.Close, reply_code=404, reply_text=text, class_id=50, method_id=30)
-        play << Leave(())
+        play << Leave(CHANNEL, ())
 
 
 def test_a_channel_that_is_closing_cannot_be_opened() -> None:
     with opened() as play:
         play >> client(Queue.Purge, queue="")
-        play << sent(Channel.Close, reply_code=404) << Leave(())
+        play << sent(Channel.Close, reply_code=404) << Leave(CHANNEL, ())
         play >> RequestDone() >> client(Channel.Open)
         text = "CHANNEL_ERROR - second 'channel.open' seen"
         play << sent(Connection.Close, 0, reply_code=504, reply_text=text) << EndConnection()
@@ -156,6 +157,6 @@ def test_channels_are_numbered_by_the_client() -> None:
         opened(play, 2047)
         opened(play, 5)
         close = client(Channel.Close, 5, reply_code=200, class_id=0, method_id=0)
-        play >> close << Leave(())
+        play >> close << Leave(ChannelId(5), ())
         play >> RequestDone() << sent(Channel.CloseOk, 5)
         opened(play, 5)

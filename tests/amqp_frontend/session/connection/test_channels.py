@@ -6,6 +6,7 @@ import tracemalloc
 import pytest
 from pamqp.commands import Basic, Channel, Connection, Queue
 from tests.amqp_frontend.session.playbook import (
+    CHANNEL,
     FakeCounts,
     Playbook,
     client,
@@ -70,7 +71,7 @@ def test_a_channel_that_only_declares_and_sets_limits_has_neither_half() -> None
         channel = play.session.channels.used[ChannelId(1)]
         channel.check_ack_timeouts(1e9, 1.0)
         assert "0 unacked" in repr(channel)
-        play >> client(Channel.Close, **CLOSE) << Leave(()) >> RequestDone(None)
+        play >> client(Channel.Close, **CLOSE) << Leave(CHANNEL, ()) >> RequestDone(None)
         assert halves() == before
         play << sent(Channel.CloseOk)
 
@@ -95,7 +96,7 @@ def test_a_channel_has_no_other_attributes() -> None:
 
 def test_an_unused_channel_closes_like_any_other_and_opens_again() -> None:
     with opened() as play:
-        play >> client(Channel.Close, **CLOSE) << Leave(()) >> RequestDone(None)
+        play >> client(Channel.Close, **CLOSE) << Leave(CHANNEL, ()) >> RequestDone(None)
         play << sent(Channel.CloseOk)
         assert len(play.session.channels) == 0
         play >> client(Channel.Open) << sent(Channel.OpenOk)

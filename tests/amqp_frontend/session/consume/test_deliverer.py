@@ -7,6 +7,7 @@ import pytest
 from pamqp.base import Frame as Command
 from pamqp.commands import Basic, Channel, Connection, Queue
 from tests.amqp_frontend.session.playbook import (
+    CHANNEL,
     Bytes,
     Client,
     Delivered,
@@ -123,14 +124,14 @@ def test_an_unknown_tag_closes_the_channel(command: Any) -> None:
         play >> command
         tag = command.command.delivery_tag
         text = f"PRECONDITION_FAILED - unknown delivery tag {tag}"
-        play << sent(Channel.Close, reply_code=406, reply_text=text) << Leave((FIRST,))
+        play << sent(Channel.Close, reply_code=406, reply_text=text) << Leave(CHANNEL, (FIRST,))
 
 
 def test_a_tag_can_be_acknowledged_once() -> None:
     with delivered(consuming(), 1) as play:
         play >> client(Basic.Ack, delivery_tag=1) << acknowledged(1, 0)
         play >> client(Basic.Ack, delivery_tag=1)
-        play << sent(Channel.Close, reply_code=406) << Leave((FIRST,))
+        play << sent(Channel.Close, reply_code=406) << Leave(CHANNEL, (FIRST,))
 
 
 def test_rejected_messages_are_requeued_or_discarded() -> None:
@@ -174,7 +175,7 @@ def test_rejections_before_an_unknown_tag_count(method: type[Command], requeue: 
         closed = play.frame(Channel.Close)
         assert closed.reply_text == "PRECONDITION_FAILED - unknown delivery tag 2"
         assert (closed.class_id, closed.method_id) == (60, method.index & 0xFFFF)
-        play << Leave((FIRST,))
+        play << Leave(CHANNEL, (FIRST,))
 
 
 def test_rejections_are_merged_only_if_nothing_comes_between_them() -> None:
@@ -247,7 +248,7 @@ def test_answers_go_to_one_consumer_whatever_it_asks_for() -> None:
         play >> RequestDone() << sent(Basic.ConsumeOk, consumer_tag="r")
         play >> client(Basic.Consume, queue=REPLY_TO, consumer_tag="r", no_ack=True)
         text = "PRECONDITION_FAILED - reply consumer already set"
-        play << sent(Channel.Close, reply_code=406, reply_text=text) << Leave((FIRST,))
+        play << sent(Channel.Close, reply_code=406, reply_text=text) << Leave(CHANNEL, (FIRST,))
 
 
 def test_a_refused_consumer_leaves_nothing_behind() -> None:
@@ -255,7 +256,8 @@ def test_a_refused_consumer_leaves_nothing_behind() -> None:
         play >> client(Basic.Consume, queue="q", consumer_tag="c")
         play.effect(Consume)
         play >> RequestFailed(access_refused("queue 'q' in vhost '/' in exclusive use"))
-        play << sent(Channel.Close, reply_code=403, class_id=60, method_id=20) << Leave((FIRST,))
+        play << sent(Channel.Close, reply_code=403, class_id=60, method_id=20)
+        play << Leave(CHANNEL, (FIRST,))
         play >> Delivered(1, run_of(0, 1))
 
 
@@ -330,14 +332,14 @@ def test_closing_a_channel_returns_everything_that_it_holds() -> None:
     with delivered(consuming(), 2) as play:
         consuming(play, "d")
         close = client(Channel.Close, reply_code=200, class_id=0, method_id=0)
-        play >> close << Leave((FIRST, ConsumerId(2)))
+        play >> close << Leave(CHANNEL, (FIRST, ConsumerId(2)))
         play >> RequestDone() << sent(Channel.CloseOk)
         opened(play)
 
 
 def test_a_closing_channel_hears_only_the_answer() -> None:
     with opened() as play:
-        play >> client(Basic.Ack, delivery_tag=9) << sent(Channel.Close) << Leave(())
+        play >> client(Basic.Ack, delivery_tag=9) << sent(Channel.Close) << Leave(CHANNEL, ())
         play >> RequestDone()
         play >> client(Basic.Ack, delivery_tag=9)
         play >> client(Basic.Consume, queue="q")
@@ -413,14 +415,15 @@ def test_get_without_acks_leaves_nothing_unacknowledged() -> None:
         play >> client(Basic.Get, queue="q", no_ack=True) << Get(FIRST, "q", no_ack=True)
         play >> RequestDone(Pulled(run_of(0, 1), 0, FIRST)) << sent(Basic.GetOk, delivery_tag=1)
         play >> client(Basic.Ack, delivery_tag=1)
-        play << sent(Channel.Close, reply_code=406) << Leave((FIRST,))
+        play << sent(Channel.Close, reply_code=406) << Leave(CHANNEL, (FIRST,))
 
 
 def test_get_of_a_missing_queue_closes_the_channel() -> None:
     with opened() as play:
         play >> client(Basic.Get, queue="nope") << Get(FIRST, "nope", no_ack=False)
         play >> RequestFailed(not_found("no queue 'nope' in vhost '/'"))
-        play << sent(Channel.Close, reply_code=404, class_id=60, method_id=70) << Leave((FIRST,))
+        play << sent(Channel.Close, reply_code=404, class_id=60, method_id=70)
+        play << Leave(CHANNEL, (FIRST,))
 
 
 # Messages that arrived through another protocol.

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pamqp.commands import Basic, Channel, Confirm, Connection, Queue, Tx
 from tests.amqp_frontend.session.playbook import (
+    CHANNEL,
     NOW_MS,
     Bytes,
     Delivered,
@@ -101,7 +102,7 @@ def test_a_failed_commit_without_confirms_closes_the_channel() -> None:
     with opened() as play:
         play >> publishes(b"a")
         play >> Committed(play.appended().token, precondition_failed("the disk is full"))
-        play << sent(Channel.Close, reply_code=406, class_id=60, method_id=40) << Leave(())
+        play << sent(Channel.Close, reply_code=406, class_id=60, method_id=40) << Leave(CHANNEL, ())
 
 
 def test_confirms_of_several_channels_do_not_mix() -> None:
@@ -295,7 +296,7 @@ def test_an_invalid_publish_closes_its_channel(publish: Bytes, code: int, text: 
     with opened() as play:
         play >> publish
         play << sent(Channel.Close, reply_code=code, reply_text=f"{ReplyCode(code).name} - {text}")
-        play << Leave(())
+        play << Leave(CHANNEL, ())
 
 
 def test_a_valid_expiration_and_user_are_accepted() -> None:
@@ -328,7 +329,7 @@ def test_messages_published_before_an_error_are_stored() -> None:
     with confirming() as play:
         play >> Bytes(publishes(b"a").data + publishes(b"b", exchange="nope").data)
         append = play.appended()
-        play << sent(Channel.Close, reply_code=404) << Leave(())
+        play << sent(Channel.Close, reply_code=404) << Leave(CHANNEL, ())
         play >> Committed(append.token)
         # The channel is closing: no confirm may follow.
 
@@ -399,7 +400,7 @@ def test_a_commit_that_fails_closes_the_channel() -> None:
         play >> publishes(b"a") >> client(Tx.Commit)
         play.effect(Commit)
         play >> RequestFailed(precondition_failed("the disk is full"))
-        play << sent(Channel.Close, reply_code=406, class_id=90, method_id=20) << Leave(())
+        play << sent(Channel.Close, reply_code=406, class_id=90, method_id=20) << Leave(CHANNEL, ())
 
 
 @pytest.mark.parametrize(
@@ -418,7 +419,7 @@ def test_modes_exclude_each_other(first: type | None, then: type, text: str) -> 
             play.frames.clear()
         play >> client(then)
         play << sent(Channel.Close, reply_code=406, reply_text=f"PRECONDITION_FAILED - {text}")
-        play << Leave(())
+        play << Leave(CHANNEL, ())
 
 
 def test_confirm_select_with_nowait_takes_effect_without_an_answer() -> None:
