@@ -131,4 +131,18 @@ DAMAGE_MUTANTS: Final = (
         "first >= end\n",
         SALVAGED_TESTS,
     ),
+    Mutant(
+        "anything that has the name of a store's file is opened as one",
+        CORE + "store/format/regular_file.py",
+        "    if not stat.S_ISREG(os.fstat(fd).st_mode):\n",
+        "    if False:\n",
+        ("tests/core/store/format/test_regular_file.py",),
+    ),
+    Mutant(
+        "a damaged store is compacted without a word",
+        "broker/arneb/commands/compact_store.py",
+        "        if check and not is_held(directory) and _is_damaged(directory):\n",
+        "        if False:\n",
+        ("tests/broker/commands/test_compact_store.py",),
+    ),
 )

@@ -77,8 +77,8 @@ JOURNAL_BLOCKS_MUTANTS: Final = (
     Mutant(
         "the journal bypasses the page cache and is not flushed",
         CORE + "store/journal/writing.py",
-        "    flags = os.O_RDWR | os.O_CLOEXEC | os.O_DSYNC\n",
-        "    flags = os.O_RDWR | os.O_CLOEXEC\n",
+        "    flags = os.O_RDWR | os.O_DSYNC\n",
+        "    flags = os.O_RDWR\n",
         WRITING_TESTS,
     ),
     Mutant(

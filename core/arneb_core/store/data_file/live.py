@@ -22,6 +22,7 @@ from arneb_core.store.data_file.opening import DATA_NAME, Tables, open_lmdb, ope
 from arneb_core.store.data_file.page_release import PageRelease
 from arneb_core.store.data_file.reader_slots import ReaderSlots
 from arneb_core.store.format.records import pack_number
+from arneb_core.store.format.regular_file import open_regular
 from arneb_core.store.format.schema import FORMAT_VERSION, META_FORMAT, Table
 
 SNAPSHOTS_WAIT_S: Final = 5.0
@@ -210,5 +211,5 @@ class LiveEnvironment:
         if self._data_fd >= 0:
             os.close(self._data_fd)
         # Not LMDB's own descriptor, whose offset a transaction under way relies on.
-        self._data_fd = os.open(self._data, os.O_RDONLY | os.O_CLOEXEC)
+        self._data_fd = open_regular(self._data, os.O_RDONLY)
         self._whole_bytes = -1

@@ -32,6 +32,7 @@ from arneb_core.store.data_file.pages import (
     PageKind,
     Tree,
 )
+from arneb_core.store.format.regular_file import open_regular
 
 MAGIC: Final = 0xBEEFC0DE
 VERSION: Final = 1
@@ -89,7 +90,7 @@ def write_metas_again(path: Path) -> None:
     with PageFile(path) as file:
         check_opened(file)
         pages = file.read(0, 2 * file.page_bytes)
-    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    fd = open_regular(path, os.O_WRONLY)
     try:
         if os.pwrite(fd, pages, 0) != len(pages):
             raise OSError(f"cannot write the meta pages of {path}")

@@ -14,6 +14,7 @@ import lmdb
 
 from arneb_core.api.errors import StoreFailed
 from arneb_core.store.data_file.meta_pages import check_file
+from arneb_core.store.format.regular_file import open_regular
 from arneb_core.store.format.schema import Table
 
 DATA_NAME: Final = "data.mdb"
@@ -90,9 +91,7 @@ def allocate_lock_file(path: str | os.PathLike[str]) -> None:
     the process with SIGBUS. Do not call this while this process has the environment open: closing
     the file here would drop LMDB's locks on it.
     """
-    fd = os.open(
-        os.path.join(path, LMDB_LOCK_NAME), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE
-    )
+    fd = open_regular(os.path.join(path, LMDB_LOCK_NAME), os.O_RDWR | os.O_CREAT, FILE_MODE)
     try:
         size = os.fstat(fd).st_size or LMDB_LOCK_BYTES
         with suppress(OSError):  # not every file system can; a copy may be opened on a full disk

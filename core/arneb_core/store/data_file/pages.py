@@ -18,6 +18,8 @@ from pathlib import Path
 from struct import Struct, unpack_from
 from typing import Final, NamedTuple, Self
 
+from arneb_core.store.format.regular_file import open_regular
+
 PAGE_BYTES: Final = 4096
 """LMDB's choice where the system's pages have this size; the file states its own."""
 
@@ -108,7 +110,7 @@ class PageFile:
         """Open the file. Raises :class:`OSError`."""
         self.path = path
         self.page_bytes = page_bytes
-        self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        self._fd = open_regular(path, os.O_RDONLY)
 
     def __enter__(self) -> Self:
         return self

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from arneb_core.api.errors import StoreFull
+from arneb_core.store.format.regular_file import open_regular
 
 RESERVE_BYTES: Final = 8 << 20
 """A cursor row costs a few pages of 4 KiB, which are reused two commits later."""
@@ -44,7 +45,7 @@ class Room:
         free: Callable[[], int],
     ) -> None:
         # Open for good: a process without descriptors left must still be able to grow the file.
-        self._fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._fd = open_regular(path, os.O_RDWR)
         self._allocated = os.fstat(self._fd).st_size
         self._bytes_max = bytes_max
         self._reserve = RESERVE_BYTES if bytes_max is None else min(RESERVE_BYTES, bytes_max // 4)

@@ -26,6 +26,7 @@ from arneb_core.store.data_file.opening import (
     sync_file,
 )
 from arneb_core.store.directory.directory import Content, DirectoryLock
+from arneb_core.store.format.regular_file import open_regular
 
 NEW_NAME: Final = "arneb.compacted"
 """The directory inside the data directory in which the new file is written. What a kill leaves of
@@ -101,7 +102,7 @@ def _without_readers(path: Path) -> Iterator[None]:
     """Hold LMDB's own lock on its lock file, which every process shares that has the store open: a
     reader continuing on the old file would be taken for one of the new."""
     try:
-        fd = os.open(path / LMDB_LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
+        fd = open_regular(path / LMDB_LOCK_NAME, os.O_RDWR)
     except FileNotFoundError:
         yield
         return

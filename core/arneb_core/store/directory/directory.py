@@ -23,6 +23,7 @@ from arneb_core.store.data_file.opening import DATA_NAME, LMDB_LOCK_NAME, LOCK_N
 from arneb_core.store.data_file.pages import PageFile
 from arneb_core.store.data_file.store_file import EVERY_TABLE, look_through, refuse
 from arneb_core.store.directory.replacement import COPY_NAME, GIVEN_NAME
+from arneb_core.store.format.regular_file import open_regular
 from arneb_core.store.format.schema import Table
 from arneb_core.store.journal.writing import JOURNAL_NAME
 
@@ -70,7 +71,7 @@ class DirectoryLock:
             content = look_at(path)
             was_claimed = (path / LOCK_NAME).exists()
             make_directory(path)
-            fd = os.open(path / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            fd = open_regular(path / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o640)
         except OSError as error:
             raise StoreUnusable(f"cannot use {path}: {error.strerror}") from error
         try:
@@ -146,8 +147,11 @@ def _flock(fd: int, path: Path) -> None:
 
 def holder_of(path: Path) -> str:
     """Return the process that has the store open, by its lock file; empty if none."""
-    with suppress(OSError, ValueError):
-        return (path / LOCK_NAME).read_text("ascii").strip()
+    with (
+        suppress(OSError, ValueError),
+        open(open_regular(path / LOCK_NAME, os.O_RDONLY), encoding="ascii") as file,
+    ):
+        return file.read().strip()
     return ""
 
 
@@ -155,7 +159,7 @@ def is_held(path: Path) -> bool:
     """Return whether some process has the store open. The number in the lock file does not tell:
     another process may have it by now, as in a container, where each broker has the same."""
     with suppress(OSError):
-        fd = os.open(path / LOCK_NAME, os.O_RDONLY | os.O_CLOEXEC)
+        fd = open_regular(path / LOCK_NAME, os.O_RDONLY)
         try:
             fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -12,6 +12,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from arneb_core.store.format.regular_file import open_regular
 from arneb_core.store.journal.record import BLOCK_BYTES, end_of_block
 from arneb_core.store.journal.writing import NOT_DIRECTLY
 
@@ -31,7 +32,7 @@ def bytes_of(path: Path, early: bytes = b"", up_to: int | None = None) -> bytes:
 
 
 def _read(path: Path, flags: int, early: bytes, up_to: int | None) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | flags)
+    fd = open_regular(path, os.O_RDONLY | flags)
     try:
         size = os.fstat(fd).st_size
         asked = size if up_to is None else min(size, up_to)

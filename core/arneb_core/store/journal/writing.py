@@ -17,6 +17,7 @@ from typing import Final
 from arneb_core.store.data_file.opening import sync_directory
 from arneb_core.store.format.commit_record import STAMP_BYTES, CommitRecord
 from arneb_core.store.format.records import JournalLayout, JournalState
+from arneb_core.store.format.regular_file import open_regular
 from arneb_core.store.journal.record import (
     BLOCK_BYTES,
     blank,
@@ -90,10 +91,10 @@ class OpenJournal:
 
 def _opened(path: Path, buffer: memoryview, directly: bool) -> tuple[int, bool]:
     """Open the file for synchronous writes; return whether they go past the page cache."""
-    flags = os.O_RDWR | os.O_CLOEXEC | os.O_DSYNC
+    flags = os.O_RDWR | os.O_DSYNC
     if directly and hasattr(os, "O_DIRECT"):
         try:
-            fd = os.open(path, flags | os.O_DIRECT)
+            fd = open_regular(path, flags | os.O_DIRECT)
             try:
                 os.preadv(fd, [buffer[:BLOCK_BYTES]], 0)  # some refuse only now
             except OSError:
@@ -104,7 +105,7 @@ def _opened(path: Path, buffer: memoryview, directly: bool) -> tuple[int, bool]:
                 raise
         else:
             return fd, True
-    return os.open(path, flags), False
+    return open_regular(path, flags), False
 
 
 def write_file(directory: Path, state: JournalState, records: Iterable[CommitRecord] = ()) -> bytes:
@@ -112,7 +113,7 @@ def write_file(directory: Path, state: JournalState, records: Iterable[CommitRec
     Return the stamps of its blocks."""
     data = whole_file(state, records)
     # Not truncated first: on a full disk its blocks might not be had again.
-    fd = os.open(directory / JOURNAL_NAME, os.O_RDWR | os.O_CLOEXEC | os.O_CREAT, 0o640)
+    fd = open_regular(directory / JOURNAL_NAME, os.O_RDWR | os.O_CREAT, 0o640)
     try:
         # Linux keeps the data of one write as one piece of its cache (a large folio), up to the
         # whole file. Where records are written through the cache, each would dirty the whole piece:

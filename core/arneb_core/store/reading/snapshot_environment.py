@@ -124,8 +124,10 @@ def page_faults(path: str | os.PathLike[str]) -> list[PageFault]:
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[lmdb.Environment]:
     """Yield an environment that is closed if an error comes."""
-    if not Path(path, DATA_NAME).is_file():
-        raise StoreUnusable(f"{os.fspath(path)} holds no Arneb store")
+    data = Path(path, DATA_NAME)
+    if not data.is_file():
+        what = f"{data} is not a regular file" if data.exists() else f"{path} holds no Arneb store"
+        raise StoreUnusable(what)
     env = None
     try:
         env = open_lmdb(path, readonly=True)

@@ -30,6 +30,7 @@ from arneb_core.store.data_file.pages import PageFile
 from arneb_core.store.directory.atomic_directory import atomic_directory
 from arneb_core.store.format.bodies import Body, Encoded
 from arneb_core.store.format.changes import Changes
+from arneb_core.store.format.regular_file import open_regular
 from arneb_core.store.salvage.salvage import Salvage
 from arneb_core.store.salvage.scan import scan
 
@@ -109,7 +110,7 @@ def _commit(env: lmdb.Environment, changes: Changes, encoded: Encoded, tables: T
 def _not_in_use(directory: Path) -> Iterator[None]:
     """Keep brokers from opening the directory during the block; none may have it open already."""
     try:
-        fd = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CLOEXEC)
+        fd = open_regular(directory / LOCK_NAME, os.O_RDWR)
     except FileNotFoundError:  # the directory is a copy
         yield
         return

@@ -474,9 +474,9 @@ def test_a_journal_is_read_past_the_page_cache_where_that_goes(tmp_path: Path) -
     path = tmp_path / JOURNAL_NAME
     real, opened, asked = os.open, list[int](), list[int]()
 
-    def opening(name: Path, flags: int) -> int:
+    def opening(name: Path, flags: int, mode: int) -> int:
         opened.append(flags & os.O_DIRECT)
-        return real(name, flags)
+        return real(name, flags, mode)
 
     def refused(fd: int, buffers: list[memoryview], at: int) -> int:
         asked.append(fd)

@@ -243,8 +243,8 @@ def test_a_disk_of_large_blocks_that_cannot_read_some_is_read_through_the_cache(
     real_open, real = os.open, os.preadv
     direct: set[int] = set()
 
-    def opening(name: Path, flags: int) -> int:
-        fd = real_open(name, flags)
+    def opening(name: Path, flags: int, mode: int) -> int:
+        fd = real_open(name, flags, mode)
         (direct.add if flags & os.O_DIRECT else direct.discard)(fd)
         return fd
 
