@@ -104,4 +104,18 @@ MACHINE_MUTANTS: Final = (
         "        if False:\n",
         LEAVING,
     ),
+    Mutant(
+        "a crowd of consumers is served in one turn",
+        "core/arneb_core/subscription/dispatching/dispatch_loop.py",
+        "        if len(positions) > DELIVERIES_MAX < len(delivery.consumers) and",
+        "        if False and",
+        ("tests/core/subscription/dispatching/test_dispatch_loop.py",),
+    ),
+    Mutant(
+        "a turn counts entries, and not how many consumers they go to",
+        "core/arneb_core/subscription/dispatching/dispatch_loop.py",
+        "                taken_total += DELIVERY_ENTRIES * len(outbox.calls)\n",
+        "",
+        ("tests/core/subscription/dispatching/test_dispatch_loop.py",),
+    ),
 )

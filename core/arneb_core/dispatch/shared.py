@@ -29,9 +29,12 @@ class _Level:
 
     def rejoin(self) -> None:
         """Put receivers that have room again last in the round, as in RabbitMQ."""
-        free = [receiver for receiver in self.full if receiver.room > 0]
+        free: list[Receiver] = []
+        full: list[Receiver] = []
+        for receiver in self.full:
+            (free if receiver.room > 0 else full).append(receiver)
         if free:
-            self.full = [receiver for receiver in self.full if receiver not in free]
+            self.full = full
             self.round += free
 
 

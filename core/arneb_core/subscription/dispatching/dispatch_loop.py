@@ -24,6 +24,13 @@ from arneb_core.subscription.state.state import SubscriptionState
 DISPATCH_ENTRIES_MAX: Final = 2_048
 """Entries dispatched before other subscriptions and connections get their turn."""
 
+DELIVERY_ENTRIES: Final = 32
+"""A delivery to a consumer counts as so many more entries: its way through all layers takes some
+25 us, and those that consumers get of one run are few if there are many consumers."""
+
+DELIVERIES_MAX: Final = 256
+"""Entries shared out at once among more consumers than this; each may be a delivery of its own."""
+
 
 @dataclass(slots=True, eq=False)
 class DispatchLoop:
@@ -75,8 +82,9 @@ class DispatchLoop:
             self.keyed.let_go()
 
     def turn(self) -> int:
-        """Hand out what can be handed out now; return how many entries that was. If it was
-        :data:`DISPATCH_ENTRIES_MAX` or more, there may be more to do at once."""
+        """Hand out what can be handed out now; return how many entries that was, deliveries counted
+        as :data:`DELIVERY_ENTRIES`. If it was :data:`DISPATCH_ENTRIES_MAX` or more, there may be
+        more to do at once."""
         state, enforcer = self._state, self._enforcer
         state.turn_begins()
         if not (state.may_depart or state.log.has_expiring):
@@ -103,6 +111,7 @@ class DispatchLoop:
             special = self._special
             taken = self._take_run() if special is None else special.hand_out()
             if outbox.calls:
+                taken_total += DELIVERY_ENTRIES * len(outbox.calls)
                 outbox.flush()
             if taken == 0:
                 break
@@ -126,6 +135,9 @@ class DispatchLoop:
             # Perhaps the log no longer had any of the replays.
             return None if not source else 0
         positions, entries = at_hand
+        delivery = self._delivery
+        if len(positions) > DELIVERIES_MAX < len(delivery.consumers) and delivery.active is None:
+            positions, entries = positions[:DELIVERIES_MAX], entries[:DELIVERIES_MAX]
         if self._state.is_expiring:
             may_be_new = not isinstance(source, ReplaySet)
             positions, entries = self._enforcer.living(positions, entries, may_be_new=may_be_new)
@@ -136,7 +148,7 @@ class DispatchLoop:
         if positions[0] <= log.groups_through and self._has_groups(entries):
             return None
         batches = log.has_batches
-        taken = self._delivery.hand_out(positions, entries, batches=batches)
+        taken = delivery.hand_out(positions, entries, batches=batches)
         if taken:
             source.take(positions[:taken] if taken < len(positions) else positions)
         return taken

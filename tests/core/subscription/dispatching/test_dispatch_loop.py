@@ -5,6 +5,11 @@ import pytest
 from arneb_core.api.encoding.hashing import key_hash
 from arneb_core.api.errors import ConsumerBusy, SubscriptionTypeMismatch
 from arneb_core.api.subscriptions.subscription_types import SubscriptionType
+from arneb_core.subscription.dispatching.dispatch_loop import (
+    DELIVERIES_MAX,
+    DELIVERY_ENTRIES,
+    DISPATCH_ENTRIES_MAX,
+)
 from arneb_core.subscription.inputs import (
     Acknowledged,
     Detached,
@@ -14,8 +19,16 @@ from arneb_core.subscription.inputs import (
     Turn,
     WritableChanged,
 )
-from arneb_core.subscription.state.effects import HasWork, NoConsumers, Read, WriteCursor
-from arneb_core.testing.playbook import Active, Playbook, position, positions, to
+from arneb_core.subscription.state.effects import Deliver, HasWork, NoConsumers, Read, WriteCursor
+from arneb_core.testing.playbook import (
+    Active,
+    Delivered,
+    Playbook,
+    in_short,
+    position,
+    positions,
+    to,
+)
 
 EXCLUSIVE, SHARED, FAILOVER, KEY_SHARED = (
     SubscriptionType.EXCLUSIVE,
@@ -43,8 +56,41 @@ def test_shared_consumers_take_turns_and_a_full_one_loses_its() -> None:
         play << HasWork()
         play >> play.append(*[b"x"] * 9) >> Turn()
         play << to("a", 0, 1, 4, 5, 7) << to("b", 2, 3, 6)
-        assert play.answer == 8
+        assert play.answer == 8 + 2 * DELIVERY_ENTRIES
         play >> Granted("b", 1) << HasWork() >> Turn() << to("b", 8)
+
+
+def test_a_crowd_of_consumers_is_served_over_several_turns_and_in_order() -> None:
+    """Each delivery goes through all layers, so few of them fill a turn."""
+    crowd = 2 * DELIVERIES_MAX + 10
+    with Playbook() as play:
+        for number in range(crowd):
+            play.attach(f"{number}", 3, entries_per_turn_max=1)
+        play.skip(HasWork) >> play.append(*[b"x"] * 2 * crowd)
+        given: list[Delivered] = []
+        turns = 0
+        while len(given) < 2 * crowd:
+            before = len(given)
+            play >> Turn()
+            turns += 1
+            given += [in_short(each) for each in play.effects if isinstance(each, Deliver)]
+            play.effects.clear()
+            assert 0 < len(given) - before <= DELIVERIES_MAX
+            assert len(given) == 2 * crowd or play.answer >= DISPATCH_ENTRIES_MAX
+        assert turns == 5
+        assert [each.consumer for each in given] == [f"{number}" for number in range(crowd)] * 2
+        assert [each.numbers for each in given] == [(number,) for number in range(2 * crowd)]
+
+
+def test_a_few_consumers_get_long_runs_in_one_turn() -> None:
+    with Playbook() as play:
+        for name in "ab":
+            play.attach(name, 2 * DELIVERIES_MAX)
+        play.skip(HasWork) >> play.append(*[b"x"] * 4 * DELIVERIES_MAX) >> Turn()
+        given = [len(each.run.positions) for each in play.effects if isinstance(each, Deliver)]
+        assert sum(given) == 4 * DELIVERIES_MAX
+        assert len(given) < 10
+        play.effects.clear()
 
 
 def test_a_consumer_whose_client_takes_no_bytes_gets_nothing() -> None:
