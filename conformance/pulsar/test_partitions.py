@@ -7,7 +7,14 @@ import pulsar
 import pytest
 from conformance.pulsar.admin import Admin, Refused, local
 from conformance.pulsar.conftest import Connect, Mortal, Named
-from conformance.pulsar.helpers import WITHIN_MS, assert_gets, numbers, send, take
+from conformance.pulsar.helpers import (
+    WITHIN_MS,
+    assert_gets,
+    assert_silent,
+    numbers,
+    send,
+    take,
+)
 
 EARLIEST = pulsar.InitialPosition.Earliest
 ROUND_ROBIN = pulsar.PartitionsRoutingMode.RoundRobinDistribution
@@ -26,6 +33,25 @@ def test_messages_reach_every_partition(client: pulsar.Client, admin: Admin, top
     assert sorted(message.data() for message in messages) == sorted(numbers(30))
     assert {message.message_id().partition() for message in messages} == {0, 1, 2}
     assert {message.topic_name() for message in messages} == set(names)
+
+
+def test_one_consumer_of_partitioned_topics_in_two_namespaces(
+    client: pulsar.Client, admin: Admin, name: Named
+) -> None:
+    other = f"public/{name('ns')}"
+    admin.put(f"/admin/v2/namespaces/{other}")
+    names = {f"{namespace}/{name('t')}" for namespace in ("public/default", other)}
+    for each in names:
+        admin.put(f"/admin/v2/persistent/{each}/partitions", 3)
+    consumer = client.subscribe(sorted(names), "s", pulsar.ConsumerType.Shared)
+    for each in names:
+        send(client.create_producer(each), numbers(30))
+    messages = take(consumer, 60)
+    assert {each.topic_name().rpartition("-partition-")[0] for each in messages} == {
+        f"persistent://{each}" for each in names
+    }
+    assert sorted(each.data() for each in messages) == sorted(2 * numbers(30))
+    assert_silent(consumer)
 
 
 def test_a_key_stays_in_its_partition_and_in_order(
