@@ -6,7 +6,7 @@ from typing import Any
 import pulsar
 import pytest
 from conformance.pulsar.admin import Admin, local
-from conformance.pulsar.conftest import Connect
+from conformance.pulsar.conftest import Connect, Named
 from conformance.pulsar.helpers import WITHIN_MS
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.struct_pb2 import Struct
@@ -80,6 +80,21 @@ class LaterOrder(Record):  # type: ignore[misc]
     gift = String(default=None, required_default=True)
 
 
+class Person(Record):  # type: ignore[misc]
+    """The first version of a person, whose fields come as they are declared."""
+
+    name = String()
+    age = Integer()
+
+
+class LaterPerson(Record):  # type: ignore[misc]
+    """A later version, with its fields in another order."""
+
+    _sorted_fields = True
+    name = String()
+    age = Integer(required=True)
+
+
 FORMS = pytest.mark.parametrize("form", [JsonSchema, AvroSchema])
 
 
@@ -145,6 +160,26 @@ def test_a_message_says_its_version(connect: Connect, topic: str, form: Any) -> 
         connect().create_producer(topic, schema=form(LaterOrder)).send(later)
     versions = [consumer.receive(WITHIN_MS).schema_version() for _ in range(4)]
     assert versions[0] == versions[2] != versions[1] == versions[3]
+
+
+def test_who_knows_the_first_version_reads_the_later_one(
+    client: pulsar.Client, admin: Admin, name: Named
+) -> None:
+    namespace = f"public/{name('ns')}"
+    admin.put(f"/admin/v2/namespaces/{namespace}")
+    admin.put(f"/admin/v2/namespaces/{namespace}/schemaCompatibilityStrategy", "FORWARD")
+    topic, first = f"{namespace}/t", AvroSchema(Person)
+    before = client.create_producer(topic, schema=first)
+    consumer = client.subscribe(topic, "s", schema=first)
+    reader = client.create_reader(topic, pulsar.MessageId.earliest, schema=first)
+    after = client.create_producer(topic, schema=AvroSchema(LaterPerson))
+    for age in range(10):
+        before.send(Person(name=f"first {age}", age=age))
+        after.send(LaterPerson(name=f"later {age}", age=age))
+    expected = [(f"{each} {age}", age) for age in range(10) for each in ("first", "later")]
+    for receive in (consumer.receive, reader.read_next):
+        found = [receive(WITHIN_MS).value() for _ in expected]
+        assert [(each.name, each.age) for each in found] == expected
 
 
 @FORMS
