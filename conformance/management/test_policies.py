@@ -401,6 +401,31 @@ def keys_of_clusters_and_federation_are_taken(at: Place) -> Any:
 
 
 @scenario
+def what_a_policy_says_of_mirrors_must_make_sense(at: Place) -> Any:
+    exactly = {"ha-mode": "exactly", "ha-params": 2}
+    definitions: tuple[dict[str, Any], ...] = (
+        {"ha-mode": "nonsense"},
+        {"ha-mode": "all", "ha-params": 2},
+        {"ha-mode": "exactly"},
+        {"ha-mode": "exactly", "ha-params": 0},
+        {"ha-mode": "nodes", "ha-params": []},
+        {"ha-mode": "nodes", "ha-params": ["a", 1]},
+        {"ha-mode": "nodes", "ha-params": ["a"]},
+        {"ha-sync-mode": "automatic"},
+        {"ha-sync-batch-size": 1},
+        {"ha-promote-on-shutdown": "always"},
+        {**exactly, "ha-sync-mode": "never"},
+        {**exactly, "ha-sync-batch-size": 0},
+        {**exactly, "ha-promote-on-shutdown": "never"},
+        {**exactly, "ha-promote-on-failure": "never"},
+        {**exactly, "ha-sync-mode": "manual", "ha-promote-on-failure": "when-synced"},
+        {"queue-master-locator": "nonsense"},
+        {"federation-upstream-pattern": "("},
+    )
+    return [at.policy("p", definition, pattern="none") for definition in definitions]
+
+
+@scenario
 def a_redeclaration_looks_at_arguments_only(at: Place) -> Any:
     queue = at.queue("q", max_length=5)
     at.policy("p", {"max-length": 3, "message-ttl": 1000})

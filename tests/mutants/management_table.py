@@ -23,7 +23,61 @@ ACCEPTING_TESTS: Final = ("tests/broker/http/management/requests/test_accepting.
 OBJECT_TESTS: Final = ("tests/broker/http/management/test_objects.py",)
 LIST_TESTS: Final = ("tests/broker/http/management/lists/test_lists.py",)
 
+USERS_TESTS: Final = ("tests/broker/http/management/access/test_users.py",)
+POLICIES_TESTS: Final = ("tests/broker/http/management/parameters/test_policies.py",)
+FILE_TESTS: Final = ("tests/broker/http/management/definitions/test_file.py",)
+LONG_NAMES_TESTS: Final = ("tests/broker/http/management/topology/test_long_names.py",)
+
 MANAGEMENT_MUTANTS: Final = (
+    Mutant(
+        "a user who loses the password gets new limits",
+        HTTP + "access/users.py",
+        "    if limits and not (existed and password is None):\n",
+        "    if limits:\n",
+        USERS_TESTS,
+    ),
+    Mutant(
+        "a password of null is none",
+        HTTP + "access/users.py",
+        '    if "password" not in body.given:\n',
+        '    if body.given.get("password") is None:\n',
+        USERS_TESTS,
+    ),
+    Mutant(
+        "what a policy says of mirrors may contradict itself",
+        HTTP + "parameters/policy_checks.py",
+        "    if mirroring_fault := _mirroring_fault(definition):\n",
+        "    if mirroring_fault := None:\n",
+        POLICIES_TESTS,
+    ),
+    Mutant(
+        "queues that the exporting broker named are imported",
+        HTTP + "definitions/file.py",
+        "        lists[kind] = kept\n",
+        "",
+        FILE_TESTS,
+    ),
+    Mutant(
+        "queues created over HTTP have names that no client can use",
+        "amqp_frontend/arneb_amqp/topology/queues/declaration.py",
+        '        refuse_long("queue", self.name)\n',
+        "",
+        LONG_NAMES_TESTS,
+    ),
+    Mutant(
+        "a message is published over HTTP with a routing key that is too long",
+        "amqp_frontend/arneb_amqp/topology/publishing.py",
+        '    refuse_long("routing key", routing_key)\n',
+        "",
+        LONG_NAMES_TESTS,
+    ),
+    Mutant(
+        "dead letters get a routing key that is too long",
+        "amqp_frontend/arneb_amqp/topology/dead_letters.py",
+        "        if not is_short(letter.routing_key):\n",
+        "        if False:\n",
+        ("tests/amqp_frontend/topology/test_failures.py",),
+    ),
     Mutant(
         "a request whose answer is not accepted is carried out",
         HTTP + "answering.py",

@@ -6,6 +6,7 @@ from typing import Final
 from arneb_amqp.errors import access_refused, precondition_failed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE, RESERVED_PREFIX
 from arneb_amqp.wire.properties import Properties, PropertyFlag
+from arneb_amqp.wire.route import is_short
 from arneb_amqp.wire.tables import Field, FieldType
 
 _TO_BE_READ: Final = (
@@ -40,6 +41,14 @@ def refuse_reserved(kind: str, name: str) -> None:
     """Raises 403 for names that only the broker may assign."""
     if name.startswith(RESERVED_PREFIX):
         raise access_refused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")
+
+
+def refuse_long(kind: str, name: str) -> None:
+    """Raises 406 for names that no client could use. Only those that come over HTTP, or in an
+    argument, can be so long."""
+    if not is_short(name):
+        actual = len(name.encode("utf-8", "surrogateescape"))
+        raise precondition_failed(f"{kind} should be less than 255 bytes, actually was {actual}")
 
 
 def check_expiration(expiration: str | None) -> int | None:

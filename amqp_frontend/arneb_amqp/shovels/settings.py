@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, Final
 
 from arneb_amqp.client.uris import BrokerUri, InvalidUri, parse_uri
+from arneb_amqp.wire.route import is_short
 
 COMPONENT: Final = "shovel"
 """The component of shovels' parameters."""
@@ -90,8 +91,10 @@ class ShovelSettings:
 Check = Callable[[Any], str | None]
 
 
-def _text(value: Any) -> str | None:
-    return None if isinstance(value, str) else f"should be binary, actually was {_shown(value)}"
+def _name(value: Any) -> str | None:
+    if not isinstance(value, str):
+        return f"should be binary, actually was {_shown(value)}"
+    return None if is_short(value) else "should be less than 255 bytes"
 
 
 def _number(value: Any) -> str | None:
@@ -148,19 +151,19 @@ def _uris(value: Any) -> str | None:
 CHECKS: Final[Mapping[str, Check]] = {
     "src-uri": _uris,
     "src-protocol": _protocol,
-    "src-queue": _text,
+    "src-queue": _name,
     "src-queue-args": _object,
-    "src-exchange": _text,
-    "src-exchange-key": _text,
+    "src-exchange": _name,
+    "src-exchange-key": _name,
     "src-prefetch-count": _whole,
     "src-delete-after": _delete_after,
     "src-consumer-args": _object,
     "dest-uri": _uris,
     "dest-protocol": _protocol,
-    "dest-queue": _text,
+    "dest-queue": _name,
     "dest-queue-args": _object,
-    "dest-exchange": _text,
-    "dest-exchange-key": _text,
+    "dest-exchange": _name,
+    "dest-exchange-key": _name,
     "dest-publish-properties": _object,
     "dest-add-forward-headers": _flag,
     "dest-add-timestamp-header": _flag,

@@ -24,7 +24,7 @@ from arneb_amqp.topology.forwarding import Forwarding, Head, MessageKind, head_o
 from arneb_amqp.topology.kept_dead_letters import Kept, KeptDeadLetters, Letter
 from arneb_amqp.topology.overflow import Admission, Overflow
 from arneb_amqp.wire.properties import decode_properties, encode_properties
-from arneb_amqp.wire.route import join_route, split_route
+from arneb_amqp.wire.route import is_short, join_route, split_route
 from arneb_core.api.core import Core, Unit
 from arneb_core.api.entries.codec import codecs
 from arneb_core.api.entries.entry import EntryFlag, Origin
@@ -215,6 +215,9 @@ class DeadLettering:
             now_s=now_ms // 1000,
             routing_key=target.routing_key,
         )
+        if not is_short(letter.routing_key):
+            logger.debug("dropping dead letters of queue %r: too long a key", target.queue)
+            return Resolved(None, {}, True)
         try:
             found = self._router.route(
                 target.exchange, letter.routing_key, letter.properties.headers, letter.copies

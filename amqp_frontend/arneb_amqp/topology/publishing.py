@@ -11,7 +11,7 @@ from functools import partial
 
 import trio
 
-from arneb_amqp.routing.checks import carbon_copies, check_expiration
+from arneb_amqp.routing.checks import carbon_copies, check_expiration, refuse_long
 from arneb_amqp.routing.delayed import delay_ms_of, delayed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.routes import CachedRoute
@@ -55,6 +55,7 @@ async def publish(
     for queues is long.
     """
     expiration_ms = check_expiration(properties.expiration)
+    refuse_long("routing key", routing_key)
     copies, kept = carbon_copies(properties)
     search = Search(vhost.router, exchange, routing_key, kept.headers, copies)
     while not search.step():

@@ -4,9 +4,11 @@ The rule: on the hot path a route stays bytes, the key of the caches; it is spli
 cache entry.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from arneb_core.api.entries.entry import HEADER_BYTES, HINT, HINT_OFFSET
+
+SHORT_BYTES_MAX: Final = 255
 
 
 class Route(NamedTuple):
@@ -49,9 +51,14 @@ def join_route(exchange: str, routing_key: str) -> bytes:
     return shortstr(exchange) + shortstr(routing_key)
 
 
+def is_short(text: str) -> bool:
+    """Whether ``text`` fits a short string, as every name and routing key must."""
+    return len(text.encode("utf-8", "surrogateescape")) <= SHORT_BYTES_MAX
+
+
 def shortstr(text: str) -> bytes:
     """Return a short string with its length octet."""
     raw = text.encode("utf-8", "surrogateescape")
-    if len(raw) > 255:
+    if len(raw) > SHORT_BYTES_MAX:
         raise ValueError(f"expected a short string of at most 255 bytes, got {len(raw)}")
     return bytes((len(raw),)) + raw

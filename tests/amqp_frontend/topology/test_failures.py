@@ -284,6 +284,30 @@ async def test_dead_lettering_continues_after_one_that_could_not_be_moved(
         assert (ready(place, "dead"), ready(place, "q")) == (4, 1)
 
 
+async def test_dead_letters_whose_routing_key_is_too_long_are_dropped(
+    broker: Opener, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The key is an argument, which may be longer than any routing key."""
+    async with broker() as place:
+        dead = await place.declare("dead")
+        await place.vhost.exchanges.bind(Binding("amq.fanout", "dead", ""), ME)
+        for name, key_bytes, arrived in (("q", 256, 0), ("p", 255, 4)):
+            arguments = {
+                "x-dead-letter-exchange": longstr("amq.fanout"),
+                "x-dead-letter-routing-key": longstr("k" * key_bytes),
+                "x-max-length": long(1),
+            }
+            queue = await place.declare(name, arguments=arguments)
+            entries = [entry(b"%d" % number) for number in range(5)]
+            await place.engine.committed(Unit([(queue.topic, entries)]))
+            wanted = (1, 0), (arrived, 0)
+            await until(
+                place.engine,
+                lambda queue=queue, wanted=wanted: (queue.lengths, dead.lengths) == wanted,
+            )
+    assert not caplog.records  # nothing fails again and again
+
+
 async def test_what_a_seek_put_back_is_not_dead_lettered_later(broker: Opener) -> None:
     async with broker() as place:
         await place.declare("dead")

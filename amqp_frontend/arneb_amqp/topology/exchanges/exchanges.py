@@ -12,7 +12,7 @@ from arneb_amqp.errors import (
     exchange_in_words,
     precondition_failed,
 )
-from arneb_amqp.routing.checks import refuse_default, refuse_reserved
+from arneb_amqp.routing.checks import refuse_default, refuse_long, refuse_reserved
 from arneb_amqp.routing.exchange import (
     ALTERNATE_EXCHANGE,
     RESERVED_PREFIX,
@@ -71,6 +71,7 @@ class Exchanges:
         if current is not None:
             self._check_equivalent(current, wanted)
             return
+        refuse_long("exchange", wanted.name)
         refuse_reserved("exchange", wanted.name)
         words = exchange_in_words(wanted.name, self.vhost)
         check_exchange_name_argument(wanted.arguments, ALTERNATE_EXCHANGE, words)

@@ -137,7 +137,7 @@ ROWS: Final = (
         by_operators=True, option="overflow", read=OverflowPolicy,
         wins=_wins(classic=Wins.ARGUMENT, quorum=Wins.POLICY),
     ),
-    PolicyKey("queue-version", one_of(1, 2), "queue version", by_operators=True),
+    PolicyKey("queue-version", one_of(1, 2), "queue-version value", by_operators=True),
     PolicyKey("queue-mode", one_of("default", "lazy"), "queue-mode value", _NOT_CLASSIC),
     PolicyKey(
         "dead-letter-exchange", text, "dead letter exchange name", _STREAM,
@@ -172,23 +172,24 @@ ROWS: Final = (
     ),
     PolicyKey("initial-cluster-size", whole(0), "cluster size", _NOT_STREAM),
     PolicyKey("target-group-size", whole(1), "target group size", _NOT_QUORUM, by_operators=True),
+    # What mirrors need to know depends on the mode: whoever takes policies checks it as a whole.
     *(
-        PolicyKey(name, check, "", _NOT_CLASSIC, by_operators=by_operators)
+        PolicyKey(name, check, f"{name} value", _NOT_CLASSIC, by_operators=by_operators)
         for name, check, by_operators in (
-            ("ha-mode", text, True),
+            ("ha-mode", one_of("all", "exactly", "nodes"), True),
             ("ha-params", anything, True),
-            ("ha-sync-mode", text, True),
+            ("ha-sync-mode", anything, True),
             ("ha-sync-batch-size", anything, False),
-            ("ha-promote-on-shutdown", text, False),
-            ("ha-promote-on-failure", text, False),
-            ("queue-master-locator", text, False),
+            ("ha-promote-on-shutdown", anything, False),
+            ("ha-promote-on-failure", anything, False),
+            ("queue-master-locator", one_of("client-local", "min-masters", "random"), False),
         )
     ),
     # For exchanges; a policy for everything may have it.
     PolicyKey("alternate-exchange", text, "alternate exchange name"),
-    PolicyKey("federation-upstream", text),
-    PolicyKey("federation-upstream-set", text),
-    PolicyKey("federation-upstream-pattern", text),
+    PolicyKey("federation-upstream", text, "federation upstream name"),
+    PolicyKey("federation-upstream-set", text, "federation upstream set name"),
+    PolicyKey("federation-upstream-pattern", text, "federation upstream pattern name"),
 )  # fmt: skip
 """Every key of RabbitMQ and the plugins that come with it."""
 

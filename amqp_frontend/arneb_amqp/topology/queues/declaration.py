@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NewType
 
 from arneb_amqp.errors import precondition_failed
-from arneb_amqp.routing.checks import refuse_reserved
+from arneb_amqp.routing.checks import refuse_long, refuse_reserved
 from arneb_amqp.topology.queue_types import QueueType
 from arneb_amqp.topology.queues.options import (
     HISTORY,
@@ -47,6 +47,7 @@ class Declaration:
     def named(self, new_name: Callable[[], str]) -> "Declaration":
         """Return it with a generated name if it has none. Raises RabbitMQ's errors for a forbidden
         name, and for a queue type that needs a name."""
+        refuse_long("queue", self.name)
         if self.name_given:
             return self
         refuse_reserved("queue", self.name)

@@ -1,10 +1,11 @@
 """Users over HTTP.
 
 The rule: PUT replaces a user except for the limits, to which those in the body are added; without a
-password in the body the user has none afterwards. Only a new user gets the permissions in the body.
+password in the body a user has none afterwards, and keeps the limits. Only a new user gets the
+permissions in the body.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from arneb.http.management.lists.lists import Source, listed, listing_of
@@ -23,6 +24,7 @@ from arneb.http.management.requests.rules import ADMINISTRATOR
 from arneb.http.management.router import Route
 from arneb.http.management.site import Site
 from arneb_core.access.catalogue import hashed
+from arneb_core.access.edits import Edit
 from arneb_core.access.errors import AccessError
 from arneb_core.access.passwords import NO_PASSWORD, PasswordHash, parse_hash
 from arneb_core.access.patterns import compiled
@@ -59,9 +61,9 @@ def user_in(site: Site, call: Call) -> User:
 
 def hash_in(given: Mapping[str, Any]) -> PasswordHash | None:
     """Return the password hash in a body, or None without one. Raises 400."""
-    text = given.get("password_hash")
-    if text is None:
+    if "password_hash" not in given:
         return None
+    text = given["password_hash"]
     if not isinstance(text, str):
         raise bad_request("expected a text as password_hash")
     if not text:
@@ -93,11 +95,26 @@ def check_password(site: Site, password: str) -> None:
         raise bad_request("provided password does not match the validator regular expression")
 
 
-async def _password_in(site: Site, body: Body) -> PasswordHash:
-    if body.given.get("password") is not None and body.given.get("password_hash") is not None:
+def put_user(
+    edit: Edit,
+    name: str,
+    password: PasswordHash | None,
+    tags: Sequence[str],
+    limits: Mapping[str, int],
+) -> None:
+    """Create or replace a user. ``limits`` are added to the user's own, but if no ``password`` was
+    given, not even an empty one, an existing user loses the password and keeps the limits."""
+    existed = edit.get(User, name) is not None
+    edit.put_user(name, password or NO_PASSWORD, tags)
+    if limits and not (existed and password is None):
+        edit.set_user_limits(name, {**edit.user(name).limits, **limits})
+
+
+async def _password_in(site: Site, body: Body) -> PasswordHash | None:
+    if {"password", "password_hash"} <= body.given.keys():
         raise bad_request("both_password_and_password_hash_are_provided")
-    if body.given.get("password") is None:
-        return hash_in(body.given) or NO_PASSWORD
+    if "password" not in body.given:
+        return hash_in(body.given)
     password = body.text("password")
     check_password(site, password)
     return await hashed(password) if password else NO_PASSWORD
@@ -129,9 +146,7 @@ async def _put(site: Site, call: Call) -> Reply:
     password = await _password_in(site, body)
     existed = site.catalogue.get(User, name) is not None
     async with site.catalogue.changing() as edit:
-        edit.put_user(name, password, tags)
-        if limits:
-            edit.set_user_limits(name, {**edit.user(name).limits, **limits})
+        put_user(edit, name, password, tags, limits)
         for vhost, patterns in () if existed else permissions:
             edit.set_permissions(name, vhost, *patterns)
     return DONE if existed else CREATED

@@ -21,7 +21,7 @@ from arneb.http.management.parameters.policies import policy_in
 from arneb.http.management.parameters.shovels import settings_in
 from arneb.http.management.requests.arguments import arguments_of
 from arneb.http.management.requests.calls import Body, bad_request
-from arneb_amqp.routing.exchange import Binding, DestinationKind, Exchange
+from arneb_amqp.routing.exchange import RESERVED_PREFIX, Binding, DestinationKind, Exchange
 from arneb_amqp.server.operations.connectionless import NO_CONNECTION
 from arneb_amqp.shovels.settings import COMPONENT as SHOVEL
 from arneb_amqp.topology.queues.declaration import Declaration
@@ -92,7 +92,7 @@ class Definitions:
     """Changes of the catalogue, in order."""
     shovels: Sequence[tuple[str, str, Any]]
     """By vhost and name."""
-    users: Sequence[tuple[str, str | PasswordHash, Sequence[str], Mapping[str, int]]]
+    users: Sequence[tuple[str, str | PasswordHash | None, Sequence[str], Mapping[str, int]]]
     """Passwords as text are still to be hashed; old files may have them."""
     vhosts: Sequence[tuple[str, Callable[[Edit], object]]]
     """By name."""
@@ -131,6 +131,7 @@ def definitions_in(data: bytes, vhost: str | None) -> Definitions:
             if "vhost" not in each.given:
                 raise bad_request(["no_such_vhost", "undefined"])
     ignored += _unknown(lists)
+    ignored += _leave_out_reserved(lists)
     before_3_6 = str(document.get("rabbit_version", "")).startswith(_MD5_UNTIL)
     algorithm = HashingAlgorithm.MD5 if before_3_6 else HashingAlgorithm.SHA256
     return Definitions(
@@ -153,6 +154,26 @@ def _unknown(lists: Mapping[str, Sequence[Body]]) -> Iterator[str]:
             yield f"the field {name} of {kind}"
 
 
+def _leave_out_reserved(lists: dict[str, list[Body]]) -> Iterator[str]:
+    """Leave out queues and exchanges whose names only a broker may give, as RabbitMQ does, and the
+    bindings of such queues. Yield what was left out."""
+    for kind in ("queues", "exchanges"):
+        kept = [each for each in lists[kind] if not _is_reserved(each.given.get("name"))]
+        if len(kept) < len(lists[kind]):
+            yield f"each of the {kind} whose name begins with {RESERVED_PREFIX!r}"
+        lists[kind] = kept
+    lists["bindings"] = [
+        each
+        for each in lists["bindings"]
+        if each.given.get("destination_type") != DestinationKind.QUEUE.value
+        or not _is_reserved(each.given.get("destination"))
+    ]
+
+
+def _is_reserved(name: Any) -> bool:
+    return isinstance(name, str) and name.startswith(RESERVED_PREFIX)
+
+
 def _is_shovel(parameter: Body) -> bool:
     return parameter.given.get("component") == SHOVEL
 
@@ -165,11 +186,12 @@ def _shovel(body: Body) -> tuple[str, str, Any]:
 
 def _user(
     body: Body, algorithm: str
-) -> tuple[str, str | PasswordHash, Sequence[str], Mapping[str, int]]:
-    given = {"hashing_algorithm": algorithm, **body.given}
-    password: str | PasswordHash = hash_in(given) or NO_PASSWORD
-    if "password_hash" not in body.given and body.given.get("password"):
-        password = body.text("password")
+) -> tuple[str, str | PasswordHash | None, Sequence[str], Mapping[str, int]]:
+    password: str | PasswordHash | None
+    if "password" in body.given and "password_hash" not in body.given:
+        password = body.text("password") or NO_PASSWORD
+    else:
+        password = hash_in({"hashing_algorithm": algorithm, **body.given})
     limits = body.object("limits")
     return body.text("name"), password, tags_in(body), limits_in(limits)
 

@@ -8,7 +8,7 @@ needs, perhaps differently from the file.
 
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from operator import itemgetter
@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import trio
 
+from arneb.http.management.access.users import put_user
 from arneb.http.management.access.vhosts import grant_all
 from arneb.http.management.definitions.file import BRACKETS_MAX, Definitions, definitions_in
 from arneb.http.management.requests.calls import Refused, bad_request
@@ -87,25 +88,17 @@ async def take_in(
 def _puts(
     catalogue: Catalogue,
     definitions: Definitions,
-    passwords: Sequence[PasswordHash],
+    passwords: Sequence[PasswordHash | None],
     maker: str | None,
 ) -> Iterator[Callable[[Edit], object]]:
     """Yield the changes of the catalogue, in order."""
     for (name, _, tags, limits), password in zip(definitions.users, passwords, strict=True):
-        yield partial(_put_user, name=name, password=password, tags=tags, limits=limits)
+        yield partial(put_user, name=name, password=password, tags=tags, limits=limits)
     for vhost, put_vhost in definitions.vhosts:
         yield put_vhost
         if maker is not None and catalogue.vhost(vhost) is None:
             yield partial(grant_all, vhost=vhost, user=maker)
     yield from definitions.access
-
-
-def _put_user(
-    edit: Edit, name: str, password: PasswordHash, tags: Sequence[str], limits: Mapping[str, int]
-) -> None:
-    edit.put_user(name, password, tags)
-    if limits:
-        edit.set_user_limits(name, limits)
 
 
 class _Making:

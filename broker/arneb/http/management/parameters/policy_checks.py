@@ -19,6 +19,10 @@ UPSTREAMS: Final = (
 )  # fmt: skip
 """A policy may have only one of these."""
 
+PROMOTIONS: Final = ("ha-promote-on-shutdown", "ha-promote-on-failure")
+MIRRORING: Final = ("ha-mode", "ha-params", "ha-sync-mode", "ha-sync-batch-size", *PROMOTIONS)
+"""What a policy says about mirrors of classic queues, which mean nothing here."""
+
 
 def check_policy(
     pattern: Any, apply_to: Any, definition: Any, priority: Any, *, operator: bool
@@ -50,7 +54,64 @@ def check_policy(
             words = known[name].words or name
             raise wrong(f"{shown(value)} is not a valid {words}")
     if sum(name in definition for name in UPSTREAMS) > 1:
-        raise wrong(f"cannot specify more than one of {', '.join(UPSTREAMS)}")
+        *others, last = UPSTREAMS
+        raise wrong(f"cannot specify {', '.join(others)} or {last} together")
+    if pattern_fault := _upstreams_fault(definition):
+        raise wrong(pattern_fault)
+    if mirroring_fault := _mirroring_fault(definition):
+        raise wrong(mirroring_fault)
+
+
+def _upstreams_fault(definition: Mapping[str, Any]) -> str:
+    """Return what is wrong with the pattern of upstreams' names; empty = nothing."""
+    try:
+        check_pattern(definition.get("federation-upstream-pattern", ""))
+    except InvalidAccess as error:
+        return f"could not compile pattern to a regular expression. Error: {error}"
+    return ""
+
+
+def _mirroring_fault(definition: Mapping[str, Any]) -> str:
+    """Return what is wrong with the keys of mirrors together; empty = nothing.
+
+    Source: ``rabbit_mirror_queue_misc`` and the modules of its modes.
+    """
+    given = {name: definition[name] for name in MIRRORING if name in definition}
+    if not given:
+        return ""
+    if "ha-mode" not in given:
+        others = "ha-params, ha-sync-mode or ha-promote-on-shutdown"
+        return f"ha-mode must be specified to specify {others}"
+    if fault := _mode_fault(given["ha-mode"], given.get("ha-params")):
+        return fault
+    if (mode := given.get("ha-sync-mode", "manual")) not in ("manual", "automatic"):
+        return f'ha-sync-mode must be "manual" or "automatic", got {shown(mode)}'
+    size = given.get("ha-sync-batch-size", 1)
+    if type(size) is not int or size < 1:
+        return f"ha-sync-batch-size takes an integer greater than 0, {shown(size)} given"
+    for name in PROMOTIONS:
+        if (when := given.get(name, "always")) not in ("always", "when-synced"):
+            return f'{name} must be "always" or "when-synced", got {shown(when)}'
+    return ""
+
+
+def _mode_fault(mode: str, parameter: Any) -> str:
+    """Return what is wrong with a mode and its parameter, None without one; empty = nothing."""
+    given = "none" if parameter is None else shown(parameter)
+    match mode:
+        case "all" if parameter is not None:
+            return 'ha-mode="all" does not take parameters'
+        case "exactly" if type(parameter) is not int or parameter < 1:
+            return f'ha-mode="exactly" takes an integer, {given} given'
+        case "nodes" if not isinstance(parameter, list):
+            return f'ha-mode="nodes" takes a list, {given} given'
+        case "nodes" if not parameter:
+            return 'ha-mode="nodes" list must be non-empty'
+        case "nodes":
+            others = [each for each in parameter if not isinstance(each, str)]
+            wrong = f'ha-mode="nodes" takes a list of strings, {shown(others)} was not a string'
+            return wrong if others else ""
+    return ""
 
 
 def invalid_policy(fault: str, *, escape: bool = False) -> Exception:

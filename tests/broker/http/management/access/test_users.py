@@ -56,3 +56,37 @@ async def test_limits_in_the_body_are_added_to_those_of_the_user(tmp_path: Path)
             body = {"password": "p", "tags": "changed", "limits": limits}
             assert (await call("PUT", "users/new", body)).status == 400
         assert (await call.does("GET", "users/new"))["tags"] == []
+
+
+async def test_without_a_password_a_new_user_gets_the_limits_and_a_present_one_keeps_its_own(
+    tmp_path: Path,
+) -> None:
+    async with managed(tmp_path) as call:
+        for limit in (5, 6):
+            body = {"tags": "", "limits": {"max-channels": limit}}
+            await call.does("PUT", "users/new", body)
+            assert (await call.does("GET", "users/new"))["limits"] == {"max-channels": 5}
+        imported = {"users": [{"name": "new", "tags": "", "limits": {"max-channels": 7}}]}
+        await call.does("POST", "definitions", imported)
+        assert (await call.does("GET", "users/new"))["limits"] == {"max-channels": 5}
+
+
+async def test_limits_in_definitions_are_added_to_those_of_the_user(tmp_path: Path) -> None:
+    async with managed(tmp_path) as call:
+        body = {"password": "p", "tags": "", "limits": {"max-channels": 5, "max-connections": 2}}
+        await call.does("PUT", "users/new", body)
+        user = {"name": "new", "password_hash": "", "tags": "", "limits": {"max-channels": 7}}
+        await call.does("POST", "definitions", {"users": [user]})
+        shown = (await call.does("GET", "users/new"))["limits"]
+        assert shown == {"max-channels": 7, "max-connections": 2}
+
+
+@pytest.mark.parametrize("name", ["password", "password_hash"])
+async def test_a_password_of_null_is_refused_and_changes_nothing(tmp_path: Path, name: str) -> None:
+    async with managed(tmp_path) as call:
+        await call.does("PUT", "users/new", {"password": "p", "tags": "management"})
+        before = await call.does("GET", "users/new")
+        assert (await call("PUT", "users/new", {name: None, "tags": ""})).status == 400
+        body = {"users": [{"name": "new", name: None, "tags": ""}]}
+        assert (await call("POST", "definitions", body)).status == 400
+        assert await call.does("GET", "users/new") == before

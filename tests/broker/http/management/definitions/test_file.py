@@ -88,3 +88,24 @@ async def test_an_invalid_shovel_stops_the_whole_import(tmp_path: Path) -> None:
         document = {"vhosts": [{"name": "new"}], "parameters": [bad]}
         assert (await call("POST", "definitions", document)).status == 400
         assert (await call("GET", "vhosts/new")).status == 404
+
+
+async def test_queues_and_exchanges_named_by_a_broker_are_left_out(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The queue is one that a client had named by the broker that exported it."""
+    own, mine, there = ({"vhost": "/", "name": name} for name in ("amq.gen-x", "amq.mine", "q"))
+    bound = {"vhost": "/", "source": "amq.fanout", "destination_type": "queue", "routing_key": ""}
+    document = {
+        "queues": [own, there],
+        "exchanges": [{**mine, "type": "fanout"}, {"vhost": "/", "name": "amq.fanout"}],
+        "bindings": [{**bound, "destination": each["name"]} for each in (own, there)],
+    }
+    async with managed(tmp_path) as call:
+        await call.does("POST", "definitions", document)
+        assert [each["name"] for each in await call.does("GET", "queues/%2F")] == ["q"]
+        assert (await call("GET", "exchanges/%2F/amq.mine")).status == 404
+        bindings = await call.does("GET", "exchanges/%2F/amq.fanout/bindings/source")
+        assert [each["destination"] for each in bindings] == ["q"]
+    assert "each of the queues whose name begins with 'amq.'" in caplog.text
+    assert "each of the exchanges whose name begins with 'amq.'" in caplog.text
