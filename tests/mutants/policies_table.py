@@ -391,9 +391,9 @@ POLICY_MUTANTS: Final = (
     ),
     Mutant(
         "what no consumer could take of a non-persistent topic is said to have expired",
-        PULSAR + "admin/documents/topic_documents.py",
-        '            each.update(NOT_EXPIRED, msgDropRate=each["msgRateExpired"])\n',
-        '            each.update(msgDropRate=each["msgRateExpired"])\n',
+        PULSAR + "services/limits/rates.py",
+        "    return 0 if _keeps_nothing(topic) else _expired(subscription)\n",
+        "    return _expired(subscription)\n",
         NON_PERSISTENT_TESTS,
     ),
     Mutant(

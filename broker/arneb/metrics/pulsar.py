@@ -88,6 +88,7 @@ SUBSCRIPTION: Final = (
     Metric("subscription_last_consumed_flow_timestamp", "When a consumer asked, ms; 0 = never"),
     Metric("subscription_last_expire_timestamp", "When something expired, ms; 0 = never"),
     Metric("subscription_last_mark_delete_advanced_timestamp", "When the cursor moved; 0 = never"),
+    Metric("subscription_msg_drop_rate", "Messages that no consumer had a permit for, per second"),
 )
 
 COORDINATOR: Final = (
@@ -233,20 +234,19 @@ class PulsarMetrics:
         )  # fmt: skip
 
     def _of_subscription_only(self, topic: Topic, subscription: Subscription) -> tuple[float, ...]:
-        """Return what the subscription's clients did, and what expired."""
+        """Return what the subscription's clients did, and what expired or was dropped."""
         rates = self._context.rates
         counts, known = rates.counts(topic, subscription), rates.known(topic, subscription)
         times = [
             rates.wall_ms(at) for at in (counts.acked_at, counts.delivered_at, counts.flowed_at)
         ]
-        expired, expired_ms, advanced_ms = 0.0, 0, 0
+        expired, dropped, expired_ms, advanced_ms = 0.0, 0.0, 0, 0
         if known is not None:
-            expired, expired_ms, advanced_ms = (
-                known.meter.rates[-1], known.expired_ms, known.advanced_ms,
-            )  # fmt: skip
+            *_, expired, dropped = known.meter.rates
+            expired_ms, advanced_ms = known.expired_ms, known.advanced_ms
         return (
-            subscription.replaying_entries, expired, expired_of(subscription), *times,
-            expired_ms, advanced_ms,
+            subscription.replaying_entries, expired, expired_of(topic, subscription), *times,
+            expired_ms, advanced_ms, dropped,
         )  # fmt: skip
 
     def _subscription(

@@ -9,8 +9,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from arneb.metrics.pulsar import PulsarMetrics
 from arneb_core.api.core import Unit
 from arneb_core.api.subscriptions.subscription import InitialPosition
+from arneb_core.api.topics.settings import TopicSettings
 from arneb_core.engine.engine import open_engine
-from arneb_core.testing.engine_kit import make_entry
+from arneb_core.testing.engine_kit import attach, make_entry, publish, quiet
 from arneb_pulsar.config import PulsarConfig
 from arneb_pulsar.services.context import make_context
 from arneb_pulsar.services.transactions import held_records
@@ -122,6 +123,23 @@ async def test_delivered_messages_still_count_after_their_subscription_is_gone(
         found = await samples(metrics)
         assert found["pulsar_out_messages_total", TOPIC, ""] == 60
         assert found["pulsar_rate_out", TOPIC, ""] == 0
+
+
+async def test_what_no_consumer_could_take_is_dropped_and_not_expired(tmp_path: Path) -> None:
+    name = "non-persistent://public/default/t"
+    async with open_engine(tmp_path) as engine:
+        topic = await engine.create_topic(name, TopicSettings(durable=False))
+        subscription = await topic.subscribe("s", durable=False)
+        context = make_context(engine, PulsarConfig())
+        context.topic_policies.apply(topic, subscription)
+        attach(subscription, permits=0, acks=False)
+        await publish(engine, name, [b"1", b"2"])
+        await quiet(engine)
+        await context.rates.sample()
+        found = await samples(PulsarMetrics(context, engine))
+        assert found["pulsar_subscription_msg_drop_rate", name, "s"] > 0
+        assert found["pulsar_subscription_msg_rate_expired", name, "s"] == 0
+        assert found["pulsar_subscription_total_msg_expired", name, "s"] == 0
 
 
 async def appended(engine: Any, topic: Any, entries: list[bytes]) -> None:

@@ -94,6 +94,11 @@ async def test_what_no_consumer_could_take_is_counted_as_dropped(open_broker: Op
         document = (await admin("GET", path))[1]
         shown = document["subscriptions"]["s"]
         assert shown["msgDropRate"] > 0
+        known = running.context.rates.known(
+            running.core.topics[NAME], running.core.topics[NAME].subscriptions["s"]
+        )
+        assert known is not None
+        assert known.meter.rates[-2:] == (0, shown["msgDropRate"])
         assert (shown["msgRateExpired"], shown["totalMsgExpired"]) == (0, 0)
         assert shown["lastExpireTimestamp"] == 0
         assert (document["msgDropRate"], document["publishers"][0]["msgDropRate"]) == (0, 0)

@@ -15,7 +15,7 @@ from arneb_core.api.topics.topic import Topic
 from arneb_pulsar.services.clients.consumers import ClientConsumer
 from arneb_pulsar.services.clock import iso_of
 from arneb_pulsar.services.context import BrokerContext
-from arneb_pulsar.services.limits.rates import expired_of
+from arneb_pulsar.services.limits.rates import KEEPS_NOTHING, expired_of
 
 Document = dict[str, Any]
 
@@ -46,7 +46,7 @@ def subscription_document(
     figures = subscription.statistics()
     rates = context.rates.of_subscription(topic, subscription)
     counts = context.rates.counts(topic, subscription)
-    messages, size, acks, again, expired = rates.meter.rates
+    messages, size, acks, again, expired, dropped = rates.meter.rates
     consumers = _in_order(subscription.consumers, figures.type)
     connected = {id(each.consumer): each for each in context.consumers.of(topic)}
     # Pulsar counts unacknowledged messages only where consumers share a subscription.
@@ -75,7 +75,7 @@ def subscription_document(
         "unackedMessages": figures.in_flight_messages if shares else 0,
         "type": "None" if figures.last_type is None else figures.last_type.traits.title,
         "msgRateExpired": expired,
-        "totalMsgExpired": expired_of(subscription),
+        "totalMsgExpired": expired_of(topic, subscription),
         "lastExpireTimestamp": rates.expired_ms,
         "lastConsumedFlowTimestamp": context.rates.wall_ms(counts.flowed_at),
         "lastConsumedTimestamp": context.rates.wall_ms(counts.delivered_at),
@@ -101,6 +101,8 @@ def subscription_document(
         "isReplicated": False,
         "allowOutOfOrderDelivery": False,
     }
+    if topic.name.startswith(KEEPS_NOTHING):
+        found["msgDropRate"] = dropped
     if figures.type is SubscriptionType.KEY_SHARED:
         sharing = [each.sharing for each in connected.values() if each.subscription is subscription]
         is_sticky = any(each.mode is KeySharingMode.STICKY for each in sharing)

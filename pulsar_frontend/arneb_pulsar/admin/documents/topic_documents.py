@@ -48,14 +48,6 @@ NOT_DROPPED: Final[Document] = {"msgDropRate": 0.0}
 """How many messages a second a non-persistent topic and its producers lost on their way to the
 topic: none, for a producer is read no faster than its messages are processed."""
 
-NOT_EXPIRED: Final[Document] = {
-    "msgRateExpired": 0.0,
-    "totalMsgExpired": 0,
-    "lastExpireTimestamp": 0,
-}
-"""What is said of expired messages on a non-persistent topic. Here those have expired that came
-when no consumer had a permit; Pulsar calls them dropped."""
-
 
 @dataclass(frozen=True, slots=True)
 class Detail:
@@ -97,8 +89,6 @@ def topic_document(
         of_producer: Document = {}
     else:
         of_kind, of_producer = {**NO_BACKLOG, **NOT_DROPPED}, NOT_DROPPED
-        for each in shown:
-            each.update(NOT_EXPIRED, msgDropRate=each["msgRateExpired"])
     ended = context.transactions.memory
     by_size, by_age = quotas.get(QuotaType.SIZE), quotas.get(QuotaType.AGE)
     return {

@@ -19,6 +19,7 @@ from arneb_core.api.subscriptions.statistics import SubscriptionStatistics
 from arneb_core.api.subscriptions.subscription import Subscription
 from arneb_core.api.topics.statistics import TopicStatistics
 from arneb_core.api.topics.topic import Topic
+from arneb_pulsar.names import NON_PERSISTENT
 from arneb_pulsar.packing.counts import NEVER, ConsumerCounts, Meter
 from arneb_pulsar.services.clients.consumers import ConsumerRegistry
 from arneb_pulsar.services.clients.producers import ProducerRegistry
@@ -29,6 +30,9 @@ TOPICS_PER_TURN: Final = 100
 
 NO_RATES: Final = (0.0, 0.0)
 
+KEEPS_NOTHING: Final = f"{NON_PERSISTENT}://"
+"""How names of topics begin whose messages wait for nobody."""
+
 
 def bytes_in(figures: TopicStatistics) -> int:
     """Return the bytes of metadata and payloads that came, as Pulsar counts them."""
@@ -36,7 +40,7 @@ def bytes_in(figures: TopicStatistics) -> int:
 
 
 def _meter() -> Meter:
-    return Meter(5)
+    return Meter(6)
 
 
 @dataclass(slots=True)
@@ -44,8 +48,8 @@ class SubscriptionRates:
     """How fast one subscription advances, and when it last did."""
 
     meter: Meter = field(default_factory=_meter)
-    """Messages and bytes delivered, entries acknowledged, entries redelivered and messages expired,
-    in this order."""
+    """Messages and bytes delivered, entries acknowledged, entries redelivered, messages expired and
+    messages dropped, in this order."""
     mark_delete: Position = BEFORE_ALL
     advanced_ms: int = 0
     """When the mark-delete position moved, as far as was seen; 0 = never."""
@@ -140,7 +144,8 @@ class Rates:
             self._consumers.counts(topic, subscription).bytes,
             figures.acknowledged_entries_total,
             figures.redelivered_entries_total,
-            expired_of(subscription),
+            expired_of(topic, subscription),
+            dropped_of(topic, subscription),
         )
 
     def of_topic(self, topic: Topic) -> tuple[float, float]:
@@ -158,7 +163,7 @@ class Rates:
         found = by_name.setdefault(subscription.name, SubscriptionRates())
         counts = self._consumers.counts(topic, subscription)
         now_ms, acked_ms = self._clock.wall_ms(), self.wall_ms(counts.acked_at)
-        found.see(subscription.statistics(), expired_of(subscription), now_ms, acked_ms)
+        found.see(subscription.statistics(), expired_of(topic, subscription), now_ms, acked_ms)
         return found
 
     def counts(self, topic: Topic, subscription: Subscription) -> ConsumerCounts:
@@ -187,7 +192,21 @@ class Rates:
             del self._subscriptions[topic]
 
 
-def expired_of(subscription: Subscription) -> int:
+def expired_of(topic: Topic, subscription: Subscription) -> int:
     """Return how many of its messages have expired since the broker started."""
+    return 0 if _keeps_nothing(topic) else _expired(subscription)
+
+
+def dropped_of(topic: Topic, subscription: Subscription) -> int:
+    """Return how many messages came when no consumer had a permit, on a non-persistent topic: there
+    they expire at once, which Pulsar calls dropped."""
+    return _expired(subscription) if _keeps_nothing(topic) else 0
+
+
+def _keeps_nothing(topic: Topic) -> bool:
+    return topic.name.startswith(KEEPS_NOTHING)
+
+
+def _expired(subscription: Subscription) -> int:
     departed = subscription.departed.items()
     return sum(count for (reason, _), count in departed if reason is Departure.EXPIRED)

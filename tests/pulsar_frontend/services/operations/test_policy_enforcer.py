@@ -101,7 +101,10 @@ async def test_what_a_consumer_holds_for_longer_than_it_lives_is_kept_no_longer(
         assert consumer.mark_delete == topic.last
         assert consumer.lengths == (0, 0)
         assert topic.subscriptions["amqp"].lengths == (1, 0)
-        assert (expired_of(consumer), expired_of(topic.subscriptions["amqp"])) == (1, 0)
+        assert (expired_of(topic, consumer), expired_of(topic, topic.subscriptions["amqp"])) == (
+            1,
+            0,
+        )
         await publish(1)
         assert consumer.lengths == (0, 1)
 
