@@ -107,8 +107,8 @@ MACHINE_MUTANTS: Final = (
     Mutant(
         "a crowd of consumers is served in one turn",
         "core/arneb_core/subscription/dispatching/dispatch_loop.py",
-        "        if len(positions) > DELIVERIES_MAX < len(delivery.consumers) and",
-        "        if False and",
+        "        if len(positions) > DELIVERIES_MAX and delivery.is_crowded:\n",
+        "        if False:\n",
         ("tests/core/subscription/dispatching/test_dispatch_loop.py",),
     ),
     Mutant(
@@ -116,6 +116,20 @@ MACHINE_MUTANTS: Final = (
         "core/arneb_core/subscription/dispatching/dispatch_loop.py",
         "                taken_total += DELIVERY_ENTRIES * len(outbox.calls)\n",
         "",
+        ("tests/core/subscription/dispatching/test_dispatch_loop.py",),
+    ),
+    Mutant(
+        "a crowd that shares keys is given all that came back in one turn",
+        "core/arneb_core/subscription/dispatching/keyed.py",
+        "        return sum(map(self._hand_out_due_to, due[:DELIVERIES_MAX]))\n",
+        "        return sum(map(self._hand_out_due_to, due))\n",
+        ("tests/core/subscription/dispatching/test_dispatch_loop.py",),
+    ),
+    Mutant(
+        "a crowd that shares keys is given all that is new in one turn",
+        "core/arneb_core/subscription/dispatching/keyed.py",
+        "        if len(positions) > DELIVERIES_MAX and self._delivery.is_crowded:\n",
+        "        if False:\n",
         ("tests/core/subscription/dispatching/test_dispatch_loop.py",),
     ),
 )

@@ -16,7 +16,7 @@ from arneb_core.subscription.departures.limit_enforcer import LimitEnforcer
 from arneb_core.subscription.dispatching.grouped import GroupedDelivery
 from arneb_core.subscription.dispatching.keyed import KeyedDelivery
 from arneb_core.subscription.entries.acknowledgements import Acknowledgements
-from arneb_core.subscription.entries.delivery import PARTS_PER_TURN, Delivery
+from arneb_core.subscription.entries.delivery import DELIVERIES_MAX, PARTS_PER_TURN, Delivery
 from arneb_core.subscription.entries.ready import Ready
 from arneb_core.subscription.sources.replay import ReplaySet
 from arneb_core.subscription.state.state import SubscriptionState
@@ -27,9 +27,6 @@ DISPATCH_ENTRIES_MAX: Final = 2_048
 DELIVERY_ENTRIES: Final = 32
 """A delivery to a consumer counts as so many more entries: its way through all layers takes some
 25 us, and those that consumers get of one run are few if there are many consumers."""
-
-DELIVERIES_MAX: Final = 256
-"""Entries shared out at once among more consumers than this; each may be a delivery of its own."""
 
 
 @dataclass(slots=True, eq=False)
@@ -136,7 +133,7 @@ class DispatchLoop:
             return None if not source else 0
         positions, entries = at_hand
         delivery = self._delivery
-        if len(positions) > DELIVERIES_MAX < len(delivery.consumers) and delivery.active is None:
+        if len(positions) > DELIVERIES_MAX and delivery.is_crowded:
             positions, entries = positions[:DELIVERIES_MAX], entries[:DELIVERIES_MAX]
         if self._state.is_expiring:
             may_be_new = not isinstance(source, ReplaySet)

@@ -15,7 +15,7 @@ from arneb_core.dispatch import KeySharedDispatcher, Receiver
 from arneb_core.dispatch.groups import groups_of
 from arneb_core.dispatch.selector import key_hashes
 from arneb_core.subscription.departures.limit_enforcer import LimitEnforcer
-from arneb_core.subscription.entries.delivery import Delivery
+from arneb_core.subscription.entries.delivery import DELIVERIES_MAX, Delivery
 from arneb_core.subscription.entries.ready import Ready, Source
 from arneb_core.subscription.sources.replay import ReplaySet
 from arneb_core.subscription.state.in_flight import InFlight
@@ -130,7 +130,8 @@ class KeyedDelivery:
     # What waits
 
     def _hand_out_due(self) -> int:
-        return sum(map(self._hand_out_due_to, self.dispatcher.due_receivers))
+        due = self.dispatcher.due_receivers
+        return sum(map(self._hand_out_due_to, due[:DELIVERIES_MAX]))
 
     def _hand_out_due_to(self, receiver: Receiver) -> int:
         dispatcher, portion = self.dispatcher, Portion()
@@ -179,6 +180,8 @@ class KeyedDelivery:
             positions, entries = enforcer.living(positions, entries, may_be_new=True)
             if not positions:
                 return enforcer.take_expired(source, spares_new=True) or 0
+        if len(positions) > DELIVERIES_MAX and self._delivery.is_crowded:
+            positions, entries = positions[:DELIVERIES_MAX], entries[:DELIVERIES_MAX]
         return self._share(source, positions, entries)
 
     def _share(self, source: Source, positions: list[Position], entries: list[bytes]) -> int:

@@ -29,6 +29,9 @@ PARTS_PER_TURN: Final = 512
 """Messages of batches handed out one by one in a turn: each costs its consumer's session some 10 µs
 to unbatch, and a batch may hold 65,536."""
 
+DELIVERIES_MAX: Final = 256
+"""Entries shared out at once among more consumers than this; each may be a delivery of its own."""
+
 Acknowledge = Callable[[Sequence[Position], dict[Position, int] | None], None]
 """Acknowledges what was delivered to a consumer that does not acknowledge; of batches in the
 mapping, only those messages."""
@@ -65,6 +68,11 @@ class Delivery:
         if isinstance(self._dispatcher, FailoverDispatcher) and self._dispatcher.active:
             return self.consumers[self._dispatcher.active]
         return None
+
+    @property
+    def is_crowded(self) -> bool:
+        """More consumers get entries than a turn has deliveries for."""
+        return len(self.consumers) > DELIVERIES_MAX and self.active is None
 
     def begin(self, dispatcher: Dispatcher | KeySharedDispatcher) -> None:
         """Prepare for the first consumer: ``dispatcher`` shares entries out."""

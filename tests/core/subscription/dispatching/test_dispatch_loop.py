@@ -3,13 +3,14 @@
 import pytest
 
 from arneb_core.api.encoding.hashing import key_hash
+from arneb_core.api.entries.position import Position
 from arneb_core.api.errors import ConsumerBusy, SubscriptionTypeMismatch
 from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.subscription.dispatching.dispatch_loop import (
-    DELIVERIES_MAX,
     DELIVERY_ENTRIES,
     DISPATCH_ENTRIES_MAX,
 )
+from arneb_core.subscription.entries.delivery import DELIVERIES_MAX
 from arneb_core.subscription.inputs import (
     Acknowledged,
     Detached,
@@ -80,6 +81,36 @@ def test_a_crowd_of_consumers_is_served_over_several_turns_and_in_order() -> Non
         assert turns == 5
         assert [each.consumer for each in given] == [f"{number}" for number in range(crowd)] * 2
         assert [each.numbers for each in given] == [(number,) for number in range(2 * crowd)]
+
+
+def test_a_crowd_that_shares_keys_is_served_over_several_turns_too() -> None:
+    crowd, entries = 4 * DELIVERIES_MAX, 8 * DELIVERIES_MAX
+
+    def turns(play: Playbook) -> int:
+        count = given = 0
+        while given < entries:
+            play >> Turn()
+            made = [each for each in play.effects if isinstance(each, Deliver)]
+            play.effects.clear()
+            assert 0 < len(made) <= DELIVERIES_MAX
+            given += sum(len(each.run.positions) for each in made)
+            count += 1
+            for each in made:
+                held.setdefault(each.consumer.name, []).extend(each.run.positions)
+        return count
+
+    with Playbook() as play:
+        for number in range(crowd):
+            play.attach(f"{number}", entries, type=KEY_SHARED)
+        play >> play.append(*[b"x"] * entries)  # without keys they are dealt out by position
+        play.effects.clear()
+        held: dict[str, list[Position]] = {}
+        assert turns(play) >= entries // DELIVERIES_MAX
+        for name, kept in list(held.items()):
+            play >> Released(name, kept)
+        play.effects.clear()
+        held.clear()
+        assert turns(play) >= len(held) // DELIVERIES_MAX
 
 
 def test_a_few_consumers_get_long_runs_in_one_turn() -> None:
