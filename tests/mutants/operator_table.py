@@ -200,4 +200,18 @@ OPERATOR_MUTANTS: Final = (
         "",
         ("tests/broker/http/management/test_objects.py",),
     ),
+    Mutant(
+        "the doctor says that nothing is lost beside damage",
+        "broker/arneb/doctor/directory.py",
+        "    if holder and not found:\n",
+        "    if holder:\n",
+        DOCTOR_TESTS,
+    ),
+    Mutant(
+        "the doctor takes what a power cut leaves behind for damage",
+        "broker/arneb/doctor/directory.py",
+        " for each in check_store(path) if not each.is_doubt]\n",
+        " for each in check_store(path)]\n",
+        DOCTOR_TESTS,
+    ),
 )  # fmt: skip

@@ -13,7 +13,7 @@ from typing import Final
 from arneb.doctor.findings import Finding, error, note, warning
 from arneb.store.check import check_store
 from arneb_core.api.errors import ForeignDirectory, StoreUnusable
-from arneb_core.store.directory.directory import holder_of, is_held, look_at
+from arneb_core.store.directory.directory import Content, holder_of, is_held, look_at
 
 MOUNTS: Final = Path("/proc/self/mountinfo")
 
@@ -79,36 +79,39 @@ def store(path: Path, check: Callable[[Path], list[str]]) -> Iterator[Finding]:
     if not path.is_dir():
         yield error("store", "there is no such directory", "name the broker's data_dir", str(path))
         return
+    rescue = f"arneb check {path} tells more, arneb salvage saves the rest"
     try:
-        look_at(path)
+        content = look_at(path)
     except ForeignDirectory as refused:
         yield error("store", str(refused), "name the broker's data_dir", str(path))
         return
     except StoreUnusable as refused:
         is_there = (path / "data.mdb").exists()
-        rescue = f"arneb check {path} tells more, arneb salvage saves the rest"
         yield error(
             "store", str(refused), rescue if is_there else "restore a backup if it is gone",
             str(path),
         )  # fmt: skip
         return
-    if holder := holder_of(path):
-        if is_held(path):  # a broker is writing to it
-            yield warning(
-                "no-answer", f"a broker (process {holder}) has it open, and cannot be asked",
-                "look at its log: it may be starting or stopping; else stop it and start it again",
-                str(path),
-            )  # fmt: skip
-            return
+    if (holder := holder_of(path)) and is_held(path):  # a broker is writing to it
+        yield warning(
+            "no-answer", f"a broker (process {holder}) has it open, and cannot be asked",
+            "look at its log: it may be starting or stopping; else stop it and start it again",
+            str(path),
+        )  # fmt: skip
+        return
+    try:
+        found = check(path)
+    except StoreUnusable as refused:
+        yield error(
+            "store", str(refused),
+            rescue if content is Content.STORE else "name the broker's data_dir", str(path),
+        )  # fmt: skip
+        return
+    if holder and not found:
         yield note(
             "unclean", f"the last broker (process {holder}) did not shut down cleanly",
             "start it again: nothing that was confirmed is lost", str(path),
         )  # fmt: skip
-    try:
-        found = check(path)
-    except StoreUnusable as refused:
-        yield error("store", str(refused), "name the broker's data_dir", str(path))
-        return
     for line in found[:10]:
         yield error(
             "damage", line, f"arneb salvage {path} OUT writes what is whole into a new directory",
@@ -117,8 +120,8 @@ def store(path: Path, check: Callable[[Path], list[str]]) -> Iterator[Finding]:
 
 
 def checked(path: Path) -> list[str]:
-    """Return what ``arneb check`` finds."""
-    return [str(each) for each in check_store(path)]
+    """Return what ``arneb check`` finds, without what a power cut may leave behind."""
+    return [str(each) for each in check_store(path) if not each.is_doubt]
 
 
 def directory_findings(

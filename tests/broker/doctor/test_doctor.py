@@ -15,6 +15,8 @@ from arneb.demo.process import BrokerProcess
 from arneb.doctor import broker_checks
 from arneb.doctor.directory import directory_findings, file_system, place
 from arneb.doctor.findings import Finding, Severity
+from arneb_core.store.checking.findings import Finding as StoreFinding
+from arneb_core.store.checking.findings import FindingKind
 from arneb_core.store.environment import Store
 
 HEALTHY: dict[str, Any] = {
@@ -155,9 +157,11 @@ def test_a_directory_without_a_broker(tmp_path: Path) -> None:
     assert foreign.do == "name the broker's data_dir"
     with BrokerProcess(tmp_path / "data", listeners=("amqp",)) as broker:
         broker.kill()
-    found = {each.check: each for each in directory_findings(tmp_path / "data", lambda _: ["bad"])}
+    found = {each.check: each for each in directory_findings(tmp_path / "data", lambda _: [])}
     assert found["unclean"].severity is Severity.NOTE
+    found = {each.check: each for each in directory_findings(tmp_path / "data", lambda _: ["bad"])}
     assert found["damage"].what == "bad"
+    assert "unclean" not in found, "it says that nothing is lost"
     os.chmod(tmp_path / "data" / "data.mdb", 0o644)
     assert "rights" in checks(directory_findings(tmp_path / "data", lambda _: []))
 
@@ -173,6 +177,29 @@ def test_a_killed_broker_whose_number_another_process_has(tmp_path: Path, damage
     found = checks(directory_findings(tmp_path / "data"))
     assert ("store" if damaged else "unclean") in found
     assert "no-answer" not in found
+
+
+@pytest.mark.parametrize("kind", FindingKind)
+def test_the_remains_of_an_unconfirmed_write_are_no_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: FindingKind
+) -> None:
+    Store.open(tmp_path / "data").close()
+    (tmp_path / "data" / "arneb.lock").write_text("1\n")
+    finding = StoreFinding(kind, "arneb.journal", "a record is cut off")
+    monkeypatch.setattr("arneb.doctor.directory.check_store", lambda _: [finding])
+    found = checks(directory_findings(tmp_path / "data"))
+    assert ("unclean" in found) == finding.is_doubt
+    assert ("damage" in found) == (not finding.is_doubt)
+
+
+def test_a_journal_that_cannot_be_read_is_no_matter_of_the_directory(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", listeners=("amqp",)) as broker:
+        broker.kill()
+    (tmp_path / "data" / "arneb.journal").unlink()
+    (tmp_path / "data" / "arneb.journal").mkdir()
+    found = {each.check: each for each in directory_findings(tmp_path / "data")}
+    assert "unclean" not in found
+    assert "arneb salvage" in found["store"].do
 
 
 def test_a_broker_that_does_not_answer_is_not_healthy(
