@@ -21,17 +21,15 @@ OPERATOR_MUTANTS: Final = (
     Mutant(
         "a store is taken for healthy if another process has its dead broker's number",
         BROKER + "doctor/directory.py",
-        "        if is_held(path):  # a broker is writing to it\n",
-        '        if Path(f"/proc/{holder}").exists():\n',
+        "(holder := holder_of(path)) and is_held(path):",
+        '(holder := holder_of(path)) and Path(f"/proc/{holder}").exists():',
         DOCTOR_TESTS,
     ),
     Mutant(
         "a directory that cannot be checked ends the doctor with a traceback",
         BROKER + "doctor/directory.py",
-        "    except StoreUnusable as refused:\n"
-        '        yield error("store", str(refused), "name the broker\'s data_dir", str(path))\n'
-        "        return\n    for line",
-        "    except ForeignDirectory:\n        return\n    for line",
+        "        found = check(path)\n    except StoreUnusable as refused:\n",
+        "        found = check(path)\n    except ForeignDirectory as refused:\n",
         DOCTOR_TESTS,
     ),
     Mutant(
