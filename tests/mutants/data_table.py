@@ -388,7 +388,7 @@ DATA_MUTANTS: Final = (
     Mutant(
         "all topics are listed in one turn",
         DATA + "topics.py",
-        "            if number % TOLD_A_TURN == 0:\n",
+        "            if number % DOCUMENTS_PER_TURN == 0:\n",
         "            if False:\n",
         LEFTOVERS,
     ),

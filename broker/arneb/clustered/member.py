@@ -179,7 +179,7 @@ class Member:
 
     def _addresses(self) -> NodeAddresses:
         config = self._config
-        addresses, pulsar = config.cluster.told, config.pulsar
+        addresses, pulsar = config.cluster.advertised, config.pulsar
         internal = addresses.internal
         if not internal and self._listeners.by_name.get(INTERNAL):
             internal = str(self._listeners.addresses(INTERNAL)[0])

@@ -184,7 +184,7 @@ class ArrivedClient:
         shown = {"subject": arrival.certificate.get("subject", ())}
         said = {"address": arrival.address, "service_url": arrival.service_url, "shown": shown}
         if self.onward_url or self.uses:
-            said |= {"told": self.onward_url}
+            said |= {"onward_url": self.onward_url}
         return json.dumps(said).encode()
 
     @property
@@ -234,7 +234,7 @@ class PulsarClients:
             address, service_url = str(said["address"]), str(said["service_url"])
             shown = said["shown"]
             is_known = isinstance(shown, dict) and isinstance(shown.get("subject"), list)
-            through = None if said.get("told") is None else str(said["told"])
+            through = None if said.get("onward_url") is None else str(said["onward_url"])
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise NotServed(f"expected where a client comes from: {error!r:.100}") from error
         if not is_known:

@@ -28,7 +28,7 @@ from arneb_pulsar.names import PARTITION
 TOPICS_A_TURN: Final = 300
 """Topics visited between two checkpoints: some 2 ms, rights included."""
 
-TOLD_A_TURN: Final = 200
+DOCUMENTS_PER_TURN: Final = 200
 """Topics described between two checkpoints: some 2 ms."""
 
 GONE_MAX: Final = 1_000
@@ -130,7 +130,7 @@ class TopicDirectory:
         """Return the documents of topics."""
         found = []
         for number, topic in enumerate(topics, 1):
-            if number % TOLD_A_TURN == 0:
+            if number % DOCUMENTS_PER_TURN == 0:
                 await trio.lowlevel.checkpoint()
             found.append(self.document(topic))
         return found

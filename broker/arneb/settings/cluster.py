@@ -92,8 +92,8 @@ class ClusterInternalTable:
 
 
 @dataclass(frozen=True, slots=True)
-class ClusterToldTable:
-    """The addresses of this node that others are told while it leads."""
+class ClusterAdvertisedTable:
+    """The addresses of this node for others to use while it leads."""
 
     internal: str = ""
     """``host:port`` of its internal port, for the other nodes; empty: the address it listens on."""
@@ -130,7 +130,7 @@ class ClusterTable:
     all nodes."""
     prefer: tuple[str, ...] = ()
     """Names of nodes in the order in which they should lead; the same on all nodes. A preferred
-    node does not displace a leader, which hands over only when told to."""
+    node does not displace a leader, which hands over only when asked."""
     copies_min: int = 2
     """How many nodes, alive or not, must have a message on disk before it is trimmed from Pulsar's
     log topic. With fewer nodes nothing is trimmed, and an alarm reports it. The same on all
@@ -142,7 +142,7 @@ class ClusterTable:
     """The maximum speed at which this node sends a copy of its data to another."""
     pulsar: ClusterPulsarTable = ClusterPulsarTable()
     internal: ClusterInternalTable = ClusterInternalTable()
-    told: ClusterToldTable = ClusterToldTable()
+    advertised: ClusterAdvertisedTable = ClusterAdvertisedTable()
     shards: tuple[ClusterShardTable, ...] = ()
     """Shards beside the first one, each led by a node of its own if that is preferred. The same on
     all nodes."""
@@ -173,8 +173,10 @@ class ClusterTable:
             text = "internal.secret_file, or internal.certificate, key and authority, beside node"
             raise ValueError(f"expected {text}")
         listen = internal.listen
-        if listen is not None and listen.host in EVERYWHERE and not self.told.internal:
-            raise ValueError(f"expected told.internal beside internal.listen = {str(listen)!r}")
+        if listen is not None and listen.host in EVERYWHERE and not self.advertised.internal:
+            raise ValueError(
+                f"expected advertised.internal beside internal.listen = {str(listen)!r}"
+            )
 
     @property
     def is_on(self) -> bool:

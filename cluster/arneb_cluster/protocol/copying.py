@@ -249,7 +249,7 @@ class Taking:
         if len(chunk) != expected:
             raise CopyBroken(f"expected {expected} bytes of chunk {index}, got {len(chunk)}")
         if sha256(chunk).digest() != body[:HASH_BYTES]:
-            raise CopyBroken(f"expected chunk {index} of {name} to have the checksum told with it")
+            raise CopyBroken(f"expected chunk {index} of {name} to have the checksum sent with it")
         return name, index * CHUNK_BYTES, chunk
 
     def written(self) -> None:

@@ -42,8 +42,8 @@ class RelayState(Enum):
     """The state of a relay."""
 
     CARRYING = "carrying"
-    TOLD = "told"
-    """The leader is lost and the client has been told; its answer is awaited."""
+    CLOSING = "closing"
+    """The leader is lost, and the client has been sent a close; its answer is awaited."""
     ENDING = "ending"
     """The client gets nothing more."""
 
@@ -60,10 +60,10 @@ class RelayInput(Enum):
 _S, _I = RelayState, RelayInput
 
 MOVES: Final = {
-    (_S.CARRYING, _I.LOST_AT_BORDER): _S.TOLD,
+    (_S.CARRYING, _I.LOST_AT_BORDER): _S.CLOSING,
     (_S.CARRYING, _I.LOST_INSIDE): _S.ENDING,
     (_S.CARRYING, _I.LEADER_ENDED): _S.ENDING,
-    (_S.TOLD, _I.ANSWERED): _S.ENDING,
+    (_S.CLOSING, _I.ANSWERED): _S.ENDING,
 }
 """All moves; other inputs change nothing."""
 
@@ -124,7 +124,7 @@ class Relay:
             case RelayState.CARRYING:
                 self.up_bytes += len(data)
                 return [ToLeader(data)]
-            case RelayState.TOLD if self.up.said is not Said.NOTHING:
+            case RelayState.CLOSING if self.up.said is not Said.NOTHING:
                 # A close of the client's own that crossed ours ends it as well.
                 self._move(RelayInput.ANSWERED)
                 return [EndToClient(farewell=True)]
@@ -145,7 +145,7 @@ class Relay:
             case RelayState.CARRYING:
                 self._client_ended = True
                 return [EndToLeader()]
-            case RelayState.TOLD:
+            case RelayState.CLOSING:
                 self._move(RelayInput.ANSWERED)
                 return [EndToClient(farewell=True)]
             case RelayState.ENDING:

@@ -13,7 +13,7 @@ from arneb.data import room
 from arneb.data.rights import ASKED_A_TURN, Everything, expect_consume
 from arneb.data.room import Staged
 from arneb.data.stages import BatchId, Stages
-from arneb.data.topics import TOLD_A_TURN, TopicDirectory
+from arneb.data.topics import DOCUMENTS_PER_TURN, TopicDirectory
 from arneb.settings.data_limits import DataLimits
 from arneb_core.api.topics.topic import Topic
 from arneb_core.engine.engine import open_engine
@@ -125,13 +125,13 @@ async def test_many_topics_are_listed_a_few_per_turn(
         monkeypatch.setattr(directory, "document", counted)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(others)
-            found = await directory.documents([topic] * (6 * TOLD_A_TURN))
+            found = await directory.documents([topic] * (6 * DOCUMENTS_PER_TURN))
             nursery.cancel_scope.cancel()
-        assert len(found) == told == 6 * TOLD_A_TURN
+        assert len(found) == told == 6 * DOCUMENTS_PER_TURN
         # Of two tasks that run in each pass of the loop, one may be first in one pass and last in
         # the next.
-        assert max(map(sub, seen[1:], seen)) <= 2 * TOLD_A_TURN
-        assert seen[-1] > TOLD_A_TURN
+        assert max(map(sub, seen[1:], seen)) <= 2 * DOCUMENTS_PER_TURN
+        assert seen[-1] > DOCUMENTS_PER_TURN
 
 
 async def test_rights_on_many_topics_are_checked_a_few_per_turn() -> None:

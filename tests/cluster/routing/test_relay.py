@@ -122,7 +122,7 @@ class Relayed(RuleBasedStateMachine):
             assert (added, self.end) == (b"", EndToClient(farewell=True))
         elif is_whole(before):
             assert added.startswith(b"\x01\x00\x00"), "a client is told between two frames"
-            assert self.relay.state is RelayState.TOLD
+            assert self.relay.state is RelayState.CLOSING
             assert self.end is None
         else:
             assert (added, self.end) == (b"", EndToClient(farewell=False)), (

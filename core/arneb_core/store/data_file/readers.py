@@ -3,7 +3,7 @@
 The rule: a read transaction keeps every page freed since it began from being reused, so the data
 file grows as long as it is open. Long readers are named, with the bytes they hold; a reader of ours
 that exceeds the limit while the broker needs pages is told to start over or fail, in the file
-:data:`TOLD_NAME`. The broker cannot end another process's transaction; only whoever runs that
+:data:`ASKED_NAME`. The broker cannot end another process's transaction; only whoever runs that
 process can.
 
 LMDB's table of readers has no times: the age of a reader is how long it has been seen with the same
@@ -26,7 +26,7 @@ from arneb_core.store.data_file.page_release import PageRelease
 from arneb_core.store.data_file.page_walk import pages_given_up_since
 from arneb_core.store.data_file.pages import PageFile
 
-TOLD_NAME: Final = "arneb.readers"
+ASKED_NAME: Final = "arneb.readers"
 """The readers that were told, as a list of [process, transaction]."""
 
 LONG_S: Final = 10.0
@@ -69,7 +69,7 @@ class ReaderWatch:
         self.long: tuple[LongReader, ...] = ()
         """Long readers, the oldest first."""
         with suppress(OSError):  # readers that an earlier broker asked to end
-            (directory / TOLD_NAME).unlink()
+            (directory / ASKED_NAME).unlink()
 
     def __repr__(self) -> str:
         return f"<ReaderWatch {len(self._since)} reading, {len(self.long)} for long>"
@@ -109,7 +109,7 @@ class ReaderWatch:
             self._write([])
 
     def _write(self, reported: list[list[int]]) -> None:
-        file = self._directory / TOLD_NAME
+        file = self._directory / ASKED_NAME
         if not reported:
             file.unlink(missing_ok=True)
             return
@@ -124,7 +124,7 @@ class WatchedReading(PageRelease):
 
     def __init__(self, page_release: PageRelease, directory: Path, transaction: int) -> None:
         self._inner = page_release
-        self._file = directory / TOLD_NAME
+        self._file = directory / ASKED_NAME
         self._me = [os.getpid(), transaction]
         self._reads = 0
         self._asked = time.monotonic()
@@ -133,13 +133,13 @@ class WatchedReading(PageRelease):
         return f"<WatchedReading {self._me}, {self._reads} reads>"
 
     def read(self, size: int) -> None:
-        """Count as :meth:`.PageRelease.read`. Raises :class:`ToldToEnd`."""
+        """Count as :meth:`.PageRelease.read`. Raises :class:`AskedToEnd`."""
         self._inner.read(size)
         self._reads += 1
         if self._reads % ASK_EVERY_READS == 0 and time.monotonic() - self._asked >= ASK_EVERY_S:
             self._asked = time.monotonic()
             if was_asked_to_end(self._file, self._me):
-                raise ToldToEnd(
+                raise AskedToEnd(
                     "reading took so long that the broker asked for its pages back "
                     "(store.reader_limit_s): read again, or read a copy"
                 )
@@ -148,12 +148,12 @@ class WatchedReading(PageRelease):
         self._inner.forget()
 
 
-class ToldToEnd(StoreUnusable):
+class AskedToEnd(StoreUnusable):
     """The broker needs the pages that a snapshot keeps."""
 
 
 def was_asked_to_end(file: Path, me: list[int]) -> bool:
-    """Whether ``me``, a process and a transaction, is among those told to end."""
+    """Whether ``me``, a process and a transaction, is among those asked to end."""
     try:
         return me in json.loads(file.read_text())
     except (OSError, ValueError, TypeError):

@@ -15,7 +15,12 @@ import trio
 from arneb_core.api.core import Unit
 from arneb_core.engine.engine import open_engine
 from arneb_core.store.data_file.opening import READERS_MAX
-from arneb_core.store.data_file.readers import HELD_BYTES_MIN, TOLD_NAME, ReaderWatch, parse_readers
+from arneb_core.store.data_file.readers import (
+    ASKED_NAME,
+    HELD_BYTES_MIN,
+    ReaderWatch,
+    parse_readers,
+)
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes
 from arneb_core.store.format.schema import Table
@@ -108,11 +113,11 @@ def test_who_reads_for_long_is_named_with_what_it_costs(store: Store) -> None:
         churn(store, HELD_BYTES_MIN)
         assert [each.pid for each in watch.look()] == [reader.pid]
         assert watch.look() == [], "named twice"
-        assert (store.path / TOLD_NAME).exists()
+        assert (store.path / ASKED_NAME).exists()
     store.reader_check()
     assert watch.look() == []
     assert watch.long == ()
-    assert not (store.path / TOLD_NAME).exists()
+    assert not (store.path / ASKED_NAME).exists()
 
 
 def test_a_reader_that_was_asked_to_end_gives_its_pages_back(store: Store) -> None:
@@ -127,7 +132,7 @@ def test_a_reader_that_was_asked_to_end_gives_its_pages_back(store: Store) -> No
         assert len(watch.look()) == 1
         go_on(reader)
         _, complaint = reader.communicate(timeout=30)
-    assert "StoreUnusable" in complaint or "ToldToEnd" in complaint
+    assert "StoreUnusable" in complaint or "AskedToEnd" in complaint
     assert "the broker asked for its pages back" in complaint
     assert parse_readers(store.readers()) == []
 
@@ -157,9 +162,9 @@ def test_a_process_that_takes_every_slot_does_not_stop_the_brokers_reads(store: 
 
 
 def test_a_broker_that_was_killed_told_nobody(store: Store) -> None:
-    (store.path / TOLD_NAME).write_text(f"[[{os.getpid()}, 1]]")
+    (store.path / ASKED_NAME).write_text(f"[[{os.getpid()}, 1]]")
     ReaderWatch(store.path, store.readers)
-    assert not (store.path / TOLD_NAME).exists()
+    assert not (store.path / ASKED_NAME).exists()
 
 
 @pytest.mark.real_time
@@ -180,4 +185,4 @@ async def test_the_engine_names_a_stuck_reader_in_its_log_and_its_statistics(
                 assert found.pid == reader.pid
     assert re.search(rf"process {reader.pid} has been reading the store for \d+ s", caplog.text)
     with suppress(FileNotFoundError):
-        assert not (data_dir / TOLD_NAME).exists()
+        assert not (data_dir / ASKED_NAME).exists()
