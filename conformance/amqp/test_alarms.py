@@ -110,7 +110,7 @@ def test_a_connection_that_comes_during_an_alarm_is_blocked_by_its_first_publish
     assert Inbox(connect().channel(), queue, auto_ack=True).wait(1) == [b"late"]
 
 
-def test_blocked_until_the_last_alarm_is_over_and_told_once(
+def test_clients_are_notified_once_and_blocked_until_the_last_alarm_is_over(
     connect: Connect, queue: str, alarm: Alarm
 ) -> None:
     publisher = Ear(connect())

@@ -23,7 +23,7 @@ def small_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", connect_small)
 
 
-def test_a_consumer_that_reads_nothing_delays_nobody(
+def test_a_consumer_that_reads_nothing_delays_no_other(
     connect: Connect, queue: str, name: Named, small_buffers: None
 ) -> None:
     lazy = connect().channel()

@@ -66,7 +66,7 @@ def test_a_delivery_is_answered_on_its_own_channel_only(connect: Connect, queue:
     assert first.queue_declare(queue, passive=True).method.message_count == 0
 
 
-def test_who_polls_is_not_held_to_a_prefetch(channel: BlockingChannel, queue: str) -> None:
+def test_basic_get_ignores_the_prefetch_limit(channel: BlockingChannel, queue: str) -> None:
     channel.basic_qos(prefetch_count=1)
     channel.basic_qos(prefetch_count=1, global_qos=True)
     publish(channel, queue, *numbers(3))
@@ -245,7 +245,7 @@ def test_get_without_ack_takes_the_message_for_good(connect: Connect, queue: str
     assert bodies_in(connect().channel(), queue) == []
 
 
-def test_an_exclusive_consumer_waits_for_nobody(connect: Connect, queue: str) -> None:
+def test_an_exclusive_consumer_does_not_wait_for_others(connect: Connect, queue: str) -> None:
     connection = connect()
     Inbox(connection.channel(), queue)
     with refused(403, f"ACCESS_REFUSED - queue '{queue}' in vhost '/' in exclusive use"):

@@ -46,7 +46,7 @@ def test_carbon_copies_are_routed_again(channel: BlockingChannel, name: Named) -
         assert deaths(found)[0]["routing-keys"] == [queue, copied]
 
 
-def test_blind_copies_are_not_told(channel: BlockingChannel, name: Named) -> None:
+def test_blind_copies_are_not_shown(channel: BlockingChannel, name: Named) -> None:
     dlx = exchange(channel, name("dlx"), "fanout")
     queue = declare(channel, name("queue"), dead_letter_exchange=dlx)
     grave = bound(channel, name("grave"), dlx, "")

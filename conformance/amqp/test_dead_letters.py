@@ -147,7 +147,7 @@ def test_the_front_expires_and_what_came_with_it_stays(
     channel.tx_commit()
 
 
-def test_no_time_at_all_is_enough_for_who_is_there(connect: Connect, name: Named) -> None:
+def test_a_ttl_of_zero_is_enough_for_a_waiting_consumer(connect: Connect, name: Named) -> None:
     channel = connect().channel()
     queue = declare(channel, name("queue"), message_ttl=0)
     publish(channel, queue, b"nobody")
@@ -157,7 +157,7 @@ def test_no_time_at_all_is_enough_for_who_is_there(connect: Connect, name: Named
     assert inbox.wait(1) == [b"somebody"]
 
 
-def test_no_time_is_not_enough_for_who_comes_later(connect: Connect, name: Named) -> None:
+def test_a_ttl_of_zero_is_not_enough_for_a_later_consumer(connect: Connect, name: Named) -> None:
     channel = connect().channel()
     queue = declare(channel, name("queue"))
     publish(channel, queue, b"waits")
@@ -213,7 +213,7 @@ def test_a_length_of_nothing(channel: BlockingChannel, name: Named) -> None:
     assert ready(channel, queue) == 0
 
 
-def test_who_comes_behind_a_confirm_gets_nothing_that_is_too_much(
+def test_a_consumer_after_a_confirm_gets_nothing_beyond_the_limit(
     channel: BlockingChannel, name: Named
 ) -> None:
     for number in range(20):
@@ -333,7 +333,9 @@ def test_a_queue_that_is_only_purged_expires(channel: BlockingChannel, name: Nam
     raise AssertionError("the purges kept the queue from expiring")
 
 
-def test_who_polled_once_keeps_no_queue(channel: BlockingChannel, name: Named) -> None:
+def test_a_basic_get_does_not_keep_a_queue_from_expiring(
+    channel: BlockingChannel, name: Named
+) -> None:
     queue = declare(channel, name("queue"), expires=500)
     publish(channel, queue, b"a")
     take(channel, queue, 1)

@@ -73,7 +73,7 @@ def test_one_consumer_a_channel(channel: BlockingChannel) -> None:
 
 
 @pytest.mark.parametrize("leave", ["cancel", "close"])
-def test_nobody_listens_any_more(connect: Connect, queue: str, leave: str) -> None:
+def test_a_requester_that_has_left_gets_no_answer(connect: Connect, queue: str, leave: str) -> None:
     channel, server = connect().channel(), connect().channel()
     inbox = Inbox(channel, REPLY_TO, auto_ack=True)
     name = asked(channel, queue)
@@ -110,7 +110,7 @@ def test_a_forged_name_leads_nowhere(connect: Connect, queue: str, name: Named) 
     "action", [BlockingChannel.basic_get, BlockingChannel.queue_purge, listen, bind]
 )
 @pytest.mark.parametrize("is_over", [False, True])
-def test_answers_are_for_nobody_else(
+def test_another_connection_cannot_use_a_reply_address(
     connect: Connect, queue: str, action: Callable[[BlockingChannel, str], Any], is_over: bool
 ) -> None:
     """Another connection can neither get, purge nor consume at a reply address, even after the

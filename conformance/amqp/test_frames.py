@@ -179,7 +179,7 @@ def test_what_a_closing_channel_is_sent_is_thrown_away(raw: WireClient, own: str
     assert isinstance(raw.read(), commands.Basic.GetEmpty)
 
 
-def test_nobody_is_blamed_for_a_failed_login(broker: Target) -> None:
+def test_a_failed_login_names_no_method(broker: Target) -> None:
     can_be_told = {"capabilities": {"authentication_failure_close": True}}
     with WireClient(broker) as raw:
         code, words, blamed = ended(raw.start(response="\0guest\0wrong", **can_be_told))
@@ -187,7 +187,7 @@ def test_nobody_is_blamed_for_a_failed_login(broker: Target) -> None:
     assert words.startswith("ACCESS_REFUSED - Login was refused")
 
 
-def test_nobody_is_blamed_for_a_channel_too_many(broker: Target) -> None:
+def test_a_channel_too_many_names_no_method(broker: Target) -> None:
     with WireClient(broker) as raw:
         raw.tune(channel_max=1)
         raw.open_channel()
@@ -195,7 +195,7 @@ def test_nobody_is_blamed_for_a_channel_too_many(broker: Target) -> None:
         assert ended(raw.open_channel(2)) == (530, f"NOT_ALLOWED - {words}", NOBODY)
 
 
-def test_nobody_is_blamed_for_a_name_that_is_no_text(raw: WireClient) -> None:
+def test_a_name_that_is_not_text_names_no_method(raw: WireClient) -> None:
     raw.socket.sendall(framed(METHOD, b"\x00\x32\x00\x0a\x00\x00\x01\xff\x00\x00\x00\x00\x00"))
     words = "FRAME_ERROR - Malformed UTF-8 in shortstr"
     assert ended(raw.read()) == (501, words, NOBODY)

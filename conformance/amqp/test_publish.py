@@ -31,14 +31,14 @@ def test_unconfirmed_publishes_arrive_in_order(connect: Connect, queue: str) -> 
     assert got == wanted
 
 
-def test_a_get_behind_an_unconfirmed_publish_finds_it(channel: BlockingChannel, queue: str) -> None:
+def test_a_get_after_an_unconfirmed_publish_finds_it(channel: BlockingChannel, queue: str) -> None:
     """Methods on one channel take effect in order, whether or not publishes are confirmed."""
     for number in range(50):
         channel.basic_publish("", queue, b"%d" % number, PERSISTENT)
         assert channel.basic_get(queue, auto_ack=True)[2] == b"%d" % number
 
 
-def test_a_declare_behind_unconfirmed_publishes_counts_them(
+def test_a_declare_after_unconfirmed_publishes_counts_them(
     channel: BlockingChannel, queue: str
 ) -> None:
     for number in range(50):
@@ -50,7 +50,7 @@ def test_a_declare_behind_unconfirmed_publishes_counts_them(
     wait_until(channel.connection, counted)  # RabbitMQ's count may be one message behind
 
 
-def test_a_purge_behind_unconfirmed_publishes_takes_them(
+def test_a_purge_after_unconfirmed_publishes_removes_them(
     channel: BlockingChannel, queue: str
 ) -> None:
     for number in range(50):

@@ -64,10 +64,11 @@ def test_an_auto_delete_queue_goes_with_its_last_consumer(connect: Connect, name
         channel.queue_declare(queue, passive=True)
 
 
-def test_who_cancels_the_last_consumer_of_an_auto_delete_queue_gets_its_answer_only(
+def test_cancelling_the_last_consumer_of_an_auto_delete_queue_is_only_answered(
     broker: Target, name: Named
 ) -> None:
-    """Whether or not it still owes answers, the queue goes and nobody has to be told."""
+    """Whether or not the client still owes answers, the queue is deleted, and there is no consumer
+    left to notify."""
     queue = name("auto")
     with WireClient(broker) as raw:
         raw.start(capabilities={"consumer_cancel_notify": True})
@@ -146,7 +147,7 @@ def test_a_queue_is_not_deleted_if_it_is_used_or_not_empty(connect: Connect, que
         connection.channel().queue_delete(queue, if_unused=True)
 
 
-def test_consumers_are_told_when_their_queue_is_deleted(connect: Connect, queue: str) -> None:
+def test_consumers_are_notified_when_their_queue_is_deleted(connect: Connect, queue: str) -> None:
     connection = connect()
     channel = connection.channel()
     cancelled: list[object] = []

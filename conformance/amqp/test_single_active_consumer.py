@@ -56,7 +56,9 @@ def test_a_cancelled_consumer_makes_room_and_keeps_what_it_has(
     assert second.wait(2) == [b"b", b"a"]
 
 
-def test_priority_does_not_replace_who_is_active(connect: Connect, name: Named) -> None:
+def test_a_higher_priority_does_not_replace_the_active_consumer(
+    connect: Connect, name: Named
+) -> None:
     connection = connect()
     channel = connection.channel()
     queue = declare(channel, name("queue"))

@@ -129,7 +129,7 @@ class Bystander:
         self.client.acknowledge(delivery.tag)
 
 
-def test_broken_frames_hurt_nobody_else(broker: Target, frames: int, seed: int) -> None:
+def test_broken_frames_do_not_affect_other_clients(broker: Target, frames: int, seed: int) -> None:
     """No crash, no leak, and no disturbance of others; each sender gets an error or a closed
     connection."""
 

@@ -128,7 +128,7 @@ def arneb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arneb]:
         broker.stop()
 
 
-def test_broken_frames_hurt_nobody_else(arneb: Arneb, frames: int, seed: int) -> None:
+def test_broken_frames_do_not_affect_other_clients(arneb: Arneb, frames: int, seed: int) -> None:
     """No crash, no leak, and no disturbance of others; each sender gets an error or a closed
     connection."""
 

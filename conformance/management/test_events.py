@@ -85,7 +85,9 @@ client_ca = "{tmp_path}/root.crt"
         )
 
 
-def test_the_same_is_told_of_tls(secured: tuple[Managed, Managed], tmp_path: Path) -> None:
+def test_the_same_events_are_published_for_tls(
+    secured: tuple[Managed, Managed], tmp_path: Path
+) -> None:
     context = ssl.create_default_context(cafile=tmp_path / "root.crt")
     context.load_cert_chain(tmp_path / "known.crt", tmp_path / "known.key")
 

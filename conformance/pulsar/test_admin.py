@@ -231,7 +231,7 @@ def test_messages_expire_up_to_one(
         time.sleep(0.1)
 
 
-def test_who_has_nothing_to_expire_is_a_conflict(
+def test_expiring_an_empty_backlog_is_a_conflict(
     client: pulsar.Client, admin: Admin, topic: str
 ) -> None:
     def status(path: str, body: object = None) -> int:
@@ -266,7 +266,9 @@ def test_who_has_nothing_to_expire_is_a_conflict(
     consumer.close()
 
 
-def test_statistics_say_who_is_there(client: pulsar.Client, admin: Admin, topic: str) -> None:
+def test_statistics_list_producers_and_consumers(
+    client: pulsar.Client, admin: Admin, topic: str
+) -> None:
     consumer = client.subscribe(topic, "s", SHARED, consumer_name="me")
     producer = client.create_producer(topic, "mine", batching_enabled=False)
     send(producer, numbers(5))
@@ -291,7 +293,7 @@ def test_statistics_say_who_is_there(client: pulsar.Client, admin: Admin, topic:
     assert "s" in internal["cursors"]
 
 
-def test_unloading_disturbs_nobody(client: pulsar.Client, admin: Admin, topic: str) -> None:
+def test_unloading_loses_no_message(client: pulsar.Client, admin: Admin, topic: str) -> None:
     consumer = client.subscribe(topic, "s")
     producer = client.create_producer(topic)
     send(producer, numbers(3))

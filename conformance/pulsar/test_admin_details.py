@@ -162,7 +162,7 @@ def test_unacknowledged_messages_are_counted_where_several_share(
     assert bare["subscriptions"]["s"]["consumers"] == []
 
 
-def test_the_type_of_a_subscription_that_nobody_used(
+def test_the_type_of_a_subscription_that_was_never_used(
     client: pulsar.Client, admin: Admin, name: Named
 ) -> None:
     topic = local(name("t"))
@@ -253,7 +253,7 @@ def test_a_partition_has_no_policies_and_one_that_is_not_there_is_said_to_be_mis
         ("property/k", None),
     ],
 )
-def test_what_nobody_has_set_may_be_asked_for(admin: Admin, path: str, found: Any) -> None:
+def test_settings_that_were_never_set_can_be_read(admin: Admin, path: str, found: Any) -> None:
     assert admin.get(f"{NAMESPACE}/{path}") == found
 
 

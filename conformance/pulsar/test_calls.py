@@ -60,7 +60,7 @@ def test_a_path_says_by_which_methods_it_is_asked(call: Caller) -> None:
     assert call("OPTIONS", "/admin/v2/nothing")[0] == 404
 
 
-def test_who_wants_the_head_only_has_the_status(call: Caller) -> None:
+def test_a_head_request_has_the_status(call: Caller) -> None:
     for path in ("/admin/v2/clusters", "/admin/v2/brokers/health", "/admin/v2/clusters/none"):
         status, _, said = call("GET", path)
         assert said

@@ -75,7 +75,7 @@ def test_the_last_of_each_key_stays(
     assert read(client, topic, "again") == [*left, ("k0", b"newer")]
 
 
-def test_what_was_superseded_after_somebody_had_it_does_not_come_again(
+def test_a_message_superseded_after_its_delivery_does_not_come_again(
     client: pulsar.Client, admin: Admin, topic: str
 ) -> None:
     before = client.subscribe(topic, "s", initial_position=EARLIEST, is_read_compacted=True)
@@ -138,7 +138,7 @@ def test_a_table_view_has_the_last_values(client: pulsar.Client, admin: Admin, t
     assert {key: view.get(key) for key in "abc"} == {"a": b"3", "b": b"2", "c": b"4"}
 
 
-def test_only_who_reads_alone_reads_compacted(connect: Connect, topic: str) -> None:
+def test_only_an_exclusive_consumer_reads_compacted(connect: Connect, topic: str) -> None:
     with pytest.raises(pulsar.PulsarException):
         connect().subscribe(topic, "s", pulsar.ConsumerType.Shared, is_read_compacted=True)
     connect().subscribe(topic, "f", pulsar.ConsumerType.Failover, is_read_compacted=True)

@@ -55,7 +55,7 @@ def let_go(consumer: pulsar.Consumer) -> None:
 
 
 @pytest.mark.parametrize("kind", [SHARED, KEY_SHARED], ids=["shared", "keyed"])
-def test_dead_letters_are_kept_for_who_comes_later(
+def test_dead_letters_are_kept_for_later_consumers(
     connect: Connect, topic: str, kind: pulsar.ConsumerType
 ) -> None:
     """The dead letter topic is named after the topic and the subscription; the policy's initial
@@ -81,7 +81,7 @@ def test_dead_letters_are_kept_for_who_comes_later(
     assert_gets(connect().subscribe(topic, "s", kind), [])
 
 
-def test_without_a_subscription_nobody_keeps_them(connect: Connect, topic: str) -> None:
+def test_without_a_subscription_they_are_not_kept(connect: Connect, topic: str) -> None:
     consumer = mourning(connect(), topic, pulsar.ConsumerDeadLetterPolicy(DEATHS, f"{topic}-dead"))
     producer = connect().create_producer(topic)
     producer.send(b"first")

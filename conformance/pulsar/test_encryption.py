@@ -43,7 +43,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> pulsar.CryptoKeyReader:
 
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("options", [{}, {"batching_enabled": True}, {"chunking_enabled": True}])
-def test_who_has_the_key_opens_messages(
+def test_a_consumer_with_the_key_opens_messages(
     client: pulsar.Client,
     topic: str,
     keys: pulsar.CryptoKeyReader,

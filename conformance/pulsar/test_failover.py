@@ -56,7 +56,7 @@ def test_other_types_are_refused(connect: Connect, topic: str, other: pulsar.Con
         connect().subscribe(topic, "s", other)
 
 
-def test_everybody_is_told_who_is_active(connect: Connect, topic: str) -> None:
+def test_every_consumer_learns_which_one_is_active(connect: Connect, topic: str) -> None:
     told: list[str] = []
 
     class Listener:

@@ -40,7 +40,7 @@ def test_a_name_that_none_can_have(client: pulsar.Client, address: str) -> None:
             ask(address)
 
 
-def test_who_listens_does_not_receive(client: pulsar.Client, topic: str) -> None:
+def test_a_consumer_with_a_listener_cannot_receive(client: pulsar.Client, topic: str) -> None:
     consumer = client.subscribe(topic, "s", message_listener=lambda *_: None)
     with pytest.raises(pulsar.InvalidConfiguration):
         consumer.receive(SILENCE_MS)
@@ -70,7 +70,7 @@ def test_what_is_closed_is_closed(connect: Connect, topic: str) -> None:
             call()
 
 
-def test_nobody_listens_there() -> None:
+def test_a_port_without_a_listener_is_reported() -> None:
     client = pulsar.Client(
         f"pulsar://127.0.0.1:{free_port()}", operation_timeout_seconds=2, logger=QUIET
     )
@@ -79,7 +79,7 @@ def test_nobody_listens_there() -> None:
     client.close()
 
 
-def test_somebody_listens_there_and_says_nothing() -> None:
+def test_a_server_that_never_answers_is_reported() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         address = f"pulsar://127.0.0.1:{mute.getsockname()[1]}"
         client = pulsar.Client(

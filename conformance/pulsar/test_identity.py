@@ -187,7 +187,7 @@ def test_nothing_else_does(guarded: Guarded, authentication: pulsar.Authenticati
     client.close()
 
 
-def test_who_brings_nothing_is_told_at_once(guarded: Guarded) -> None:
+def test_a_client_without_credentials_is_refused_at_once(guarded: Guarded) -> None:
     """Every attempt is answered at once. The C++ client retries until its timeout, with either
     broker, because it does not treat this error as final."""
     began = time.monotonic()
@@ -202,7 +202,7 @@ def test_who_brings_nothing_is_told_at_once(guarded: Guarded) -> None:
 @pytest.mark.parametrize(
     ("method", "expected"), [("", 200), ("basic", 200), ("token", 401), ("unheard-of", 401)]
 )
-def test_who_looks_up_over_http_says_by_what_method(
+def test_a_lookup_over_http_names_its_authentication_method(
     guarded: Guarded, method: str, expected: int
 ) -> None:
     proof = base64.b64encode(b"me:right").decode()

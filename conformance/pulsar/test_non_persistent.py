@@ -36,7 +36,7 @@ def path_of(topic: str) -> str:
     return f"/admin/v2/non-persistent/public/default/{topic.rpartition('/')[2]}"
 
 
-def test_nothing_waits_for_who_comes_later(client: pulsar.Client, topic: str) -> None:
+def test_nothing_is_kept_for_later_consumers(client: pulsar.Client, topic: str) -> None:
     producer = client.create_producer(topic)
     assert len(send(producer, numbers(5))) == 5
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)
@@ -64,7 +64,7 @@ def test_a_shared_subscription_shares(connect: Connect, topic: str) -> None:
     assert second
 
 
-def test_who_cannot_take_more_loses_it(connect: Connect, topic: str) -> None:
+def test_a_consumer_without_permits_loses_messages(connect: Connect, topic: str) -> None:
     consumer = connect().subscribe(topic, "s", receiver_queue_size=2)
     producer = connect().create_producer(topic, batching_enabled=False)
     send(producer, numbers(50))

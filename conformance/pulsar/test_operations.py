@@ -251,7 +251,7 @@ def test_a_broker_tells_of_itself(admin: Admin) -> None:
     assert isinstance(admin.get("/admin/v2/broker-stats/topics"), dict)
 
 
-def test_who_peeks_by_a_subscription_that_is_not_there_sees_the_beginning(
+def test_peeking_by_an_unknown_subscription_shows_the_beginning(
     client: pulsar.Client, admin: Admin, name: Named
 ) -> None:
     topic = name("t")

@@ -156,7 +156,7 @@ def test_permissions_are_kept(admin: Admin, namespace: str) -> None:
     assert admin.get(f"{namespace}/permissions") == {}
 
 
-def test_the_end_of_a_topic_disturbs_nobody(
+def test_the_end_of_a_topic_makes_no_client_reconnect(
     client: pulsar.Client, admin: Admin, broker_urls: Any, topic: str
 ) -> None:
     """A client that receives a command it does not know closes its connection and reconnects."""
@@ -192,7 +192,7 @@ def test_messages_live_as_long_as_they_should(
     assert_silent(client.subscribe(topic, "s"))
 
 
-def test_a_subscription_that_nobody_uses_goes(
+def test_an_unused_subscription_is_removed(
     client: pulsar.Client, admin: Admin, namespace: str
 ) -> None:
     """The limit is in minutes, and Apache Pulsar checks once per minute."""
@@ -210,7 +210,7 @@ def test_a_subscription_that_nobody_uses_goes(
     assert_gets(used, numbers(1))
 
 
-def test_topics_that_nobody_uses_go(client: pulsar.Client, admin: Admin, namespace: str) -> None:
+def test_unused_topics_are_removed(client: pulsar.Client, admin: Admin, namespace: str) -> None:
     short = namespace.rpartition("/")[2]
     rule = {
         "inactiveTopicDeleteMode": "delete_when_no_subscriptions",

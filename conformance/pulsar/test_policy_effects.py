@@ -243,7 +243,9 @@ NAME, PERMITS, UNACKED, TYPE, BACKLOG = 7, 8, 9, 13, 15
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_consumer_is_told_of_itself(place: Place, broker_urls: BrokerUrls, kind: str) -> None:
+def test_a_consumer_can_read_its_own_statistics(
+    place: Place, broker_urls: BrokerUrls, kind: str
+) -> None:
     """In answer to CONSUMER_STATS, which the C++ client sends."""
 
     async def play(client: PulsarClient) -> None:

@@ -385,7 +385,7 @@ def comes(attempt: Callable[[], Any]) -> Any:
         ("maxSubscriptionsPerTopic", "", 6),
     ],
 )
-def test_who_may_come_is_said_by_the_nearest(
+def test_the_nearest_policy_decides_who_may_connect(
     place: Place, client: pulsar.Client, path: str, above: str, most: int
 ) -> None:
     """The broker admits a few, the namespace 1, the topic 2, and finally the topic has no limit.

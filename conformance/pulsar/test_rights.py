@@ -118,7 +118,7 @@ COMMANDS: dict[Callable[[pulsar.Client], None], frozenset[str]] = {
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda each: each.__name__)
-def test_a_command_is_for_those_who_have_the_right(
+def test_a_command_needs_its_right(
     guarded: Guarded, command: Callable[[pulsar.Client], None], role: str
 ) -> None:
     client = guarded.connect(role)
@@ -136,7 +136,7 @@ def test_a_command_is_for_those_who_have_the_right(
     ("namespace", "error"),
     [("nowhere/at-all", pulsar.TopicNotFound), ("t/not-there", pulsar.AuthorizationError)],
 )
-def test_whoever_has_no_right_hears_that_there_is_no_such_tenant(
+def test_without_a_right_the_tenant_seems_not_to_exist(
     guarded: Guarded, namespace: str, error: type[Exception]
 ) -> None:
     client = guarded.connect("nobody")
@@ -210,9 +210,7 @@ WITH_BODIES: dict[tuple[str, str], tuple[Any, frozenset[str], int]] = {
 
 
 @pytest.mark.parametrize("call", WITH_BODIES, ids=" ".join)
-def test_a_call_with_a_body_is_for_those_who_have_the_right(
-    guarded: Guarded, call: tuple[str, str]
-) -> None:
+def test_a_call_with_a_body_needs_its_right(guarded: Guarded, call: tuple[str, str]) -> None:
     body, allowed, refused = WITH_BODIES[call]
     for role in ROLES:
         status = guarded.call(role, *call, body)
@@ -223,7 +221,7 @@ def test_a_call_with_a_body_is_for_those_who_have_the_right(
 
 
 @pytest.mark.parametrize("call", CALLS, ids=" ".join)
-def test_a_call_is_for_those_who_have_the_right(guarded: Guarded, call: tuple[str, str]) -> None:
+def test_a_call_needs_its_right(guarded: Guarded, call: tuple[str, str]) -> None:
     allowed, refused = CALLS[call]
     for role in ROLES:
         status = guarded.call(role, *call)
@@ -242,9 +240,7 @@ OF_A_TENANT = [
 
 
 @pytest.mark.parametrize("call", [*OF_A_TENANT, ("PUT", N), ("DELETE", N)], ids=" ".join)
-def test_whoever_may_not_ask_hears_that_there_is_no_such_tenant(
-    guarded: Guarded, call: tuple[str, str]
-) -> None:
+def test_callers_without_rights_see_no_tenant(guarded: Guarded, call: tuple[str, str]) -> None:
     method, path = call
     assert guarded.call("nobody", method, path.replace("/t", "/nowhere", 1)) == 404
 

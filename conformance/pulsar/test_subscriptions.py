@@ -66,7 +66,7 @@ def test_unsubscribing_with_others_there_is_refused(connect: Connect, topic: str
 
 
 @pytest.mark.parametrize("batching", [False, True], ids=["single", "batch"])
-def test_seeking_to_a_message_goes_on_behind_it(
+def test_after_seeking_to_a_message_the_next_one_comes(
     client: pulsar.Client, topic: str, batching: bool
 ) -> None:
     consumer = client.subscribe(topic, "s")

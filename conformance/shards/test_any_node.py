@@ -212,7 +212,7 @@ def test_the_client_of_pulsar_in_java(place: Place, scheme: str, proof: str) -> 
 
 
 @pytest.mark.parametrize("shard", VHOSTS)
-def test_who_proves_nothing_is_let_in_by_no_node(place: Place, shard: str) -> None:
+def test_no_node_admits_a_client_without_credentials(place: Place, shard: str) -> None:
     other = rsa.generate_private_key(65537, 2048)
     elsewhere = place.token("rabbitmq.read:elsewhere/*")
     forged = jwt.encode(

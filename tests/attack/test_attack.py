@@ -55,7 +55,7 @@ def test_hostile_clients_take_their_share_and_no_more(
 
 @pytest.mark.alone
 @pytest.mark.parametrize("theme", timed.THEMES)
-def test_who_chooses_the_moment_of_what_it_sends_holds_nobody_up(
+def test_a_client_that_times_what_it_sends_delays_no_other(
     broker: AttackedBroker, theme: str
 ) -> None:
     listener = timed.THEMES[theme][0]

@@ -128,7 +128,7 @@ def test_small_messages_are_decompressed_at_once(
     assert set(unpacking.threads) == {loop_thread(broker)}
 
 
-def test_others_are_served_meanwhile_and_what_comes_behind_waits(
+def test_others_are_served_meanwhile_and_later_deliveries_wait(
     broker: Broker, unpacking: Unpacking
 ) -> None:
     connection = broker.connect()

@@ -24,7 +24,7 @@ from arneb_core.testing.engine_kit import make_entry
 PREFIX = "persistent://public/default/"
 
 
-def test_consumers_are_cancelled_and_publishers_are_told(broker: Any, channel: Any) -> None:
+def test_consumers_are_cancelled_and_publishers_get_an_answer(broker: Any, channel: Any) -> None:
     """At once: nobody has to name the queue first."""
     channel.queue_declare("gone", durable=True)
     channel.queue_declare("other", durable=True)

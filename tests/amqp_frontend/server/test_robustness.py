@@ -41,7 +41,7 @@ def recorded_session(port: int) -> list[bytes]:
     return written
 
 
-def test_noise_and_broken_frames_disturb_nobody(broker: Any) -> None:
+def test_noise_and_broken_frames_do_not_affect_other_clients(broker: Any) -> None:
     rng = random.Random(4711)
     steady = broker.connect()
     channel = steady.channel()

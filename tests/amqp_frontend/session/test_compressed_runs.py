@@ -49,7 +49,7 @@ def plain(run: Deliveries) -> Messages:
     return run.positions, run.entries, {}
 
 
-def test_only_large_runs_wait_and_those_behind_them_on_their_channel() -> None:
+def test_only_large_runs_wait_and_later_ones_on_their_channel() -> None:
     waiting = CompressedRuns()
     assert not waiting.takes(ONE, run_of(0, 0))
     assert not waiting.takes(ONE, run_of(IN_A_TURN // 2, IN_A_TURN // 2))

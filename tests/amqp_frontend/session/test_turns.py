@@ -166,7 +166,7 @@ def test_a_hard_key_costs_no_more_than_a_turn() -> None:
     assert most < 20_000
 
 
-def test_a_long_search_and_the_messages_behind_it_wait() -> None:
+def test_a_long_search_and_the_messages_after_it_wait() -> None:
     play = opened()
     topic_exchange(play, hard_patterns(600))
     hard = publishes(b"hard", exchange="topics", key=HARD_KEY, **carbon_copies(60))
@@ -197,7 +197,7 @@ def test_a_search_for_many_messages_is_made_once_per_route() -> None:
     assert not slow.answers("topics", HARD_KEY, None, (HARD_KEY,) * 60)
 
 
-def test_a_search_begins_anew_when_the_topology_changes() -> None:
+def test_a_search_starts_over_when_the_topology_changes() -> None:
     play = opened()
     topic_exchange(play, hard_patterns(600))
     router = play.vhost.router

@@ -62,7 +62,7 @@ def test_a_pass_ends_when_it_has_done_enough_and_queues_take_turns() -> None:
     assert log[4:] == ["c", "c"], "a later pass has work of its own"
 
 
-def test_what_a_part_causes_comes_behind_it() -> None:
+def test_what_a_part_causes_comes_after_it() -> None:
     passes: list[Callable[[], None]] = []
     log: list[str] = []
     turns = Turns(passes.append)

@@ -127,7 +127,7 @@ async def test_other_requests_authenticate_as_usual_on_this_node() -> None:
     assert (status, json.loads(text)["reason"]) == (401, "Not_Authorized")
 
 
-async def test_while_nobody_leads_a_user_known_from_the_leader_may_go_on_looking() -> None:
+async def test_while_no_node_leads_a_user_known_from_the_leader_may_continue() -> None:
     node = Node()
     node.user("anna", "administrator")
     assert (await node.look())[0] == 200
@@ -177,7 +177,7 @@ async def test_no_more_sessions_are_remembered_than_a_leader_has() -> None:
     assert (await node.look("t1"))[0] == 200
 
 
-async def test_while_nobody_leads_the_page_can_be_opened() -> None:
+async def test_while_no_node_leads_the_page_can_be_opened() -> None:
     leads = True
     app = OwnPage(PlainTextResponse("the leader's"), lambda: leads)
 

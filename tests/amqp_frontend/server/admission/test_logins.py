@@ -174,7 +174,7 @@ def test_the_number_of_connections_is_limited(broker: Broker, limit: Change, wor
     change(broker, lambda edit: edit.set_vhost_limits("v", {}))
 
 
-def test_a_limit_of_zero_admits_nobody(broker: Broker) -> None:
+def test_a_limit_of_zero_admits_no_connection(broker: Broker) -> None:
     add(broker, "none")
     change(broker, lambda edit: edit.set_user_limits("none", {"max-connections": 0}))
     assert refusal(broker, "none").endswith("user connection limit (0) is reached")

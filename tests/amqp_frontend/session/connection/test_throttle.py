@@ -80,7 +80,7 @@ def test_a_second_alarm_blocks_and_notifies_again() -> None:
         play.appended()
 
 
-def test_methods_behind_a_blocked_publish_wait_and_those_before_it_do_not() -> None:
+def test_methods_after_a_blocked_publish_wait_and_those_before_it_do_not() -> None:
     with listening() as play:
         play >> MEMORY >> client(Confirm.Select) << sent(Confirm.SelectOk)
         play >> publishes(b"x") << sent(Connection.Blocked, 0)

@@ -116,7 +116,7 @@ async def test_properties_of_subscriptions_outlive_a_restart(open_broker: OpenBr
         assert await Admin(running)("GET", path) == (200, {"c": "d"})
 
 
-async def test_who_peeks_by_a_subscription_that_is_not_there_sees_the_beginning(
+async def test_peeking_by_an_unknown_subscription_shows_the_beginning(
     open_broker: OpenBroker,
 ) -> None:
     path = "/t/subscription/none/position/{}"

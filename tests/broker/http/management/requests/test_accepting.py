@@ -42,7 +42,7 @@ async def test_json_is_answered_if_it_is_accepted(tmp_path: Path, accept: str) -
         assert (answered.reply.body is None) == (answered.status != 200)
 
 
-async def test_what_cannot_be_answered_is_not_done_and_said_only_to_who_may_ask(
+async def test_what_cannot_be_answered_is_not_done_and_only_permitted_callers_learn_why(
     tmp_path: Path,
 ) -> None:
     user = {"password": "p", "tags": ""}
