@@ -104,7 +104,7 @@ def test_a_cut_is_a_break(splitter: Splitter) -> None:
             client.recv(1)
 
 
-def test_who_is_refused_hears_nothing_until_all_is_well(splitter: Splitter) -> None:
+def test_a_refused_client_gets_nothing_until_all_is_well(splitter: Splitter) -> None:
     splitter.refuse("mine")
     with opened(splitter) as client, suppress(ConnectionResetError):
         assert client.recv(1) == b""
@@ -113,7 +113,7 @@ def test_who_is_refused_hears_nothing_until_all_is_well(splitter: Splitter) -> N
         assert client.recv(1) in (b"1", b"2")
 
 
-def test_who_is_there_goes_on_while_more_are_refused(splitter: Splitter) -> None:
+def test_existing_clients_continue_while_more_are_refused(splitter: Splitter) -> None:
     with opened(splitter) as client:
         client.recv(1)
         splitter.refuse_more("mine")

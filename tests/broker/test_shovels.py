@@ -199,7 +199,7 @@ def test_it_is_deleted_when_it_has_moved_what_was_there(places: tuple[Place, Pla
     assert (there.ready("alive"), here.ready("dead")) == (7, 23)
 
 
-def test_it_moves_as_many_as_it_is_told_and_no_more(places: tuple[Place, Place]) -> None:
+def test_it_moves_as_many_as_requested_and_no_more(places: tuple[Place, Place]) -> None:
     here, there = places
     here.queue("many")
     here.publish("many", *SOME[:10])

@@ -92,9 +92,7 @@ def row(somebody: Operator, node: NodeProcess) -> str:
     return nodes_shown(somebody).get_by_role("row").filter(has=named).inner_text()
 
 
-def test_who_leads_is_seen_at_a_node_that_does_not_and_that_it_has_gone(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_a_follower_shows_the_leader_and_its_loss(browser: Browser, tmp_path: Path) -> None:
     with nodes_in(tmp_path) as nodes:
         leader, other = nodes.leader, nodes.other
         for theme, size in LOOKS:

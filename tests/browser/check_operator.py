@@ -180,7 +180,9 @@ def test_a_policy_is_set_after_a_look_at_what_it_touches(
     assert api(broker, "GET", "queues/%2F/ruled")["policy"] == "short"
 
 
-def test_whoever_may_less_is_refused_and_told_so(browser: Browser, broker: BrokerProcess) -> None:
+def test_a_user_with_fewer_rights_is_refused_with_the_reason(
+    browser: Browser, broker: BrokerProcess
+) -> None:
     api(broker, "PUT", "users/looker", {"password": "secret", "tags": "management"})
     with operator(browser, url_of(broker)) as somebody:
         somebody.log_in("looker", "secret")

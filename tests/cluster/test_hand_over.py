@@ -88,7 +88,7 @@ async def test_the_named_node_leads_and_clients_continue(
         assert resigned_for(cluster) == [chosen.name]
 
 
-async def test_a_node_that_does_not_lead_can_be_told_to_lead(
+async def test_a_follower_can_be_asked_to_lead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cluster_of(tmp_path, monkeypatch, 3) as cluster:

@@ -55,7 +55,7 @@ def effect(number: int, ended: Callable[[], None] | None = None) -> Apply:
 
 
 @pytest.mark.parametrize("is_held", [False, True], ids=["applied", "held"])
-async def test_callers_that_wait_for_room_are_told_whatever_makes_it(
+async def test_callers_that_wait_for_room_are_notified_whatever_makes_it(
     monkeypatch: pytest.MonkeyPatch, is_held: bool
 ) -> None:
     monkeypatch.setattr(ordered_module, "UNAPPLIED_MAX", 3)

@@ -308,7 +308,7 @@ def _is_cut_and_ends(book: KeyBook) -> None:
     book.crash()
 
 
-def test_who_holds_a_key_is_not_judged_while_a_broker_is_being_lost() -> None:
+def test_key_holders_are_not_judged_while_a_broker_is_being_lost() -> None:
     book = keyed()
     book.is_cut = True
     book.receive("b", (1, 4))

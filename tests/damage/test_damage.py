@@ -157,7 +157,7 @@ def test_a_file_that_is_cut_off_is_refused_in_one_line(
         assert {each.name: each.read_bytes() for each in copy.iterdir()} == before
 
 
-def test_a_data_file_that_is_gone_is_not_made_anew(everything: Path) -> None:
+def test_a_missing_data_file_is_not_created_again(everything: Path) -> None:
     with copy_of(everything) as copy:
         (copy / "data.mdb").unlink()
         status, _, err = run("serve", copy)

@@ -309,7 +309,7 @@ def test_the_commands_of_monitoring_answer(broker: BrokerProcess) -> None:
         assert done.returncode == 0, done.stderr
 
 
-def test_a_backup_is_restored_as_it_is_told(tmp_path: Path, broker: BrokerProcess) -> None:
+def test_a_backup_is_restored_as_requested(tmp_path: Path, broker: BrokerProcess) -> None:
     """Line by line, but for what needs root and systemd."""
     places = {
         "/var/lib/arneb": str(tmp_path / "data"),

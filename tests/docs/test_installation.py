@@ -68,7 +68,7 @@ def test_systemd_knows_every_line_of_the_unit(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_the_service_manager_is_told_what_the_broker_does(tmp_path: Path) -> None:
+def test_the_service_manager_is_notified_of_the_brokers_state(tmp_path: Path) -> None:
     """By a real socket, as systemd has one."""
     text = (DEPLOY / "arneb.service").read_text()
     assert "\nType=notify\n" in text

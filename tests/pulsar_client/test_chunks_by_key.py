@@ -66,7 +66,7 @@ async def out_are(admin: Admin, topic: str, count: int) -> None:
 
 
 @pytest.mark.parametrize("in_order", [True, False], ids=["in order", "out of order"])
-async def test_who_joins_between_two_chunks_of_a_message_gets_none_of_them(
+async def test_a_consumer_that_joins_between_two_chunks_of_a_message_gets_none_of_them(
     broker: Broker, topic: str, in_order: bool
 ) -> None:
     """The others of the key go to who joined, and in order behind the message."""

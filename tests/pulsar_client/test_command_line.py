@@ -90,7 +90,7 @@ def test_a_ping_says_who_answers(broker: Broker) -> None:
 
 
 @pytest.mark.parametrize("kind", ["exclusive", "shared"])
-def test_who_only_looks_and_who_begins_at_the_end_see_the_end(
+def test_peeking_and_starting_at_the_end_both_see_the_end(
     broker: Broker, topic: str, kind: str
 ) -> None:
     played(broker.pulsar_url, "produce", topic, stdin=b"1\n2\n")

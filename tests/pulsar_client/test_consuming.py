@@ -157,7 +157,7 @@ async def test_properties_of_a_subscription_stand_in_its_statistics(
         assert (consumer["consumerName"], consumer["metadata"]) == ("n", {"host": "h"})
 
 
-async def test_whoever_has_priority_is_served_first(broker: Broker, topic: str) -> None:
+async def test_consumers_with_priority_are_served_first(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:
         second = await client.subscribe(topic, "s", options(priority_level=1, queue_size=100))
         first = await client.subscribe(topic, "s", options(priority_level=0, queue_size=4))

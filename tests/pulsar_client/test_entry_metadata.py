@@ -112,7 +112,7 @@ async def test_all_that_is_asked_for_again_comes_again_with_its_number(
         assert [int(each.data) for each in await got(consumer, 12)] == list(range(12))
 
 
-def test_who_looks_over_http_is_told_the_number_of_an_entrys_last_message(
+def test_over_http_an_entry_shows_the_number_of_its_last_message(
     telling: Broker, topic: str
 ) -> None:
     async def fill() -> None:
@@ -132,7 +132,7 @@ def test_who_looks_over_http_is_told_the_number_of_an_entrys_last_message(
     assert told == [0, 1, 2, 5, 8, 9, 10, 11]
 
 
-async def test_nobody_is_told_who_did_not_ask(broker: Broker, topic: str) -> None:
+async def test_only_connections_that_asked_are_notified(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:
         await filled(client, topic)
         consumer = await client.subscribe(topic, "s", SHARED)

@@ -58,7 +58,9 @@ async def namespace_of(broker: Broker, topic: str) -> AsyncIterator[tuple[str, s
         yield name, f"persistent://{name}/topic", admin
 
 
-async def test_who_is_not_alone_does_not_remove_a_subscription(broker: Broker, topic: str) -> None:
+async def test_a_consumer_beside_others_does_not_remove_a_subscription(
+    broker: Broker, topic: str
+) -> None:
     async with connect(broker.pulsar_url) as client:
         one = await client.subscribe(topic, "s", early())
         other = await client.subscribe(topic, "s", early())

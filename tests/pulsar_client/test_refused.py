@@ -90,7 +90,7 @@ def guarded(
         apache.stop()
 
 
-async def test_who_lacks_a_right_is_told_so_at_once_and_gets_on_when_it_is_given(
+async def test_a_client_without_a_right_is_refused_at_once_and_continues_once_it_has_it(
     guarded: Guarded, topic: str
 ) -> None:
     namespace = f"public/{parse_topic(topic).local}"

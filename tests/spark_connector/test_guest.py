@@ -135,7 +135,7 @@ def test_all_threads_of_a_worker_give_way_at_once_to_whoever_wakes_up() -> None:
 @pytest.mark.parametrize(
     ("given", "expected"), [({}, 10), ({"nice": "0"}, 0), ({"nice": "19"}, 19)]
 )
-def test_who_reads_a_directory_steps_back_as_far_as_the_option_says(
+def test_a_reader_of_a_directory_lowers_its_priority_as_the_option_says(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, str], expected: int
 ) -> None:
     steps: list[int] = []

@@ -174,7 +174,7 @@ def test_what_a_user_can_do_wrong_is_one_line(
     assert expected in refusal(capsys, *(places.get(word, word) for word in words))
 
 
-def test_a_service_follows_the_log_until_it_is_told_to_stop(log: Path, tmp_path: Path) -> None:
+def test_a_service_follows_the_log_until_it_is_stopped(log: Path, tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     process = subprocess.Popen(
         [sys.executable, "-m", "arneb", "offload", log, lake, "--follow", "--interval", "0.1"],

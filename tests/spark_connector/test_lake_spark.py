@@ -262,7 +262,7 @@ def test_options_that_make_no_sense_are_refused_by_name(
     assert message in str(refused.value)
 
 
-def test_a_topic_that_was_made_anew_is_not_one_table_with_the_old_one(
+def test_a_recreated_topic_is_not_one_table_with_the_old_one(
     spark: "SparkSession", places: tuple[Path, Path], tmp_path: Path
 ) -> None:
     log, lake = places

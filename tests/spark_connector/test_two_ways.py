@@ -172,7 +172,7 @@ def test_both_ways_say_the_same_of_what_is_wrong(
     assert said[0] == said[1]
 
 
-def test_who_goes_by_the_broker_is_told_nothing_of_the_directory(
+def test_a_read_through_the_broker_does_not_know_the_directory(
     ways: tuple[dict[str, str], ...],
 ) -> None:
     by_directory, by_broker = ways

@@ -239,7 +239,7 @@ def test_a_change_is_one_commit_however_much_it_changes(store: Store) -> None:
     trio.run(main)
 
 
-def test_who_follows_is_waited_for_and_not_cut_short(data_dir: Path) -> None:
+def test_a_follower_of_the_catalogue_is_waited_for_and_not_cut_short(data_dir: Path) -> None:
     async def main() -> None:
         async with open_engine(data_dir) as core:
             catalogue = await Catalogue.open(core, SEED)

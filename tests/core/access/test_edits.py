@@ -73,7 +73,7 @@ def test_a_vhost_that_goes_takes_along_all_that_was_said_of_it() -> None:
     assert tables.vhost_names == {"public/default": "/"}
 
 
-def test_a_vhost_said_anew_keeps_its_limits_and_nothing_else() -> None:
+def test_a_vhost_put_again_keeps_its_limits_and_nothing_else() -> None:
     tables = filled()
     edit = Edit(tables)
     edit.put_vhost("v", description="d", tags=["t"], default_queue_type="quorum")
@@ -82,7 +82,7 @@ def test_a_vhost_said_anew_keeps_its_limits_and_nothing_else() -> None:
     assert edit.get(Vhost, "v") == Vhost("v", "public/v", limits={"max-queues": 3})
 
 
-def test_a_user_said_anew_without_a_password_has_none() -> None:
+def test_a_user_put_again_without_a_password_has_none() -> None:
     edit = Edit(filled())
     edit.set_user_limits("u", {"max-channels": 3})
     edit.put_user("u", tags=["a", "b", "a"])

@@ -32,7 +32,7 @@ def cache(bytes_max: int = 1_000_000, budget: int = 1_000_000) -> tuple[DueCache
     return DueCache(log, CacheBudget(budget), bytes_max), log  # type: ignore[arg-type]
 
 
-def test_who_asks_for_what_is_being_read_waits_for_it() -> None:
+def test_a_request_for_what_is_being_read_waits_for_it() -> None:
     due, log = cache()
     answers: list[Runs | StoreFailed] = []
     for _ in range(3):

@@ -68,7 +68,7 @@ def test_subscriptions_that_have_reached_the_same_key_share_a_batch() -> None:
     assert first is second is third and first.after == batches[0].last
 
 
-def test_who_is_quick_gets_twice_as_much_and_who_is_slow_half() -> None:
+def test_a_fast_reader_gets_twice_as_much_and_a_slow_one_half() -> None:
     reader = FakeReader()
     found, now_ms, sizes = index_of(many(600_000), [reader]), 1_000, []
     for wait_ms in (0, QUICK_MS - 1, QUICK_MS - 1, QUICK_MS - 1, 2 * QUICK_MS + 1, QUICK_MS + 1):

@@ -15,7 +15,7 @@ def receiver(name: str, *, priority: int = 0, permits: int = 0) -> Receiver:
     return made
 
 
-def test_who_came_first_stays_active_until_it_leaves() -> None:
+def test_the_first_consumer_stays_active_until_it_leaves() -> None:
     dispatcher = FailoverDispatcher(first_come)
     first, second, urgent = receiver("b"), receiver("a"), receiver("c", priority=-1)
     for each in (first, second, urgent):

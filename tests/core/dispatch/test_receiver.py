@@ -8,7 +8,7 @@ from arneb_core.api.subscriptions.windows import Window, subscription_window
 from arneb_core.dispatch.receiver import UNBOUNDED, Receiver
 
 
-def test_who_has_no_limits_has_all_the_room_there_is() -> None:
+def test_a_consumer_without_limits_has_all_the_room_there_is() -> None:
     assert Receiver(ConsumerSpec("c", unlimited=True)).room == UNBOUNDED
     assert Receiver(ConsumerSpec("c")).room == 0
 
@@ -44,7 +44,7 @@ def test_room_is_the_least_of_permits_and_windows_and_what_is_given_is_counted(
     assert receiver.permits == permits - total, "permits do not come back by themselves"
 
 
-def test_who_acknowledges_nothing_waits_while_others_fill_a_window() -> None:
+def test_a_consumer_that_acknowledges_nothing_waits_while_others_fill_a_window() -> None:
     window = Window(2)
     receiver = Receiver(ConsumerSpec("c", unlimited=True, windows=(window,), acks=False))
     receiver.given(10)

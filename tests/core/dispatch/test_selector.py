@@ -108,7 +108,9 @@ def test_the_points_of_pulsar() -> None:
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 9)), max_size=25))
-def test_who_comes_and_goes_moves_only_what_must_move(steps: list[int | None]) -> None:
+def test_consumers_that_come_and_go_move_only_the_keys_that_must_move(
+    steps: list[int | None],
+) -> None:
     """None = one comes. Whoever comes takes and takes over nothing else; whoever leaves gives
     away only what was its own."""
     for make in (AutoSplitSelector, ConsistentHashingSelector):

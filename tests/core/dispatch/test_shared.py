@@ -63,7 +63,7 @@ def test_a_shared_window_bounds_all_who_share_it() -> None:
     assert window.in_flight == 2
 
 
-def test_who_does_not_acknowledge_waits_while_others_fill_the_window() -> None:
+def test_a_consumer_that_does_not_acknowledge_waits_while_others_fill_the_window() -> None:
     window = Window(2)
     taker = receiver(unlimited=True, windows=(window,), acks=False)
     holder = receiver(unlimited=True, windows=(window,))
@@ -91,7 +91,7 @@ def test_the_turn_goes_on_where_it_was() -> None:
     assert made.share(1)[0][0] is receivers[1]
 
 
-def test_who_was_full_at_his_turn_stands_last_when_he_has_room_again() -> None:
+def test_a_consumer_that_was_full_at_its_turn_comes_last_when_it_has_room_again() -> None:
     one, two, three = (receiver(permits, turn=1) for permits in (1, 9, 9))
     made = dispatcher(one, two, three)
     assert [each for each, _, _ in made.share(5)] == [one, two, three, two, three]
@@ -99,7 +99,7 @@ def test_who_was_full_at_his_turn_stands_last_when_he_has_room_again() -> None:
     assert [each for each, _, _ in made.share(4)] == [two, three, one, two]
 
 
-def test_who_got_room_before_his_turn_came_keeps_his_place() -> None:
+def test_a_consumer_that_gets_room_before_its_turn_keeps_its_place() -> None:
     one, two = (receiver(permits, turn=1) for permits in (1, 9))
     made = dispatcher(one, two)
     assert [each for each, _, _ in made.share(2)] == [one, two]

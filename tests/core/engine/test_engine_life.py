@@ -527,7 +527,7 @@ async def test_ten_thousand_idle_topics_cost_nothing_but_their_memory(data_dir: 
         assert (more, steps) == (0, 0)
 
 
-async def test_who_is_cancelled_may_still_commit_while_it_leaves(data_dir: Path) -> None:
+async def test_a_cancelled_task_may_still_commit_while_it_leaves(data_dir: Path) -> None:
     """A broker that stops deletes the queues of the connections that it closes."""
     with trio.CancelScope() as serving:
         async with open_engine(data_dir) as engine:

@@ -123,7 +123,7 @@ def test_a_cursor_that_was_not_written_because_of_a_removal_is_written_when_that
         play >> Unfenced() << WriteCursor()
 
 
-def test_who_cannot_be_reached_is_put_out_and_others_get_what_it_had() -> None:
+def test_an_unreachable_consumer_is_removed_and_others_get_its_entries() -> None:
     with Playbook() as play:
         play.attach("a", 1)
         play.attach("b")

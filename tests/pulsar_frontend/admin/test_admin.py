@@ -278,7 +278,7 @@ async def test_messages_are_looked_at_and_cleared(open_broker: OpenBroker) -> No
         assert backlogs() == [0, 0, 11]
 
 
-async def test_statistics_name_who_is_there(open_broker: OpenBroker) -> None:
+async def test_statistics_name_producers_and_consumers(open_broker: OpenBroker) -> None:
     async with open_broker() as running, connected(running.context) as (client,):
         admin = Admin(running)
         await admin("PUT", "/p/partitions", 2)
@@ -475,9 +475,7 @@ def test_a_host_may_have_any_form(host: str, url: str) -> None:
     ("host", "named"),
     [("localhost:8443", True), ("LOCALHOST", True), ("127.0.0.1:8443", False), ("here", False)],
 )
-def test_who_calls_this_machine_by_its_name_is_told_its_name(
-    address: str, host: str, named: bool
-) -> None:
+def test_a_caller_by_host_name_gets_the_host_name(address: str, host: str, named: bool) -> None:
     """A certificate for ``localhost`` is not one for its addresses."""
     url = f"pulsar+ssl://{address}:6651"
     assert as_reached(url, host) == ("pulsar+ssl://localhost:6651" if named else url)

@@ -132,7 +132,7 @@ async def test_one_that_was_left_open_can_be_aborted(open_broker: OpenBroker) ->
         assert found == (200, {"startPosition": None, "aborted": True})
 
 
-async def test_who_peeks_sees_what_is_not_committed_marked_so(open_broker: OpenBroker) -> None:
+async def test_peeking_shows_uncommitted_messages_marked_as_such(open_broker: OpenBroker) -> None:
     async with open_broker() as running, connected(running.context) as (client,):
         await working(client)
         one, two = await begin(client), await begin(client)

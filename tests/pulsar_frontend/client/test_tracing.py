@@ -133,7 +133,7 @@ async def test_a_message_s_span_ends_when_the_application_is_done(how: str) -> N
         assert done == [how != "negative"] * 3
 
 
-async def test_who_never_acknowledges_holds_no_more_spans_than_the_bound(
+async def test_a_consumer_that_never_acknowledges_holds_no_more_spans_than_the_bound(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(tracing, "SPANS_MAX", 2)

@@ -238,7 +238,7 @@ async def test_a_lost_connection_gives_its_messages_back(open_broker: OpenBroker
         assert [each.redelivery_count for each, _ in again] == [0, 0]
 
 
-async def test_redeliveries_count_anew_when_the_last_consumer_has_left(
+async def test_redelivery_counts_start_over_when_the_last_consumer_has_left(
     open_broker: OpenBroker,
 ) -> None:
     async with open_broker() as running, connected(running.context, 2) as (first, second):

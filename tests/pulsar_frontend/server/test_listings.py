@@ -153,7 +153,7 @@ async def test_other_answers_too(command: Message) -> None:
         assert ROOM / 4 < one.held_bytes <= ROOM + 10_000
 
 
-async def test_who_waits_for_the_core_counts_as_what_he_asked_with() -> None:
+async def test_a_client_that_waits_for_the_core_counts_with_its_request() -> None:
     async with stuck() as one:
         one.read()
         reached = trio.Event()
@@ -196,7 +196,7 @@ async def test_watchers_that_do_not_read_are_told_later_what_is_left_of_the_chan
         assert {name.split("-")[1] for name in there} == {str(n) for n in range(19_990, 20_000)}
 
 
-async def test_who_leaves_unread_what_he_did_not_ask_for_is_gone_in_the_end() -> None:
+async def test_a_client_that_leaves_unrequested_frames_unread_is_closed_in_the_end() -> None:
     async with stuck() as one:
         frame = bytes(1024 * 1024)
         output = one.connection._session._output

@@ -549,7 +549,7 @@ async def test_a_proof_is_renewed_by_whom_it_was_given(
             await client.reply()
 
 
-async def test_who_proves_nothing_is_anonymous_where_there_is_such_a_role(
+async def test_a_client_without_credentials_is_anonymous_if_there_is_such_a_role(
     open_broker: OpenBroker, tmp_path: Path
 ) -> None:
     for anonymous in ("", "anon"):

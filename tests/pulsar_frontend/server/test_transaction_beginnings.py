@@ -64,7 +64,7 @@ async def after_a_kill(
             yield context, client
 
 
-async def test_who_opens_many_waits_for_no_commit(open_broker: OpenBroker) -> None:
+async def test_opening_many_transactions_waits_for_no_commit(open_broker: OpenBroker) -> None:
     async with open_broker() as running, connected(running.context) as (client,):
         await prepared(client)
         await begin(client)

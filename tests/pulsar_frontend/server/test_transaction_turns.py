@@ -217,7 +217,7 @@ async def test_one_that_could_not_be_ended_at_once_is_open_as_before(
         assert running.core.topic("persistent://public/default/out").messages == 1
 
 
-async def test_who_sends_and_ends_at_once_ends_all_of_it(open_broker: OpenBroker) -> None:
+async def test_ending_at_once_after_sends_ends_all_of_them(open_broker: OpenBroker) -> None:
     """SENDs wait to be one run; what is asked for behind them does not pass them."""
     async with open_broker() as running, connected(running.context) as (worker,):
         await worker.producer("out")

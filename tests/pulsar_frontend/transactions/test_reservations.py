@@ -182,7 +182,7 @@ def test_each_number_is_of_its_own_range() -> None:
         assert reservations.find(number) == (expected[0] if expected else None)
 
 
-def test_who_comes_once_has_no_range_and_the_rows_of_who_is_gone_go() -> None:
+def test_a_client_seen_once_has_no_range_and_unused_rows_are_removed() -> None:
     reservations = Reservations({})
     for number in range(3 * SEEN_MAX):
         owner = str(number), ""

@@ -267,7 +267,7 @@ def test_a_query_whose_count_is_wrong_goes_on_behind_what_was_trimmed() -> None:
     assert continue_from(said, damaged).loss is not None
 
 
-def test_a_topic_that_was_made_anew_is_data_loss_and_then_read_from_its_beginning() -> None:
+def test_a_recreated_topic_is_data_loss_and_then_read_from_its_beginning() -> None:
     broker = FakeBroker()
     broker.create("a")
     broker.append("a", [b"1", b"2"])

@@ -155,7 +155,7 @@ def test_a_stream_does_not_begin_in_the_future() -> None:
     assert planner(broker, "earliest", startingTime=str(late_ms)).initial()
 
 
-def test_an_offset_of_a_topic_that_was_made_anew_is_a_loss() -> None:
+def test_an_offset_of_a_recreated_topic_is_a_loss() -> None:
     broker = FakeBroker()
     for name in TOPICS:
         broker.create(name)

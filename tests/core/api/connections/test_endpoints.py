@@ -27,7 +27,7 @@ def test_what_is_no_address_is_refused(text: str) -> None:
         address_of(text)
 
 
-def test_who_comes_by_ipv4_to_a_port_of_both_is_known_by_that_address() -> None:
+def test_an_ipv4_client_of_a_dual_stack_port_is_known_by_its_ipv4_address() -> None:
     with socket.create_server(("::", 0), family=socket.AF_INET6, dualstack_ipv6=True) as listener:
         port = listener.getsockname()[1]
         with socket.create_connection(("127.0.0.1", port)) as client:

@@ -90,7 +90,7 @@ def split(data: bytes, cuts: list[int]) -> list[bytes]:
 
 
 @given(PROXIED, st.booleans(), st.binary(max_size=40), st.lists(st.integers(0, 300), max_size=4))
-def test_who_comes_is_read_however_it_is_cut(
+def test_a_proxy_header_is_read_however_it_is_cut(
     proxied: Endpoints, binary: bool, remarks: bytes, cuts: list[int]
 ) -> None:
     header = in_binary(proxied, remarks) if binary else in_text(proxied)
@@ -111,7 +111,7 @@ def test_an_address_of_ipv4_inside_ipv6_is_that_of_ipv4(header: bytes) -> None:
 
 
 @pytest.mark.parametrize("binary", [False, True])
-def test_who_comes_is_read_byte_by_byte(binary: bool) -> None:
+def test_a_proxy_header_is_read_byte_by_byte(binary: bool) -> None:
     proxied = Endpoints(
         Endpoint(IPv6Address("2001:db8::1"), 40_000), Endpoint(IPv6Address("2001:db8::2"), 5672)
     )

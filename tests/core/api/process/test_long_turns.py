@@ -132,13 +132,13 @@ def test_fewer_begin_in_the_next_pass_when_turns_become_long() -> None:
     assert max(counts[-10:]) <= 2 * LONG_TURNS_MIN
 
 
-def test_who_is_alone_never_waits() -> None:
+def test_a_lone_task_never_waits() -> None:
     log, _ = play([100])
     numbers = [number for number, _ in log]
     assert numbers == list(range(numbers[0], numbers[0] + 100))
 
 
-async def test_who_is_cancelled_waits_no_more_and_takes_no_turn() -> None:
+async def test_a_cancelled_task_waits_no_more_and_takes_no_turn() -> None:
     turns, had = LongTurns(Work(0.0).seconds), []
 
     async def ask(name: int) -> None:

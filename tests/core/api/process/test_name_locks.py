@@ -51,7 +51,7 @@ def test_nobody_shares_what_somebody_has_alone_and_all_come_to_their_turn(
     assert repr(locks) == "<NameLocks 0 held>"
 
 
-async def test_who_asks_first_comes_first_even_before_many_who_share() -> None:
+async def test_an_earlier_request_comes_first_even_before_many_that_share() -> None:
     locks, order = NameLocks(), list[str]()
 
     async def ask(what: str, *, alone: bool) -> None:

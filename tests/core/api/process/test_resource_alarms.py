@@ -21,7 +21,7 @@ def test_listeners_hear_of_every_change_once(declared: list[Short]) -> None:
     assert heard == expected
 
 
-def test_who_leaves_while_being_told_disturbs_nobody() -> None:
+def test_a_listener_that_leaves_during_a_notification_does_not_affect_others() -> None:
     resource_alarms, heard = ResourceAlarms(), list[str]()
 
     def leaves(_: Short) -> None:

@@ -123,7 +123,7 @@ async def test_a_shielded_nursery_that_is_cancelled_before_it_begins_ends() -> N
     assert scope.cancelled_caught
 
 
-async def test_a_shielded_nursery_outlives_who_opened_it() -> None:
+async def test_a_shielded_nursery_outlives_its_opener() -> None:
     ended = trio.Event()
 
     async def serve() -> None:

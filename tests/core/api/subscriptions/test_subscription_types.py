@@ -14,7 +14,7 @@ def test_every_type_has_a_dispatcher(kind: SubscriptionType) -> None:
 
 
 @pytest.mark.parametrize("kind", SubscriptionType)
-def test_who_may_acknowledge_everything_below_gets_everything(kind: SubscriptionType) -> None:
+def test_cumulative_acknowledgements_need_one_consumer_at_a_time(kind: SubscriptionType) -> None:
     traits = kind.traits
     assert traits.cumulative_acks_allowed is (traits.one_consumer or traits.one_active)
     assert not (traits.one_consumer and traits.one_active)

@@ -82,7 +82,7 @@ async def test_consumers_pass_over_what_is_lost_with_a_line_and_a_count(
         assert await publish(engine, "q", [b"later"]) == position_at(2, 0)
 
 
-async def test_who_comes_or_goes_back_later_passes_over_it_too(data: Path) -> None:
+async def test_later_subscriptions_and_seeks_pass_over_it_too(data: Path) -> None:
     async with open_engine(data) as engine:
         for options in ({"initial": InitialPosition.EARLIEST}, {"start": LOST[0]}):
             for durable in (True, False):

@@ -94,7 +94,7 @@ async def test_only_what_came_since_is_read(data_dir: Path, read: list[int]) -> 
     assert 0 < since <= 3 < whole
 
 
-async def test_who_wants_it_no_more_waits_for_little_and_finds_what_was_done(
+async def test_a_cancelled_count_ends_soon_and_leaves_its_results(
     data_dir: Path, read: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(open_counts, "ASKED_BLOCKS", 2)

@@ -266,7 +266,7 @@ class Writing:
         return True
 
 
-def test_who_sends_little_comes_beside_a_commit_each_time_and_not_only_on_average() -> None:
+def test_a_light_publisher_overtakes_at_every_commit_and_not_only_on_average() -> None:
     """Every 2 ms, a tenth of which a write takes: some of them come close behind each other."""
     writing, write_s = Writing(), 0.0002
     for gap_s in (0.0001, 0.0002, 0.0057, 0.0001, 0.0002, 0.0002, 0.0075) * 50:
@@ -288,7 +288,7 @@ def test_writes_beside_commits_have_a_part_of_the_time(
         writing.now_s += gap_s
 
 
-def test_who_sends_one_message_after_the_other_has_a_part_of_the_time() -> None:
+def test_a_publisher_of_single_messages_gets_a_share_of_the_time() -> None:
     writing, write_s, written_s = Writing(), 0.0002, 0.0
     while writing.now_s < 101.0:
         if writing.write(write_s):

@@ -506,7 +506,7 @@ def test_positions_are_given_out_once_and_everything_comes_after_stored_in_order
         )
 
 
-def test_who_comes_when_a_commit_could_not_be_planned_passes_nobody() -> None:
+def test_a_request_that_comes_when_a_commit_could_not_be_planned_overtakes_none() -> None:
     """What was known of those who waited then says nothing of who waits now."""
     machine = PlanningMachine()
     machine.begin(1, 0)
@@ -539,7 +539,7 @@ def test_who_comes_when_a_commit_could_not_be_planned_passes_nobody() -> None:
     assert all(each.told == [None] for each in retried)
 
 
-async def test_who_waits_for_the_end_is_woken_when_all_that_waited_was_stored_at_once() -> None:
+async def test_a_waiter_for_the_end_is_woken_when_everything_was_stored_at_once() -> None:
     runs = SMALL_BYTES_MAX // (SMALL_ENTRIES_MAX * ENTRY_BYTES) + 1
     machine = PlanningMachine()
     machine.begin(1, 0)

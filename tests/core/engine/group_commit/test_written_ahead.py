@@ -337,7 +337,7 @@ async def test_a_topic_that_goes_meanwhile_fails_the_unit_and_leaves_nothing(
             assert rows(store) == 0
 
 
-async def test_who_stops_waiting_for_the_commit_does_not_lose_what_is_committed(
+async def test_a_caller_that_stops_waiting_does_not_lose_what_is_committed(
     data_dir: Path,
 ) -> None:
     async with open_engine(data_dir) as engine:

@@ -57,7 +57,7 @@ async def prepare(engine: Engine, *, durable: bool) -> tuple[Publisher, Recordin
 
 @pytest.mark.parametrize("commits", [BY_THREAD, BY_LOOP])
 @pytest.mark.parametrize("durable", [True, False])
-async def test_who_asks_when_told_of_a_commit_is_called_when_its_message_is_handed_out(
+async def test_a_request_made_at_a_commit_is_called_once_its_message_is_delivered(
     tmp_path: Path, durable: bool, commits: int
 ) -> None:
     async with open_engine(tmp_path) as engine:
@@ -69,7 +69,7 @@ async def test_who_asks_when_told_of_a_commit_is_called_when_its_message_is_hand
         assert publisher.had == list(range(1, commits + 1))
 
 
-async def test_who_asks_several_times_is_called_once(tmp_path: Path) -> None:
+async def test_several_requests_cause_one_call(tmp_path: Path) -> None:
     async with open_engine(tmp_path) as engine:
         publisher, _ = await prepare(engine, durable=True)
         await publisher.publish("q", together=3)
@@ -88,7 +88,7 @@ async def test_nobody_waits_when_there_is_nothing_to_hand_out(tmp_path: Path) ->
         assert sink.runs == []
 
 
-async def test_who_fails_when_called_harms_nobody(
+async def test_a_call_that_fails_does_not_affect_others(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with open_engine(tmp_path) as engine:

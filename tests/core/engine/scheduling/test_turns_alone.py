@@ -127,7 +127,7 @@ async def test_a_turn_without_appends_begins_no_commit(data_dir: Path) -> None:
         assert not turns.log.commits
 
 
-async def test_who_is_alone_has_its_deliveries_at_the_end_of_its_turn(data_dir: Path) -> None:
+async def test_a_lone_connection_gets_its_deliveries_at_the_end_of_its_turn(data_dir: Path) -> None:
     """Those of what it published, and those for which it made room."""
     async with opened(data_dir) as turns:
         engine = turns.engine
@@ -168,7 +168,7 @@ async def test_of_many_subscriptions_some_are_served_at_the_end_of_a_turn(data_d
         assert sum(len(sink.bodies) for sink in sinks) - before == len(sinks)
 
 
-async def test_who_is_alone_knows_that_all_is_done(data_dir: Path) -> None:
+async def test_a_lone_connection_knows_that_everything_is_done(data_dir: Path) -> None:
     async with opened(data_dir) as turns:
         engine = turns.engine
         for is_alone in (False, True):
@@ -193,7 +193,9 @@ def ends(engine: Engine, *, append: bool = False) -> bool:
     return engine.turn_ends(may_be_called=True)
 
 
-async def test_who_has_made_deliveries_to_another_has_a_pass_of_the_loop(data_dir: Path) -> None:
+async def test_after_deliveries_to_another_connection_comes_a_pass_of_the_loop(
+    data_dir: Path,
+) -> None:
     """The other's connection may write them in a turn of its own, for which that is needed."""
     async with opened(data_dir) as turns:
         engine = turns.engine

@@ -248,7 +248,7 @@ async def test_a_pull_never_gets_what_lives_no_time_at_all(data_dir: Path, durab
     await in_world(data_dir, durable, play)
 
 
-async def test_who_pulls_is_not_told_of_what_has_expired_behind(
+async def test_a_pull_does_not_count_later_messages_that_have_expired(
     data_dir: Path, durable: bool
 ) -> None:
     async def play(world: World) -> None:

@@ -253,7 +253,7 @@ async def test_what_came_due_is_read_for_all_and_let_go(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("by_time", [True, False])
-async def test_who_asks_what_another_asked_finds_what_came_since(
+async def test_a_second_question_finds_what_came_since_the_first(
     data_dir: Path, by_time: bool
 ) -> None:
     clock = Clock()
@@ -506,7 +506,7 @@ async def test_a_time_that_changed_inside_a_segment_is_noticed(
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-async def test_a_damaged_index_is_found_and_made_anew(
+async def test_a_damaged_index_is_found_and_rebuilt(
     data_dir: Path, damage: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     await make_store(data_dir, monkeypatch)

@@ -353,7 +353,7 @@ async def test_out_of_order_delivery_waits_for_nobody(data_dir: Path) -> None:
         assert keys_of([one_sink, two_sink]) == [[b"1"], [b"2"]]
 
 
-async def test_who_leaves_gives_its_keys_back_in_order(data_dir: Path) -> None:
+async def test_a_consumer_that_leaves_gives_its_keys_back_in_order(data_dir: Path) -> None:
     """What it held goes before what waited behind it."""
     async with open_engine(data_dir) as engine:
         _, (one, one_sink), (two, two_sink) = await begin(engine, "a", "b", permits=2)

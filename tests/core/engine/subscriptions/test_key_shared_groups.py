@@ -268,7 +268,9 @@ async def test_chunks_in_a_log_that_is_opened_stay_together_too(data_dir: Path) 
         assert new_sink.bodies == []
 
 
-async def test_who_acknowledges_anothers_chunk_takes_it_out_of_the_message(data_dir: Path) -> None:
+async def test_acknowledging_another_consumers_chunk_removes_it_from_the_message(
+    data_dir: Path,
+) -> None:
     async with open_engine(data_dir) as engine:
         keys = await begin(engine, permits=1)
         first = await append(engine, "t", [keys.piece(b"%d" % number) for number in range(4)])

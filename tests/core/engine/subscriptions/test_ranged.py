@@ -64,7 +64,7 @@ def test_it_gets_what_is_in_its_ranges_and_its_permits_are_for_that(
     trio.run(main)
 
 
-async def test_who_comes_next_gets_what_was_passed_over(tmp_path: Path) -> None:
+async def test_the_next_consumer_gets_what_was_passed_over(tmp_path: Path) -> None:
     async with open_engine(tmp_path) as engine:
         topic = await engine.create_topic("t")
         subscription = await topic.subscribe("s", initial=InitialPosition.EARLIEST)

@@ -105,7 +105,7 @@ async def test_a_subscription_is_shut_off_as_a_whole(
         assert two.in_flight == 8
 
 
-async def test_who_leaves_takes_what_it_left_unanswered_out_of_the_count(data_dir: Path) -> None:
+async def test_a_consumer_that_leaves_no_longer_counts_as_unacknowledged(data_dir: Path) -> None:
     async with open_engine(data_dir) as engine:
         topic = await engine.create_topic("t")
         subscription = await topic.subscribe("s", initial=InitialPosition.EARLIEST)

@@ -217,7 +217,7 @@ async def test_a_reader_that_keeps_up_loses_nothing(data_dir: Path) -> None:
 
 
 @pytest.mark.parametrize("is_closed", [False, True])
-async def test_who_was_moved_back_among_many_keeps_what_it_wants_again(
+async def test_a_subscription_moved_back_among_many_keeps_what_it_reads_again(
     data_dir: Path, is_closed: bool
 ) -> None:
     async with open_engine(data_dir) as engine:

@@ -76,7 +76,7 @@ def test_it_looks_at_few_of_many() -> None:
     assert calls[0] == calls[1]
 
 
-def test_who_comes_late_and_who_goes_are_seen() -> None:
+def test_subscriptions_that_come_late_or_go_are_noticed() -> None:
     there: dict[str, Reading] = {}
     slowest = Slowest(there)
     for mark in (9, 8, 7, 6, 5, 4, 3):

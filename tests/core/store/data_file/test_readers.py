@@ -94,7 +94,7 @@ class Clock:
         return self.now
 
 
-def test_who_reads_for_long_is_named_with_what_it_costs(store: Store) -> None:
+def test_a_long_reader_is_named_with_what_it_costs(store: Store) -> None:
     clock = Clock()
     watch = ReaderWatch(store.path, store.readers, limit_s=300, clock=clock)
     churn(store, 4 * SIZE)
@@ -161,7 +161,7 @@ def test_a_process_that_takes_every_slot_does_not_stop_the_brokers_reads(store: 
     store.reader_check()
 
 
-def test_a_broker_that_was_killed_told_nobody(store: Store) -> None:
+def test_requests_of_a_killed_broker_are_removed(store: Store) -> None:
     (store.path / ASKED_NAME).write_text(f"[[{os.getpid()}, 1]]")
     ReaderWatch(store.path, store.readers)
     assert not (store.path / ASKED_NAME).exists()

@@ -165,7 +165,7 @@ else:
 """
 
 
-def test_a_second_process_is_refused_and_told_who_has_it(store: Store) -> None:
+def test_a_second_process_is_refused_with_the_owners_name(store: Store) -> None:
     before = contents(store.path)
     answer = subprocess.run(
         [sys.executable, "-c", OPEN, store.path], capture_output=True, text=True, check=True

@@ -80,7 +80,7 @@ def test_a_snapshot_that_was_begun_before_goes_on_finding_it(tmp_path: Path) -> 
             assert sum(len(entries) for _, entries in blocks) == 1
 
 
-def test_who_looks_at_what_is_held_and_then_reads_what_took_it_over_finds_it_once(
+def test_a_reader_finds_a_held_commit_once_while_it_is_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commit comes between the two."""

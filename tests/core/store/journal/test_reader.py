@@ -116,7 +116,7 @@ def test_a_slow_disk_reads_beside_a_busy_broker_all_that_was_confirmed(
     assert JOURNAL_BYTES / 80e6 > TAKE_OVER_S, "reading all of it takes longer than that"
 
 
-def test_what_it_has_not_read_anew_is_damaged_if_there_is_a_later_record(tmp_path: Path) -> None:
+def test_what_it_has_not_read_again_is_damaged_if_there_is_a_later_record(tmp_path: Path) -> None:
     """A block that is broken is known by what stands behind it, wherever that was read."""
     with busy(tmp_path, 350e6) as broker:
         while broker.store._journal._offset < journal_reader.FIRST_BYTES + (1 << 20):

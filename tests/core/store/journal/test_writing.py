@@ -63,7 +63,7 @@ def test_what_is_written_is_there_for_those_who_read(
     assert stamps == stamps_of(path.read_bytes())
 
 
-def test_who_knows_only_the_layout_before_can_read_nothing_of_a_new_one() -> None:
+def test_a_version_with_the_former_layout_can_read_nothing_of_a_new_one() -> None:
     assert len(STATE.pack()) == JOURNAL_RECORD.size + 1
     before = replace(STATE, layout=JournalLayout.SLOTS)
     assert len(before.pack()) == JOURNAL_RECORD.size

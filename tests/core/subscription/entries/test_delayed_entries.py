@@ -35,7 +35,7 @@ def test_what_came_due_together_goes_in_log_order() -> None:
         play << HasWork() >> Turn() << to("a", 0, 1, 2)
 
 
-def test_who_asks_for_it_gets_the_sooner_first() -> None:
+def test_on_request_the_entries_due_sooner_come_first() -> None:
     with Playbook(holds_back=True) as play:
         play >> play.append(b"0", deliver_at_ms=later(300))
         play >> play.append(b"1", deliver_at_ms=later(100))

@@ -26,7 +26,7 @@ CLUSTER = "/admin/v2/clusters/standalone"
         (f"{TOPICS}/t", "DELETE, OPTIONS, PUT"),
     ],
 )
-async def test_who_asks_hears_the_methods_of_a_path(
+async def test_options_lists_the_methods_of_a_path(
     open_broker: OpenBroker, path: str, allowed: str
 ) -> None:
     async with open_broker() as running:

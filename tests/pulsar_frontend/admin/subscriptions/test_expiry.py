@@ -33,7 +33,7 @@ async def topic_with(client: RawClient, admin: Admin, count: int, *subscriptions
     await client.take(count)
 
 
-async def test_who_has_nothing_before_it_is_a_conflict_and_the_others_expire(
+async def test_a_subscription_with_nothing_to_expire_is_a_conflict_and_the_others_expire(
     open_broker: OpenBroker,
 ) -> None:
     async with open_broker() as running, connected(running.context) as (client,):
@@ -67,7 +67,7 @@ async def test_to_live_for_no_time_is_to_live_for_ever(open_broker: OpenBroker) 
         (ALMOST_CAUGHT_UP, 3600, 204, ALMOST_CAUGHT_UP),
     ],
 )
-async def test_who_is_about_to_read_what_is_left_is_a_conflict(
+async def test_consumers_that_are_about_to_read_the_rest_are_a_conflict(
     open_broker: OpenBroker, count: int, seconds: int, status: int, left: int
 ) -> None:
     async with open_broker() as running, connected(running.context) as (client,):

@@ -185,7 +185,9 @@ def test_commands_without_an_answer_are_only_written() -> None:
     ],
 )
 @pytest.mark.parametrize("at_once", [1, 3, 100])
-def test_who_is_no_broker_is_known_by_the_answer(answer: bytes, said: str, at_once: int) -> None:
+def test_a_server_that_is_not_a_broker_is_recognised_by_its_answer(
+    answer: bytes, said: str, at_once: int
+) -> None:
     machine = made()
     for first in range(0, len(answer), at_once):
         machine.receive(answer[first : first + at_once], 0.0)

@@ -258,7 +258,7 @@ async def test_a_seek_whose_broker_is_lost_is_asked_for_again(how: str, after_s:
         assert [(await consumer.receive()).data for _ in range(2)] == [b"3", b"4"]
 
 
-async def test_failover_consumers_are_told_who_is_active() -> None:
+async def test_failover_consumers_learn_which_one_is_active() -> None:
     broker = FakeBroker()
     told: list[tuple[str, bool]] = []
 

@@ -160,7 +160,7 @@ async def test_behind_the_end_there_is_nothing_whoever_wants_its_place_inclusive
 
 @pytest.mark.parametrize("kind", SubscriptionType)
 @pytest.mark.parametrize("batching", [None, Batching()], ids=["single", "batch"])
-async def test_who_acknowledges_nothing_sees_the_end_as_well(
+async def test_a_consumer_that_acknowledges_nothing_sees_the_end_as_well(
     kind: SubscriptionType, batching: Batching | None
 ) -> None:
     broker = FakeBroker()

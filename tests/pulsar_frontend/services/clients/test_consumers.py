@@ -63,7 +63,7 @@ def test_the_end_of_a_topic_reaches_the_consumers_of_that_subscription_only() ->
     assert not other.told
 
 
-def test_who_is_disconnected_is_detached_and_told() -> None:
+def test_a_disconnected_consumer_is_detached_and_notified() -> None:
     connection = FakeConnection()
     consumer = attached(connection, TOPICS[0], SUBSCRIPTIONS[0], 5)
     consumer.disconnect()

@@ -48,7 +48,7 @@ async def test_guesses_over_http_are_held_up_too() -> None:
     assert await authenticator.caller(proof, address="10.0.0.1") == Caller("me")
 
 
-async def test_who_brings_nothing_is_refused_at_once_however_often() -> None:
+async def test_a_client_without_credentials_is_refused_at_once_however_often() -> None:
     authenticator = Authenticator(Proofs(secret_key(SECRET)))
     for method in ("", "none", "tls") * 4:
         with suppress(Unauthentic):

@@ -32,7 +32,7 @@ def test_a_rate_is_what_the_last_interval_brought(grown: list[tuple[int, int, fl
         assert meter.rates == (more / elapsed_s, bigger / elapsed_s)
 
 
-def test_a_counter_that_began_anew_has_no_rate() -> None:
+def test_a_counter_that_was_reset_has_no_rate() -> None:
     meter = Meter(1)
     meter.tick((10,), 1.0)
     meter.tick((3,), 1.0)

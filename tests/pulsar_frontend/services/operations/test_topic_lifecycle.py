@@ -77,7 +77,7 @@ async def test_another_topic_of_an_idle_ones_name_stays(open_broker: OpenBroker)
         assert topic_of(running) is not topic
 
 
-async def test_who_comes_to_a_topic_that_is_going_comes_again(open_broker: OpenBroker) -> None:
+async def test_clients_of_a_topic_that_is_being_removed_reconnect(open_broker: OpenBroker) -> None:
     async with open_broker() as running, connected(running.context) as (client,):
         await Admin(running)("PUT", "/t")
         running.store.hold()

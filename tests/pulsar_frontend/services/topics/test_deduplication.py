@@ -81,7 +81,7 @@ async def test_a_duplicate_is_answered_and_not_stored(open_broker: OpenBroker) -
         assert await receipts(client, 2) == [(8, True), (10, False)]
 
 
-async def test_producers_are_told_apart(open_broker: OpenBroker) -> None:
+async def test_producers_are_distinguished(open_broker: OpenBroker) -> None:
     async with (
         open_broker(deduplication=True) as running,
         connected(running.context, 2) as (first, second),

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.real_time
 EVENTS = "persistent://public/default/__change_events"
 
 
-async def test_who_looks_for_a_system_topic_finds_it_and_no_listing_has_it(
+async def test_a_lookup_finds_a_system_topic_and_no_listing_has_it(
     open_broker: OpenBroker,
 ) -> None:
     async with (
@@ -61,7 +61,7 @@ async def test_what_belongs_to_transactions_is_nobody_s(open_broker: OpenBroker,
         assert not running.core.topics
 
 
-def test_names_are_told_apart() -> None:
+def test_names_are_distinguished() -> None:
     for local in ("__change_events", "__transaction_buffer_snapshot_indexes-partition-1"):
         assert is_system_name(f"persistent://public/default/{local}")
     for local in ("t", "__consumer_offsets", "my__change_events", "__change_events_2"):

@@ -14,7 +14,7 @@ def connected() -> KeepAlive:
     return keep_alive
 
 
-def test_who_does_not_finish_the_handshake_is_given_up_at_its_deadline() -> None:
+def test_an_unfinished_handshake_is_abandoned_at_its_deadline() -> None:
     keep_alive = KeepAlive(0.0, HANDSHAKE_S, INTERVAL_S)
     keep_alive.heard(9.0)
     assert keep_alive.tick(9.9) is Tick.NOTHING
@@ -40,7 +40,7 @@ def test_any_byte_is_an_answer() -> None:
     assert keep_alive.tick(41.0 + INTERVAL_S) is Tick.PING
 
 
-def test_who_cannot_answer_is_never_asked() -> None:
+def test_a_client_that_cannot_answer_gets_no_ping() -> None:
     keep_alive = KeepAlive(0.0, HANDSHAKE_S, INTERVAL_S)
     keep_alive.connected(0.0, answered=False)
     assert keep_alive.deadline == math.inf

@@ -35,7 +35,7 @@ def attached(*before: bool) -> tuple[Playbook, ConsumerKey]:
 
 
 @pytest.mark.parametrize("is_before", [True, False])
-def test_who_asks_for_messages_hears_it_first(is_before: bool) -> None:
+def test_a_consumer_with_permits_is_notified_first(is_before: bool) -> None:
     play, key = attached(*[True] * is_before)
     if not is_before:
         play >> ActiveChanged(key, True)
@@ -47,7 +47,7 @@ def test_who_asks_for_messages_hears_it_first(is_before: bool) -> None:
     play.over()
 
 
-def test_who_asks_for_none_hears_it_after_a_second() -> None:
+def test_a_consumer_without_permits_is_notified_after_a_second() -> None:
     play, key = attached(False)
     assert play.session.next_timer() == play.now + ACTIVE_AFTER_S
     play.pass_time(ACTIVE_AFTER_S - 0.25).over()
@@ -72,7 +72,7 @@ def test_nothing_is_sent_about_a_consumer_that_has_left() -> None:
 
 
 @pytest.mark.parametrize("kind", [pb.CommandSubscribe.Shared, pb.CommandSubscribe.Exclusive])
-def test_others_are_told_nothing(kind: int) -> None:
+def test_others_are_not_notified(kind: int) -> None:
     play = Playbook() >> received(subscribe(subType=kind))
     play >> ConsumerAttached(play.take(AttachConsumer).key)
     play.heard()

@@ -34,7 +34,7 @@ def test_a_type_that_does_not_exist_ends_the_connection(number: int) -> None:
 
 
 @pytest.mark.parametrize("kind", SubscriptionType)
-def test_who_shares_messages_does_not_read_compacted(kind: SubscriptionType) -> None:
+def test_a_shared_subscription_does_not_read_compacted(kind: SubscriptionType) -> None:
     command = subscribe(subType=kind.traits.number, read_compacted=True)
     play = Playbook() >> received(command)
     if kind.traits.sharing:
