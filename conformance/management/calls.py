@@ -100,6 +100,7 @@ CALLS: Final = (
     # Messages
     Row("POST", f"exchanges/{V}/amq.default/publish", _PUBLISH),
     Row("POST", f"exchanges/{V}/amq.default/publish", {**_PUBLISH, "routing_key": "none"}),
+    Row("POST", f"exchanges/{V}//publish", _PUBLISH),
     Row("POST", f"exchanges/{V}/none/publish", _PUBLISH, differs=_NEWER),
     Row("POST", f"exchanges/{V}/amq.default/publish", {"payload": "x"}),
     Row("POST", f"exchanges/{V}/amq.default/publish", {**_PUBLISH, "payload_encoding": "rot13"}),

@@ -37,6 +37,20 @@ MANAGEMENT_MUTANTS: Final = (
         USERS_TESTS,
     ),
     Mutant(
+        "the default exchange has no path by its own name",
+        HTTP + "router.py",
+        "                if not all(n or p == EXCHANGE for p, n in ",
+        "                if not all(n for _, n in ",
+        ("tests/broker/http/management/test_router.py",),
+    ),
+    Mutant(
+        "any name in a path may be empty",
+        HTTP + "router.py",
+        "                if not all(n or p == EXCHANGE for p, n in ",
+        "                if not all(True for p, n in ",
+        ("tests/broker/http/management/test_router.py",),
+    ),
+    Mutant(
         "a password of null is none",
         HTTP + "access/users.py",
         '    if "password" not in body.given:\n',

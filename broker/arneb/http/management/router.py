@@ -1,7 +1,7 @@
 """The router: finds the route of a path as received.
 
 The rule: a path is split at its slashes and then decoded, so ``%2F`` is part of a name. One
-trailing slash is ignored.
+trailing slash is ignored. Nothing between two slashes is the default exchange, and no other name.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -17,6 +17,9 @@ Handler = Callable[[Site, Call], Awaitable[Reply]]
 """May raise :class:`.Refused`, :class:`.AmqpError` and :class:`.AccessError`."""
 
 ROOT: Final = "/api/"
+
+EXCHANGE: Final = ":exchange"
+"""The parameter that may be empty: some clients write the default exchange by its own name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class Router:
             raise not_found() from None
         for pattern, methods in self._paths.get(len(names), {}).items():
             if all(p.startswith(":") or p == n for p, n in zip(pattern, names, strict=True)):
-                if any(not n for n in names):
+                if not all(n or p == EXCHANGE for p, n in zip(pattern, names, strict=True)):
                     break
                 params = {
                     p[1:]: n for p, n in zip(pattern, names, strict=True) if p.startswith(":")

@@ -22,8 +22,25 @@ def test_any_name_can_be_part_of_a_path(vhost: str, queue: str, slash: bool) -> 
 
 
 @pytest.mark.parametrize(
-    "path", ["/api/queues//", "/api/", "/api/none", "/api/queues/%ff", "/api/queues/a/b/c/d"]
+    ("path", "params"),
+    [
+        ("exchanges/v//publish", {"vhost": "v", "exchange": ""}),
+        ("exchanges/v//bindings/source", {"vhost": "v", "exchange": ""}),
+        ("bindings/v/e//q/q", {"vhost": "v", "exchange": "", "queue": "q"}),
+    ],
 )
+def test_the_default_exchange_may_be_written_by_its_empty_name(
+    path: str, params: dict[str, str]
+) -> None:
+    _, found = ROUTER.find(f"/api/{path}")
+    assert dict(found) == params
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/api/queues//", "/api/", "/api/none", "/api/queues/%ff", "/api/queues/a/b/c/d",
+     "/api/queues/v//get", "/api/exchanges//x/publish", "/api/bindings/v/e/x/q//key"],
+)  # fmt: skip
 def test_malformed_paths_are_not_found(path: str) -> None:
     with pytest.raises(Refused) as refused:
         ROUTER.find(path)

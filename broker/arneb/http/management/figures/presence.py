@@ -14,9 +14,9 @@ NO_REDUCTIONS: Final[Mapping[str, Any]] = {
 """Reductions of an Erlang process."""
 
 UNKNOWN_COLLECTIONS: Final[Mapping[str, int]] = dict.fromkeys(
-    ("fullsweep_after", "max_heap_size", "min_bin_vheap_size", "min_heap_size", "minor_gcs"), -1
+    ("fullsweep_after", "max_heap_size", "min_bin_vheap_size", "min_heap_size", "minor_gcs"), 0
 )
-"""``garbage_collection`` of an Erlang process."""
+"""``garbage_collection`` of an Erlang process. Some clients read only numbers of at least 0."""
 
 
 def time_to_json(ms: int) -> str:
