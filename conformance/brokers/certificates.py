@@ -32,6 +32,7 @@ def make_certificate(
     subject = x509.Name(attributes)
     now = dt.datetime.now(dt.UTC)
     signer, above = (key, subject) if issuer is None else (issuer[1], issuer[0].subject)
+    identifier, of_issuer = x509.SubjectKeyIdentifier, x509.AuthorityKeyIdentifier
     certificate = (
         x509.CertificateBuilder()
         .subject_name(subject)
@@ -41,6 +42,9 @@ def make_certificate(
         .not_valid_before(now - dt.timedelta(hours=1))
         .not_valid_after(now + dt.timedelta(days=1))
         .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        .add_extension(identifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(of_issuer.from_issuer_public_key(signer.public_key()), critical=False)
+        .add_extension(_usage(is_authority=issuer is None), critical=True)
         .add_extension(x509.SubjectAlternativeName([HERE, *map(x509.DNSName, dns)]), critical=False)
         .sign(signer, hashes.SHA256())
     )
@@ -52,3 +56,18 @@ def make_certificate(
     together = pkcs12.serialize_key_and_certificates(name.encode(), key, certificate, None, packed)
     (directory / f"{name}.p12").write_bytes(together)
     return certificate, key
+
+
+def _usage(*, is_authority: bool) -> x509.KeyUsage:
+    """Strict clients, as Python's from 3.13 on, want to be told what a key is for."""
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=is_authority,
+        crl_sign=is_authority,
+        encipher_only=False,
+        decipher_only=False,
+    )

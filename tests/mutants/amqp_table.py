@@ -415,6 +415,20 @@ AMQP_MUTANTS: Final = (
         ("tests/core/api/connections/test_tls_records.py",),
     ),
     Mutant(
+        "from Python 3.13 on, certificates without every extension of RFC 5280 are refused",
+        "core/arneb_core/api/connections/verification.py",
+        "    context.verify_flags &= ~ssl.VERIFY_X509_STRICT\n",
+        "",
+        ("tests/core/api/connections/test_verification.py",),
+    ),
+    Mutant(
+        "from Python 3.13 on, the Pulsar client refuses certificates of many brokers",
+        "pulsar_frontend/arneb_pulsar/client/connection/verification.py",
+        "    context.verify_flags &= ~ssl.VERIFY_X509_STRICT\n",
+        "",
+        ("tests/core/api/connections/test_verification.py",),
+    ),
+    Mutant(
         "data before the end of TLS is lost",
         "core/arneb_core/api/connections/tls_records.py",
         "            self.ended = True\n        return pieces[0]",

@@ -30,6 +30,7 @@ from arneb_amqp.client.session import CHANNELS_MAX, ClientSession
 from arneb_amqp.client.uris import BrokerUri
 from arneb_amqp.wire.constants import ChannelId
 from arneb_amqp.wire.replies import make
+from arneb_core.api.connections.verification import make_context
 from arneb_core.api.process.supervision import sole_error
 
 READ_BYTES: Final = 256 * 1024
@@ -297,7 +298,7 @@ async def _stream(uri: BrokerUri) -> trio.abc.Stream:
 
 def _context(uri: BrokerUri) -> ssl.SSLContext:
     """Make the TLS context; in a thread, because it reads files."""
-    context = ssl.create_default_context(cafile=uri.ca_file or None)
+    context = make_context(cafile=uri.ca_file or None)
     if not uri.verifies:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

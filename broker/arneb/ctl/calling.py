@@ -7,7 +7,6 @@ sentence for the user.
 import http.client
 import json
 import socket
-import ssl
 from base64 import b64encode
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import quote, unquote, urlsplit
 
 from arneb.control.place import connect
+from arneb_core.api.connections.verification import make_context
 
 TIMEOUT_S: Final = 60.0
 """The time limit of one request, as with ``rabbitmqctl``."""
@@ -112,7 +112,7 @@ class HttpCaller:
         host, port = parts.hostname or "", parts.port
         connection: http.client.HTTPConnection
         if parts.scheme == "https":
-            context = ssl.create_default_context(cafile=self.ca_file)
+            context = make_context(cafile=self.ca_file)
             connection = http.client.HTTPSConnection(
                 host, port or 443, timeout=self.timeout_s, context=context
             )

@@ -11,6 +11,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Final
 
+from arneb_core.api.connections.verification import make_context
+
 NO_FILE: Final = Path()
 """No file is configured."""
 
@@ -87,7 +89,7 @@ def expires_at(certificate: Path) -> datetime | None:
 
 def read_tls(config: TlsConfig) -> ssl.SSLContext:
     """Make the context of a TLS listener. Raises :class:`ValueError`."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context = make_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = _VERSIONS[config.minimum_version]
     if config.ciphers:
         try:

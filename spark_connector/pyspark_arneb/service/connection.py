@@ -20,6 +20,7 @@ from threading import local
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
+from arneb_core.api.connections.verification import make_context
 from pyspark_arneb.service.errors import ServiceError
 
 ROOT: Final = "/data/v1"
@@ -90,7 +91,7 @@ class Address:
         assert parts.hostname is not None, "looked at when it was made"
         if parts.scheme == "http":
             return HTTPConnection(parts.hostname, parts.port, timeout=TIMEOUT_S)
-        context = ssl.create_default_context(cadata=self.authorities or None)
+        context = make_context(cadata=self.authorities or None)
         return HTTPSConnection(parts.hostname, parts.port, timeout=TIMEOUT_S, context=context)
 
 

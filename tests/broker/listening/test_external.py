@@ -24,6 +24,7 @@ from arneb_amqp.server.admission.certificates import NoName, name_of
 from arneb_amqp.server.transport.tls import SecuredListener
 from arneb_amqp.topology.seeding import open_catalogue
 from arneb_amqp.topology.topology import Topology
+from arneb_core.api.connections.verification import make_context
 from arneb_core.engine.engine import open_engine
 
 DN = CertificateLogin.DISTINGUISHED_NAME
@@ -165,7 +166,7 @@ def serve(path: Path, authority: Authority, clients: Callable[[int], None]) -> N
 @pytest.fixture
 def contexts(authority: Authority) -> Callable[[str | None], ssl.SSLContext]:
     def make(name: str | None) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=authority.file)
+        context = make_context(cafile=authority.file)
         if name is not None:
             context.load_cert_chain(authority.sign(name, []))
         return context

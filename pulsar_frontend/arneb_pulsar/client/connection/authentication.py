@@ -5,7 +5,6 @@ that expiring ones can be renewed. Each method serves both the binary protocol a
 """
 
 import json
-import ssl
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ import anyio
 import httpx
 
 from arneb_pulsar.client.connection.http_answers import answer_of
+from arneb_pulsar.client.connection.verification import make_context
 from arneb_pulsar.client.errors import AuthenticationFailed, ConfigurationError, PulsarError
 
 T = TypeVar("T")
@@ -186,7 +186,7 @@ class OAuth2Authentication:
         if self.scope:
             form["scope"] = self.scope
         try:
-            verify = ssl.create_default_context(cafile=self.trust_certificates)
+            verify = make_context(cafile=self.trust_certificates)
             async with httpx.AsyncClient(timeout=ISSUER_TIMEOUT_S, verify=verify) as http:
                 ask = http.build_request("GET", f"{base}/.well-known/openid-configuration")
                 found = await answer_of(http, ask)

@@ -15,6 +15,7 @@ import anyio
 from anyio.abc import ByteStream
 from anyio.streams.tls import TLSStream
 
+from arneb_pulsar.client.connection.verification import make_context
 from arneb_pulsar.client.errors import (
     ConfigurationError,
     ConnectError,
@@ -111,7 +112,7 @@ class TlsOptions:
     def context(self) -> ssl.SSLContext:
         """Return the SSL context. Raises :class:`ConfigurationError` for unusable files."""
         try:
-            context = ssl.create_default_context(cafile=self.trust_certificates)
+            context = make_context(cafile=self.trust_certificates)
         except OSError as error:
             where = self.trust_certificates
             raise ConfigurationError(f"expected certificates in {where}: {error}") from error

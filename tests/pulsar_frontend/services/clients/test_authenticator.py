@@ -1,7 +1,6 @@
 """Clients that must prove who they are, over a real core; and TLS."""
 
 import datetime as dt
-import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -27,6 +26,7 @@ from tests.pulsar_frontend.raw_client import Closed, RawClient
 
 from arneb.listening.handshakes import Handshakes
 from arneb.settings.tls import TlsConfig, read_tls
+from arneb_core.api.connections.verification import make_context
 from arneb_pulsar.authorization.callers import NOBODY, Caller
 from arneb_pulsar.config import AuthenticationConfig
 from arneb_pulsar.server.listener import PulsarServer, serve_connection
@@ -184,7 +184,7 @@ async def secured(context: BrokerContext, config: TlsConfig) -> AsyncIterator[in
 
 
 async def dial(port: int, trusted: Path, mine: Path | None = None) -> RawClient:
-    context = ssl.create_default_context(cafile=trusted)
+    context = make_context(cafile=trusted)
     if mine is not None:
         context.load_cert_chain(mine)
     plain = await trio.open_tcp_stream("127.0.0.1", port)
