@@ -204,6 +204,20 @@ DATA_MUTANTS: Final = (
         ROLLING,
     ),
     Mutant(
+        "a ledger goes only if it is both old and followed by enough",
+        CORE + "log/retention.py",
+        "        if not (over_time or over_size):\n",
+        "        if not (over_time and over_size):\n",
+        ("tests/core/log/test_retention.py::test_what_may_go_goes_and_nothing_else",),
+    ),
+    Mutant(
+        "a ledger whose last entry is the last that everybody passed stays",
+        CORE + "log/retention.py",
+        "info.entries and info.last > slowest:\n",
+        "info.entries and info.last >= slowest:\n",
+        ("tests/core/log/test_retention.py::test_what_may_go_goes_and_nothing_else",),
+    ),
+    Mutant(
         "a query that has ended keeps its place for months",
         DATA + "marks.py",
         "        kept_s = ENDED_MARK_S if mark.is_last else self._limits.mark_expiry_s\n",

@@ -1,16 +1,25 @@
 """Which ledgers may go."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arneb_core.api.entries.position import BEFORE_ALL, LedgerId, Position, before, position_at
+from arneb_core.api.entries.position import (
+    BEFORE_ALL,
+    LedgerId,
+    Position,
+    before,
+    ledger_of,
+    position_at,
+)
 from arneb_core.api.topics.settings import WITHOUT_END, Retention
 from arneb_core.log.ledgers import LedgerIndex, LedgerInfo
 from arneb_core.log.retention import droppable_through
-from arneb_core.testing.strategies import ledger_indexes
+from arneb_core.testing.strategies import everything, ledger_indexes
 
 BOUNDS = st.sampled_from([WITHOUT_END, 0, 1, 10, 20, 50, 1_000])
 NOW_MS = 40
+LEDGERS = ledger_indexes(sizes=(0, 1, 2, 5), ledgers_max=6)
+FEW_OR_MORE = LEDGERS.filter(lambda index: len(list(index)) > 2)
 
 
 def ledgers(*closed_ms: int) -> LedgerIndex:
@@ -83,35 +92,49 @@ def test_empty_ledgers_do_not_hold_others_back() -> None:
     assert through(index, BEFORE_ALL, 0, 0) == 1
 
 
-@given(ledger_indexes(), st.data(), BOUNDS, BOUNDS, st.integers(0, 100))
-def test_no_promise_is_broken(
-    index: LedgerIndex, data: st.DataObject, ms: int, size: int, now_ms: int
+@settings(max_examples=200)
+@given(FEW_OR_MORE, st.data(), st.integers(0, 80))
+def test_what_may_go_goes_and_nothing_else(
+    index: LedgerIndex, data: st.DataObject, now_ms: int
 ) -> None:
-    entries = [Position(p) for a, b in index.runs(BEFORE_ALL, index.next_append)
-               for p in range(a, b + 1)]  # fmt: skip
-    slowest = data.draw(st.none() | st.sampled_from([BEFORE_ALL, *entries]))
-    last = through(index, slowest, ms, size, now_ms)
-    if last is None:
-        return
+    """Bounds are mostly such that a ledger just goes, or just stays."""
     infos = list(index)
-    gone = [info for info in infos if info.id <= last]
-    kept = infos[len(gone) :]
-    assert kept, "the last ledger stays"
-    assert all(info.closed_ms for info in gone)
-    assert slowest is None or all(p <= slowest for p in entries if p <= gone[-1].last)
-    if ms == size == WITHOUT_END:
-        raise AssertionError("everything is kept without end")
-    young = [info for info in gone if ms == WITHOUT_END or now_ms - info.closed_ms < ms]
-    if young:
-        after_young = sum(info.bytes for info in infos if info.id > young[-1].id)
-        assert 0 <= size <= after_young
-    index.drop_through(last)
+    ages = [max(0, now_ms - info.closed_ms) for info in infos]
+    left = [sum(other.bytes for other in infos if other.id > info.id) for info in infos]
+    ends = [info.last for info in infos if info.entries]
+    ms = data.draw(
+        st.sampled_from([WITHOUT_END, WITHOUT_END, 0, *ages, *(age + 1 for age in ages)])
+    )
+    size = data.draw(st.sampled_from([WITHOUT_END, 0, *left, *(each + 1 for each in left)]))
+    slowest = data.draw(st.sampled_from([None, BEFORE_ALL, *ends, *everything(index)]))
+    last = through(index, slowest, ms, size, now_ms)
+    gone = [info for info in infos if last is not None and info.id <= last]
+    for info in gone:
+        assert info is not infos[-1], "the last ledger stays"
+        assert may_go(index, info, slowest, ms, size, now_ms)
+    if len(infos) > len(gone) + 1:
+        first = infos[len(gone)]
+        assert not may_go(index, first, slowest, ms, size, now_ms), "it stays for a reason"
+    if last is not None:
+        assert last == gone[-1].id
+        index.drop_through(last)
     assert through(index, slowest, ms, size, now_ms) is None, (
         "what was trimmed must not be trimmed again"
     )
 
 
-@given(ledger_indexes(), BOUNDS, BOUNDS)
+def may_go(
+    index: LedgerIndex, info: LedgerInfo, slowest: Position | None, ms: int, size: int, now_ms: int
+) -> bool:
+    """Whether everybody has passed it, and it is either old or followed by enough."""
+    positions = [position for position in everything(index) if ledger_of(position) == info.id]
+    is_passed = slowest is None or all(position <= slowest for position in positions)
+    is_old = ms != WITHOUT_END and info.closed_ms <= now_ms - ms
+    followed_by = sum(other.bytes for other in index if other.id > info.id)
+    return is_passed and (is_old or (size != WITHOUT_END and followed_by >= size))
+
+
+@given(LEDGERS, BOUNDS, BOUNDS)
 def test_time_only_lets_more_go(index: LedgerIndex, ms: int, size: int) -> None:
     reached = [through(index, None, ms, size, now_ms) or 0 for now_ms in range(0, 120, 7)]
     assert reached == sorted(reached)
