@@ -23,6 +23,8 @@ it by then has given up."""
 SET_FORWARD_MS: Final = 60_000
 """A time of day that gains more than this between two looks was set."""
 
+NONE_LAPSED: Final[Mapping[int, int]] = {}
+
 ONE: Final = "pulsar/transaction/outcome/"
 """Key prefix of single outcomes; the transaction's number follows."""
 
@@ -125,21 +127,27 @@ class Outcomes:
         """Note that the commit is on disk."""
         self._singles[number] = committed, until_ms
 
-    def gathered(self, now_ms: int, *, may_go: bool = True) -> "Gathered":
+    def gathered(
+        self, now_ms: int, *, may_go: bool = True, lapsed: Mapping[int, int] = NONE_LAPSED
+    ) -> "Gathered":
         """Return the change that gathers single rows, and removes rows no longer kept if they
-        ``may_go``."""
+        ``may_go``. ``lapsed``: numbers that count as aborted unless they have an outcome, and until
+        when that is kept."""
         gone = [each for each in self._many if each.until_ms <= now_ms] if may_go else []
         rows: Rows = [(f"{MANY}{each.number}", None) for each in gone]
         singles = dict(self._singles)
         made = None
+        for number, until_ms in lapsed.items():
+            if self.find(number) is None:
+                singles[number] = False, until_ms
         if singles:
             made = Many(self._next, max(until_ms for _, until_ms in singles.values()))
             self._next += 1
             made.committed.update(each for each, (committed, _) in singles.items() if committed)
             made.aborted.update(each for each, (committed, _) in singles.items() if not committed)
             rows.append((f"{MANY}{made.number}", made.pack()))
-            rows += [(f"{ONE}{each}", None) for each in singles]
-        return Gathered(rows, list(singles), made, gone)
+            rows += [(f"{ONE}{each}", None) for each in self._singles]
+        return Gathered(rows, list(self._singles), made, gone)
 
     def written(self, gathered: "Gathered") -> None:
         """Note that ``gathered`` is on disk."""

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from arneb_pulsar.transactions.outcomes import KEPT_MS
 from arneb_pulsar.transactions.records import Opened
 
 RESERVED: Final = "pulsar/transaction/reserved/"
@@ -62,15 +61,14 @@ class Reserved:
         return self.given_until_ms - GIVEN_MS <= now_ms < self.given_until_ms
 
     @property
-    def kept_until_ms(self) -> int:
-        """How long the end of a transaction known only by its range is told: no longer than the
-        outcomes of others in it are kept."""
-        return self.opened.until_ms - GIVEN_MS + KEPT_MS
-
-    @property
     def opened(self) -> Opened:
         """What is known of each of its transactions: the latest time of its opening."""
         return Opened(self.given_until_ms, self.timeout_ms, self.owner)
+
+    @property
+    def numbers(self) -> range:
+        """Its numbers, given out or not."""
+        return range(self.first, self.first + self.count)
 
     def pack(self) -> bytes:
         """Return the row's value."""
@@ -194,13 +192,13 @@ class Reservations:
     def find(self, number: int) -> Reserved | None:
         """Return the range from before the start that has this number."""
         for each in self._found:
-            if 0 <= number - each.first < each.count:
+            if number in each.numbers:
                 return each
         return None
 
     def over(self, needed: Collection[int], now_ms: int) -> Rows:
-        """Return removals of rows: of ranges with nothing left to give, except those ``needed``
-        (given by their first numbers), and of ranges from before the start that are over."""
+        """Return removals of rows: of this process's ranges with nothing left to give, except those
+        ``needed`` (given by their first numbers)."""
         for line in self._lines.values():
             line.let_go(now_ms)
         used = {
@@ -214,8 +212,16 @@ class Reservations:
             for first, each in self._stored.items()
             if first not in used and first not in needed
         ]
-        gone += [each for each in self._found if each.kept_until_ms <= now_ms]
         return [(each.key, None) for each in gone]
+
+    def lapsed(self, needed: Collection[int], now_ms: int) -> list[Reserved]:
+        """Return the ranges from before the start whose transactions have timed out, except those
+        ``needed``."""
+        return [
+            each
+            for each in self._found
+            if each.opened.until_ms <= now_ms and each.first not in needed
+        ]
 
     def removed(self, rows: Rows) -> None:
         """Note that these rows are gone."""

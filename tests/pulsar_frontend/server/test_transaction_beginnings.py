@@ -52,10 +52,10 @@ async def prepared(client: RawClient) -> None:
 
 @asynccontextmanager
 async def after_a_kill(
-    directory: Path, name: str, now_ms: int | None = None
+    directory: Path, name: str, now_ms: int | None = None, of: str = "data"
 ) -> AsyncIterator[tuple[BrokerContext, RawClient]]:
     """A broker on what a SIGKILL at this moment leaves."""
-    shutil.copytree(directory / "data", directory / name)
+    shutil.copytree(directory / of, directory / name)
     clock = Clock() if now_ms is None else Clock(wall_ms=lambda: now_ms)
     async with open_engine(directory / name) as core:
         context = make_context(core, PulsarConfig(), clock)
@@ -160,11 +160,57 @@ async def test_a_transaction_lives_as_long_as_its_timeout(
         await end(client, transaction, commit=False)
     async with after_a_kill(tmp_path, "late", until_ms + GIVEN_MS + KEPT_MS) as (context, client):
         context.transactions._patience._since_s -= KEPT_MS / 1000
-        await context.transactions.gather(until_ms + GIVEN_MS + KEPT_MS)
+        for _ in range(2):
+            await context.transactions.gather(until_ms + GIVEN_MS + KEPT_MS)
         assert not context.core.metadata(RESERVED)
         with pytest.raises(Refused) as refused:
             await end(client, transaction, commit=True)
         assert refused.value.code == pb.TransactionNotFound
+
+
+async def test_one_that_timed_out_opens_no_more_when_the_clock_is_set_back(
+    open_broker: OpenBroker, tmp_path: Path
+) -> None:
+    """Nothing was done in it, so only its range is known, and then that it is over."""
+    async with open_broker() as running, connected(running.context) as (client,):
+        await prepared(client)
+        transaction, ended = await begin(client), await begin(client)
+        await end(client, ended, commit=True)
+    now_ms = Clock().wall_ms()
+    late_ms = now_ms + TIMEOUT_MS + 2 * KEPT_MS
+    async with after_a_kill(tmp_path, "late", late_ms) as (context, client):
+        await context.transactions.gather(late_ms)
+        with pytest.raises(Refused) as refused:
+            await end(client, transaction, commit=True)
+        assert refused.value.code == pb.InvalidTxnStatus
+    async with after_a_kill(tmp_path, "back", now_ms, "late") as (context, client):
+        with pytest.raises(Refused) as refused:
+            await end(client, transaction, commit=True)
+        assert refused.value.code == pb.InvalidTxnStatus
+        await end(client, transaction, commit=False)
+        await end(client, ended, commit=True)
+
+
+async def test_one_that_is_used_stays_open_when_its_range_goes(
+    open_broker: OpenBroker, tmp_path: Path
+) -> None:
+    async with open_broker() as running, connected(running.context) as (client,):
+        await client.producer("out")
+        await prepared(client)
+        transaction = await begin(client)
+        now_ms = Clock().wall_ms()
+    async with after_a_kill(tmp_path, "killed", now_ms) as (context, client):
+        await client.producer("out")
+        await add(client, transaction, "out")
+        await send(client, transaction, b"|1")
+        await context.transactions.gather(now_ms + TIMEOUT_MS + GIVEN_MS)
+        assert not context.core.metadata(RESERVED)
+        assert context.transactions.outcomes.find(transaction.txnid_least_bits) is None
+        await end(client, transaction, commit=True)
+        with pytest.raises(Refused) as refused:
+            await end(client, transaction, commit=False)
+        assert refused.value.code == pb.InvalidTxnStatus
+        assert context.core.topic("persistent://public/default/out").last is not None
 
 
 async def test_one_that_ended_while_the_clock_was_set_back_opens_no_more(

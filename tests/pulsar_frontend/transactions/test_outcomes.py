@@ -110,3 +110,12 @@ def test_rows_that_may_not_go_stay() -> None:
     outcomes.written(outcomes.gathered(9, may_go=False))
     assert outcomes.find(1) is COMMITTED
     assert [value for _, value in outcomes.gathered(9).rows] == [None]
+
+
+def test_what_lapsed_counts_as_aborted_unless_its_end_is_known() -> None:
+    outcomes = Outcomes(dict([Outcomes({}).row(1, 5, committed=True)]))
+    outcomes.stored(2, 5, committed=True)
+    outcomes.written(outcomes.gathered(0, lapsed={1: 9, 2: 9, 3: 9}))
+    assert [outcomes.find(each) for each in (1, 2, 3, 4)] == [COMMITTED, COMMITTED, ABORTED, None]
+    assert not outcomes.gathered(0, lapsed={3: 9}).rows
+    assert not outcomes.gathered(8).rows, "it is kept as long as was asked for"

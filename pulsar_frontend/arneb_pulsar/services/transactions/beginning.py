@@ -18,6 +18,7 @@ from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.services.clock import Clock
 from arneb_pulsar.services.transactions.held_records import HeldRecords
 from arneb_pulsar.services.transactions.open_transaction import HeldBytes, OpenTransaction
+from arneb_pulsar.transactions.outcomes import KEPT_MS
 from arneb_pulsar.transactions.records import Opened, pack
 from arneb_pulsar.transactions.reservations import COUNT_MAX, RESERVED, Reservations, Reserved, Rows
 from arneb_pulsar.transactions.states import (
@@ -160,9 +161,19 @@ class Beginning:
             if some:
                 self._record(some)
 
-    def over(self, now_ms: int) -> Rows:
-        """Return rows to remove; call :meth:`removed` with them afterwards."""
-        return self._reservations.over(self._needed, now_ms)
+    def over(self, now_ms: int) -> tuple[Rows, dict[int, int]]:
+        """Return rows to remove, and the transactions known only by these that have timed out: how
+        long that is to be known instead, by their numbers. Call :meth:`removed` with the rows
+        afterwards."""
+        needed = self._needed
+        lapsed = self._reservations.lapsed(needed, now_ms)
+        rows = self._reservations.over(needed, now_ms) + [(each.key, None) for each in lapsed]
+        return rows, {
+            number: each.opened.until_ms + KEPT_MS
+            for each in lapsed
+            for number in each.numbers
+            if number not in self._open
+        }
 
     def removed(self, rows: Rows) -> None:
         """Note that these are gone from the disk."""
@@ -210,7 +221,8 @@ class Beginning:
 
     def _rows(self, wanted: Reserved) -> Rows:
         """Return the row of ``wanted``, and the removal of rows that are over."""
-        return [(wanted.key, wanted.pack()), *self.over(self._clock.wall_ms())]
+        over = self._reservations.over(self._needed, self._clock.wall_ms())
+        return [(wanted.key, wanted.pack()), *over]
 
     def _reserved(self, wanted: Reserved, rows: Rows, error: CommitFailed | None) -> None:
         if error is None:

@@ -128,8 +128,8 @@ class TransactionCoordinator:
     async def gather(self, now_ms: int) -> None:
         """Store outcomes in less room (:meth:`.Outcomes.gathered`), and drop used-up ranges."""
         may_go = self._patience.is_over(now_ms, self._clock.now())
-        gathered = self.outcomes.gathered(now_ms, may_go=may_go)
-        over = self._beginning.over(now_ms)
+        over, lapsed = self._beginning.over(now_ms)
+        gathered = self.outcomes.gathered(now_ms, may_go=may_go, lapsed=lapsed)
         if not (gathered.rows or over):
             return
         try:
