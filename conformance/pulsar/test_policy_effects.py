@@ -131,6 +131,19 @@ def test_so_many_subscriptions_and_no_more(place: Place, connect: Connect, level
     assert caught.value.status == 409
 
 
+def test_a_system_topic_has_no_such_limits(place: Place, connect: Connect) -> None:
+    for limit in ("maxProducersPerTopic", "maxConsumersPerTopic", "maxSubscriptionsPerTopic"):
+        place.set("namespace", limit, 1)
+    client = connect(operation_timeout_seconds=3)
+    client.create_producer(place.topic)
+    assert comes_to_hold(lambda: client.create_producer(place.topic)) == "ProducerBusy"
+    # Apache Pulsar's own producers and consumers use this topic, too.
+    topic = place.topic.removesuffix("t") + "__change_events"
+    for number in range(2):
+        client.create_reader(topic, pulsar.MessageId.latest)
+        client.subscribe(topic, f"s{number}", SHARED)
+
+
 def test_so_many_topics_and_no_more(place: Place, connect: Connect) -> None:
     client = connect(operation_timeout_seconds=3)
     place.set("namespace", "maxTopicsPerNamespace", 3)

@@ -404,6 +404,13 @@ POLICY_MUTANTS: Final = (
         NON_PERSISTENT_TESTS,
     ),
     Mutant(
+        "limits of consumers hold for system topics",
+        PULSAR + "services/limits/topic_limits.py",
+        "        if on_topic and not name.is_system:\n",
+        "        if on_topic:\n",
+        ("tests/pulsar_frontend/services/limits/test_topic_limits.py",),
+    ),
+    Mutant(
         "what no consumer could take is not counted",
         "core/arneb_core/subscription/dispatching/dispatch_loop.py",
         "                state.count_departed(Departure.EXPIRED, gone, Fate.DROPPED)\n",

@@ -1,7 +1,8 @@
 """Topic limits: whether the policies admit another producer, consumer or subscription.
 
 The rule: when a limit is lowered, those present stay, and the next one is refused, in Pulsar's
-words. Limits are checked at the moment of adding, without a wait in between.
+words. Limits are checked at the moment of adding, without a wait in between. As in Pulsar, any
+number of producers, consumers and subscriptions may use a system topic.
 """
 
 from typing import Final
@@ -35,7 +36,7 @@ class TopicLimits:
     def check_producer(self, topic: Topic, name: TopicName) -> None:
         """Raise :class:`RequestRefused` if one more producer is too many."""
         most = self._namespaces.policies(name).max_producers
-        if most and len(self._producers.producing(topic)) >= most:
+        if most and len(self._producers.producing(topic)) >= most and not name.is_system:
             text = f"Topic '{name}' reached max producers limit"
             raise RequestRefused(pb.ProducerBusy, text)
 
@@ -53,7 +54,7 @@ class TopicLimits:
             text = f"Topic[{name}] doesn't support {kind.traits.title} sub type!"
             raise RequestRefused(pb.NotAllowedError, text)
         on_topic, on_each = policies.max_consumers, policies.max_consumers_per_subscription
-        if on_topic:
+        if on_topic and not name.is_system:
             present = sum(len(each.consumers) for each in topic.subscriptions.values())
             if present >= on_topic:
                 raise RequestRefused(pb.ConsumerBusy, "Topic reached max consumers limit")
@@ -63,7 +64,7 @@ class TopicLimits:
     def check_subscription(self, topic: Topic, name: TopicName, subscription: str) -> None:
         """Raise :class:`NotAllowed` if that subscription is one too many."""
         most = self._namespaces.policies(name).max_subscriptions
-        if not most or subscription in topic.subscriptions:
+        if not most or subscription in topic.subscriptions or name.is_system:
             return
         if len(topic.subscriptions.keys() - RESERVED_SUBSCRIPTIONS) >= most:
             raise NotAllowed(f"Exceed the maximum number of subscriptions of the topic: {name}")

@@ -47,6 +47,18 @@ async def test_one_consumer_too_many(open_broker: OpenBroker, path: str, code: i
         assert await refused(await client.subscribe("t", 2)) == code
 
 
+async def test_a_system_topic_has_no_such_limits(open_broker: OpenBroker) -> None:
+    async with open_broker() as running, connected(running.context) as (client,):
+        admin, topic = Admin(running), "__change_events"
+        for limit in ("maxProducersPerTopic", "maxConsumersPerTopic", "maxSubscriptionsPerTopic"):
+            assert await admin("POST", f"{NAMESPACE}/{limit}", 1) == (204, b"")
+        for number in (1, 2):
+            made = await client.producer(topic, number)
+            assert isinstance(made, pb.CommandProducerSuccess)
+            made = await client.subscribe(topic, number, subscription=f"s{number}")
+            assert isinstance(made, pb.CommandSuccess)
+
+
 async def test_the_setting_holds_where_no_policy_says_otherwise(open_broker: OpenBroker) -> None:
     async with (
         open_broker(max_consumers_per_topic=1, max_topics_per_namespace=2) as running,
