@@ -15,7 +15,8 @@ from tests.broker.conftest import FakeCore, a_subscription
 
 from arneb.cli import COMMANDS
 from arneb.demo.process import BrokerProcess
-from arneb.metrics.own import broker_figures, topic_figures
+from arneb.metrics.own import topic_figures
+from arneb.metrics.single_figures import single_figures
 from arneb.monitoring.alarms import AlarmStatistics
 from arneb.settings.config import Config
 from arneb_amqp.topology.queue_types import QueueType
@@ -65,7 +66,7 @@ def metrics() -> dict[str, tuple[str, str]]:
         }
     )
     alarms = AlarmStatistics(False, 1, 2, False, 3, 4, "")
-    page = broker_figures(with_reader, 1, alarms, NOTHING_MEASURED)
+    page = single_figures(with_reader, 1, alarms, NOTHING_MEASURED)
     page += "".join(topic_figures([each.statistics() for each in core.topics.values()]))
     helps = dict(re.findall(r"^# HELP (\S+) (.*)$", page, re.MULTILINE))
     kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", page, re.MULTILINE))
@@ -75,7 +76,7 @@ def metrics() -> dict[str, tuple[str, str]]:
 def labels() -> dict[str, list[str]]:
     core = FakeCore()
     core.add("t", a_subscription("s"))
-    page = broker_figures(core.statistics(), 1)
+    page = single_figures(core.statistics(), 1)
     page += "".join(topic_figures([each.statistics() for each in core.topics.values()]))
     return {
         name: re.findall(r'(\w+)="', values)

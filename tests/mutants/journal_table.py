@@ -496,6 +496,20 @@ JOURNAL_MUTANTS: Final = (
         PLANNING_TESTS,
     ),
     Mutant(
+        "the journal's file is used to its end, and so much is held in memory",
+        CORE + "store/commit/journal.py",
+        " + AROUND_BYTES_MAX < USED_BYTES_MAX\n",
+        " + AROUND_BYTES_MAX < JOURNAL_BYTES\n",
+        ("tests/core/store/commit/test_journal_lending.py",),
+    ),
+    Mutant(
+        "LMDB's copies of all blocks are in memory beside the blocks",
+        CORE + "store/commit/transaction.py",
+        "        while blocks:\n            key, block = blocks.pop()  # LMDB",
+        "        for key, block in blocks:  # LMDB",
+        ("tests/core/store/commit/test_transaction.py",),
+    ),
+    Mutant(
         "a journal of the previous size counts as damaged",
         CORE + "store/journal/file.py",
         " else (JOURNAL_BYTES, JOURNAL_BYTES_BEFORE)\n",

@@ -82,7 +82,7 @@ TRAFFIC_MUTANTS: Final = (
     ),
     Mutant(
         "series appear when something has happened",
-        HTTP + "metrics/node.py",
+        HTTP + "metrics/node_page.py",
         "            TYPES[each]: self._traffic.by_type.get(each.value, Consumed()) for each in"
         " QueueType\n",
         "            TYPES[each]: self._traffic.by_type[each.value]\n"

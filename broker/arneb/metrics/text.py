@@ -7,12 +7,7 @@ sample and takes ten times the memory and time. Single figures are left to the l
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
-
-from prometheus_client import CollectorRegistry
-from prometheus_client import generate_latest as _generate_latest
-from prometheus_client.registry import Collector
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -21,6 +16,17 @@ LINES_PER_PART: Final = 1000
 
 ESCAPED: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 """Escapes inside quotes in the text format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One field of a statistics class, and how it is shown.
+
+    A field that ends in ``_total`` only ever grows while the broker runs: a counter.
+    """
+
+    field: str
+    help: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +90,3 @@ class Columns:
         """Yield the text of all metrics, in parts."""
         for metric, column in zip(self.metrics, self._columns, strict=True):
             yield from samples(metric, prefix, self.labels, column)
-
-
-def page_of(collectors: Iterable[Collector]) -> str:
-    """Return single figures as the library writes them. Safe in any thread."""
-    registry = CollectorRegistry()
-    for each in collectors:
-        registry.register(each)
-    page: bytes = _generate_latest(registry)
-    return page.decode()
-
-
-@cache
-def library_version() -> str:
-    """Return the library's version. Reads files, so call it in a thread."""
-    from importlib.metadata import version
-
-    return version("prometheus_client")

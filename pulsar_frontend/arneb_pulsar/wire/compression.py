@@ -8,10 +8,9 @@ states, so a payload that expands further is refused before it can fill the memo
 """
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Final
-
-import cramjam
 
 from arneb_pulsar.wire.errors import PayloadError
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
@@ -31,12 +30,24 @@ def _fill_from_zlib(data: bytes, buffer: bytearray) -> int:
     return len(found)
 
 
-FILLS: Final[dict[int, tuple[str, Fill]]] = {
-    pb.LZ4: ("LZ4", cramjam.lz4.decompress_block_into),
-    pb.ZLIB: ("ZLIB", _fill_from_zlib),
-    pb.ZSTD: ("ZSTD", cramjam.zstd.decompress_into),
-    pb.SNAPPY: ("SNAPPY", cramjam.snappy.decompress_raw_into),
+NAMES: Final[Mapping[int, str]] = {
+    each: pb.CompressionType.Name(each) for each in (pb.LZ4, pb.ZLIB, pb.ZSTD, pb.SNAPPY)
 }
+
+
+@cache
+def _fills() -> tuple[Mapping[int, Fill], type[Exception]]:
+    """Return what decompresses, and what cramjam raises. It is imported for the first compressed
+    payload: a broker that never looks into one saves 2 MiB."""
+    import cramjam
+
+    fills = {
+        pb.LZ4: cramjam.lz4.decompress_block_into,
+        pb.ZLIB: _fill_from_zlib,
+        pb.ZSTD: cramjam.zstd.decompress_into,
+        pb.SNAPPY: cramjam.snappy.decompress_raw_into,
+    }
+    return fills, cramjam.DecompressionError
 
 
 def decompress(data: bytes, compression: int, size: int) -> bytes:
@@ -46,15 +57,15 @@ def decompress(data: bytes, compression: int, size: int) -> bytes:
     """
     if compression == pb.NONE:
         return data
-    if compression not in FILLS:
+    if compression not in NAMES:
         raise PayloadError(f"expected a known compression, got {compression}")
-    name, fill = FILLS[compression]
+    name, (fills, error_type) = NAMES[compression], _fills()
     if size > UNCOMPRESSED_BYTES_MAX:
         raise PayloadError(f"expected at most {UNCOMPRESSED_BYTES_MAX} bytes, got {size}")
     buffer = bytearray(size)
     try:
-        filled = fill(data, buffer)
-    except (cramjam.DecompressionError, zlib.error, ValueError, OverflowError) as error:
+        filled = fills[compression](data, buffer)
+    except (error_type, zlib.error, ValueError, OverflowError) as error:
         raise PayloadError(f"expected {size} bytes of {name}: {error}") from error
     if filled != size:
         raise PayloadError(f"expected {size} bytes of {name}, got {filled}")

@@ -7,7 +7,6 @@ while it is made.
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
 from contextlib import aclosing
 from datetime import datetime
-from functools import partial
 from typing import Final
 
 import trio
@@ -91,8 +90,7 @@ class Metrics:
         topics = len(self._core.topics)
         short = None if self._alarms is None else self._alarms.statistics
         late = None if self._late is None else self._late.statistics
-        own = partial(broker_figures, self._core.statistics(), topics, short, late)
-        yield await trio.to_thread.run_sync(own)
+        yield await broker_figures(self._core.statistics(), topics, short, late)
         yield certificate_figures(self._expiries())
         yield self._more()
         if self._rabbit is not None:

@@ -15,7 +15,7 @@ import trio
 from arneb.http.management.site import Site
 from arneb.http.metrics import families
 from arneb.http.metrics.families import FAMILIES, PREFIX, Family, Of
-from arneb.http.metrics.node import NodeCollector, NodeFigures, summed_of_channels, values_of
+from arneb.http.metrics.node import NodeFigures, summed_of_channels, values_of
 from arneb.http.metrics.rows import (
     OF_CHANNELS,
     OF_CONNECTIONS,
@@ -29,7 +29,7 @@ from arneb.http.metrics.rows import (
     vhost_labels,
 )
 from arneb.http.server.long_answers import between_pieces
-from arneb.metrics.text import Columns, library_version, page_of
+from arneb.metrics.text import Columns
 from arneb_amqp.routing.exchange import Exchange
 from arneb_amqp.server.roster import ConnectionStatistics
 from arneb_amqp.topology.queues.queue import Queue
@@ -77,9 +77,8 @@ class RabbitPages:
     async def sums(self, without: Collection[Family] = ()) -> str:
         """Return the single figures, and the sums of all families but some."""
         figures = await self._figures(without)
-        library = await trio.to_thread.run_sync(library_version)
-        collector = NodeCollector(self._site, figures, library)
-        return page_of([collector])
+        node_page = await trio.to_thread.run_sync(_node_page)
+        return node_page(self._site, figures)
 
     async def objects(
         self, chosen: Chosen, wanted: Sequence[Family], prefix: str = PREFIX
@@ -194,3 +193,12 @@ class RabbitPages:
             yield row
             if number % ROWS_PER_TURN == 0:
                 await self._pause()
+
+
+def _node_page() -> Callable[[Site, NodeFigures], str]:
+    """Return what writes the node's page. The first call imports Prometheus' library."""
+    from arneb.http.metrics.node_page import node_page
+    from arneb.metrics.library import library_version
+
+    library_version()  # reads files, once
+    return node_page

@@ -240,8 +240,8 @@ class Commits:
         encoded = encode_runs(blocks, changes.shared)
         bytes_written = encoded.size
         rows = sum([len(each.puts) + len(each.deletes) for each in (*late, changes)])
-        rows += len(encoded.blocks)
-        rows += 2 * len(encoded.bodies)
+        block_count = len(encoded.blocks)
+        rows += block_count + 2 * len(encoded.bodies)
         need = bytes_written + PAGES_PER_ROW * PAGE_BYTES * (rows + 16)
         trims = self._trims + [trim for trim in changes.trims if trim not in self._trims]
         if not (changes or trims or due or held):
@@ -268,7 +268,7 @@ class Commits:
                         transaction.remember_trims(trims_left)
                     if due is not None:
                         transaction.remember_journal(due)
-                    report = CommitReport(len(encoded.blocks), bytes_written, len(trims_left))
+                    report = CommitReport(block_count, bytes_written, len(trims_left))
                     attempt = self._attempt = Attempt(txn.id(), report, trims_left, due, held)
                     if held:
                         self._held.begin(held, attempt.transaction)

@@ -51,7 +51,8 @@ class Transaction:
         return f"<Transaction {self._txn.id()}>"
 
     def apply(self, changes: Changes, encoded: Encoded) -> None:
-        """Apply everything but the trims, in the order that :class:`Changes` promises."""
+        """Apply everything but the trims, in the order that :class:`Changes` promises. The blocks
+        of ``encoded`` are used up."""
         txn, tables = self._txn, self._tables
         for table, key in changes.deletes:
             txn.delete(shorten(key), db=tables[table])
@@ -62,7 +63,10 @@ class Transaction:
                 stored = wrap(key, value) if is_long(key) else value
                 txn.put(shorten(key), stored, db=tables[table])
         entries = tables[Table.ENTRIES]
-        for key, block in encoded.blocks:
+        blocks = encoded.blocks
+        blocks.reverse()
+        while blocks:
+            key, block = blocks.pop()  # LMDB has a copy from here on: free ours one by one
             fresh = txn.put(key, block, overwrite=False, db=entries)
             assert fresh, f"there already is a block under key {key.hex()}"
         for body_key, body in encoded.bodies.items():

@@ -23,14 +23,8 @@ from arneb.http.server.pages import PAGES_MAX, Page, PageAnswer, Pages
 from arneb.http.server.room import HELD_S
 from arneb.http.server.server import serve_http
 from arneb.listening.listeners import Listeners
-from arneb.metrics.own import (
-    ALARM_FIGURES,
-    ENGINE_FIGURES,
-    SUBSCRIPTION_FIGURES,
-    TOPIC_FIGURES,
-    broker_figures,
-    topic_figures,
-)
+from arneb.metrics.own import SUBSCRIPTION_FIGURES, TOPIC_FIGURES, topic_figures
+from arneb.metrics.single_figures import ALARM_FIGURES, ENGINE_FIGURES, single_figures
 from arneb.monitoring.alarms import Alarms
 from arneb.monitoring.observed import ObservedCore
 from arneb.settings.config import Address
@@ -140,7 +134,7 @@ async def test_a_document_has_the_names_of_the_statistics(core: Any) -> None:
 
 
 def test_a_page_without_topics_is_valid(core: Any) -> None:
-    assert "arneb_topics 0.0\n" in broker_figures(core.statistics(), 0)
+    assert "arneb_topics 0.0\n" in single_figures(core.statistics(), 0)
 
 
 def quiet_alarms() -> Alarms:
@@ -309,6 +303,6 @@ def test_figures_of_topics_are_those_of_the_library(core: Any) -> None:
 
 
 def test_alarms_are_metrics(core: Any) -> None:
-    page = broker_figures(core.statistics(), 0, quiet_alarms().statistics)
+    page = single_figures(core.statistics(), 0, quiet_alarms().statistics)
     for figure in ALARM_FIGURES:
         assert f"arneb_{figure.field} " in page

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from arneb_core.api.errors import CommitFailed, CommitInDoubt
 from arneb_core.store.checking.check import check
+from arneb_core.store.commit.journal import USED_BYTES_MAX
 from arneb_core.store.commit.transaction import Transaction
 from arneb_core.store.environment import Store
 from arneb_core.store.format.changes import Changes, CommitReport
-from arneb_core.store.journal.writing import JOURNAL_BYTES
 from arneb_core.store.reading.snapshot_environment import open_snapshot_environment
 from arneb_core.testing.faults import DiskFault, broken_disk, broken_journal
 from arneb_core.testing.store_kit import StoreModel, assert_holds, commit_small, entry
@@ -213,7 +213,7 @@ def test_a_journal_that_never_begins_anew_is_full_at_last_and_begins_then(tmp_pa
         offsets = [0]
         body = bytes(120_000)
         refused = 0
-        for _ in range(3 * JOURNAL_BYTES // len(body)):
+        for _ in range(5 * USED_BYTES_MAX // len(body)):
             changes = Changes()
             deepcopy(model).append(changes, "flood", LARGE)
             answers: list[CommitReport | None] = []
@@ -231,7 +231,7 @@ def test_a_journal_that_never_begins_anew_is_full_at_last_and_begins_then(tmp_pa
             with store.snapshot() as snapshot:
                 assert_holds(snapshot, model)
         assert refused == sum(b < a for a, b in pairwise(offsets)) >= 2
-        assert max(offsets) <= JOURNAL_BYTES
+        assert max(offsets) <= USED_BYTES_MAX
 
 
 def test_the_thread_waits_for_a_write_that_it_did_not_make(tmp_path: Path) -> None:
