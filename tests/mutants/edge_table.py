@@ -112,8 +112,8 @@ EDGE_MUTANTS: Final = (
     Mutant(
         "mandatory messages in a run are published as if they were not",
         AMQP + "session/publish/publisher.py",
-        "        if run.mandatory and (\n",
-        "        if False and (\n",
+        "        if needs_inspection(run, route, queues, in",
+        "        if not run.mandatory and needs_inspection(run, route, queues, in",
         RETURNS,
     ),
     Mutant(
@@ -146,6 +146,71 @@ EDGE_MUTANTS: Final = (
         ("tests/amqp_frontend/wire/test_fast.py",),
     ),
     Mutant(
+        "messages of a run have the expiration of its first one",
+        AMQP + "wire/property_judge.py",
+        "            return judgement | _lifetime(data[begin:end]) if begin else judgement\n"
+        "        found",
+        "            return judgement | 11 << _LIFETIME_SHIFT if begin else judgement\n"
+        "        found",
+        ("tests/amqp_frontend/wire/test_property_judge.py",),
+    ),
+    Mutant(
+        "messages with another expiration join a run",
+        AMQP + "wire/publishes.py",
+        "        and last.expiration_ms == expiration_ms\n",
+        "",
+        ("tests/amqp_frontend/wire/test_fast.py",),
+    ),
+    Mutant(
+        "messages with another priority join a run",
+        AMQP + "wire/publishes.py",
+        "        and last.priority == priority\n",
+        "",
+        ("tests/amqp_frontend/wire/test_fast.py",),
+    ),
+    Mutant(
+        "an expiration with a sign is taken for a number",
+        AMQP + "wire/property_judge.py",
+        "    if text.isdigit() and ",
+        "    if text.lstrip(b'+-').isdigit() and ",
+        ("tests/amqp_frontend/wire/test_property_judge.py",),
+    ),
+    Mutant(
+        "an expiration of a run is forgotten where routes differ",
+        AMQP + "session/publish/pieces.py",
+        "    expires = _expires_at_ms(run, now_ms)\n",
+        "    expires = 0\n",
+        ("tests/amqp_frontend/session/publish/test_pieces.py",),
+    ),
+    Mutant(
+        "a priority of a run is forgotten where one route is used",
+        AMQP + "session/publish/pieces.py",
+        "        priority=run.priority,\n    )",
+        "    )",
+        ("tests/amqp_frontend/session/publish/test_pieces.py",),
+    ),
+    Mutant(
+        "a queue does not learn that messages of a run expire",
+        AMQP + "session/publish/publisher.py",
+        "        self._put(queues, entries, expiring=run.expiration_ms is not None)\n",
+        "        self._put(queues, entries)\n",
+        ("tests/amqp_frontend/session/publish/test_pieces.py",),
+    ),
+    Mutant(
+        "a queue does not learn that messages with several keys expire",
+        AMQP + "session/publish/publisher.py",
+        "entries[:count], expiring=run.expiration_ms is not None)",
+        "entries[:count])",
+        ("tests/amqp_frontend/session/publish/test_pieces.py",),
+    ),
+    Mutant(
+        "an exchange that reads headers forgets that messages expire",
+        AMQP + "session/publish/pieces.py",
+        "        run.mandatory or run.priority > 0 or run.expiration_ms is not None\n",
+        "        run.mandatory or run.priority > 0\n",
+        ("tests/amqp_frontend/session/publish/test_pieces.py",),
+    ),
+    Mutant(
         "a direct reply-to is taken for a queue's name",
         AMQP + "wire/property_judge.py",
         "                elif data[at : at + 1 + len(_DIRECT)] != _DIRECT:\n",
@@ -162,8 +227,8 @@ EDGE_MUTANTS: Final = (
     Mutant(
         "a priority is forgotten after one of 0",
         AMQP + "wire/property_judge.py",
-        "                if not data[at]:\n                    flags &= ~_PRIORITY\n",
-        "                if not data[at]:\n                    flags &= ~_PRIORITY\n"
+        "                if not priority:\n                    flags &= ~_PRIORITY\n",
+        "                if not priority:\n                    flags &= ~_PRIORITY\n"
         "                free += (at, end)\n",
         ("tests/amqp_frontend/wire/test_property_judge.py",),
     ),

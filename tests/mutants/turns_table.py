@@ -287,7 +287,7 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "messages whose routes are all new are one turn",
         SESSION + "publish/publisher.py",
-        "                    self._context.work_left -= ROUTE_WORK\n",
+        "                    context.work_left -= ROUTE_WORK\n",
         "",
         SESSION_TESTS,
     ),

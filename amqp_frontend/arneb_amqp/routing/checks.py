@@ -5,7 +5,7 @@ from typing import Final
 
 from arneb_amqp.errors import access_refused, precondition_failed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE, RESERVED_PREFIX
-from arneb_amqp.wire.properties import Properties, PropertyFlag
+from arneb_amqp.wire.properties import EXPIRATION_MS_MAX, Properties, PropertyFlag
 from arneb_amqp.wire.route import is_short
 from arneb_amqp.wire.tables import Field, FieldType
 
@@ -16,7 +16,6 @@ _EXPIRATION: Final = int(PropertyFlag.EXPIRATION)
 """A plain number, because it is used for each message."""
 
 COPY_HEADERS: Final = ("CC", "BCC")
-EXPIRATION_MS_MAX: Final = 315_360_000_000
 
 
 def is_plain(properties: bytes) -> bool:

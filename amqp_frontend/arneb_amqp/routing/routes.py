@@ -7,6 +7,7 @@ one lookup by bytes, and so does a run of publishes. All connections of a vhost 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from struct import Struct
 from typing import Final
 
 from arneb_amqp.errors import access_refused, exchange_in_words
@@ -29,6 +30,9 @@ from arneb_core.api.entries.entry import (
 _AMQP: Final = int(Origin.AMQP)
 _TRANSIENT: Final = int(EntryFlag.TRANSIENT)
 """Plain numbers: an enum costs more to pack than the rest of a header."""
+
+TIMES: Final = Struct(">QQ")
+"""The two other times of an entry, with which the rest of its header begins."""
 
 ROUTES_MAX: Final = 20_000
 """Cached routes; the cache is emptied at this size, because routing keys may be unique to each
@@ -83,9 +87,14 @@ class CachedRoute:
         return start + rest + self.raw
 
 
-def entry_start(now_ms: int, *, persistent: bool) -> bytes:
-    """Return what precedes :attr:`CachedRoute.rest` in the entry of a message published now."""
-    return HEADER_START.pack(ENTRY_FORMAT, _AMQP, 0 if persistent else _TRANSIENT, 1, now_ms)
+def entry_start(
+    now_ms: int, *, persistent: bool, priority: int = 0, expires_at_ms: int = 0
+) -> bytes:
+    """Return what precedes :attr:`CachedRoute.rest` in the entry of a message published now. If it
+    expires, it precedes that without the times at its start (:data:`TIMES`)."""
+    flags = priority << PRIORITY_SHIFT | (0 if persistent else _TRANSIENT)
+    start = HEADER_START.pack(ENTRY_FORMAT, _AMQP, flags, 1, now_ms)
+    return start + TIMES.pack(0, expires_at_ms) if expires_at_ms else start
 
 
 class Routes:

@@ -44,7 +44,13 @@ from arneb_amqp.wire.items import (
     RejectRun,
 )
 from arneb_amqp.wire.methods import decode_method, has_content, method_ids
-from arneb_amqp.wire.property_judge import PERSISTENT, SINGLE, PropertyJudge
+from arneb_amqp.wire.property_judge import (
+    PERSISTENT,
+    SINGLE,
+    PropertyJudge,
+    expiration_in,
+    priority_in,
+)
 from arneb_amqp.wire.route import join_route
 
 METHOD_PAYLOAD_BYTES_MIN: Final = 4
@@ -204,7 +210,8 @@ class Assembler:
         mandatory, immediate = method.mandatory, method.immediate
         if immediate or partial.judgement & SINGLE:
             return Publish(channel, route, persistent, mandatory, immediate, properties, body)
-        return PublishRun(channel, route, persistent, mandatory, [body])
+        priority, expiration_ms = priority_in(partial.judgement), expiration_in(partial.judgement)
+        return PublishRun(channel, route, persistent, mandatory, [body], priority, expiration_ms)
 
     def _too_large(self, size: int, ids: tuple[int, int]) -> ChannelException:
         return precondition_failed(

@@ -200,8 +200,10 @@ class FastReader:
             self.close()
             return
         match item:
-            case PublishRun(channel, route, persistent, mandatory, bodies):
-                routes, run = open_publishes(items, channel, route, persistent, mandatory)
+            case PublishRun(channel, route, persistent, mandatory, bodies, priority, expiration_ms):
+                routes, run = open_publishes(
+                    items, channel, route, persistent, mandatory, priority, expiration_ms
+                )
                 run += bodies
                 if routes is not None:
                     routes += repeat(route, len(bodies))

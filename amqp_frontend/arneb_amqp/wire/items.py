@@ -23,7 +23,8 @@ class PublishRun:
     has an interesting property (see :mod:`arneb_amqp.wire.property_judge`).
     Each of ``bodies`` is ``0xCE``, the content header frame and, if the message is not empty, one
     content body frame: ``header40 + route + body`` is the entry. All messages are ``persistent`` or
-    none is, and all are ``mandatory`` or none is.
+    none is, and all are ``mandatory`` or none is; all have the same priority, and the same
+    expiration or none.
     """
 
     channel: ChannelId
@@ -31,6 +32,8 @@ class PublishRun:
     persistent: bool
     mandatory: bool
     bodies: list[bytes]
+    priority: int = 0
+    expiration_ms: int | None = None
 
 
 @dataclass(slots=True)
@@ -46,6 +49,8 @@ class VariedRun:
     mandatory: bool
     routes: list[bytes]
     bodies: list[bytes]
+    priority: int = 0
+    expiration_ms: int | None = None
 
 
 @dataclass(slots=True)

@@ -41,6 +41,9 @@ class PropertyFlag(IntFlag):
 DELIVERY_MODE_TRANSIENT: Final = 1
 DELIVERY_MODE_PERSISTENT: Final = 2
 
+EXPIRATION_MS_MAX: Final = 315_360_000_000
+"""Ten years, as RabbitMQ has it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Properties:

@@ -13,6 +13,7 @@ from arneb_amqp.wire.constants import DIRECT_REPLY_TO
 from arneb_amqp.wire.properties import (
     DELIVERY_MODE_PERSISTENT,
     DELIVERY_MODE_TRANSIENT,
+    EXPIRATION_MS_MAX,
     TABLE_SIZE,
     TIMESTAMP,
     PropertyFlag,
@@ -23,18 +24,22 @@ from arneb_amqp.wire.properties import (
 )
 from arneb_amqp.wire.tables import check_table, decode_table
 
-INTERESTING: Final = (
-    PropertyFlag.EXPIRATION | PropertyFlag.USER_ID | PropertyFlag.PRIORITY | PropertyFlag.REPLY_TO
-)
-"""The reader's default mask: publishes with one of these properties come singly, but for priority 0
-and for a ``reply-to`` that names a queue, which every task of Celery has: they mean nothing to a
-broker. So do, whatever the mask, those with a header named CC or BCC and those whose delivery mode
-is neither 1 nor 2."""
+INTERESTING: Final = PropertyFlag.USER_ID | PropertyFlag.REPLY_TO
+"""The reader's default mask: publishes with one of these properties come singly, but for a
+``reply-to`` that names a queue, which every task of Celery has: it means nothing to a broker. So
+do, whatever the mask, those with a header named CC or BCC, those whose delivery mode is neither 1
+nor 2, and those whose expiration is no number of milliseconds."""
 
 PERSISTENT: Final = 1
 """Bit of a judgement: delivery mode 2."""
 SINGLE: Final = 2
 """Bit of a judgement: the message's properties must be inspected."""
+
+_PRIORITY_SHIFT: Final = 2
+_PRIORITY_MASK: Final = 0xFF
+_LIFETIME_SHIFT: Final = 10
+"""From here on: the expiration in ms, plus 1; 0 without one. Integers, because the reader compares
+the judgement of each message with that of its run."""
 
 _PRIORITY: Final = int(PropertyFlag.PRIORITY)
 _REPLY_TO: Final = int(PropertyFlag.REPLY_TO)
@@ -57,8 +62,9 @@ class PropertyJudge:
     Lists of one client mostly differ only in the text of an id or a header. So for each length the
     judge remembers a *skeleton* of a list it has judged: the flags, all lengths, the names and
     types of headers, the delivery mode and the priority. A list with the same skeleton is equally
-    well formed and has the same judgement. A skeleton costs more than it saves unless it is met
-    again, so the judge makes no more skeletons than it has met again, plus a few to begin with.
+    well formed and has the same judgement, but for the expiration, which is read. A skeleton costs
+    more than it saves unless it is met again, so the judge makes no more skeletons than it has met
+    again, plus a few to begin with.
     """
 
     __slots__ = ("_credit", "_mask", "_skeletons")
@@ -66,38 +72,68 @@ class PropertyJudge:
     def __init__(self, interesting: PropertyFlag = INTERESTING) -> None:
         self._mask = int(interesting)
         self._credit = SKELETONS_MAX
-        self._skeletons: dict[int, tuple[Callable[[bytes], object], object, int]] = {}
+        self._skeletons: dict[int, _Skeleton] = {}
 
     def __repr__(self) -> str:
         return f"<PropertyJudge {len(self._skeletons)} skeletons>"
 
     def judge(self, data: bytes) -> int:
         """Return a combination of :data:`PERSISTENT` and :data:`SINGLE` for the property list
-        ``data``.
+        ``data``; without :data:`SINGLE`, also what :func:`priority_in` and :func:`expiration_in`
+        find.
 
         Raises :class:`~arneb_amqp.errors.ConnectionException` (502) when it is malformed.
         """
         skeleton = self._skeletons.get(len(data))
         if skeleton is not None and skeleton[0](data) == skeleton[1]:
             self._credit += 1
-            return skeleton[2]
+            _, _, judgement, begin, end = skeleton
+            return judgement | _lifetime(data[begin:end]) if begin else judgement
         found = _walk(data)
         judgement = PERSISTENT if found.delivery_mode == DELIVERY_MODE_PERSISTENT else 0
+        begin, end = found.expiration
         if found.flags & self._mask or found.has_cc or found.delivery_mode not in _KNOWN_MODES:
             judgement |= SINGLE
+            begin = end = 0
+        else:
+            judgement |= found.priority << _PRIORITY_SHIFT
         if self._credit and len(found.free) <= _FREE_MAX:
             self._credit -= 1
-            self._remember(data, found.free, judgement)
-        return judgement
+            self._remember(data, found.free, judgement, begin, end)
+        return judgement | _lifetime(data[begin:end]) if begin else judgement
 
-    def _remember(self, data: bytes, free: list[int], judgement: int) -> None:
+    def _remember(self, data: bytes, free: list[int], judgement: int, begin: int, end: int) -> None:
         if len(self._skeletons) >= SKELETONS_MAX:
             self._skeletons.clear()
         edges = [0, *free, len(data)]
         lengths = [b - a for a, b in pairwise(edges)]
         kept_and_free = zip(lengths[::2], [*lengths[1::2], 0], strict=True)
         unpack = Struct("".join(f"{kept}s{skipped}x" for kept, skipped in kept_and_free)).unpack
-        self._skeletons[len(data)] = unpack, unpack(data), judgement
+        self._skeletons[len(data)] = unpack, unpack(data), judgement, begin, end
+
+
+def priority_in(judgement: int) -> int:
+    """Return the priority of a message with this judgement, 0 without one."""
+    return judgement >> _PRIORITY_SHIFT & _PRIORITY_MASK
+
+
+def expiration_in(judgement: int) -> int | None:
+    """Return the expiration, in ms, of a message with this judgement; None without one."""
+    lifetime = judgement >> _LIFETIME_SHIFT
+    return lifetime - 1 if lifetime else None
+
+
+def _lifetime(text: bytes) -> int:
+    """Return the bits of an expiration. What is not just digits is RabbitMQ's to judge, which takes
+    a sign and names each fault."""
+    if text.isdigit() and (expiration_ms := int(text)) <= EXPIRATION_MS_MAX:
+        return expiration_ms + 1 << _LIFETIME_SHIFT
+    return SINGLE
+
+
+_Skeleton = tuple[Callable[[bytes], object], object, int, int, int]
+"""What unpacks the fixed parts of a list, these parts, the judgement, and where the text of the
+expiration begins and ends; 0 without one."""
 
 
 class _Findings(NamedTuple):
@@ -105,6 +141,9 @@ class _Findings(NamedTuple):
     """Those of the properties that may matter to a broker."""
     delivery_mode: int | None
     has_cc: bool
+    priority: int
+    expiration: tuple[int, int]
+    """Where its text begins and ends."""
     free: list[int]
     """Start and end, in order, of every part that does not affect the judgement."""
 
@@ -113,6 +152,8 @@ def _walk(data: bytes) -> _Findings:
     """Check ``data`` and collect what the judgement depends on."""
     mode: int | None = None
     has_cc = False
+    priority = 0
+    expiration = (0, 0)
     free: list[int] = []
     try:
         flags, at = flags_of(data), 2
@@ -127,7 +168,8 @@ def _walk(data: bytes) -> _Findings:
                 mode = data[at]
             elif name == "priority":
                 end = at + 1
-                if not data[at]:
+                priority = data[at]
+                if not priority:
                     flags &= ~_PRIORITY
             elif name == "timestamp":
                 end = at + TIMESTAMP.size
@@ -136,6 +178,8 @@ def _walk(data: bytes) -> _Findings:
                 end = at + 1 + data[at]
                 if name != "reply_to":
                     free += (at + 1, end)
+                    if name == "expiration":
+                        expiration = (at + 1, end)
                 elif data[at : at + 1 + len(_DIRECT)] != _DIRECT:
                     flags &= ~_REPLY_TO
                     if data[at] != len(DIRECT_REPLY_TO):
@@ -145,4 +189,4 @@ def _walk(data: bytes) -> _Findings:
         raise malformed(data) from None
     if at != len(data):
         raise malformed(data)
-    return _Findings(flags, mode, has_cc, free)
+    return _Findings(flags, mode, has_cc, priority, expiration, free)

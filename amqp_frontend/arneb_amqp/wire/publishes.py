@@ -21,7 +21,13 @@ from arneb_amqp.wire.constants import (
     ChannelId,
 )
 from arneb_amqp.wire.items import Item, Publish, PublishRun, VariedRun
-from arneb_amqp.wire.property_judge import PERSISTENT, SINGLE, PropertyJudge
+from arneb_amqp.wire.property_judge import (
+    PERSISTENT,
+    SINGLE,
+    PropertyJudge,
+    expiration_in,
+    priority_in,
+)
 from arneb_amqp.wire.rows import (
     ROWS_FIRST,
     ROWS_PAUSE,
@@ -172,9 +178,14 @@ class PublishReader:
                         ):
                             run_judgement, run_channel = judgement, known.channel
                             run_mandatory = known.mandatory
-                            persistent = judgement == PERSISTENT
                             routes, bodies = open_publishes(
-                                items, run_channel, known.route, persistent, run_mandatory
+                                items,
+                                run_channel,
+                                known.route,
+                                bool(judgement & PERSISTENT),
+                                run_mandatory,
+                                priority_in(judgement),
+                                expiration_in(judgement),
                             )
                         run_known = known
                         last_size = -1
@@ -225,7 +236,13 @@ def _single(known: KnownPublish, judgement: int, properties: bytes, body: bytes)
 
 
 def open_publishes(
-    items: list[Item], channel: ChannelId, route: bytes, persistent: bool, mandatory: bool
+    items: list[Item],
+    channel: ChannelId,
+    route: bytes,
+    persistent: bool,
+    mandatory: bool,
+    priority: int,
+    expiration_ms: int | None,
 ) -> tuple[list[bytes] | None, list[bytes]]:
     """Return the routes and the bodies of the run that ends ``items``; begin a run if the last item
     is another one. None in place of routes: all its messages have this route."""
@@ -235,6 +252,8 @@ def open_publishes(
         and last.channel == channel
         and last.persistent == persistent
         and last.mandatory == mandatory
+        and last.priority == priority
+        and last.expiration_ms == expiration_ms
     ):
         bodies = last.bodies
         if isinstance(last, VariedRun):
@@ -243,8 +262,10 @@ def open_publishes(
             return None, bodies
         if len(bodies) == 1:
             routes = [last.route]
-            items[-1] = VariedRun(channel, persistent, mandatory, routes, bodies)
+            items[-1] = VariedRun(
+                channel, persistent, mandatory, routes, bodies, priority, expiration_ms
+            )
             return routes, bodies
-    run = PublishRun(channel, route, persistent, mandatory, [])
+    run = PublishRun(channel, route, persistent, mandatory, [], priority, expiration_ms)
     items.append(run)
     return None, run.bodies

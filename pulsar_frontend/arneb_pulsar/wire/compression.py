@@ -41,7 +41,7 @@ def _fills() -> tuple[Mapping[int, Fill], type[Exception]]:
     payload: a broker that never looks into one saves 2 MiB."""
     import cramjam
 
-    fills = {
+    fills: dict[int, Fill] = {
         pb.LZ4: cramjam.lz4.decompress_block_into,
         pb.ZLIB: _fill_from_zlib,
         pb.ZSTD: cramjam.zstd.decompress_into,

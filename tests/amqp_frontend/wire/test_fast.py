@@ -40,7 +40,12 @@ from arneb_amqp.wire.items import (
     VariedRun,
 )
 from arneb_amqp.wire.methods import encode_method
-from arneb_amqp.wire.properties import PropertyFlag, decode_properties
+from arneb_amqp.wire.properties import (
+    Properties,
+    PropertyFlag,
+    decode_properties,
+    encode_properties,
+)
 from arneb_amqp.wire.publishes import ITEMS_MAX, LOOKUPS_MAX
 from arneb_amqp.wire.route import split_route
 
@@ -141,7 +146,7 @@ def test_random_bytes_never_raise(raw: bytes) -> None:
 
 
 def key_of(run: PublishRun | VariedRun) -> tuple[object, ...]:
-    return run.channel, run.persistent, run.mandatory
+    return run.channel, run.persistent, run.mandatory, run.priority, run.expiration_ms
 
 
 def starts_like(run: PublishRun | VariedRun, before: Item) -> bool:
@@ -188,6 +193,36 @@ def test_single_publishes_are_those_with_interesting_properties(frames: list[byt
                 found = decode_properties(properties_of(body))
                 assert found.expiration is None
                 assert item.persistent == (found.delivery_mode == 2)
+
+
+@given(streams())
+def test_a_run_has_the_priority_and_the_expiration_of_each_of_its_messages(
+    frames: list[bytes],
+) -> None:
+    for item in new_reader().receive(b"".join(frames)):
+        if isinstance(item, PublishRun | VariedRun):
+            for body in item.bodies:
+                found = decode_properties(properties_of(body))
+                assert item.priority == (found.priority or 0)
+                expiration = None if found.expiration is None else int(found.expiration)
+                assert item.expiration_ms == expiration
+
+
+def test_a_run_ends_at_another_priority_or_expiration() -> None:
+    wanted = [(0, None), (0, None), (3, None), (3, 5), (3, 5), (3, 6), (4, 6), (0, 0)]
+    frames = [
+        publish(1, list_=encode_properties(Properties(priority=priority, expiration=text)))
+        for priority, text in (
+            (priority, None if ms is None else str(ms)) for priority, ms in wanted
+        )
+    ]
+    items = new_reader().receive(b"".join(chain.from_iterable(frames)))
+    found = []
+    for item in items:
+        assert isinstance(item, PublishRun)
+        found += [(item.priority, item.expiration_ms)] * len(item.bodies)
+    assert found == wanted
+    assert len(items) == len(set(wanted))
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 9, 10, 11, 42, 1100, 1200])

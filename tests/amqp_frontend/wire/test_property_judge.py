@@ -10,12 +10,20 @@ from tests.amqp_frontend.fields import properties
 from arneb_amqp.errors import ConnectionException, ReplyCode
 from arneb_amqp.wire.constants import DIRECT_REPLY_TO
 from arneb_amqp.wire.properties import (
+    EXPIRATION_MS_MAX,
     Properties,
     PropertyFlag,
     decode_properties,
     encode_properties,
 )
-from arneb_amqp.wire.property_judge import PERSISTENT, SINGLE, SKELETONS_MAX, PropertyJudge
+from arneb_amqp.wire.property_judge import (
+    PERSISTENT,
+    SINGLE,
+    SKELETONS_MAX,
+    PropertyJudge,
+    expiration_in,
+    priority_in,
+)
 from arneb_amqp.wire.tables import longstr, signedint
 
 
@@ -81,15 +89,13 @@ def test_a_direct_reply_to_is_recognised_after_a_name_that_is_as_long() -> None:
         (Properties(headers={"CC": longstr("b")}, delivery_mode=2), PERSISTENT | SINGLE),
         (Properties(headers={"BCC": signedint(1)}), SINGLE),
         (Properties(headers={"k": longstr("CC"), "CC1": signedint(1)}), 0),
-        (Properties(expiration="10"), SINGLE),
         (Properties(user_id="guest"), SINGLE),
-        (Properties(priority=1), SINGLE),
+        (Properties(expiration="10", user_id="guest", priority=1), SINGLE),
         (Properties(priority=0), 0),
         (Properties(reply_to="q"), 0),
         (Properties(reply_to=DIRECT_REPLY_TO), SINGLE),
         (Properties(reply_to=DIRECT_REPLY_TO + ".a"), 0),
         (Properties(reply_to="b" + DIRECT_REPLY_TO[1:], priority=0, delivery_mode=2), PERSISTENT),
-        (Properties(reply_to="q", priority=0, expiration="10"), SINGLE),
         (Properties(correlation_id="CC", message_id="m", timestamp=1, type="t", app_id="a"), 0),
         (Properties(cluster_id="c"), 0),
     ],
@@ -98,10 +104,43 @@ def test_judgements(wanted: Properties, judgement: int) -> None:
     assert PropertyJudge().judge(encode_properties(wanted)) == judgement
 
 
+@given(
+    st.integers(0, 255),
+    st.none() | st.integers(0, EXPIRATION_MS_MAX) | st.sampled_from([0, EXPIRATION_MS_MAX]),
+    st.sampled_from(["", "0", "000"]),
+    st.booleans(),
+)
+def test_priority_and_expiration_are_part_of_a_judgement(
+    priority: int, expiration: int | None, zeros: str, is_persistent: bool
+) -> None:
+    """Also if the judge has met a list of this length with another expiration, or priority 0."""
+    judge = PropertyJudge()
+    text = None if expiration is None else f"{zeros}{expiration}"
+    for first, each in ((0, None if text is None else "9" * len(text)), (priority, text)):
+        properties = Properties(
+            message_id="m", priority=first, expiration=each, delivery_mode=1 + is_persistent
+        )
+        judgement = judge.judge(encode_properties(properties))
+    assert judgement & (PERSISTENT | SINGLE) == (PERSISTENT if is_persistent else 0)
+    assert priority_in(judgement) == priority
+    assert expiration_in(judgement) == expiration
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "-1", "+1", " 1", "1 ", "1.5", "1_0", "\u0661", str(EXPIRATION_MS_MAX + 1)]
+)
+def test_an_expiration_that_is_no_plain_number_is_inspected(text: str) -> None:
+    judge = PropertyJudge()
+    number = "1" * len(text.encode()) or "1"
+    for _ in range(2):  # the second time, a list of this length has been met
+        assert not judge.judge(encode_properties(Properties(expiration=number))) & SINGLE
+        assert judge.judge(encode_properties(Properties(expiration=text))) & SINGLE
+
+
 def test_the_caller_chooses_the_mask() -> None:
     judge = PropertyJudge(PropertyFlag.TYPE)
     assert judge.judge(encode_properties(Properties(type="t"))) == SINGLE
-    assert judge.judge(encode_properties(Properties(expiration="10"))) == 0
+    assert not judge.judge(encode_properties(Properties(user_id="guest"))) & SINGLE
 
 
 def test_the_number_of_lists_a_judge_remembers_is_bounded() -> None:

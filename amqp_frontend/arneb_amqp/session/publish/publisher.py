@@ -14,7 +14,7 @@ from arneb_amqp.routing.consistent_hash import seen_by_exchanges
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE
 from arneb_amqp.routing.reply_to import ReplyTo
 from arneb_amqp.routing.router import RouteResult
-from arneb_amqp.routing.routes import CachedRoute, entry_start
+from arneb_amqp.routing.routes import CachedRoute
 from arneb_amqp.routing.search import StillSearching
 from arneb_amqp.session.context import ChannelContext, Pause, VhostContext
 from arneb_amqp.session.effects import Refused
@@ -22,7 +22,14 @@ from arneb_amqp.session.publish.confirms import Confirms
 from arneb_amqp.session.publish.delay_forms import DelayForms
 from arneb_amqp.session.publish.delaying import delayed_entry
 from arneb_amqp.session.publish.findings import NOTHING, look
-from arneb_amqp.session.publish.pieces import is_returned, pieces, single, singles
+from arneb_amqp.session.publish.pieces import (
+    head_of,
+    is_returned,
+    needs_inspection,
+    pieces,
+    single,
+    singles,
+)
 from arneb_amqp.session.publish.publish_cost import (
     NAMED_WORK,
     ROUTE_WORK,
@@ -89,9 +96,7 @@ class Publisher:
             return
         route = self._permitted(run.route)
         queues = self._queues_of(route)
-        if run.mandatory and (
-            self.transaction is not None or route.depends_on_headers or is_returned(queues)
-        ):
+        if needs_inspection(run, route, queues, in_transaction=self.transaction is not None):
             self._publish_each(run)
             return
         if route.depends_on_headers:
@@ -101,8 +106,9 @@ class Publisher:
         self._count(route.traffic, count, queues)
         if not queues:
             self._drop(count)
-        head = route.head(self._context.now_ms, persistent=run.persistent)
-        self._put(queues, list(map(add, repeat(head), run.bodies[:count])))
+        head = head_of(run, route, self._context.now_ms)
+        entries = list(map(add, repeat(head), run.bodies[:count]))
+        self._put(queues, entries, expiring=run.expiration_ms is not None)
         if count < len(run.bodies):
             raise Pause(replace(run, bodies=run.bodies[count:]))
 
@@ -223,26 +229,25 @@ class Publisher:
         self._traffic.confirmed += self.confirms.confirmed - confirmed
 
     def _publish_varied(self, run: VariedRun) -> None:
-        start = entry_start(self._context.now_ms, persistent=run.persistent)
-        done = 0
+        context, done = self._context, 0
         try:
             for piece in (
                 singles(run)
                 if run.mandatory and self.transaction is not None
-                else pieces(run, self._vhost.routes.known(), start, self._context.rights)
+                else pieces(run, self._vhost.routes.known(), context.now_ms, context.rights)
             ):
                 if isinstance(piece, PublishRun):
                     self.publish_run(piece)
                     done += 1
                     # Its route was probably searched for: many such messages take many turns.
-                    self._context.work_left -= ROUTE_WORK
-                    if self._context.work_left <= 0 and done < len(run.bodies):
+                    context.work_left -= ROUTE_WORK
+                    if context.work_left <= 0 and done < len(run.bodies):
                         raise Pause(run)
                     continue
                 entries = piece.entries
                 done += (count := self._for_now(len(entries), piece.queues))
                 self._count(piece.traffic, count, piece.queues)
-                self._put(piece.queues, entries[:count])
+                self._put(piece.queues, entries[:count], expiring=run.expiration_ms is not None)
                 if count < len(entries):
                     raise Pause(run)
         except Pause as pause:

@@ -57,10 +57,10 @@ AROUND_BYTES_MAX: Final = 224 * 1024
 
 RECORD_BYTES_MAX: Final = RUN_BYTES_MAX + AROUND_BYTES_MAX
 
-USED_BYTES_MAX: Final = 2 << 20
-"""Of the file's 4 MiB, which is the size that stores have. Its records are in memory until they are
-taken over, and a second time in the pages of that commit: with all of the file, a busy broker needs
-5 MiB more and is no faster."""
+USED_BYTES_MAX: Final = RUNS_MAX * BLOCK_BYTES + AROUND_BYTES_MAX
+"""Of the file's 4 MiB, which is the size that stores have: so many small runs, a block each. Its
+records are in memory until they are taken over, and a second time in the pages of that commit: with
+all of the file, a busy broker needs 5 MiB more and is no faster."""
 
 
 logger = logging.getLogger(__name__)

@@ -19,6 +19,7 @@ from arneb_amqp.session.events import Committed, RequestDone
 from arneb_amqp.wire.route import join_route
 from arneb_amqp.wire.tables import longstr
 from arneb_core.access.principals import Kind, Question, Right
+from arneb_core.api.entries.entry import read_header
 
 EXCHANGES: Final = ("", "direct", "fan", "by-headers", "internal", "missing", "closed", "keyed")
 CALLS_A_MESSAGE: Final = 9
@@ -36,6 +37,8 @@ class Message:
     mandatory: bool
     channel: int = 1
     header: str = "v"
+    priority: int | None = None
+    expiration: str | None = None
 
     def bytes(self, number: int) -> bytes:
         return publishes(
@@ -46,6 +49,8 @@ class Message:
             mandatory=self.mandatory,
             delivery_mode=2 if self.persistent else 1,
             headers={"k": longstr(self.header)},
+            priority=self.priority,
+            expiration=self.expiration,
         ).data
 
 
@@ -58,6 +63,8 @@ MESSAGES = st.lists(
         st.booleans(),
         st.sampled_from([1, 1, 1, 2]),
         st.sampled_from("vw"),
+        st.sampled_from([None, None, 0, 1, 255]),
+        st.sampled_from([None, None, None, "0", "60000", "+5", "x"]),
     ),
     max_size=20,
 )
@@ -222,3 +229,44 @@ def test_work_done_before_a_pause_is_not_repeated() -> None:
     asked, behind = play.appended(), play.appended()
     assert (asked.queues, len(asked.entries)) == (("q", "q2"), 1)
     assert (behind.queues, len(behind.entries)) == (("q",), 3)
+
+
+@pytest.mark.parametrize("keys", [("q", "q", "q"), ("q", "other", "q2")])
+@pytest.mark.parametrize("exchange", ["direct", "by-headers"])
+@pytest.mark.parametrize("priority", [None, 7])
+def test_messages_of_a_run_have_its_priority_and_expire(
+    keys: tuple[str, ...], exchange: str, priority: int | None
+) -> None:
+    play = ready()
+    wanted = [
+        Message(exchange, key, True, False, priority=priority, expiration="60000").bytes(number)
+        for number, key in enumerate(keys)
+    ]
+    play >> Bytes(b"".join(wanted))
+    appends = [effect for effect in play.effects if isinstance(effect, Append)]
+    assert all(each.expiring for each in appends)
+    headers = [read_header(entry) for each in appends for entry in each.entries]
+    assert len(headers) == len(keys)
+    for header in headers:
+        assert header.priority == (priority or 0)
+        assert header.expires_at_ms == header.publish_time_ms + 60_000
+
+
+def test_a_message_that_does_not_expire_follows_one_that_does() -> None:
+    play = ready()
+    each = [Message("direct", "q", True, False, expiration=text) for text in ("0", None, "1", "1")]
+    play >> Bytes(b"".join(message.bytes(number) for number, message in enumerate(each)))
+    appends = [effect for effect in play.effects if isinstance(effect, Append)]
+    entries = [read_header(entry) for append in appends for entry in append.entries]
+    lifetimes = [header.expires_at_ms - header.publish_time_ms for header in entries]
+    assert [max(each, -1) for each in lifetimes] == [0, -1, 1, 1]
+
+
+def test_messages_that_expire_cost_no_more_calls_than_others() -> None:
+    counts = []
+    for priority, expiration in ((None, None), (5, "60000")):
+        play = ready()
+        message = Message("direct", "q", True, False, priority=priority, expiration=expiration)
+        raw = b"".join(message.bytes(number) for number in range(100))
+        counts.append(calls_of(partial(play.session.receive_data, raw, play.now, play.later_ms)))
+    assert counts[1] < counts[0] + 50

@@ -250,7 +250,7 @@ def test_a_full_journal_is_taken_over(store: Store, model: StoreModel) -> None:
     reports = [commit_small(store, tiny(model)) for _ in range(RUNS_MAX + 2)]
     assert [index for index, each in enumerate(reports) if not each.needs_takeover] == [RUNS_MAX]
     big = [commit_small(store, tiny(model, bytes(RUN_BYTES_MAX - 200))) for _ in range(35)]
-    assert 0 < sum(not each.needs_takeover for each in big) < 5  # its bytes are bounded, too
+    assert 0 < sum(not each.needs_takeover for each in big) < 9  # its bytes are bounded, too
     assert (store.path / JOURNAL_NAME).stat().st_size == JOURNAL_BYTES
     assert not commit_small(store, tiny(model, bytes(RUN_BYTES_MAX))).needs_takeover
     with store.snapshot() as snapshot:
