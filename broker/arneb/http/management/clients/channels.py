@@ -17,7 +17,7 @@ from arneb.http.management.figures.counters import (
     message_stats,
     of_channel,
 )
-from arneb.http.management.figures.presence import NO_REDUCTIONS, UNKNOWN_COLLECTIONS, time_to_json
+from arneb.http.management.figures.presence import NO_COLLECTIONS, NO_REDUCTIONS, time_to_json
 from arneb.http.management.figures.rates import Range
 from arneb.http.management.lists.lists import Source, listed, listing_of, ranges_of
 from arneb.http.management.lists.ordering import Figure
@@ -103,7 +103,7 @@ def _document(site: Site, row: _Row, ranges: Mapping[str, Range]) -> Document | 
         "prefetch_count": channel.prefetch,
         "global_prefetch_count": channel.global_prefetch,
         "pending_raft_commands": 0,
-        "garbage_collection": UNKNOWN_COLLECTIONS,
+        "garbage_collection": NO_COLLECTIONS,
         **NO_REDUCTIONS,
         **message_stats(counters, rates, OF_CHANNELS),
     }

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Final
 
 from arneb.http.management.figures.counters import OCTETS, Counters, with_details
-from arneb.http.management.figures.presence import NO_REDUCTIONS, UNKNOWN_COLLECTIONS
+from arneb.http.management.figures.presence import NO_COLLECTIONS, NO_REDUCTIONS
 from arneb.http.management.figures.rates import Range
 from arneb.http.management.lists.lists import Source, listed, listing_of, ranges_of
 from arneb.http.management.lists.ordering import Figure
@@ -114,7 +114,7 @@ def connection_document(
         "recv_cnt": connection.reads,
         "send_cnt": connection.writes,
         "send_pend": connection.waiting_bytes,
-        "garbage_collection": UNKNOWN_COLLECTIONS,
+        "garbage_collection": NO_COLLECTIONS,
         **NO_REDUCTIONS,
         **with_details(counters, rates, OCTETS),
     }

@@ -20,7 +20,7 @@ from arneb.http.management.figures.counters import (
     of_queue,
     ready,
 )
-from arneb.http.management.figures.presence import NO_REDUCTIONS, UNKNOWN_COLLECTIONS, time_to_json
+from arneb.http.management.figures.presence import NO_COLLECTIONS, NO_REDUCTIONS, time_to_json
 from arneb.http.management.figures.rates import Range
 from arneb.http.management.lists.lists import descend
 from arneb.http.management.lists.ordering import Figure
@@ -253,7 +253,7 @@ _OF_TYPE: Final[Mapping[QueueType, dict[str, Read]]] = {
 _DETAILS: Final[dict[str, Read]] = {
     "exclusive_consumer_tag": _exclusive_consumer,
     "single_active_consumer_tag": _active_consumer,
-    "garbage_collection": lambda sight: UNKNOWN_COLLECTIONS,
+    "garbage_collection": lambda sight: NO_COLLECTIONS,
     "idle_since": _idle_since,
 }
 """Fields that RabbitMQ omits from lists because they are empty or expensive."""

@@ -179,3 +179,13 @@ async def test_queues_are_in_the_order_of_their_names_whichever_come_or_go(
             assert [each.name for each in found] == sorted(there)
             assert await call.site.by_name.of(vhost.queues) is found, "nothing has changed"
         assert {"name", "messages", "idle_since"} <= queue_fields.FIELDS
+
+
+async def test_what_is_said_of_collections_of_garbage_is_no_number_below_0(tmp_path: Path) -> None:
+    """The client in Rust reads unsigned numbers, and refuses the whole list otherwise."""
+    async with managed(tmp_path) as call:
+        await call.does("PUT", "queues/%2F/q", {})
+        [queue] = await call.does("GET", "queues/detailed")
+        collections = queue["garbage_collection"]
+        assert collections["fullsweep_after"] > 1000
+        assert all(type(each) is int and each >= 0 for each in collections.values())
