@@ -21,7 +21,7 @@ from arneb.demo.process import BrokerProcess
 HOSTILE = "<img src=x onerror=window.hacked=1>"
 RATE_WITHIN_MS = 2000
 FIGURES_MS = 2500
-"""In which the stream has brought some, and what stands on the page was made anew."""
+"""In which the stream has brought some, and what stands on the page was recreated."""
 
 
 @pytest.fixture(scope="module")

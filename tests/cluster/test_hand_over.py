@@ -106,7 +106,7 @@ async def test_a_follower_can_be_asked_to_lead(
 )
 def test_an_invalid_document_is_refused(document: bytes) -> None:
     hand_overs = HandOvers(InternalSettings("n1", SECRET_OF_NODES), [])
-    with pytest.raises(NotServed, match="expected who is to lead"):
+    with pytest.raises(NotServed, match="expected the successor's name"):
         hand_overs.prepare(Request(HAND_OVER, "main", document))
 
 

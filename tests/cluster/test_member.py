@@ -300,7 +300,7 @@ async def test_a_topic_that_was_created_again_is_refused(
         await blocking(publish, node, b"a")
         await node.stop()
         service.broker.topic("persistent://public/arneb/main").entries.clear()
-        await refused(node, "was made anew, or has lost entries")
+        await refused(node, "was recreated, or has lost entries")
 
 
 async def test_an_error_in_a_leaders_commit_path_ends_its_node_and_another_takes_over(

@@ -155,7 +155,7 @@ def test_what_was_trimmed_before_it_was_out_is_not_passed_over(places: tuple[Pat
 
     grow(log, lose)
     with pytest.raises(
-        LakeError, match="orders: 10 messages behind what is in the table are not in"
+        LakeError, match="orders: 10 messages after what is in the table are no longer in"
     ):
         offload(log, lake)[0].round()
     assert offload(log, lake, skip_lost=True)[0].round().rows == 4

@@ -118,7 +118,7 @@ def test_what_the_sealed_tier_has_not_is_refused(
 
 
 def test_another_topic_s_table_is_not_read(places: tuple[Path, Path]) -> None:
-    """Ledgers of a topic that was made anew have the numbers of the old one's."""
+    """Ledgers of a topic that was recreated have the numbers of the old one's."""
     log, lake = places
     other = log.parent / "other"
     with LogWriter(other) as writer:

@@ -185,7 +185,7 @@ def test_the_end_itself_and_the_next_ledgers_beginning_are_no_loss(end: Position
 @pytest.mark.parametrize("bound", ["start", "end"])
 @pytest.mark.parametrize("place", [position_at(3, 7), position_at(4, 1), position_at(5, 0)])
 def test_a_bound_beyond_the_end_is_a_loss(bound: str, place: Position) -> None:
-    """The topic may have been deleted and made anew, and counts from 1 again."""
+    """The topic may have been deleted and recreated, and counts from 1 again."""
     spans, losses = select([WHOLE], options(**{bound: Offsets(place)}))
     assert [str(each) for each in losses] == [
         f"persistent://public/default/t from 3:6 to before {render(place)} (its log ends at 3:6)"

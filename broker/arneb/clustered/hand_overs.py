@@ -72,7 +72,7 @@ class HandOvers:
             said: Any = json.loads(request.document)
             name, successor = str(said["shard"]), str(said["to"])
         except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise NotServed(f"expected who is to lead: {error!r:.100}") from error
+            raise NotServed(f"expected the successor's name: {error!r:.100}") from error
         shard = self._shards.get(name)
         if shard is None or shard.state is not State.LEADING:
             raise NotServed(f"node '{self._settings.node}' does not lead shard '{name}'")

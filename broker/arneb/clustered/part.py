@@ -180,7 +180,7 @@ class Part:
             if self._tenants is not None:
                 self._tenants.end()
             leading.end()
-            self._say(f"{node} serves {name} no more")
+            self._say(f"{node} no longer serves {name}")
             self.left.set()
 
     def _say_of_it(self, line: str) -> None:

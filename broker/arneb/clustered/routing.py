@@ -314,7 +314,7 @@ class HttpClients:
             address, port, scheme, *more = json.loads(request.document)
             client, vouched = (str(address), int(port)), "".join(map(str, more[:1]))
         except (ValueError, TypeError, RecursionError) as error:
-            raise NotServed(f"expected who asks: {error!r:.100}") from error
+            raise NotServed(f"expected a description of the caller: {error!r:.100}") from error
         server = self._server_of(request.namespace)
         is_here = isinstance(self._placements.of(request.namespace), Here)
         if server is None or not is_here:

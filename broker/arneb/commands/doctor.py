@@ -86,7 +86,7 @@ def _place(directory: Path | None, named: Path | None, url: str | None) -> tuple
     environment."""
     said = [each for each in (directory, named, url) if each is not None]
     if len(said) > 1:
-        raise Refused("expected DIR or --url URL, and one of them")
+        raise Refused("expected exactly one of DIR and --url URL")
     if said:
         return directory or named, url or ""
     if found := os.environ.get("ARNEB_DATA_DIR"):

@@ -15,7 +15,7 @@ from arneb.logs.visible import visible
 
 EXPLAINED: Final = """\
 A new history begins with what this directory has. What others had beyond that is lost, and what the
-log topic holds is no longer used. It is for when the topic is lost, was made anew, or ends before
+log topic holds is no longer used. It is for when the topic is lost, was recreated, or ends before
 what the directories have.
 
 1. Stop all nodes, and run this on the data directory of each. Go on with the one of the highest

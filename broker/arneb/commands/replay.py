@@ -74,7 +74,9 @@ def replay(
     """
     expect_times(starting_time, ending_time)
     if url is None and to_url is None:
-        raise Refused("--to-url: is needed without --url, for a broker takes the rows")
+        raise Refused(
+            "--to-url: is needed without --url, because rows are written through a broker"
+        )
     if not (path or url) and sealed is None:
         raise Refused("expected --path, --url or --sealed, where the messages are")
     source = location(path, url, options) if path or url else None

@@ -64,7 +64,7 @@ class TopicDirectory:
             expect_topic_here(self._misplaced, name)
             raise DataError(404, "topic_not_found", f"no topic {name}")
         if number is not None and topic.id != number:
-            reason = f"topic {name} was made anew: expected number {number}, got {topic.id}"
+            reason = f"topic {name} was recreated: expected number {number}, got {topic.id}"
             raise DataError(410, "topic_replaced", reason)
         return topic
 
@@ -79,7 +79,7 @@ class TopicDirectory:
         if topic is not None and self._is_there(topic):
             return topic
         self._by_id.pop(number, None)
-        reason = f"the topic of number {number} is gone: deleted, or made anew"
+        reason = f"the topic of number {number} is gone: deleted, or recreated"
         raise DataError(410, "topic_replaced", reason)
 
     async def listed(

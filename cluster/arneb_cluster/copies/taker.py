@@ -275,7 +275,7 @@ class Taker:
             if own != UNFOUNDED and found.history != own.history:
                 raise CopyBroken(f"expected a copy of history {own.history}, got {found.history}")
             if pinned is not None and found.place < pinned.place:
-                raise CopyBroken(f"expected a copy that reads on behind {pinned.place}")
+                raise CopyBroken(f"expected a copy that continues after {pinned.place}")
             (making / LMDB_LOCK_NAME).unlink(missing_ok=True)
             mark_whole(self._path, made.files)
         except (CopyBroken, StoreUnusable, ValueError) as error:

@@ -106,7 +106,7 @@ def parse_wanted(data: bytes) -> Wanted:
     node, run, copy = texts
     if isinstance(node, str) and isinstance(run, str) and isinstance(copy, str):
         return Wanted(node, run, copy)
-    raise CopyBroken(f"expected who takes a copy, got {data[:200]!r}")
+    raise CopyBroken(f"expected a request for a copy, got {data[:200]!r}")
 
 
 def frame(kind: Kind, body: bytes = b"") -> bytes:

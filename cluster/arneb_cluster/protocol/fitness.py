@@ -18,7 +18,7 @@ class Unfit(Enum):
         "takes a copy; or delete the topic, if the directory has begun a new history"
     )
     BEHIND = (
-        "the topic ends before what the directory has: it was made anew, or has lost entries; see "
+        "the topic ends before what the directory has: it was recreated, or has lost entries; see "
         "`arneb ctl cluster re-found`"
     )
     NO_HISTORY = (

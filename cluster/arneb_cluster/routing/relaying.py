@@ -194,7 +194,7 @@ class Relays:
     def place(self) -> Iterator[None]:
         """Reserve a place for one more client. Raises :class:`NotServed` if there is none."""
         if self._places >= self._carried_max:
-            raise NotServed(f"this node carries {self._carried_max} connections, and no more")
+            raise NotServed(f"this node carries {self._carried_max} connections, its maximum")
         self._places += 1
         try:
             yield

@@ -51,7 +51,7 @@ class CursorGuard:
                 raise
             raise LakeError(
                 f"the cursor {self._name} of {log.topic} belongs to another table; "
-                "offload to that target, or give this one a cursor of its own by --cursor"
+                "offload to that target, or give this one its own cursor with --cursor"
             ) from error
         self._owners[log] = owner
 

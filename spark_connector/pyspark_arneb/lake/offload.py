@@ -191,9 +191,9 @@ class Offload:
         lost = missing(table, extent, start)
         if not lost:
             return
-        what = f"{short_name(extent.topic)}: {lost:,} messages behind what is in the table"
+        what = f"{short_name(extent.topic)}: {lost:,} messages after what is in the table"
         if not self._options.skip_lost:
             raise LakeError(
-                f"{what} are not in the log any more; to go on without them, say --skip-lost"
+                f"{what} are no longer in the log; to continue without them, pass --skip-lost"
             )
         logger.warning("%s are lost", what)

@@ -125,11 +125,11 @@ class Sealer:
             yield from read_batches(self._source, span, self._columns, self._options)
         except DataLossError as error:
             raise LakeError(
-                f"{error.loss} would be missing in the table; to have what is left, say --skip-lost"
+                f"{error.loss} would be missing in the table; to seal the rest, pass --skip-lost"
             ) from error
         except CorruptionError as error:
             raise LakeError(
-                f"{error.damage}; to have all the others, say --on-corrupt skip, or raw"
+                f"{error.damage}; to seal the others, pass --on-corrupt skip or raw"
             ) from error
 
 

@@ -36,8 +36,7 @@ def topics_in(sql: str, topics: Collection[str]) -> Iterator[str]:
         if len(found) > 1 and len(meant) != 1:
             names = " and ".join(map(short_name, found))
             raise LakeError(
-                f"{names} differ in case only, which SQL does not tell apart: ask for one, "
-                "written as it is"
+                f"{names} differ in case only, which SQL ignores: write the exact name of one"
             )
         yield from meant if len(found) > 1 else found
 

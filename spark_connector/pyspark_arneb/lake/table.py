@@ -164,7 +164,7 @@ class SealedTable:
         if known != log.topic_id:
             raise LakeError(
                 f"{self.target} holds another topic {log.topic} (its id was {known}, now it is "
-                f"{log.topic_id}: it was deleted and made anew, or is another broker's); "
+                f"{log.topic_id}: it was deleted and recreated, or is another broker's); "
                 "give another target, or move the table away"
             )
 
@@ -226,7 +226,7 @@ class SealedTable:
                 return False
             if self._commit(actions, properties):
                 return True
-        raise LakeError(f"{self.target}: others were first with {COMMIT_TRIES} commits")
+        raise LakeError(f"{self.target}: other writers committed first {COMMIT_TRIES} times")
 
     def replace(
         self, old: Iterable[SealedFile], new: Iterable[DataFile], *, changes_data: bool
@@ -247,7 +247,7 @@ class SealedTable:
                 return False
             if self._commit(actions, CommitProperties(max_commit_retries=0)):
                 return True
-        raise LakeError(f"{self.target}: others were first with {COMMIT_TRIES} commits")
+        raise LakeError(f"{self.target}: other writers committed first {COMMIT_TRIES} times")
 
     def _commit(self, actions: Sequence[Any], properties: "CommitProperties") -> bool:
         """Commit; False if a conflicting commit came first, and then the table is up to date."""

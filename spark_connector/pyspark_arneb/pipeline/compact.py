@@ -58,9 +58,9 @@ def compact(
     """Compact ``topic`` into one of the two targets, which must be new: a topic of the broker of
     ``location`` (which accepts rows over HTTP only), or a directory with a table."""
     if (into_topic is None) == (into_table is None):
-        raise JobFailed("expected --into-topic or --into-table, one of them")
+        raise JobFailed("expected exactly one of --into-topic and --into-table")
     if into_topic is not None and location.url is None:
-        raise JobFailed("--into-topic: needs --url, for a broker takes the rows")
+        raise JobFailed("--into-topic: needs --url, because rows are written through a broker")
     if into_table is not None and not location.is_elsewhere and _is_there(into_table):
         raise JobFailed(f"--into-table: {into_table} already exists")
     if table_format not in FORMATS:

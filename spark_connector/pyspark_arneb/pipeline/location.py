@@ -28,7 +28,7 @@ class Location:
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.url is None):
-            raise JobFailed("expected a data directory (--path) or a broker (--url), one of them")
+            raise JobFailed("expected either a data directory (--path) or a broker (--url)")
         if self.path is not None and not self.is_elsewhere and not _is_directory(self.path):
             raise JobFailed(f"--path: no directory {self.path}")
 
@@ -36,7 +36,7 @@ class Location:
     def service_options(self) -> dict[str, str]:
         """The options of the source and sink that lead to the broker."""
         if self.url is None:
-            raise JobFailed("--url: is needed, for a broker takes the rows")
+            raise JobFailed("--url: is needed, because rows are written through a broker")
         known = {name.lower() for name in SERVICE_ONLY}
         proof = {name: value for name, value in self.options.items() if name.lower() in known}
         return {"service.url": self.url, **proof}

@@ -45,7 +45,7 @@ class Target:
     def __post_init__(self) -> None:
         ways = [name for name in ("topic", "queue", "exchange") if name in self.options]
         if len(ways) != 1:
-            raise JobFailed("expected --to-topic, --to-queue or --to-exchange, one of them")
+            raise JobFailed("expected exactly one of --to-topic, --to-queue and --to-exchange")
 
 
 class Pace:
@@ -103,7 +103,7 @@ def replay(
     """
     broker = to or location
     if broker is None:
-        raise JobFailed("--to-url: is needed, for a broker takes the rows")
+        raise JobFailed("--to-url: is needed, because rows are written through a broker")
     sink = {**broker.service_options, **target.options}
     pace = pace or Pace()
     source = ReplaySource(spark, location, choice)
@@ -111,7 +111,9 @@ def replay(
     if plan is None:
         plan = _begun(source, choice, target, pace).create(state)
     if plan.choice != _as_json(choice) or plan.target != dict(target.options):
-        raise JobFailed(f"--state: {state} is of another replay; name another file for this one")
+        raise JobFailed(
+            f"--state: {state} belongs to another replay; name another file for this one"
+        )
     progress(plan)
     while plan.piece is not None:
         pace.wait()

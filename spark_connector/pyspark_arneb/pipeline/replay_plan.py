@@ -129,7 +129,7 @@ class Plan:
         assert self.piece is not None, "something was offered"
         piece = self.piece
         if piece.first == piece.last:
-            raise JobFailed(f"{piece}: one entry is more than a broker takes at once")
+            raise JobFailed(f"{piece}: a single entry is larger than a broker accepts at once")
         middle = (piece.first + piece.last) // 2
         self.piece = Piece(piece.topic, piece.ledger, piece.first, middle, piece.is_sealed)
 
@@ -159,7 +159,7 @@ class Plan:
                 plan._expect_piece(plan.piece)
             return plan
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise JobFailed(f"--state: {file} is no replay's: {error}") from None
+            raise JobFailed(f"--state: {file} is not the state of a replay: {error}") from None
 
     def _expect_piece(self, piece: Piece) -> None:
         stretch = self.stretches[self.at]

@@ -108,7 +108,7 @@ class ReplaySource:
         )
         for edge, times in ("starting", found.starting_times), ("ending", found.ending_times):
             if times != Times(times.default):
-                raise OptionError(f"{edge}OffsetsByTimestamp", "one time is taken for all topics")
+                raise OptionError(f"{edge}OffsetsByTimestamp", "expected one time for all topics")
         return found
 
     def _views(self, source: BlockSource | None) -> Iterator[tuple[str, View]]:
@@ -199,7 +199,7 @@ class ReplaySource:
             if file.partition == partition and file.first <= piece.ledger <= file.last
         ]
         if table is None or not files:
-            raise JobFailed(f"{piece}: is in {self._lake} no more")
+            raise JobFailed(f"{piece}: is no longer in {self._lake}")
         rows = rows_of(self._spark, table, files).where(
             (functions.col("partition") == partition)
             & (functions.col("ledger_id") == piece.ledger)

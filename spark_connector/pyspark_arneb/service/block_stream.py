@@ -71,7 +71,7 @@ def _answer(
                 raise ServiceError.from_document(value, str(address))
             yield kind, at, value
         if kind != END:
-            raise ServiceError("unreachable", f"the broker at {address} cut an answer off")
+            raise ServiceError("unreachable", f"the broker at {address} cut a response off")
 
 
 def spelt(position: Position) -> str:

@@ -93,10 +93,10 @@ class RowEncoder:
                 if meaning in ("properties", "headers"):
                     _check_pairs(field.name, field.dataType)
                 if meaning in self._columns.values():
-                    raise ColumnError(field.name, f"there is another one that is the {meaning}")
+                    raise ColumnError(field.name, f"another column is already the {meaning}")
                 self._columns[field.name] = meaning
             elif field.name not in _PASSED_OVER:
-                raise ColumnError(field.name, "is none that can be written" + _similar(field.name))
+                raise ColumnError(field.name, "cannot be written" + _similar(field.name))
         written = self._columns.values()
         if "value" not in written:
             raise ColumnError(

@@ -116,7 +116,8 @@ def sink_options(
     options.refuse(misplaced, "is for reads")
     if "service.url" not in options:
         raise OptionError(
-            "service.url", 'is required: a broker takes the rows, "path" is only for reading'
+            "service.url",
+            'is required: rows are written through a broker, "path" is only for reading',
         )
     location = location_of(options)
     assert isinstance(location, Remote), "it was looked at above"

@@ -76,7 +76,7 @@ def continue_from(said: TopicOffset, extent: Extent) -> Continuation:
     topic = short_name(extent.topic)
     if said.topic_id != extent.topic_id:
         loss = (
-            f"topic {topic} was deleted and made anew (id {said.topic_id} is now "
+            f"topic {topic} was deleted and recreated (id {said.topic_id} is now "
             f"{extent.topic_id}): what stood behind {render(said.next)} of the old one"
         )
         return Continuation(extent, extent.first, is_known=False, loss=loss)

@@ -94,7 +94,7 @@ class QueryCursor:
         try:
             return self._service.acknowledge(name, done)
         except CursorGone:
-            log.warning("the cursor %s had ended: it is made anew where the query stands", name)
+            log.warning("the cursor %s had ended: it is created again where the query stands", name)
             return self._service.open(name, done, lease_s)
 
     def give_up(self, name: str, topics: Iterable[str]) -> None:

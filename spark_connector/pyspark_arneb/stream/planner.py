@@ -200,7 +200,9 @@ class StreamPlanner:
         time_ms = read.starting_times.of(extent.topic)
         if time_ms is not None:
             if time_ms > self._now_s() * MS_PER_S:
-                raise OptionError("startingTime", f"expected a time that has come, got {time_ms}")
+                raise OptionError(
+                    "startingTime", f"expected a time that is not in the future, got {time_ms}"
+                )
             return position_at_time(self._source, extent, time_ms)
         for loss in losses_of(extent, read):
             read.lose(loss)

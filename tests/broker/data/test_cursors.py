@@ -245,6 +245,6 @@ async def test_invalid_requests_are_refused(tmp_path: Path) -> None:
         with pytest.raises(ServiceError, match="1:0") as caught:
             await moved(here, "acknowledge", A, topic={"next": "7:0"})
         assert caught.value.code == "bad_request"
-        with pytest.raises(ServiceError, match="anew") as caught:
+        with pytest.raises(ServiceError, match="recreated") as caught:
             await moved(here, "renew", A, topic={"id": topic.id + 5})
         assert caught.value.code == "topic_replaced"

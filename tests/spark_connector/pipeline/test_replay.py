@@ -94,7 +94,7 @@ def test_a_replay_that_was_broken_off_brings_each_message_once(
     assert ids(found) == list(range(0, MESSAGES, 2)), "once, and in order"
     _, _, properties = found[1]
     assert (properties.headers, properties.message_id) == ({"n": 2, "text": "2"}, "m2")
-    with pytest.raises(JobFailed, match="--state: .* is of another replay"):
+    with pytest.raises(JobFailed, match="--state: .* belongs to another replay"):
         replay(spark, shop.location, choice, Target({"queue": "orders"}), state)
 
 

@@ -165,7 +165,7 @@ def test_what_cannot_be_replayed_is_refused_by_name(
     with pytest.raises(JobFailed, match="expected --path, --url or --sealed"):
         replayed(spark, None, Choice(["orders"]))
     single = {"endingOffsetsByTimestamp": json.dumps({"orders": 5})}
-    with pytest.raises(OptionError, match='"endingOffsetsByTimestamp": one time is taken for all'):
+    with pytest.raises(OptionError, match='"endingOffsetsByTimestamp": expected one time for all'):
         replayed(spark, log, Choice(["orders"]), **single)
     gone = {"startingOffsets": json.dumps({"orders": "9:0"})}
     with pytest.raises(DataLossError, match="orders"):

@@ -94,7 +94,9 @@ def test_a_stream_has_its_own_batches() -> None:
 
 
 def test_a_directory_takes_no_rows() -> None:
-    with pytest.raises(OptionError, match='"service.url": is required: a broker takes the rows'):
+    with pytest.raises(
+        OptionError, match='"service.url": is required: rows are written through a broker'
+    ):
         sink_options({"path": "/d", "topic": "a"}, overwrite=False)
 
 
@@ -116,11 +118,11 @@ TARGET = {"topic": "t"}
         ),
         (
             StructType().add("value", "string").add("priorty", "integer"),
-            'column "priorty": is none that can be written; did you mean "priority"?',
+            'column "priorty": cannot be written; did you mean "priority"?',
         ),
         (
             StructType().add("value", "string").add("key", "string").add("routing_key", "string"),
-            'column "routing_key": there is another one that is the key',
+            'column "routing_key": another column is already the key',
         ),
         (
             StructType().add("value", "string").add("event_time", "string"),
@@ -128,7 +130,7 @@ TARGET = {"topic": "t"}
         ),
         (
             StructType().add("VALUE", "string"),
-            'column "VALUE": is none that can be written; did you mean "value"?',
+            'column "VALUE": cannot be written; did you mean "value"?',
         ),
     ],
 )

@@ -276,7 +276,7 @@ def test_a_recreated_topic_is_data_loss_and_then_read_from_its_beginning() -> No
     broker.delete("a")
     broker.create("a")
     broker.append("a", [b"3", b"4", b"5"])
-    with pytest.raises(DataLossError, match=r"topic a was deleted and made anew \(id 1 is now 2\)"):
+    with pytest.raises(DataLossError, match=r"topic a was deleted and recreated \(id 1 is now 2\)"):
         run(broker, checkpoint).trigger()
     again = run(broker, checkpoint, fail=False)
     assert again.trigger()

@@ -116,7 +116,7 @@ async def test_thousands_of_topics_are_made_piece_by_piece(
 async def test_the_loop_reads_nothing_while_an_engine_opens(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch, kind: TrackerKind
 ) -> None:
-    """Not even when a delayed index has to be made anew, in several steps."""
+    """Not even when a delayed index has to be rebuilt, in several steps."""
     delays = DelayedSettings(tracker=kind, seal_entries=10)
     async with open_engine(data_dir, now_ms=lambda: 1_000, delays=delays) as engine:
         topic = await engine.create_topic("t")

@@ -15,7 +15,7 @@ from arneb_pulsar.services.clients.consumers import ClientConsumer, ConsumerRegi
 from arneb_pulsar.session.interface.events import EndReached
 
 TOPICS: list[Any] = [FakeTopic("a"), FakeTopic("a", 2), FakeTopic("b", 3)]
-"""Two of one name: one was deleted and made anew."""
+"""Two of one name: one was deleted and recreated."""
 SUBSCRIPTIONS: list[Any] = [FakeConsumer("s"), FakeConsumer("s"), FakeConsumer("other")]
 CONNECTIONS = [FakeConnection(f"client:{number}") for number in range(3)]
 

@@ -149,7 +149,7 @@ async def test_a_topic_is_looked_at_when_it_goes_not_when_that_was_asked_for(
 async def test_a_schema_goes_with_its_topic_and_not_with_the_next_one(
     open_broker: OpenBroker,
 ) -> None:
-    """It goes in the same commit: a topic that is made anew has its own."""
+    """It goes in the same commit: a topic that is recreated has its own."""
     name, schema = parse_topic(name_of("t")), Schema(SchemaType.STRING)
     async with open_broker() as running:
         await Admin(running)("PUT", "/t")

@@ -35,7 +35,7 @@ class Place:
         """The subscription whose acknowledgements count. Raises 400 if there is none."""
         main = self.row.main
         if main is None:
-            raise bad_request("nobody subscribes to it")
+            raise bad_request("it has no subscription")
         return main
 
 
