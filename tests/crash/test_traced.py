@@ -4,6 +4,7 @@
 from pathlib import Path
 
 import pytest
+from conformance.wire.pulsar import Command, simple_frame
 from tests.crash.traced import BODY, PromiseBroken, judge, traced
 
 JOURNAL_FD, DATA_FD, META_FD = 22, 14, 15
@@ -85,11 +86,36 @@ def test_a_message_for_two_queues_needs_both_copies() -> None:
             judge(wrong, SYNCHRONOUS, 1, copies=2)
 
 
+def receipts(*numbers: int) -> str:
+    frames = [
+        simple_frame(Command.SEND_RECEIPT, [(1, 0), (2, number), (3, [(1, 5), (2, number)])])
+        for number in numbers
+    ]
+    return call("sendto", 26, "socket:[1]", simple_frame(Command.PONG, []) + b"".join(frames))
+
+
+def test_a_receipt_of_pulsar_is_judged_as_a_confirm_is() -> None:
+    verdict = judge([journal(0), *lmdb(1), receipts(0, 1)], SYNCHRONOUS, 2, pulsar=True)
+    assert (verdict.confirms, verdict.by_journal, verdict.by_lmdb) == (2, 1, 1)
+    for wrong in ([receipts(0), journal(0)], [journal(0), receipts(0, 1)], [journal(0)]):
+        with pytest.raises(PromiseBroken):
+            judge(wrong, SYNCHRONOUS, 2, pulsar=True)
+
+
 @pytest.mark.parametrize("mixed", [False, True])
 @pytest.mark.parametrize(("window", "messages"), [(1, 200), (500, 3_000)])
 def test_nothing_is_confirmed_before_it_is_on_disk(
     tmp_path: Path, window: int, messages: int, *, mixed: bool
 ) -> None:
     verdict = traced(tmp_path, window, messages, mixed=mixed)
+    assert verdict.confirmed == messages
+    assert verdict.by_journal, "small commits are the journal's"
+
+
+@pytest.mark.parametrize(("window", "messages"), [(1, 200), (500, 3_000)])
+def test_nothing_has_a_receipt_of_pulsar_before_it_is_on_disk(
+    tmp_path: Path, window: int, messages: int
+) -> None:
+    verdict = traced(tmp_path, window, messages, pulsar=True)
     assert verdict.confirmed == messages
     assert verdict.by_journal, "small commits are the journal's"

@@ -2,8 +2,9 @@
 
 ``python -m tests.crash.traced --window 500 --messages 5000`` publishes persistent messages to a
 broker under ``strace``; with ``--mixed`` as applications do: mandatory, each with properties of its
-own, through a topic exchange with many keys into two queues. For each confirm it checks what was on
-disk when the write of the confirm to the socket began. The message must be in a completed write to
+own, through a topic exchange with many keys into two queues; with ``--pulsar`` over Pulsar's
+protocol. For each confirm, or receipt, it checks what was on disk when its write to the socket
+began. The message must be in a completed write to
 the journal (which is opened so that a write returns when the data are on disk). Or it must be in a
 write to LMDB's file that was followed by a completed flush, and then by a completed write of the
 page that makes the transaction count, which is synchronous as well.
@@ -12,21 +13,26 @@ The rule: the verdict (:func:`judge`) is a pure function of the lines that ``str
 """
 
 import argparse
+import asyncio
 import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import pika
 from conformance.brokers.arneb import Arneb
+from conformance.brokers.process import Address
+from conformance.wire.protobuf import data_of, decode, integer
+from conformance.wire.pulsar import Command, PulsarClient
 
 from arneb_core.store.data_file.opening import DATA_NAME
 from arneb_core.store.journal.writing import JOURNAL_NAME
@@ -41,10 +47,14 @@ POLL_S: Final = 0.001
 QUEUES: Final = ("traced", "traced-too")
 EXCHANGE: Final = "traced"
 KEYS: Final = 50
+TOPIC: Final = "persistent://public/default/traced"
 BODY: Final = b"message %08d of the trace" + b"." * 200
 MESSAGE: Final = re.compile(rb"message (\d{8}) of the trace")
 CONFIRM: Final = re.compile(rb"\x01..\x00\x00\x00\x0d\x00\x3c\x00\x50(.{8})(.)\xce", re.DOTALL)
 """A whole frame of basic.ack."""
+
+SIZES: Final = struct.Struct(">II")
+"""Of a frame of Pulsar's and of its command."""
 
 LINE: Final = re.compile(r"^(\d+) +(?:<\.\.\. (\w+) resumed>|(\w+)\((\d+)<([^>]*)>)(.*)$")
 HEX: Final = re.compile(r'"((?:\\x[0-9a-f]{2})*)"')
@@ -97,10 +107,16 @@ class _Disk:
 
 
 def judge(
-    lines: Iterable[str], synchronous: frozenset[int], messages: int, *, copies: int = 1
+    lines: Iterable[str],
+    synchronous: frozenset[int],
+    messages: int,
+    *,
+    copies: int = 1,
+    pulsar: bool = False,
 ) -> Verdict:
-    """Check every confirm. ``synchronous`` are the descriptors whose writes are synchronous, and
-    ``copies`` how many queues each message is for. Raises :class:`PromiseBroken`."""
+    """Check every confirm; with ``pulsar``, every receipt. ``synchronous`` are the descriptors
+    whose writes are synchronous, and ``copies`` how many queues each message is for. Raises
+    :class:`PromiseBroken`."""
     disk, verdict = _Disk(copies), Verdict()
     begun: dict[str, tuple[str, int, str, bytes]] = {}
     through = 0
@@ -118,11 +134,9 @@ def judge(
         path = _bytes(path).decode(errors="replace")
         data = b"".join(map(_bytes, HEX.findall(rest)))
         if call == "sendto":
-            for tag_bytes, multiple in CONFIRM.findall(data):
-                tag = int.from_bytes(tag_bytes, "big")
-                numbers = range(through, tag) if multiple != b"\0" else range(tag - 1, tag)
+            for numbers in _received(data) if pulsar else _confirmed(data, through):
                 _look(numbers, disk, verdict)
-                through = max(through, tag)
+                through = max(through, numbers.stop)
         elif "<unfinished ...>" in rest:
             begun[task] = call, int(fd), path, data
         elif _has_succeeded(rest):
@@ -130,6 +144,26 @@ def judge(
     if through != messages:
         raise PromiseBroken(f"expected confirms of {messages} messages, got {through}")
     return verdict
+
+
+def _confirmed(data: bytes, through: int) -> Iterator[range]:
+    """Yield the numbers that each confirm in ``data`` names; those below ``through`` have been."""
+    for tag_bytes, multiple in CONFIRM.findall(data):
+        tag = int.from_bytes(tag_bytes, "big")
+        yield range(through, tag) if multiple != b"\0" else range(tag - 1, tag)
+        through = max(through, tag)
+
+
+def _received(data: bytes) -> Iterator[range]:
+    """Yield the number that each receipt in ``data`` names."""
+    at = 0
+    while at < len(data):
+        frame, command = SIZES.unpack_from(data, at)
+        base = decode(data[at + SIZES.size : at + SIZES.size + command])
+        if integer(base, 1) == Command.SEND_RECEIPT:
+            number = integer(decode(data_of(base, int(Command.SEND_RECEIPT))), 2)
+            yield range(number, number + 1)
+        at += frame + SIZES.size // 2
 
 
 def _look(numbers: Iterable[int], disk: _Disk, verdict: Verdict) -> None:
@@ -152,9 +186,11 @@ def _has_succeeded(rest: str) -> bool:
     return re.search(r"\) += \d+", rest) is not None
 
 
-def traced(directory: Path, window: int, messages: int, *, mixed: bool = False) -> Verdict:
+def traced(
+    directory: Path, window: int, messages: int, *, mixed: bool = False, pulsar: bool = False
+) -> Verdict:
     """Publish to a broker, and judge what it did."""
-    broker = Arneb(directory, listeners=("amqp",)).start()
+    broker = Arneb(directory, listeners=("pulsar" if pulsar else "amqp",)).start()
     try:
         trace = directory / "trace"
         command = ["strace", "-f", "-y", "-xx", "-s", str(STRING_BYTES), "-o", str(trace)]
@@ -165,7 +201,10 @@ def traced(directory: Path, window: int, messages: int, *, mixed: bool = False) 
             attached = tracer.stderr.readline()
             assert "attached" in attached, f"expected strace to begin, got {attached!r}"
             synchronous = _synchronous(broker.pid)
-            _publish(broker.url, window, messages, mixed)
+            if pulsar:
+                asyncio.run(_send(broker.pulsar_address, window, messages))
+            else:
+                _publish(broker.url, window, messages, mixed)
             synchronous &= _synchronous(broker.pid)
         finally:
             tracer.send_signal(signal.SIGINT)
@@ -174,7 +213,7 @@ def traced(directory: Path, window: int, messages: int, *, mixed: bool = False) 
         broker.stop()
     with trace.open() as lines:
         copies = len(QUEUES) if mixed else 1
-        return judge(lines, frozenset(synchronous), messages, copies=copies)
+        return judge(lines, frozenset(synchronous), messages, copies=copies, pulsar=pulsar)
 
 
 def _synchronous(pid: int) -> set[int]:
@@ -225,6 +264,21 @@ def _publish(url: str, window: int, messages: int, mixed: bool) -> None:
         connection.close()
 
 
+async def _send(address: Address, window: int, messages: int) -> None:
+    """Send the messages over Pulsar's protocol, with at most ``window`` without a receipt."""
+    client = await PulsarClient.open(address)
+    await client.create_producer(TOPIC)
+    room = asyncio.Semaphore(window)
+    receipts = []
+    for number in range(messages):
+        await room.acquire()
+        receipt = client.send(number, BODY % number)
+        receipt.add_done_callback(lambda _: room.release())
+        receipts.append(receipt)
+    await asyncio.gather(*receipts)
+    await client.abort()
+
+
 def _properties_of(number: int) -> pika.BasicProperties:
     headers = {"attempt": number % 3, "trace": f"{number:016x}"}
     return pika.BasicProperties(
@@ -236,11 +290,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="tests.crash.traced", description=__doc__)
     parser.add_argument("--window", type=int, default=1)
     parser.add_argument("--messages", type=int, default=500)
-    parser.add_argument("--mixed", action="store_true", help="messages as applications send them")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument("--mixed", action="store_true", help="messages as applications send them")
+    kind.add_argument("--pulsar", action="store_true", help="over Pulsar's protocol")
     options = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="arneb-traced-"))
     try:
-        verdict = traced(directory, options.window, options.messages, mixed=options.mixed)
+        verdict = traced(
+            directory,
+            options.window,
+            options.messages,
+            mixed=options.mixed,
+            pulsar=options.pulsar,
+        )
     except PromiseBroken as broken:
         print(f"tests.crash.traced: {broken}", file=sys.stderr)
         return 1
