@@ -12,7 +12,7 @@ from pathlib import Path
 
 import mypyc
 import pytest
-from hatch_build import GROUP, HOT, MENDED, ROOT, SLICE, CompiledModules
+from hatch_build import GROUP, HOT, MENDED, ROOT, SLICE, SOURCE_ROOTS, CompiledModules
 from hatchling.metadata.core import ProjectMetadata
 from hatchling.plugin.manager import PluginManager
 from packaging.requirements import Requirement
@@ -36,6 +36,19 @@ def test_what_is_compiled_waits_for_nothing(name: str) -> None:
         )
     }
     assert not imported & {"trio", "socket", "os", "threading"}
+
+
+def test_no_code_asks_a_class_for_its_slots() -> None:
+    """A class that mypyc compiled has none, whatever its source says."""
+    sources = [path for root in SOURCE_ROOTS for path in (ROOT / root).rglob("*.py")]
+    assert len(sources) > 500
+    for path in sources:
+        attributes = (
+            each
+            for each in ast.walk(ast.parse(path.read_text()))
+            if isinstance(each, ast.Attribute)
+        )
+        assert all(each.attr != "__slots__" for each in attributes), path
 
 
 def test_the_slice_that_is_mended_is_the_one_of_the_runtime_library() -> None:

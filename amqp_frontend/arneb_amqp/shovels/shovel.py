@@ -7,7 +7,7 @@ both happen in one commit. Its status is always available.
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from enum import Enum
 from itertools import count
@@ -37,6 +37,8 @@ BATCH_MAX: Final = 500
 
 REFUSED_S: Final = 0.5
 """The wait before refused messages are retried: the destination may be full for long."""
+
+PROPERTY_NAMES: Final = frozenset(each.name for each in fields(Properties))
 
 SHOVELLED: Final = "x-shovelled"
 SHOVELLED_TIMESTAMP: Final = "x-shovelled-timestamp"
@@ -206,7 +208,7 @@ class Shovel:
         if wanted.publish_properties:
             given = dict(wanted.publish_properties)
             more = given.pop("headers", None)
-            known = {name: given[name] for name in given if name in Properties.__slots__}
+            known = {name: given[name] for name in given if name in PROPERTY_NAMES}
             properties = replace(properties, **known)
             headers |= table_from_json(more or {})
         if wanted.forward_headers:
@@ -225,8 +227,8 @@ class Shovel:
         described = {name.replace("_", "-"): each for name, each in self._described.items()}
         for name in ("src-protocol", "dest-protocol"):
             del described[name]
-        fields = {name: longstr(value) for name, value in (named | described).items()}
-        return table({"shovelled-by": fields.pop("shovelled-by"), **fields})
+        texts = {name: longstr(value) for name, value in (named | described).items()}
+        return table({"shovelled-by": texts.pop("shovelled-by"), **texts})
 
     @asynccontextmanager
     async def _source_at(self, uri: BrokerUri) -> AsyncIterator[SourceEnd]:
