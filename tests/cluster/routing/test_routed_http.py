@@ -176,7 +176,7 @@ async def test_an_answer_that_breaks_off_is_not_passed_on_as_complete() -> None:
 @pytest.mark.parametrize("document", [b"", b"{}", b"[1]", b'["a", "b", "c"]', b"[" * 60_000])
 def test_an_invalid_document_is_refused(document: bytes) -> None:
     site = Site("first")
-    with pytest.raises(NotServed, match="expected who asks"):
+    with pytest.raises(NotServed, match="expected a description of the caller"):
         site.clients.prepare(Request(HTTP, EVERYTHING_ELSE, document))
 
 

@@ -28,19 +28,24 @@ pytestmark = pytest.mark.real_time
 PARTS = (Connection, ConnectionSession, EffectRunner, Writer, Publishing, MessageFrames)
 
 
-@pytest.fixture(autouse=True)
-def _no_collection() -> Iterator[None]:
+@pytest.fixture
+def earlier() -> Iterator[list[Any]]:
+    """What other tests in this process have left and still hold, as in the traceback of a failure.
+    There are no collections during the test."""
     gc.collect()
     gc.disable()
-    yield
+    yield [each for each in gc.get_objects() if isinstance(each, PARTS)]
     gc.enable()
 
 
-def parts() -> list[Any]:
-    return [each for each in gc.get_objects() if isinstance(each, PARTS)]
+def parts(earlier: list[Any]) -> list[Any]:
+    known = set(map(id, earlier))
+    return [each for each in gc.get_objects() if isinstance(each, PARTS) and id(each) not in known]
 
 
-async def test_a_connection_that_is_over_is_given_up(open_broker: OpenBroker) -> None:
+async def test_a_connection_that_is_over_is_given_up(
+    open_broker: OpenBroker, earlier: list[Any]
+) -> None:
     async with open_broker() as running:
         async with connected(running.context, 2) as (one, other):
             await one.subscribe()
@@ -49,13 +54,13 @@ async def test_a_connection_that_is_over_is_given_up(open_broker: OpenBroker) ->
             await one.publish(b"a", b"b")
             await one.take(4)
             await other.subscribe(consumer_id=7)
-            assert parts()
+            assert parts(earlier)
         await trio.testing.wait_all_tasks_blocked()
-        assert parts() == []
+        assert parts(earlier) == []
 
 
 async def test_a_connection_that_ends_before_its_messages_are_on_disk_is_given_up_then(
-    open_broker: OpenBroker,
+    open_broker: OpenBroker, earlier: list[Any]
 ) -> None:
     async with open_broker() as running:
         async with connected(running.context) as (one,):
@@ -67,7 +72,7 @@ async def test_a_connection_that_ends_before_its_messages_are_on_disk_is_given_u
         running.store.release()
         await running.core.create_topic("another")
         await trio.testing.wait_all_tasks_blocked()
-        assert parts() == []
+        assert parts(earlier) == []
 
 
 class Steps(trio.abc.Instrument):

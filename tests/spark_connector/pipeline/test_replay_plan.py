@@ -65,7 +65,7 @@ def test_a_piece_has_about_as_many_messages_as_are_wanted(found: Stretch, at_onc
 
 def test_one_entry_that_is_too_large_is_named() -> None:
     made = Plan.begin("r", {}, {}, [Stretch("t", 3, 7, 7, 1)], 10)
-    with pytest.raises(JobFailed, match="t 3:7 to 3:7: one entry is more than"):
+    with pytest.raises(JobFailed, match="t 3:7 to 3:7: a single entry is larger than"):
         made.halve()
 
 
@@ -140,7 +140,7 @@ def test_without_a_rate_nobody_waits() -> None:
 
 
 def test_what_is_missing_is_named() -> None:
-    with pytest.raises(JobFailed, match="--to-topic, --to-queue or --to-exchange"):
+    with pytest.raises(JobFailed, match="--to-topic, --to-queue and --to-exchange"):
         Target({"vhost": "/"})
     with pytest.raises(JobFailed, match="TOPIC"):
         Choice([])

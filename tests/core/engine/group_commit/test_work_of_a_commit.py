@@ -35,8 +35,9 @@ CALLS_MORE_MAX = 16
 A_TIMER = 20
 """Calls, where something is due that is looked at now and then."""
 
-THREAD_CALLS_MAX = 75
-"""What the store makes of that in LMDB, seven of them to lend the journal meanwhile."""
+THREAD_CALLS_MAX = 76
+"""What the store makes of that in LMDB: seven to lend the journal meanwhile, and one to free each
+block of ours once LMDB has it."""
 
 
 class AtOnce:
