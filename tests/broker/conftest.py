@@ -4,11 +4,18 @@ from dataclasses import dataclass, field
 
 import pytest
 
+import arneb.http.metrics.node_page
+import arneb.metrics.single_figures  # noqa: F401
+from arneb.metrics.library import library_version
 from arneb_core.api.entries.position import position_at
 from arneb_core.api.statistics import EngineStatistics
 from arneb_core.api.subscriptions.statistics import SubscriptionStatistics
 from arneb_core.api.subscriptions.subscription_types import SubscriptionType
 from arneb_core.api.topics.statistics import TopicStatistics
+
+library_version()
+"""What the first page of metrics does in a thread, while a mock clock would jump from timer to
+timer until every deadline is over."""
 
 
 @dataclass

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.requests import Request
@@ -120,6 +121,7 @@ async def test_counters_do_not_fall_when_what_they_counted_is_deleted(tmp_path: 
         assert after["rabbitmq_queues", ""] == 0
 
 
+@pytest.mark.real_time  # pages are made in threads, and a clock that jumps meanwhile ends the wait
 async def test_dead_letters_count_by_the_strategy_of_their_queue(tmp_path: Path) -> None:
     quorum = {"x-queue-type": "quorum", "x-message-ttl": 0}
     moved = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": "dead"}
