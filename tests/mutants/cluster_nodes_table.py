@@ -104,6 +104,13 @@ CLUSTER_NODE_MUTANTS: Final = (
         ("tests/amqp_frontend/server/transport/test_link.py",),
     ),
     Mutant(
+        "a suspended leader stops reading in the middle of a request",
+        "amqp_frontend/arneb_amqp/server/connection.py",
+        "                if session.blocked and not await core.lease.held():\n",
+        "                if not await core.lease.held():\n",
+        ("tests/amqp_frontend/server/test_lease.py",),
+    ),
+    Mutant(
         "a suspended leader sends what its client did not read in time",
         "amqp_frontend/arneb_amqp/server/transport/link.py",
         "            if self._is_leased and lease is not None and not lease.holds:\n",

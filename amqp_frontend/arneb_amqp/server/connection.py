@@ -350,8 +350,8 @@ class Connection:
                 self.connection_events.state_is(session, self._state)
                 self._state, session.timer_nearer = session.state, False
                 self._server.timers.add(self)
-            if not is_leased:
-                if not await core.lease.held():
+            if not is_leased:  # in the middle of a request the client is read on, or it seems dead
+                if session.blocked and not await core.lease.held():
                     break  # another node leads
                 self.alarms_changed(self._server.resource_alarms.short)
             if session.blocked:

@@ -3,6 +3,8 @@
 import time
 from pathlib import Path
 
+import trio.testing
+from pamqp import frame
 from pamqp.commands import Basic, Connection, Queue
 from tests.amqp_frontend.server.conftest import Broker, serve_in_thread
 from tests.amqp_frontend.server.raw import RawClient
@@ -41,6 +43,22 @@ def test_the_alarm_that_follows_is_sent_once(broker: Broker) -> None:
         client.expect(Queue.DeclareOk)
         client.send(Basic.Get, 1, queue="q")
         client.expect(Basic.GetEmpty)
+
+
+def test_a_client_is_read_until_its_request_is_whole(broker: Broker) -> None:
+    with RawClient(broker.port) as client:
+        client.open(properties=WANTS_TO_KNOW)
+        client.send(Queue.Declare, 1, queue="q")
+        client.expect(Queue.DeclareOk)
+        broker.lend(holds=False)
+        request = frame.marshal(Queue.Declare(queue="q", passive=True), 1)
+        for piece in (request[:9], request[9:]):
+            client.socket.sendall(piece)
+            broker.call(trio.testing.wait_all_tasks_blocked)  # it has been read
+        client.expect(Connection.Blocked)
+        broker.lend(holds=True)
+        client.expect(Connection.Unblocked)
+        client.expect(Queue.DeclareOk)
 
 
 def test_a_superseded_broker_closes_its_connections_and_sends_nothing_else(tmp_path: Path) -> None:
