@@ -25,7 +25,7 @@ help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
 	@echo "make test           all tests"
 	@echo "make compiled       compile the hot modules with mypyc, next to their sources; make pure undoes that"
-	@echo "make test-compiled  the tests of AMQP, of the broker and of kills, on compiled modules"
+	@echo "make test-compiled  all tests that reach compiled modules, on those"
 	@echo "make check          format, lint, types, import rules, generated code, tidiness, dead code"
 	@echo "make graph          draw who imports whom into docs/graph.svg"
 	@echo "make docs           the pages of docs as a site, in build/site"
@@ -85,10 +85,9 @@ compiled: $(VENV)/.dev headers
 pure: $(VENV)/.dev
 	$(BIN)/python hatch_build.py --clean
 
-# Whatever was compiled is taken away at the end.
-test-compiled: compiled compiler tracer
-	$(BIN)/pytest --numprocesses=auto --maxprocesses=4 tests/amqp_frontend tests/broker \
-		$(addprefix tests/crash/,test_mixed.py test_sigkill.py test_traced.py) $(ARGS); \
+# What is left out, and why, is in tests/compiled_run.py. Whatever was compiled is taken away at the end.
+test-compiled: compiled java compiler tracer
+	$(BIN)/pytest --numprocesses=auto --maxprocesses=4 --on-compiled tests $(ARGS); \
 		status=$$?; $(BIN)/python hatch_build.py --clean; exit $$status
 
 # Crash tests and those of whole processes have no examples to vary.

@@ -23,6 +23,7 @@ import trio
 import trio.testing
 from hypothesis import Phase
 from tests import side_by_side
+from tests.compiled_run import is_left_out, not_compiled
 from xdist.remote import Producer
 
 # A slow machine is no failure, and a failing example must be repeatable from the log.
@@ -34,6 +35,12 @@ hypothesis.settings.register_profile(
 # What decides about a change must not depend on luck: the same examples every time. To find new
 # ones is for those who have the time to look at them: `make hunt`.
 hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
+# For what runs a second time, on compiled modules. The same rules are asked of pure ones with four
+# times as many examples; what only compiled code does wrong, such as a type that it does not take,
+# shows in the first.
+hypothesis.settings.register_profile(
+    "compiled", deadline=None, print_blob=True, derandomize=True, max_examples=25
+)
 # For who only wants to know that a test fails: the smallest example takes most of the time.
 hypothesis.settings.register_profile(
     "unshrunk",
@@ -62,6 +69,15 @@ def _refuse_stale() -> None:
                 raise pytest.UsageError(f"{source} is newer than {built.name}: run `make pure`")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--on-compiled", action="store_true", help="tests for compiled modules only")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out what has nothing to do with compiled modules, if only those are tested."""
+    return True if config.getoption("--on-compiled") and is_left_out(collection_path) else None
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "real_time: an async test that needs the real clock")
     config.addinivalue_line("markers", "alone: a test that measures: no other runs meanwhile")
@@ -70,6 +86,8 @@ def pytest_configure(config: pytest.Config) -> None:
         # For the processes that tests start as well.
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
     _refuse_stale()
+    if config.getoption("--on-compiled") and (missing := not_compiled()):
+        raise pytest.UsageError(f"not compiled: {', '.join(missing)}; run `make compiled`")
     side_by_side.make_locks(config)
 
 

@@ -1,0 +1,59 @@
+"""The compiled run: which tests run on compiled modules as well.
+
+The rule: all of them, but for those that reach no module that is compiled, and those whose subject
+is no running code. What is not named here runs.
+"""
+
+import sysconfig
+from pathlib import Path
+from typing import Final
+
+from hatch_build import HOT, ROOT
+
+UNREACHING: Final = (
+    "tests/amqp_frontend/client/test_uris.py",
+    "tests/amqp_frontend/session/connection/test_heartbeats.py",
+    "tests/amqp_frontend/test_errors.py",
+    "tests/cluster/protocol",
+    "tests/cluster/routing/test_division.py",
+    "tests/cluster/test_applying.py",
+    "tests/cluster/test_commit_log.py",
+    "tests/cluster/test_following.py",
+    "tests/cluster/test_held_directories.py",
+    "tests/cluster/test_membership.py",
+    "tests/cluster/test_ordered.py",
+    "tests/cluster/test_producer.py",
+    "tests/cluster/test_replica.py",
+    "tests/cluster/test_serving_lease.py",
+    "tests/crash/test_processor_wait.py",
+    "tests/test_java_table.py",
+    "tests/test_pulsar_cluster.py",
+    "tests/test_splitter.py",
+)
+"""Files and folders of tests that reach nothing that is compiled; ``test_compiled_run`` proves
+that."""
+
+OTHER_SUBJECTS: Final = {
+    "tests/docs": "the pages of docs",
+    "tests/mutants": "the table of known mistakes",
+    "tests/test_bench_results.py": "the pages of measurements",
+    "tests/test_compiled.py": "how modules are compiled",
+    "tests/test_dead_code.py": "the source text",
+    "tests/test_lanes.py": "how the scenarios of real clients are started",
+    "tests/test_packaging.py": "what is packed",
+    "tests/test_tidy.py": "the source text",
+    "tests/test_compiled_run.py": "these lists",
+}
+"""Files and folders that are left out too, and what they are about."""
+
+
+def is_left_out(path: Path) -> bool:
+    """Whether the file or folder ``path`` has no tests for compiled modules."""
+    name = f"{path.relative_to(ROOT).as_posix()}/"
+    return any(name.startswith(f"{each}/") for each in (*UNREACHING, *OTHER_SUBJECTS))
+
+
+def not_compiled() -> list[str]:
+    """The modules that are to be compiled in this checkout and are not."""
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    return [each for each in HOT if not (ROOT / each).with_suffix(suffix).exists()]
