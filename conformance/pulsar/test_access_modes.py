@@ -5,7 +5,8 @@ import threading
 
 import pulsar
 import pytest
-from conformance.pulsar.conftest import Connect, Mortal
+from conformance.pulsar.admin import Admin
+from conformance.pulsar.conftest import Connect, Mortal, Named
 from conformance.pulsar.helpers import WITHIN_MS
 
 SHARED = pulsar.ProducerAccessMode.Shared
@@ -52,6 +53,28 @@ def test_an_exclusive_producer_is_alone(connect: Connect, topic: str) -> None:
         connect().create_producer(topic, access_mode=EXCLUSIVE)
     shared.close()
     connect().create_producer(topic, access_mode=EXCLUSIVE)
+
+
+@pytest.mark.parametrize("kind", ["persistent", "non-persistent"])
+def test_statistics_show_the_epoch_of_exclusive_producers(
+    connect: Connect, admin: Admin, name: Named, kind: str
+) -> None:
+    topic = f"{kind}://public/default/{name('topic')}"
+    stats = f"/admin/v2/{topic.replace('://', '/')}/stats"
+    connect().create_producer(topic).close()
+    assert "topicEpoch" not in admin.get(stats)
+    for epoch in range(2):
+        connect().create_producer(topic, access_mode=EXCLUSIVE).close()
+        assert admin.get(stats)["topicEpoch"] == epoch
+
+
+def test_sums_of_partitions_show_no_epoch(connect: Connect, admin: Admin, name: Named) -> None:
+    partitioned = name("topic")
+    admin.put(f"{partitioned}/partitions", 2)
+    connect().create_producer(partitioned, access_mode=EXCLUSIVE)
+    found = admin.get(f"{partitioned}/partitioned-stats")
+    assert "topicEpoch" not in found
+    assert [each["topicEpoch"] for each in found["partitions"].values()] == [0, 0]
 
 
 def test_names_are_unique_on_a_topic(connect: Connect, topic: str) -> None:

@@ -122,6 +122,13 @@ KEYS_MUTANTS: Final = (
         KEY_SHARED_TESTS,
     ),
     Mutant(
+        "new messages of other keys overtake one that came back and is being read",
+        CORE + "subscription/dispatching/keyed.py",
+        "        return handed_out if handed_out or self._is_reading else self._hand_out_new()\n",
+        "        return handed_out or self._hand_out_new()\n",
+        KEY_SHARED_TESTS,
+    ),
+    Mutant(
         "a batch delivered by key costs one permit",
         CORE + "subscription/dispatching/keyed.py",
         "            costs = list(map(self._cost, positions, entries))\n",

@@ -78,15 +78,21 @@ class KeyedDelivery:
     dispatcher: KeySharedDispatcher
     _held: dict[Position, bytes] = field(default_factory=dict, init=False)
     _held_bytes: int = field(default=0, init=False)
+    _is_reading: bool = field(default=False, init=False)
+    """A replay that is due was not at hand."""
 
     def __repr__(self) -> str:
         return f"<KeyedDelivery {self.dispatcher!r}, {len(self._held)} held>"
 
     def hand_out(self) -> int:
-        """Take one step; return how many entries it dealt with, 0 if there was nothing to do."""
+        """Take one step; return how many entries it dealt with, 0 if there was nothing to do.
+
+        Replays go before anything new here too, so nothing new goes out while one that is due is
+        being read."""
         if not self._sort_returned():
             return 0
-        return self._hand_out_due() or self._hand_out_new()
+        handed_out = self._hand_out_due()
+        return handed_out if handed_out or self._is_reading else self._hand_out_new()
 
     def let_go(self) -> None:
         """Drop the entries held; they are read again when they are needed."""
@@ -130,6 +136,7 @@ class KeyedDelivery:
     # What waits
 
     def _hand_out_due(self) -> int:
+        self._is_reading = False
         due = self.dispatcher.due_receivers
         return sum(map(self._hand_out_due_to, due[:DELIVERIES_MAX]))
 
@@ -140,7 +147,8 @@ class KeyedDelivery:
             entry = self._held.get(position) or self._replay.find(position)
             if entry is None:
                 if position in self._replay.positions:
-                    break  # it is being read
+                    self._is_reading = True
+                    break
                 dispatcher.take_due(receiver)  # the log no longer has it
                 continue
             if self._state.is_expiring and not self._may_be_delivered(position, entry):

@@ -58,6 +58,7 @@ OF_ONE_CONSUMER: Final[Document] = {
 
 LEFT_OUT: Final = (
     "deduplicationStatus",
+    "topicEpoch",
     "ownerBroker",
     "activeConsumerName",
     "keySharedMode",

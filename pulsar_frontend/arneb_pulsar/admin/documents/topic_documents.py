@@ -89,6 +89,9 @@ def topic_document(
         of_producer: Document = {}
     else:
         of_kind, of_producer = {**NO_BACKLOG, **NOT_DROPPED}, NOT_DROPPED
+    epoch = context.producers.epoch(topic)
+    if epoch is not None:
+        of_kind["topicEpoch"] = epoch
     ended = context.transactions.memory
     by_size, by_age = quotas.get(QuotaType.SIZE), quotas.get(QuotaType.AGE)
     return {

@@ -142,6 +142,10 @@ class ProducerRegistry:
         access = self._accesses.get(topic.id)
         return [] if access is None else [*access.owners.values(), *access.waiting]
 
+    def epoch(self, topic: Topic) -> int | None:
+        """Return the epoch of the topic's last exclusive producer, None if it never had one."""
+        return self._epochs.get(topic.id)
+
     def all(self) -> list[ProducerClaim]:
         """Return all producers, including those that wait."""
         accesses = self._accesses.values()

@@ -451,6 +451,20 @@ async def test_nothing_new_overtakes_what_is_being_read_again(data_dir: Path) ->
             assert sink.bodies == [b"1", b"2", b"3"]
 
 
+async def test_what_came_back_goes_before_anything_new_of_any_key(data_dir: Path) -> None:
+    """Also while it has to be read from the disk again."""
+    async with open_engine(data_dir) as engine:
+        topic = await engine.create_topic("t")
+        subscription = await topic.subscribe("s", initial=InitialPosition.EARLIEST)
+        await append(engine, "t", [make_entry(b"%d" % n, key=b"k%d" % n) for n in range(10)])
+        consumer, sink = attach(subscription, type=KEY_SHARED, permits=5)
+        await quiet(engine)
+        consumer.release_all(count=True)
+        consumer.flow(7)
+        await quiet(engine)
+        assert sink.bodies == [b"%d" % n for n in [*range(5), *range(7)]]
+
+
 def test_nothing_new_overtakes_what_waits_while_there_is_room() -> None:
     """The room may have come a moment ago, or what waits may be on its way from the disk."""
     dispatcher = KeySharedDispatcher(AutoSplitSelector())
