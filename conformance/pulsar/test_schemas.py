@@ -3,7 +3,7 @@
 import anyio
 import pulsar
 import pytest
-from conformance.pulsar.admin import Admin
+from conformance.pulsar.admin import Admin, Refused
 from conformance.pulsar.conftest import BrokerUrls, Connect, Mortal
 from conformance.pulsar.helpers import WITHIN_MS, assert_gets, played
 from conformance.wire.protobuf import Fields
@@ -25,6 +25,7 @@ from arneb_pulsar.client.codec.schemas import schema as ours
 from arneb_pulsar.client.errors import IncompatibleSchema
 
 AVRO = 4
+AUTO_CONSUME = 21
 EARLIEST = pulsar.InitialPosition.Earliest
 
 
@@ -106,6 +107,24 @@ def test_a_refused_producer_hears_the_exceptions_name_and_a_consumer_the_reason(
             await client.subscribe(topic, "s", more=[(12, wrong)])
 
     played(broker_urls.pulsar, topic, play)
+
+
+def test_no_topic_has_the_schema_of_those_who_take_anything(
+    broker_urls: BrokerUrls, topic: str
+) -> None:
+    reason = "Schema AUTO_CONSUME is a client-side schema type"
+
+    async def play(client: PulsarClient) -> None:
+        with pytest.raises(PulsarClosed, match=f"^error 18: {reason}"):
+            await client.create_producer(topic, more=[(7, [(1, "s"), (3, b""), (4, AUTO_CONSUME)])])
+
+    played(broker_urls.pulsar, topic, play)
+    admin = Admin(broker_urls.admin)
+    path = f"/admin/v2/schemas/{topic.removeprefix('persistent://')}/schema"
+    with pytest.raises(Refused) as caught:
+        admin.post(path, {"type": "AUTO_CONSUME", "schema": "", "properties": {}})
+    assert caught.value.status == 422
+    assert admin.get_if_there(path) is None
 
 
 def test_a_used_topic_without_a_schema_takes_no_consumer_with_one(

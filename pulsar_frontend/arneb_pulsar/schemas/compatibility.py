@@ -82,6 +82,8 @@ def check_valid(schema: Schema) -> None:
     name = schema.type.name
     if len(schema.data) > SCHEMA_BYTES_MAX:
         raise InvalidSchema(f"Schema definition longer than {SCHEMA_BYTES_MAX} bytes")
+    if schema.type is SchemaType.AUTO_CONSUME:
+        raise InvalidSchema("Schema AUTO_CONSUME is a client-side schema type")
     if schema.type in WITHOUT_DEFINITION:
         if schema.data and schema.data != NONE_OF_PYTHON:
             raise InvalidSchema(f"Invalid schema definition data for {name} schema")

@@ -135,6 +135,7 @@ def test_keys_and_values_are_compared_apart() -> None:
         Schema(SchemaType.JSON, b"[" * 100_000),
         Schema(SchemaType.JSON, b"3"),
         Schema(SchemaType.STRING, b"x"),
+        Schema(SchemaType.AUTO_CONSUME),
         Schema(SchemaType.AVRO, b'["int", "string"]'),
         Schema(SchemaType.PROTOBUF_NATIVE, bytes(SCHEMA_BYTES_MAX + 1)),
     ],
