@@ -27,6 +27,20 @@ def backlog(admin: Admin, topic: str, subscription: str = "s") -> int:
     return found
 
 
+def test_the_id_for_a_time_is_that_of_the_first_message_since_or_the_one_to_come(
+    client: pulsar.Client, admin: Admin, topic: str
+) -> None:
+    producer = client.create_producer(topic)
+    first, last = producer.send(b"1"), producer.send(b"2")
+
+    def id_at(time_ms: int) -> tuple[int, int]:
+        found = admin.get(f"{local(topic)}/messageid/{time_ms}")
+        return found["ledgerId"], found["entryId"]
+
+    assert id_at(0) == (first.ledger_id(), first.entry_id())
+    assert id_at(round(time.time() * 1000) + 60_000) == (last.ledger_id(), last.entry_id() + 1)
+
+
 def test_what_is_asked_of_one_log_is_asked_of_one_partition(
     client: pulsar.Client, admin: Admin, name: Named
 ) -> None:

@@ -36,6 +36,20 @@ ACTIVE_TESTS: Final = (
 
 PULSAR_MUTANTS: Final = (
     Mutant(
+        "a topic gets the schema of a client that takes any",
+        PULSAR + "schemas/compatibility.py",
+        "    if schema.type is SchemaType.AUTO_CONSUME:\n",
+        "    if False:\n",
+        SCHEMA_TESTS,
+    ),
+    Mutant(
+        "a client of a proxy is asked for the proof that the proxy must give",
+        PULSAR + "session/connection/authentication.py",
+        "        if self._asked or not self._refreshes or self._original:\n",
+        "        if self._asked or not self._refreshes:\n",
+        IDENTITY_TESTS,
+    ),
+    Mutant(
         "the active consumer is told right behind SUCCESS, before Go's client knows it",
         PULSAR + "session/consume/consumers.py",
         "            self._unannounced[event.key] = self._output.now + ACTIVE_AFTER_S\n",

@@ -72,7 +72,7 @@ class KeySharedDispatcher:
         self._draining: dict[int, Receiver] = {}
         """The holder of each slot that its owner does not hold."""
         self._drained: dict[Receiver, int] = {}
-        """How many such slots have drained from each holder."""
+        """How many slots that others waited for have drained from each holder."""
         self._waiting = WaitingKeys()
         self._lately: dict[Position, int] = {}
         """The slots of entries that left since :meth:`wait_again`: some of them come back."""
@@ -185,7 +185,8 @@ class KeySharedDispatcher:
         if waiting or draining:
             for slot in set(found.values()):
                 if slot not in holders:
-                    if (holder := draining.pop(slot, None)) is not None:
+                    holder = draining.pop(slot, None)
+                    if holder is not None and self.in_order:
                         self._drained[holder] = self._drained.get(holder, 0) + 1
                     if slot in waiting:
                         self._let_on(slot)

@@ -74,6 +74,8 @@ def test_without_order_nothing_drains() -> None:
         ((), False),
         ((), False),
     ]
+    dispatcher.left([Position(0)])
+    assert [each.drained_total for each in dispatcher.shares().values()] == [0, 0]
 
 
 def test_without_order_nobody_waits_for_a_former_owner() -> None:

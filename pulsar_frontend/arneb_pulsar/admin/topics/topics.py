@@ -334,7 +334,9 @@ async def id_of_time(context: BrokerContext, request: AdminRequest) -> AdminRepl
     name = topic_of(context, request)
     topic = kept(context, name, "Get message ID by timestamp on", ONE_BY_ONE)
     found = await topic.first_published(request.number("timestamp"))
-    return document(message_id(topic.last if found is None else found, name.partition))
+    if found is None and topic.last is not None:
+        found = Position(topic.last + 1)
+    return document(message_id(found, name.partition))
 
 
 _DOMAINS: Final = ("persistent", "non-persistent")

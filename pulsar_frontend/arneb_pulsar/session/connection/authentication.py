@@ -1,7 +1,8 @@
 """Authentication: who the client of one connection is, at first and whenever its proof expires.
 
 A client whose proof expires is asked for another by AUTH_CHALLENGE, if it can answer that; it is
-closed if it cannot, or does not answer in time. A proof expires at a time of day, which is compared
+closed if it cannot, or does not answer in time. A proxy cannot: it passes on to its client what it
+is sent, and the client would answer for itself. A proof expires at a time of day, which is compared
 with the clock when it is due and once a minute, since clocks can be set. All other times are the
 event loop's.
 """
@@ -87,7 +88,7 @@ class Authentication:
         if left_s > 0 and not self._asked:
             self.deadline = self._output.now + min(left_s, CHECK_INTERVAL_S)
             return ""
-        if self._asked or not self._refreshes:
+        if self._asked or not self._refreshes or self._original:
             return "the proof of the client's identity has ended"
         self._asked = True
         self.deadline = self._output.now + ANSWER_WITHIN_S

@@ -22,7 +22,7 @@ def test_no_proof_is_shown() -> None:
     assert "hush" not in repr(Authenticate("token", b"hush"))
 
 
-def connecting(refreshes: bool = True) -> Playbook:
+def connecting(refreshes: bool = True, original: str = "") -> Playbook:
     play = Playbook(connected=False, config=CONFIG)
     command = pb.CommandConnect(
         client_version="test",
@@ -30,14 +30,15 @@ def connecting(refreshes: bool = True) -> Playbook:
         auth_method_name="token",
         auth_data=b"proof",
         feature_flags=pb.FeatureFlags(supports_auth_refresh=refreshes),
+        original_principal=original,
     )
-    play >> received(command) << Authenticate("token", b"proof")
+    play >> received(command) << Authenticate("token", b"proof", original)
     play.over()
     return play
 
 
-def connected(expires_in_s: float, refreshes: bool = True) -> Playbook:
-    play = connecting(refreshes)
+def connected(expires_in_s: float, refreshes: bool = True, original: str = "") -> Playbook:
+    play = connecting(refreshes, original)
     play >> Authenticated(play.clock_ms + expires_in_s * 1000)
     assert isinstance(play.heard().command, pb.CommandConnected)
     play.over()
@@ -107,6 +108,11 @@ def test_a_client_that_does_not_answer_is_closed() -> None:
 
 def test_a_client_that_cannot_answer_is_closed_at_once() -> None:
     play = connected(100, refreshes=False).pass_time(101)
+    play.take(Close)
+
+
+def test_a_proxy_whose_proof_ends_is_closed_without_asking_its_client() -> None:
+    play = connected(100, original="client").pass_time(101)
     play.take(Close)
 
 
