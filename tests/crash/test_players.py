@@ -168,14 +168,21 @@ def test_what_is_due_is_expected() -> None:
 
 Places = dict[str, list[Dead]]
 EXPIRED = (("classic", "expired", 1),)
+REJECTED = (("classic", "rejected", 1),)
 
 
 def dying() -> tuple[DeathBook, Places]:
-    """Message 1 was acknowledged, 2 and 3 died, 4 may have been acknowledged."""
-    book = DeathBook(sent=4, source=dict.fromkeys(range(1, 5), "classic"), confirmed={1, 2, 3, 4})
+    """Message 1 was acknowledged, 2 and 3 died, 4 may have been acknowledged; 5 to 7 were rejected,
+    the last of them perhaps in vain."""
+    book = DeathBook(sent=7, source=dict.fromkeys(range(1, 8), "classic"), confirmed={1, 2, 3, 4})
     book.acks.send([1, 4])
     book.acks.receipt([1])
-    letters = [Dead(number, True, EXPIRED) for number in (2, 3)]
+    book.see("classic", [6, 5, 7])
+    book.reject("classic", [6, 5, 7])
+    book.rejects.reach([6], 1.0)
+    book.crash(2.0)
+    letters = [Dead(number, True, REJECTED) for number in (6, 5)]
+    letters += [Dead(number, True, EXPIRED) for number in (7, 2, 3)]
     return book, {"one": letters, "two": list(letters)}
 
 
@@ -191,7 +198,7 @@ def both(found: Places, letter: Dead) -> None:
         ("at one place of two", lambda b, f: f["one"].append(Dead(4, True, EXPIRED))),
         ("acked and dead", lambda b, f: f["one"].append(Dead(1, True, EXPIRED))),
         ("twice", lambda b, f: f["two"].append(f["two"][0])),
-        ("never published", lambda b, f: f["two"].append(Dead(5, True, EXPIRED))),
+        ("never published", lambda b, f: f["two"].append(Dead(8, True, EXPIRED))),
         ("gone", lambda b, f: b.dead.add(4)),
         ("damaged", lambda b, f: both(f, replace(f["one"][-1], is_whole=False))),
         ("strange", lambda b, f: both(f, Dead(3, True, ()))),
@@ -200,6 +207,14 @@ def both(found: Places, letter: Dead) -> None:
         ("strange", lambda b, f: both(f, Dead(3, True, (("quorum", "expired", 1),)))),
         ("strange", lambda b, f: both(f, Dead(3, True, (("classic", "delivery_limit", 1),)))),
         ("refused", lambda b, f: b.told(2, False)),
+        ("delivered again", lambda b, f: b.see("classic", [1, 5])),
+        ("not dead of it", lambda b, f: f["one"].__setitem__(0, Dead(6, True, EXPIRED))),
+        ("not dead of it", lambda b, f: f["one"].pop(0)),
+        ("passed over", lambda b, f: f["one"].__setitem__(0, Dead(6, True, EXPIRED))),
+        (
+            "passed over",
+            lambda b, f: f["one"].__setitem__(2, Dead(7, True, REJECTED)) or f["one"].pop(1),
+        ),
     ],
 )
 def test_dead_letters(name: str, change: Callable[[DeathBook, Places], object]) -> None:

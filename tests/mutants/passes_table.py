@@ -372,6 +372,13 @@ PASSES_MUTANTS: Final = (
         ("tests/amqp_frontend/session/consume/test_deliverer.py",),
     ),
     Mutant(
+        "what is rejected right after another rejection is lost",
+        "amqp_frontend/arneb_amqp/session/effect_queue.py",
+        "            before.positions += answered.positions\n",
+        "            pass\n",
+        ("tests/amqp_frontend/session/consume/test_deliverer.py",),
+    ),
+    Mutant(
         "a row of rejects goes on however their bits differ",
         "amqp_frontend/arneb_amqp/wire/fast.py",
         'rb"([\\x00\\x01])", rb"\\2")',

@@ -34,6 +34,7 @@ FAST_MESSAGES: Final = 3_000
 ANSWERS: Final[tuple[Callable[[int], base.Frame], ...]] = (
     lambda tag: commands.Basic.Ack(tag, False),
     lambda tag: commands.Basic.Reject(tag, False),
+    lambda tag: commands.Basic.Nack(tag, False, False),
     lambda tag: commands.Basic.Nack(tag, False, True),
 )
 
@@ -235,7 +236,7 @@ class ApplicationPlayer(Player):
             numbers = [book.see(each) for each in run]
             book.seen[name].update(numbers)
             answer = self.dice.choice(ANSWERS)
-            goes_back = isinstance(answer(1), commands.Basic.Nack)
+            goes_back = answer is ANSWERS[-1]
             if not goes_back:
                 acks.send(numbers)
             answers = [answer(delivery.tag) for delivery in run]

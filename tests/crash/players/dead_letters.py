@@ -3,12 +3,16 @@ its queue, or at both places where dead letters go with its death on record, and
 and there."""
 
 import asyncio
+import random
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
+from itertools import dropwhile
 from typing import Any, Final
 
 from conformance.wire.amqp import AmqpClient, Delivery
-from pamqp import commands
+from pamqp import base, commands
 from tests.crash.history import AckBook
 from tests.crash.players.bodies import body_of, is_whole, number_of
 from tests.crash.players.clients import Publisher, consume, drained, pause, ready
@@ -32,6 +36,17 @@ STILL_ROUNDS: Final = 3
 """How many rounds without a change it takes to conclude that nothing is on its way."""
 
 
+class Answer(Enum):
+    """What a consumer says of a delivery."""
+
+    ACK = auto()
+    REJECT = auto()
+    REQUEUE = auto()
+
+
+ANSWER_PARTS: Final = {Answer.ACK: 0.3, Answer.REJECT: 0.3, Answer.REQUEUE: 0.4}
+
+
 @dataclass(slots=True)
 class DeathBook:
     """What was published to each source."""
@@ -41,8 +56,36 @@ class DeathBook:
     confirmed: set[int] = field(default_factory=set)
     refused: list[int] = field(default_factory=list)
     acks: AckBook[int] = field(default_factory=AckBook)
+    rejects: AckBook[int] = field(default_factory=AckBook)
+    """The rejections of the current life."""
+    rejected: dict[str, dict[int, None]] = field(
+        default_factory=lambda: {each: {} for each in SOURCES}
+    )
+    """The same for each source, in their order."""
+    again: list[int] = field(default_factory=list)
+    """Messages that were delivered although they had been rejected in the same life."""
     dead: set[int] = field(default_factory=set)
     """Messages found dead after earlier restarts."""
+
+    def see(self, source: str, numbers: Sequence[int]) -> None:
+        """These were delivered."""
+        self.again += [each for each in numbers if each in self.rejected[source]]
+
+    def reject(self, source: str, numbers: Sequence[int]) -> None:
+        """These are about to be rejected."""
+        self.rejects.send(numbers)
+        self.rejected[source].update(dict.fromkeys(numbers))
+
+    def crash(self, now: float) -> None:
+        self.acks.crash(now)
+        self.rejects.crash(now)
+
+    def recovered(self, dead: set[int]) -> None:
+        """All that was rejected is dead by now, of that or of something else."""
+        self.dead = dead
+        self.rejects = AckBook()
+        for numbers in self.rejected.values():
+            numbers.clear()
 
     def told(self, number: int, acked: bool) -> None:
         if acked:
@@ -64,7 +107,11 @@ class Dead:
 def judge_deaths(book: DeathBook, found: dict[str, list[Dead]]) -> list[str]:
     """Every broken promise; ``found`` has the dead letters at each place, after the sources have
     become empty."""
-    anomalies = list(some("refused", book.refused))
+    anomalies = [
+        *some("refused", book.refused),
+        *some("rejected and delivered again", book.again),
+        *_judge_rejections(book, found[DEAD[0]]),
+    ]
     for place, letters in found.items():
         numbers = {each.number for each in letters}
         counts = Counter(each.number for each in letters)
@@ -81,6 +128,16 @@ def judge_deaths(book: DeathBook, found: dict[str, list[Dead]]) -> list[str]:
         ]
     first, second = ({each.number for each in letters} for letters in found.values())
     return [*anomalies, *some("at one place of two", sorted(first ^ second))]
+
+
+def _judge_rejections(book: DeathBook, letters: list[Dead]) -> Iterator[str]:
+    """Rejections count in their order: what a crash takes back are the last ones of each source."""
+    counted = {each.number for each in letters if each.deaths and each.deaths[-1][1] == "rejected"}
+    yield from some("rejected and not dead of it", sorted(book.rejects.durable - counted))
+    for source, numbers in book.rejected.items():
+        since_last = list(dropwhile(lambda each: each not in counted, reversed(numbers)))
+        passed_over = [each for each in reversed(since_last) if each not in counted]
+        yield from some(f"{source}: passed over by later rejections", passed_over)
 
 
 def _is_strange(book: DeathBook, letter: Dead) -> bool:
@@ -140,7 +197,7 @@ class DeadLetterPlayer(Player):
         return f"{confirmed} confirmed, {dead} dead, {acked} acked, generation {self.generation}"
 
     def crash(self, now: float) -> None:
-        self._book.acks.crash(now)
+        self._book.crash(now)
 
     async def judge(self) -> list[str]:
         client = await self.amqp()
@@ -152,7 +209,7 @@ class DeadLetterPlayer(Player):
             return [f"still there after {EMPTY_WITHIN_S} s: {left}"]
         found = {place: await self._dead(place) for place in DEAD}
         anomalies = judge_deaths(self._book, found)
-        self._book.dead = {each.number for each in found[DEAD[0]]}
+        self._book.recovered({each.number for each in found[DEAD[0]]})
         if len(self._book.dead) > GENERATION_MESSAGES:
             await self.end()
             await self.renew()
@@ -190,21 +247,54 @@ class DeadLetterPlayer(Player):
         book = self._book
         inbox = await consume(client, self.called(source), prefetch=self.dice.choice([5, 60]))
         while run := await inbox.run():
-            acked = []
-            # Rows of one kind of answer are read as one run.
-            same = self.dice.random() if self.dice.random() < 0.5 else None
-            for delivery in run:
-                match same or self.dice.random():
-                    case chance if chance < 0.3:
-                        client.reject(delivery.tag)
-                    case chance if chance < 0.7:
-                        client.requeue(delivery.tag)
-                    case _:
-                        acked.append(number_of(delivery.body))
-                        book.acks.send(acked[-1:])
-                        client.acknowledge(delivery.tag)
+            numbers = [number_of(each.body) for each in run]
+            book.see(source, numbers)
+            answers = chosen_answers(len(run), self.dice)
+            acked, rejected = (
+                [number for number, each in zip(numbers, answers, strict=True) if each is kind]
+                for kind in (Answer.ACK, Answer.REJECT)
+            )
+            book.acks.send(acked)
+            book.reject(source, rejected)
+            frames = frames_of(answers, [each.tag for each in run], self.dice)
+            for row in [frames] if self.dice.random() < 0.5 else zip(frames):
+                client.send_together(row)
             await client.round_trip()
-            book.acks.reach(acked, asyncio.get_running_loop().time())
+            now = asyncio.get_running_loop().time()
+            book.acks.reach(acked, now)
+            book.rejects.reach(rejected, now)
+
+
+def chosen_answers(count: int, dice: random.Random) -> list[Answer]:
+    """As many answers: half of the time all are the same, because rows of one kind are read as one
+    run."""
+    kinds, parts = list(ANSWER_PARTS), list(ANSWER_PARTS.values())
+    if dice.random() < 0.5:
+        return dice.choices(kinds, parts) * count
+    return dice.choices(kinds, parts, k=count)
+
+
+def frames_of(
+    answers: Sequence[Answer], tags: Sequence[int], dice: random.Random
+) -> list[base.Frame]:
+    """How the answers are said: by reject, by nack or by both in turns; equal ones perhaps all at
+    once."""
+    if len(set(answers)) == 1 and dice.random() < 0.3:
+        return [_frame_of(answers[0], tags[-1], by_nack=True, multiple=True)]
+    nack_part = dice.choice([0.0, 0.5, 1.0])
+    return [
+        _frame_of(answer, tag, by_nack=dice.random() < nack_part)
+        for answer, tag in zip(answers, tags, strict=True)
+    ]
+
+
+def _frame_of(answer: Answer, tag: int, *, by_nack: bool, multiple: bool = False) -> base.Frame:
+    if answer is Answer.ACK:
+        return commands.Basic.Ack(tag, multiple)
+    requeue = answer is Answer.REQUEUE
+    if by_nack:
+        return commands.Basic.Nack(tag, multiple, requeue)
+    return commands.Basic.Reject(tag, requeue)
 
 
 def dead_letter(delivery: Delivery, generation: int) -> Dead:

@@ -159,6 +159,13 @@ def test_what_one_read_rejects_is_one_effect() -> None:
         play >> at_once(*rejecting(102, 101)) << rejected(1, 101, 100)
 
 
+def test_rejects_and_nacks_of_one_read_are_one_effect() -> None:
+    with delivered(consuming(), 7) as play:
+        nacks = [client(Basic.Nack, delivery_tag=tag, requeue=False) for tag in (3, 4)]
+        rest = client(Basic.Nack, delivery_tag=7, multiple=True, requeue=False)
+        play >> at_once(*rejecting(1, 2), *nacks, *rejecting(5), rest) << rejected(1, *range(7))
+
+
 def test_what_one_read_requeues_is_one_effect() -> None:
     with delivered(consuming(), 200) as play:
         nacks = [client(Basic.Nack, delivery_tag=tag, requeue=True) for tag in range(1, 101)]
