@@ -34,7 +34,11 @@ UNREACHING: Final = (
 that."""
 
 OTHER_SUBJECTS: Final = {
-    "tests/docs": "the pages of docs",
+    "tests/docs/test_graph.py": "a drawing of the source text",
+    "tests/docs/test_man_page.py": "a page",
+    "tests/docs/test_pulsar_client_page.py": "a page",
+    "tests/docs/test_site.py": "the site of all pages",
+    "tests/docs/test_spark_page.py": "a page",
     "tests/mutants": "the table of known mistakes",
     "tests/test_bench_results.py": "the pages of measurements",
     "tests/test_compiled.py": "how modules are compiled",
