@@ -179,6 +179,24 @@ def test_what_a_closing_channel_is_sent_is_thrown_away(raw: WireClient, own: str
     assert isinstance(raw.read(), commands.Basic.GetEmpty)
 
 
+def test_what_comes_together_with_a_close_is_thrown_away(raw: WireClient, own: str) -> None:
+    close = frame.marshal(commands.Channel.Close(200, "bye", 0, 0), 1)
+    get = frame.marshal(commands.Basic.Get(queue="nope"), 1)
+    raw.socket.sendall(close + publish(own) + header(1) + body(b"x") + get + close)
+    assert [type(raw.read()) for _ in range(2)] == [commands.Channel.CloseOk] * 2
+    assert isinstance(raw.open_channel(), commands.Channel.OpenOk)
+    raw.send(commands.Basic.Get(queue=own), 1)
+    assert isinstance(raw.read(), commands.Basic.GetEmpty)
+
+
+def test_what_comes_after_the_answer_to_a_close_needs_a_channel(raw: WireClient) -> None:
+    close = commands.Channel.Close(200, "bye", 0, 0)
+    raw.send(close, 1)
+    assert isinstance(raw.read(), commands.Channel.CloseOk)
+    raw.send(close, 1)
+    assert ended(raw.read()) == (504, "CHANNEL_ERROR - expected 'channel.open'", (20, 40))
+
+
 def test_a_failed_login_names_no_method(broker: Target) -> None:
     can_be_told = {"capabilities": {"authentication_failure_close": True}}
     with WireClient(broker) as raw:

@@ -164,3 +164,11 @@ def test_arguments_of_a_streams_consumers_are_passed_over_by_other_queues(
     channel.queue_declare(queue)
     arguments = {"x-stream-filter": "a", "x-stream-match-unfiltered": True}
     channel.basic_consume(queue, lambda *_: None, arguments=arguments)
+
+
+def test_nothing_as_a_value_is_shown_as_no_value(connect: Connect, name: Named) -> None:
+    queue = name("again")
+    connect().channel().queue_declare(queue, arguments={"x-expires": 60_000})
+    words = f"inequivalent arg 'x-expires' for queue '{queue}' in vhost '/'"
+    with refused(406, f"PRECONDITION_FAILED - {words}: received none but current is '60000'"):
+        connect().channel().queue_declare(queue, arguments={"x-expires": None})

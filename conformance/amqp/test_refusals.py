@@ -165,6 +165,17 @@ MISTAKES = [
             "'guest'"),
     Mistake("publish with a wrong expiration", lambda c, q: _publish(c, "", q, expiration="abc"),
             406, "PRECONDITION_FAILED - invalid expiration 'abc': no_integer"),
+    Mistake("publish with an expiration that is a time",
+            lambda c, q: _publish(c, "", q, expiration="2031-12-31T23:59:59.999Z"),
+            406, "PRECONDITION_FAILED - invalid expiration '2031-12-31T23:59:59.999Z': "
+            "{{leftover_string,\n" + 48 * " " + "\"-12-31T23:59:59.999Z\"}}"),
+    Mistake("publish with an expiration that holds a quotation mark",
+            lambda c, q: _publish(c, "", q, expiration='5"'),
+            406, "PRECONDITION_FAILED - invalid expiration '5\"': {{leftover_string,\"\\\"\"}}"),
+    Mistake("publish with an expiration of the largest number",
+            lambda c, q: _publish(c, "", q, expiration=str((1 << 64) - 1)),
+            406, "PRECONDITION_FAILED - invalid expiration '18446744073709551615': "
+            "{{value_too_large,\n" + 44 * " " + "18446744073709551615}}"),
 ]  # fmt: skip
 
 

@@ -264,6 +264,20 @@ CALLS: Final = (
     Row("PATCH", "queues"),
     Row("OPTIONS", "queues", user=""),
     Row("GET", "none"),
+    *(
+        Row(method, path, user=user)
+        for path in ("queues/%zz", f"queues/{V}/100%", "vhosts/%2", "none/%4x")
+        for method in ("GET", "PUT", "DELETE")
+        for user in ("guest", "")
+    ),
+    *(
+        Row("GET", path, user=user)
+        for path in (
+            "overview?columns=%zz", f"queues/{V}?name=%", "whoami?x=%4", "none?x=%",
+            f"queues/{V}/none?x=%zz", "users?x=%7a",
+        )
+        for user in ("guest", "")
+    ),
     Row("DELETE", f"queues/{V}/q2?if-empty=true"),
     Row("DELETE", f"queues/{V}/none"),
     Row("DELETE", f"vhosts/{V}"),

@@ -11,6 +11,7 @@ DEATH_TESTS: Final = ("tests/amqp_frontend/routing/test_death.py",)
 PIECES: Final = "amqp_frontend/arneb_amqp/session/publish/pieces.py"
 PIECES_TESTS: Final = ("tests/amqp_frontend/session/publish/test_pieces.py",)
 READER_TESTS: Final = ("tests/amqp_frontend/wire/test_fast.py",)
+CHANNELS_TESTS: Final = ("tests/amqp_frontend/session/connection/test_channels.py",)
 LIMITS_TESTS: Final = ("tests/amqp_frontend/topology/queues/test_limits.py",)
 KEPT_TESTS: Final = ("tests/amqp_frontend/topology/queues/test_kept_letters.py",)
 
@@ -275,6 +276,13 @@ AMQP_MUTANTS: Final = (
         DEATH_TESTS,
     ),
     Mutant(
+        "the only table of a history counts before it has a count",
+        "amqp_frontend/arneb_amqp/routing/death.py",
+        "        if _COUNT in alike[0] or len(history) == 1\n",
+        "        if _COUNT in alike[0]\n",
+        DEATH_TESTS,
+    ),
+    Mutant(
         "the latest death is listed last",
         "amqp_frontend/arneb_amqp/routing/death.py",
         "    deaths = [latest, *others]\n",
@@ -490,5 +498,26 @@ AMQP_MUTANTS: Final = (
         'return not flags & _EXPIRATION and b"CC" not in properties',
         "return not flags & _EXPIRATION",
         ("tests/amqp_frontend/topology/exchanges/test_delayed.py",),
+    ),
+    Mutant(
+        "what came in one read with a channel.close ends the connection",
+        "amqp_frontend/arneb_amqp/session/connection/channels.py",
+        "            return self.left.get(id_)\n",
+        "            return None\n",
+        CHANNELS_TESTS,
+    ),
+    Mutant(
+        "a channel that was closed takes methods for ever",
+        "amqp_frontend/arneb_amqp/session/connection/session.py",
+        "                    self.channels.left.clear()\n",
+        "",
+        CHANNELS_TESTS,
+    ),
+    Mutant(
+        "an error on a channel that was just closed ends the connection",
+        "amqp_frontend/arneb_amqp/session/connection/channels.py",
+        "self.used.get(id_) or self.left.get(id_)",
+        "self.used.get(id_)",
+        CHANNELS_TESTS,
     ),
 )

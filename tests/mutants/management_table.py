@@ -20,6 +20,7 @@ SESSION_TESTS: Final = ("tests/broker/http/management/test_sessions.py",)
 FEDERATION_TESTS: Final = ("tests/broker/http/management/parameters/test_federation.py",)
 
 ACCEPTING_TESTS: Final = ("tests/broker/http/management/requests/test_accepting.py",)
+WORDS_TESTS: Final = ("tests/broker/http/management/requests/test_words.py",)
 OBJECT_TESTS: Final = ("tests/broker/http/management/test_objects.py",)
 LIST_TESTS: Final = ("tests/broker/http/management/lists/test_lists.py",)
 
@@ -422,5 +423,19 @@ MANAGEMENT_MUTANTS: Final = (
         "        raise wrong if by_page else challenged(wrong) from None\n",
         "        raise wrong\n",
         SESSION_TESTS,
+    ),
+    Mutant(
+        "a broken percent sign in a path is part of a name",
+        HTTP + "answering.py",
+        "    _expect_whole_escapes(request.raw_path)\n",
+        "",
+        WORDS_TESTS,
+    ),
+    Mutant(
+        "a change whose query is broken is made and refused",
+        HTTP + "answering.py",
+        '    if call.method == "GET":\n        _expect',
+        "    if True:\n        _expect",
+        WORDS_TESTS,
     ),
 )

@@ -5,6 +5,7 @@ from typing import Final
 
 from arneb_amqp.errors import access_refused, precondition_failed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE, RESERVED_PREFIX
+from arneb_amqp.wire.erlang import render_pair, render_string
 from arneb_amqp.wire.properties import EXPIRATION_MS_MAX, Properties, PropertyFlag
 from arneb_amqp.wire.route import is_short
 from arneb_amqp.wire.tables import Field, FieldType
@@ -56,17 +57,18 @@ def check_expiration(expiration: str | None) -> int | None:
         return None
     sign, digits = _split_number(expiration)
     rest = expiration[len(sign) + len(digits) :]
+    begun = f"invalid expiration '{expiration}': "
     fault = None
     if not digits:
         fault = "no_integer"
     elif rest:
-        fault = f'{{leftover_string,"{rest}"}}'
+        fault = render_pair("leftover_string", render_string(rest), len(begun))
     elif sign == "-" and int(digits):
-        fault = f"{{value_negative,-{int(digits)}}}"
+        fault = render_pair("value_negative", f"-{int(digits)}", len(begun))
     elif int(digits) > EXPIRATION_MS_MAX:
-        fault = f"{{value_too_large,{int(digits)}}}"
+        fault = render_pair("value_too_large", f"{int(digits)}", len(begun))
     if fault is not None:
-        raise precondition_failed(f"invalid expiration '{expiration}': {fault}")
+        raise precondition_failed(begun + fault)
     return int(digits)
 
 

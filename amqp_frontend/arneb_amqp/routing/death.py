@@ -137,8 +137,9 @@ def dead_letter_of(
 
 
 def _deaths(history: Sequence[Field]) -> list[Death]:
-    """Return one death for each queue and reason, with a count. Tables without either are dropped;
-    brokers before RabbitMQ 3.5 wrote a table for each death, without a count."""
+    """Return one death for each queue and reason. Tables without either are dropped; brokers before
+    RabbitMQ 3.5 wrote a table for each death, without a count. As in RabbitMQ, a table that is
+    the only one stays as it is."""
     grouped: dict[tuple[str, str], list[Death]] = {}
     for each in history:
         if not isinstance(each.value, Mapping):
@@ -151,7 +152,9 @@ def _deaths(history: Sequence[Field]) -> list[Death]:
         ):
             grouped.setdefault((queue.text, reason.text), []).append(each.value)
     return [
-        alike[0] if _COUNT in alike[0] else {_COUNT: long(len(alike)), **alike[0]}
+        alike[0]
+        if _COUNT in alike[0] or len(history) == 1
+        else {_COUNT: long(len(alike)), **alike[0]}
         for alike in grouped.values()
     ]
 

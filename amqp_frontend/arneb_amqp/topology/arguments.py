@@ -64,7 +64,8 @@ def _says(field: Field | None, text: str | None) -> bool:
 
 
 def _quoted(field: Field) -> str:
-    return f"'{_shown(field)}'"
+    # RabbitMQ shows a value of nothing as if there was none.
+    return "none" if field.value is None else f"'{_shown(field)}'"
 
 
 def _in_words(field: Field | None) -> str:

@@ -26,6 +26,9 @@ _ESCAPES = {
 
 _PLAIN_ATOM: Final = re.compile("[a-z][a-zA-Z0-9_@]*")
 
+LINE_MAX: Final = 78
+"""The most characters that ``~p`` writes into one line."""
+
 EXACT_MAX: Final = 1 << 53
 """Above this not every integer is a float, and plain digits would suggest false precision."""
 
@@ -58,6 +61,15 @@ def render_atom(name: str) -> str:
 def _quoted(data: bytes) -> str:
     escaped = b"".join(_ESCAPES.get(octet, bytes((octet,))) for octet in data)
     return '"' + escaped.decode("utf-8", "surrogateescape") + '"'
+
+
+def render_pair(atom: str, value: str, column: int) -> str:
+    """Render ``{atom,value}`` as ``~p`` does at a column: what does not fit into the line goes to
+    the next one."""
+    pair = f"{{{atom},{value}}}"
+    if column + len(pair) <= LINE_MAX:
+        return pair
+    return f"{{{atom},\n{' ' * (column + 1)}{value}}}"
 
 
 def render_value(value: FieldValue) -> str:

@@ -99,6 +99,13 @@ def test_a_history_without_counts_is_counted() -> None:
     assert letter.closes_circle("a") is False  # a rejection has happened since
 
 
+def test_a_history_of_one_table_without_a_count_is_left_as_it_is() -> None:
+    old = {"queue": longstr("q"), "reason": longstr("rejected")}
+    assert deaths(die(sent(old)).properties) == [("q", "rejected", 1)]
+    _, other = die(sent(old), "other").deaths
+    assert other == old
+
+
 def test_a_malformed_history_is_ignored() -> None:
     """Entries that are not tables, that lack a queue or reason, or whose count is not a number."""
     odd = (table({"queue": longstr("q")}), table({"reason": longstr("rejected")}), longstr("q"))

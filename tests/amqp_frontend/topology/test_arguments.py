@@ -23,6 +23,8 @@ WORDS = "queue 'q' in vhost '/'"
             Field(FieldType.VOID, None),
             "received the value 'undefined' of type 'void' but current is none",
         ),
+        (signedint(1), Field(FieldType.VOID, None), "received none but current is '1'"),
+        (Field(FieldType.VOID, None), signedint(1), "received '1' but current is none"),
         (
             array([signedint(1)]),
             None,

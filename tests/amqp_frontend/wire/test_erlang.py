@@ -9,6 +9,7 @@ from arneb_amqp.wire.erlang import (
     render_binary,
     render_float,
     render_octets,
+    render_pair,
     render_string,
     render_value,
 )
@@ -84,3 +85,10 @@ def test_floats(value: float, text: str) -> None:
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_the_text_of_a_float_gives_the_same_float(value: float) -> None:
     assert float(render_float(value)) == value
+
+
+def test_a_pair_is_broken_when_it_would_be_too_long_for_its_line() -> None:
+    assert render_pair("value_too_large", "9" * 18, 41) == "{value_too_large,999999999999999999}"
+    assert render_pair("value_too_large", "9" * 18, 43) == (
+        "{value_too_large,\n" + 44 * " " + "999999999999999999}"
+    )

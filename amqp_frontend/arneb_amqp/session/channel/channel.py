@@ -186,7 +186,7 @@ class Channel:
         return self._deliverer.leave() if self._deliverer is not None else Leave(self.id, ())
 
     def _closed_by_peer(self) -> None:
-        if self.state is ChannelState.CLOSING:
+        if self.state is not ChannelState.OPEN:
             self._send_close_ok()
             return
         self._end_halves()

@@ -21,13 +21,16 @@ class Channels:
     ``_user``.
     """
 
-    __slots__ = ("_counts", "_unused", "_user", "used")
+    __slots__ = ("_counts", "_unused", "_user", "left", "used")
 
     def __init__(self, counts: ChannelCounts) -> None:
         self._counts = counts
         self._user = ""
         self.used: dict[ChannelId, Channel] = {}
         self._unused: set[ChannelId] = set()
+        self.left: dict[ChannelId, Channel] = {}
+        """Channels that the client has closed, while input may be left that it sent before it could
+        know that they are: what such input asks of them means nothing."""
 
     def __repr__(self) -> str:
         return f"<Channels {len(self.used)} used, {len(self._unused)} unused>"
@@ -58,26 +61,31 @@ class Channels:
         self._counts.opening(user, id_)
         self._user = user
         self._unused.add(id_)
+        self.left.pop(id_, None)
 
     def first_used(
         self, id_: ChannelId, context: ChannelContext, vhost: VhostContext | None
     ) -> Channel | None:
-        """Make the object of a channel that is not in :attr:`used`; None when it is not open."""
+        """Make the object of a channel that is not in :attr:`used`. When it is not open the result
+        is the one in :attr:`left`, or None."""
         if id_ not in self._unused:
-            return None
+            return self.left.get(id_)
         assert vhost is not None, "channels come after connection.open"
         self._unused.remove(id_)
         channel = self.used[id_] = Channel(context, vhost, id_)
         return channel
 
-    def close(self, id_: ChannelId) -> None:
+    def close(self, id_: ChannelId, *, by_client: bool) -> None:
         """Remove a used channel that was closed, unless an error has ended all channels before."""
-        if self.used.pop(id_, None) is not None:
+        channel = self.used.pop(id_, None)
+        if channel is not None:
             self._counts.ended(self._user, (id_,))
+            if by_client:
+                self.left[id_] = channel
 
     def fail(self, id_: ChannelId, error: AmqpError) -> bool:
         """Close the channel with ``error`` if it is a channel error; False if it is not."""
-        known = self.used.get(id_)
+        known = self.used.get(id_) or self.left.get(id_)
         if known is None or not isinstance(error, ChannelException):
             return False
         known.fail(error)
@@ -91,3 +99,4 @@ class Channels:
             self._counts.ended(self._user, (*self.used, *self._unused))
         self.used.clear()
         self._unused.clear()
+        self.left.clear()

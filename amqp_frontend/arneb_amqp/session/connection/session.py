@@ -268,6 +268,7 @@ class ConnectionSession(Lifecycle):
         while not (self.waiting or self.throttle.blocked) and self.work_left > 0:
             if not items:
                 if not self.reader.has_more or self.state is ConnectionState.CLOSED:
+                    self.channels.left.clear()
                     return
                 items.extend(self.reader.receive(b""))
                 self.work_left -= TURN_WORK // 2
@@ -359,7 +360,7 @@ class ConnectionSession(Lifecycle):
             known = self._channel(channel)
             known.handle(method)
             if known.state is ChannelState.CLOSED:
-                self.channels.close(channel)
+                self.channels.close(channel, by_client=isinstance(method, ChannelMethods.Close))
 
     def _channel(self, id_: ChannelId) -> Channel:
         channels = self.channels

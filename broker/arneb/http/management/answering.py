@@ -5,6 +5,7 @@ read the whole request.
 """
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -50,6 +51,8 @@ PAGE: Final = f"{ROOT}page/"
 PARAMETERS_MAX: Final = 100
 """Parameters in a query."""
 
+_BROKEN_ESCAPE: Final = re.compile("%(?![0-9A-Fa-f]{2})")
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -85,6 +88,7 @@ async def answer(site: Site, request: Request) -> Reply:
 
 
 async def _answer(site: Site, request: Request) -> Reply:
+    _expect_whole_escapes(request.raw_path)
     methods, params = ROUTER.find(request.raw_path)
     if request.method == "OPTIONS":
         return Reply(headers={"allow": allowed(methods)})
@@ -106,6 +110,8 @@ async def _answer(site: Site, request: Request) -> Reply:
         expect_json_wanted(headers)
     with acting_as(caller.name):
         reply = await route.handle(site, call)
+    if call.method == "GET":
+        _expect_whole_escapes(request.query)  # RabbitMQ looks at it last, and only in a GET
     return _narrowed(reply, call)
 
 
@@ -136,6 +142,12 @@ async def _caller(site: Site, request: Request) -> Principal:
         return await log_in(site.authority, *proof, request.address, loopback=request.loopback)
     except Refused as wrong:
         raise wrong if by_page else challenged(wrong) from None
+
+
+def _expect_whole_escapes(encoded: str) -> None:
+    """Refuse a percent sign that no two hexadecimal digits follow; like RabbitMQ, with no word."""
+    if _BROKEN_ESCAPE.search(encoded) is not None:
+        raise Refused(400, "", "")
 
 
 def _query(text: str) -> dict[str, str]:

@@ -1,17 +1,21 @@
 """A connection's channels: one that was opened and never used is only a number."""
 
 import gc
+import struct
 import tracemalloc
 
 import pytest
 from pamqp.commands import Basic, Channel, Connection, Queue
 from tests.amqp_frontend.session.playbook import (
     CHANNEL,
+    Bytes,
     FakeCounts,
     Playbook,
     client,
     connected,
+    make,
     opened,
+    publishes,
     sent,
 )
 
@@ -22,6 +26,7 @@ from arneb_amqp.session.effects import Consume, EndConnection, Leave, Perform
 from arneb_amqp.session.events import ConsumerClosed, QueueDeclared, RequestDone
 from arneb_amqp.session.publish.publisher import Publisher
 from arneb_amqp.wire.constants import ChannelId
+from arneb_amqp.wire.methods import encode_method
 
 CHANNELS = 2_000
 UNUSED_BYTES = 256
@@ -142,3 +147,64 @@ def test_open_channels_are_counted_and_limited() -> None:
         text = "NOT_ALLOWED - no more for 'guest'"
         play << sent(Connection.Close, 0, reply_code=530, reply_text=text) << EndConnection()
         assert counts.open == 0
+
+
+def together(*commands: tuple[type, dict[str, object]]) -> Bytes:
+    """Methods on the channel that come in one read."""
+    return Bytes(b"".join(encode_method(CHANNEL, make(kind, **these)) for kind, these in commands))
+
+
+def publish_announced(size: int) -> Bytes:
+    """A publish whose body has not begun."""
+    method = encode_method(CHANNEL, make(Basic.Publish, ticket=0, routing_key="q"))
+    head = struct.pack(">HHQH", 60, 0, size, 0)
+    return Bytes(method + struct.pack(">BHI", 2, CHANNEL, len(head)) + head + b"\xce")
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        together((Basic.Get, {"queue": "q"})),
+        together((Basic.Ack, {"delivery_tag": 9, "multiple": True})),
+        together((Basic.Ack, {"delivery_tag": 9}), (Basic.Reject, {"delivery_tag": 8})),
+        publishes(b"a"),
+        publishes(b"a", expiration="x"),
+        together((Channel.CloseOk, {})),
+    ],
+)
+def test_what_was_sent_before_the_close_was_answered_means_nothing(late: Bytes) -> None:
+    with opened() as play:
+        play >> Bytes(together((Channel.Close, CLOSE)).data + late.data)
+        play << Leave(CHANNEL, ()) >> RequestDone(None) << sent(Channel.CloseOk)
+        play >> client(Channel.Open) << sent(Channel.OpenOk)
+
+
+def test_a_message_that_is_too_large_for_a_channel_that_was_just_closed_means_nothing() -> None:
+    with opened() as play:
+        play >> Bytes(together((Channel.Close, CLOSE)).data + publish_announced(1 << 40).data)
+        play << Leave(CHANNEL, ()) >> RequestDone(None) << sent(Channel.CloseOk)
+
+
+def test_a_channel_that_is_closed_twice_at_once_is_answered_twice() -> None:
+    with opened() as play:
+        play >> together((Channel.Close, CLOSE), (Channel.Close, CLOSE))
+        play << Leave(CHANNEL, ()) >> RequestDone(None)
+        play << sent(Channel.CloseOk) << sent(Channel.CloseOk)
+        assert play.counts.open == 0
+
+
+def test_a_number_may_be_opened_again_right_behind_its_close() -> None:
+    with opened() as play:
+        play >> together((Channel.Close, CLOSE), (Channel.Open, {}), (Basic.Qos, {}))
+        play << Leave(CHANNEL, ()) >> RequestDone(None)
+        play << sent(Channel.CloseOk) << sent(Channel.OpenOk) << sent(Basic.QosOk)
+        assert not play.session.channels.left
+
+
+@pytest.mark.parametrize("kind", [Basic.Qos, Channel.Close])
+def test_what_comes_after_the_answer_to_the_close_needs_a_channel(kind: type) -> None:
+    with opened() as play:
+        play >> client(Channel.Close, **CLOSE) << Leave(CHANNEL, ()) >> RequestDone(None)
+        play << sent(Channel.CloseOk)
+        play >> client(kind, **(CLOSE if kind is Channel.Close else {}))
+        play << sent(Connection.Close, 0, reply_code=504) << EndConnection()

@@ -269,6 +269,26 @@ def test_malformed_keys_in_cc_are_ignored() -> None:
             406,
             "invalid expiration '999999999999': {value_too_large,999999999999}",
         ),
+        (
+            publishes(b"a", expiration='1\t"'),
+            406,
+            'invalid expiration \'1\t"\': {leftover_string,"\\t\\""}',
+        ),
+        (
+            publishes(b"a", expiration="1" + 17 * "a"),
+            406,
+            f"invalid expiration '1{17 * 'a'}': {{leftover_string,\"{17 * 'a'}\"}}",
+        ),
+        (
+            publishes(b"a", expiration="1" + 18 * "a"),
+            406,
+            f"invalid expiration '1{18 * 'a'}': {{leftover_string,\n{43 * ' '}\"{18 * 'a'}\"}}",
+        ),
+        (
+            publishes(b"a", expiration="9" * 19),
+            406,
+            f"invalid expiration '{19 * '9'}': {{value_too_large,\n{43 * ' '}{19 * '9'}}}",
+        ),
         # Of several errors, the one that RabbitMQ checks first.
         (
             publishes(b"a", exchange="nope", reply_to=REPLY_TO, user_id="bob"),

@@ -205,4 +205,4 @@ def invalid(error: AccessError) -> Refused:
 
 
 def _shown(value: Any) -> str:
-    return "nothing" if value is _ABSENT else repr(value)[:100]
+    return "nothing" if value is _ABSENT else json.dumps(value, ensure_ascii=False)[:100]

@@ -116,7 +116,7 @@ async def _show(site: Site, call: Call) -> Reply:
 async def _declare(site: Site, call: Call) -> Reply:
     body = call.document()
     vhost = site.vhost_for_change(call)
-    kind = body.text("type", "direct")
+    kind = "null" if body.given.get("type", "") is None else body.text("type", "direct")
     if kind not in EXCHANGE_TYPES:
         raise bad_request(f"unknown exchange type '{kind[:100]}'")
     existed = call.exchange in vhost.router.exchanges
