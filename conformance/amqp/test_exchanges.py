@@ -5,6 +5,7 @@ from conformance.amqp.conftest import Named
 from conformance.amqp.helpers import bodies_in, refused
 from pika import BasicProperties
 from pika.adapters.blocking_connection import BlockingChannel
+from pika.exceptions import UnroutableError
 
 
 def bound_queue(channel: BlockingChannel, name: Named, exchange: str, *keys: str) -> str:
@@ -148,6 +149,16 @@ def test_an_auto_delete_exchange_goes_with_its_last_binding(
     channel.queue_unbind(queues[1], exchange, "")
     with refused(404, f"NOT_FOUND - no exchange '{exchange}' in vhost '/'"):
         channel.exchange_declare(exchange, passive=True)
+
+
+def test_the_default_exchange_is_no_alternate(
+    channel: BlockingChannel, queue: str, name: Named
+) -> None:
+    exchange = name("exchange")
+    channel.exchange_declare(exchange, arguments={"alternate-exchange": ""})
+    channel.confirm_delivery()
+    with pytest.raises(UnroutableError):
+        channel.basic_publish(exchange, queue, b"", mandatory=True)
 
 
 def test_declaring_the_same_again_is_no_error(channel: BlockingChannel, name: Named) -> None:

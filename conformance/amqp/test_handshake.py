@@ -59,10 +59,11 @@ def test_tune_offers_what_clients_expect(broker: Target) -> None:
         assert (tune.channel_max, tune.frame_max, tune.heartbeat) == (2047, 131072, 60)
 
 
-def test_amqplain_works(broker: Target) -> None:
+@pytest.mark.parametrize("kind", [b"S", b"x"], ids=["as texts", "as octets"])
+def test_amqplain_works(broker: Target, kind: bytes) -> None:
     pairs = ((b"LOGIN", b"guest"), (b"PASSWORD", b"guest"))
     response = b"".join(
-        bytes([len(key)]) + key + b"S" + struct.pack(">I", len(value)) + value
+        bytes([len(key)]) + key + kind + struct.pack(">I", len(value)) + value
         for key, value in pairs
     )
     with Wire(broker) as wire:

@@ -278,6 +278,15 @@ def test_just_what_it_takes_is_enough_and_each_of_it_is_needed(
         assert what in refused, refused
 
 
+@pytest.mark.parametrize("exchange", ["", "amq.direct", "amq.none"])
+def test_what_nobody_may_delete_is_refused_before_rights_are_looked_at(
+    places: tuple[Managed, Managed], exchange: str
+) -> None:
+    row = Row("exchange.delete", lambda c: c.exchange_delete(exchange), ())
+    refused = same(places, row, just(()))
+    assert refused.startswith("403 ACCESS_REFUSED - ") and "access to" not in refused
+
+
 def test_a_row_of_permissions_is_what_lets_into_a_vhost(places: tuple[Managed, Managed]) -> None:
     said = []
     for managed in places:

@@ -520,4 +520,18 @@ AMQP_MUTANTS: Final = (
         "self.used.get(id_)",
         CHANNELS_TESTS,
     ),
+    Mutant(
+        "the default exchange routes what an exchange could not, as its alternate",
+        "amqp_frontend/arneb_amqp/routing/router.py",
+        "if named is None else named) or None\n",
+        "if named is None else named)\n",
+        ("tests/amqp_frontend/routing/test_router.py",),
+    ),
+    Mutant(
+        "who may not delete an exchange is told so of one that nobody may delete",
+        "amqp_frontend/arneb_amqp/session/rules.py",
+        "Exchange.Delete: Rule((Need(_C, _E, _deleted_exchange),)),",
+        "Exchange.Delete: Rule((Need(_C, _E, _open_exchange),)),",
+        ("tests/amqp_frontend/server/test_rights.py",),
+    ),
 )

@@ -329,8 +329,8 @@ POLICY_MUTANTS: Final = (
     Mutant(
         "an alternate exchange of a policy takes precedence",
         "amqp_frontend/arneb_amqp/routing/router.py",
-        "        return self._alternates.get(exchange.name) if named is None else named\n",
-        "        return self._alternates.get(exchange.name, named)\n",
+        "(self._alternates.get(exchange.name) if named is None else named) or None\n",
+        "self._alternates.get(exchange.name, named) or None\n",
         POLICY_UPDATES_TESTS,
     ),
     Mutant(

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from arneb_amqp.errors import access_refused, precondition_failed
+from arneb_amqp.errors import access_refused, exchange_in_words, precondition_failed
 from arneb_amqp.routing.exchange import DEFAULT_EXCHANGE, RESERVED_PREFIX
 from arneb_amqp.wire.erlang import render_pair, render_string
 from arneb_amqp.wire.properties import EXPIRATION_MS_MAX, Properties, PropertyFlag
@@ -35,6 +35,14 @@ def refuse_default(exchange: str) -> None:
     """Raises 403 for the default exchange, which nobody may change."""
     if exchange == DEFAULT_EXCHANGE:
         raise access_refused("operation not permitted on the default exchange")
+
+
+def refuse_system(exchange: str, vhost: str) -> None:
+    """Raises 403 for exchanges that nobody may delete."""
+    refuse_default(exchange)
+    if exchange.startswith(RESERVED_PREFIX):
+        words = exchange_in_words(exchange, vhost)
+        raise access_refused(f"deletion of system {words} not allowed")
 
 
 def refuse_reserved(kind: str, name: str) -> None:

@@ -174,9 +174,10 @@ class Router:
             self.generation += 1
 
     def alternate_of(self, exchange: Exchange) -> str | None:
-        """Return its alternate exchange."""
+        """Return its alternate exchange. As in RabbitMQ, the default exchange is none: there, an
+        alternate routes by its bindings, and queues are not bound to the default exchange."""
         named = exchange.alternate
-        return self._alternates.get(exchange.name) if named is None else named
+        return (self._alternates.get(exchange.name) if named is None else named) or None
 
     def queues_changed(self) -> None:
         """Void cached routes: queues now take their messages differently."""

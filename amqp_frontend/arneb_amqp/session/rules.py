@@ -13,7 +13,7 @@ from pamqp.base import Frame as Command
 from pamqp.commands import Basic, Confirm, Connection, Exchange, Queue, Tx
 from pamqp.commands import Channel as Channels
 
-from arneb_amqp.routing.checks import refuse_default
+from arneb_amqp.routing.checks import refuse_default, refuse_system
 from arneb_amqp.routing.death import DEAD_LETTER_EXCHANGE
 from arneb_amqp.routing.exchange import ALTERNATE_EXCHANGE, RESERVED_PREFIX
 from arneb_amqp.routing.reply_to import REPLY_TO, is_reply_queue
@@ -80,7 +80,8 @@ class Rule:
 def questions(kind: type[Command], asked: Asked) -> Iterator[Question]:
     """Yield what must be allowed before a method of that kind is carried out. Raises
     :class:`KeyError` for a method without a row, 403 for the default exchange where it may not be
-    used, and 503 for an unknown exchange type: RabbitMQ checks both before it checks rights."""
+    used and for exchanges that nobody may delete, and 503 for an unknown exchange type: RabbitMQ
+    checks these before it checks rights."""
     for need in RULES[kind].needs:
         name = need.name(asked)
         if name is not None:
@@ -100,6 +101,11 @@ def _declared_exchange(asked: Asked) -> str | None:
         asked.vhost.router.check_type(asked.method.exchange_type)
     refuse_default(asked.method.exchange)
     return None if asked.method.passive else _exchange(asked)
+
+
+def _deleted_exchange(asked: Asked) -> str | None:
+    refuse_system(asked.method.exchange, asked.vhost.router.vhost)
+    return _exchange(asked)
 
 
 def _new_with_alternate(asked: Asked) -> str | None:
@@ -244,7 +250,7 @@ RULES: Final[Mapping[type[Command], Rule]] = {
         )
     ),
     Exchange.DeclareOk: _FROM_US,
-    Exchange.Delete: Rule((Need(_C, _E, _open_exchange),)),
+    Exchange.Delete: Rule((Need(_C, _E, _deleted_exchange),)),
     Exchange.DeleteOk: _FROM_US,
     Exchange.Bind: _BIND_EXCHANGE,
     Exchange.BindOk: _FROM_US,

@@ -97,6 +97,14 @@ def test_a_missing_alternate_is_ignored_and_a_cycle_ends() -> None:
     assert not made.route("y", "k").queues
 
 
+def test_the_default_exchange_is_no_alternate() -> None:
+    made = router(alternate("x", ""), alternate("y", "z"), Exchange("z", "fanout"))
+    made.give_alternate("x", "z")
+    made.give_alternate("z", "")
+    for exchange in ("x", "y"):
+        assert not made.route(exchange, "q").queues
+
+
 def test_an_alternate_that_is_not_a_name_is_ignored() -> None:
     exchange = Exchange("x", "direct", arguments={ALTERNATE_EXCHANGE: signedint(1)})
     assert exchange.alternate is None

@@ -251,6 +251,23 @@ def test_a_name_generated_by_the_broker_needs_configure_too(broker: Broker) -> N
 
 
 @pytest.mark.parametrize(
+    ("exchange", "text"),
+    [
+        ("", "operation not permitted on the default exchange"),
+        ("amq.direct", "deletion of system exchange 'amq.direct' in vhost '/' not allowed"),
+        ("amq.none", "deletion of system exchange 'amq.none' in vhost '/' not allowed"),
+    ],
+)
+def test_what_nobody_may_delete_is_refused_before_rights_are_looked_at(
+    broker: Broker, exchange: str, text: str
+) -> None:
+    with_rights(broker, "", "", "")
+    with channel_of(broker) as channel, pytest.raises(ChannelClosedByBroker) as refused:
+        channel.exchange_delete(exchange)
+    assert refused.value.reply_text == f"ACCESS_REFUSED - {text}"
+
+
+@pytest.mark.parametrize(
     ("ask", "code"), [(publish("nowhere", "k"), 404), (lambda c: c.basic_get("nothing"), 404)]
 )
 def test_a_refusal_comes_before_not_found(

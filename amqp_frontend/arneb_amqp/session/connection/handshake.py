@@ -5,7 +5,7 @@ order and moves the state.
 """
 
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -31,7 +31,6 @@ from arneb_amqp.wire.tables import (
     longstr,
     lookup_bool,
     lookup_table,
-    lookup_text,
     table,
 )
 
@@ -179,10 +178,16 @@ def _amqplain(response: bytes) -> tuple[str, str]:
         fields = decode_table(response)
     except AmqpError:
         fields = {}
-    name, password = lookup_text(fields, "LOGIN"), lookup_text(fields, "PASSWORD")
+    name, password = _words(fields, "LOGIN"), _words(fields, "PASSWORD")
     if name is None or password is None:
         raise syntax_error("AMQPLAIN auth info is missing LOGIN or PASSWORD field")
     return name, password
+
+
+def _words(fields: Mapping[str, Field], name: str) -> str | None:
+    """A string, or octets, which RabbitMQ takes for one here."""
+    field = fields.get(name)
+    return field.text if field is not None and isinstance(field.value, bytes) else None
 
 
 _MECHANISMS: Final[dict[str, Callable[[bytes], tuple[str, str]]]] = {

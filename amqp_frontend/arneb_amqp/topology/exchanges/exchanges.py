@@ -8,14 +8,12 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 
 from arneb_amqp.errors import (
-    access_refused,
     exchange_in_words,
     precondition_failed,
 )
-from arneb_amqp.routing.checks import refuse_default, refuse_long, refuse_reserved
+from arneb_amqp.routing.checks import refuse_default, refuse_long, refuse_reserved, refuse_system
 from arneb_amqp.routing.exchange import (
     ALTERNATE_EXCHANGE,
-    RESERVED_PREFIX,
     Binding,
     DestinationKind,
     Exchange,
@@ -100,12 +98,9 @@ class Exchanges:
 
     async def delete(self, name: str, *, if_unused: bool) -> None:
         """Remove the exchange with its bindings, if it exists."""
-        refuse_default(name)
-        words = exchange_in_words(name, self.vhost)
-        if name.startswith(RESERVED_PREFIX):
-            raise access_refused(f"deletion of system {words} not allowed")
+        refuse_system(name, self.vhost)
         if if_unused and self._router.bindings_from(name):
-            raise precondition_failed(f"{words} in use")
+            raise precondition_failed(f"{exchange_in_words(name, self.vhost)} in use")
         await self._remove(exchange_removal(self._router, name), self._router.deleting(name))
         await self._delayed_exchanges.maintain()
 

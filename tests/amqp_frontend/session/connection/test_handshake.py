@@ -24,7 +24,7 @@ from arneb_amqp.session.rights import Rights
 from arneb_amqp.session.transitions import ConnectionState
 from arneb_amqp.wire.constants import CHANNEL_ZERO, PROTOCOL_HEADER
 from arneb_amqp.wire.methods import encode_method
-from arneb_amqp.wire.tables import encode_table, longstr
+from arneb_amqp.wire.tables import Field, FieldType, encode_table, longstr
 
 
 def amqplain(user: str, password: str) -> bytes:
@@ -47,6 +47,12 @@ def test_a_connection_opens() -> None:
 def test_amqplain_opens_too() -> None:
     with started(Playbook()) as play:
         play >> start_ok("AMQPLAIN", amqplain("guest", "guest")) << sent(Connection.Tune, 0)
+
+
+def test_amqplain_takes_octets_for_texts() -> None:
+    words = {name: Field(FieldType.BINARY, b"guest") for name in ("LOGIN", "PASSWORD")}
+    with started(Playbook()) as play:
+        play >> start_ok("AMQPLAIN", encode_table(words)) << sent(Connection.Tune, 0)
 
 
 def test_a_client_of_another_protocol_receives_our_protocol_header() -> None:
