@@ -50,6 +50,19 @@ OTHER_SUBJECTS: Final = {
 }
 """Files and folders that are left out too, and what they are about."""
 
+SUBJECT: Final = "tests/amqp_frontend"
+"""The tests of what is compiled. They have as many random examples as on pure modules."""
+
+EXAMPLES_SHARE: Final = 4
+"""Other tests have this part of them. Their rules are asked of pure modules with all; what only
+compiled ones do wrong, such as a type that they do not take, shows in the first examples."""
+
+
+def examples_of(path: Path, count: int) -> int:
+    """How many of ``count`` random examples the tests in the file ``path`` have."""
+    is_subject = path.is_relative_to(ROOT / SUBJECT)
+    return count if is_subject else max(1, count // EXAMPLES_SHARE)
+
 
 def is_left_out(path: Path) -> bool:
     """Whether the file or folder ``path`` has no tests for compiled modules."""

@@ -23,7 +23,7 @@ import trio
 import trio.testing
 from hypothesis import Phase
 from tests import side_by_side
-from tests.compiled_run import is_left_out, not_compiled
+from tests.compiled_run import examples_of, is_left_out, not_compiled
 from xdist.remote import Producer
 
 # A slow machine is no failure, and a failing example must be repeatable from the log.
@@ -35,12 +35,6 @@ hypothesis.settings.register_profile(
 # What decides about a change must not depend on luck: the same examples every time. To find new
 # ones is for those who have the time to look at them: `make hunt`.
 hypothesis.settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True)
-# For what runs a second time, on compiled modules. The same rules are asked of pure ones with four
-# times as many examples; what only compiled code does wrong, such as a type that it does not take,
-# shows in the first.
-hypothesis.settings.register_profile(
-    "compiled", deadline=None, print_blob=True, derandomize=True, max_examples=25
-)
 # For who only wants to know that a test fails: the smallest example takes most of the time.
 hypothesis.settings.register_profile(
     "unshrunk",
@@ -76,6 +70,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out what has nothing to do with compiled modules, if only those are tested."""
     return True if config.getoption("--on-compiled") and is_left_out(collection_path) else None
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    """Before a file is imported, and its tests take what the profile says: fewer examples, if it
+    runs on compiled modules and those are not what it is about."""
+    if collector.config.getoption("--on-compiled") and isinstance(collector, pytest.Module):
+        name = collector.config.getoption("--hypothesis-profile") or "default"
+        asked = hypothesis.settings.get_profile(name)
+        count = examples_of(collector.path, asked.max_examples)
+        hypothesis.settings.register_profile("on compiled", asked, max_examples=count)
+        hypothesis.settings.load_profile("on compiled")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -1,12 +1,20 @@
 """The tests that are left out of the compiled run reach nothing that is compiled."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hatch_build import HOT, ROOT
 from tests import compiled_run
-from tests.compiled_run import OTHER_SUBJECTS, UNREACHING, is_left_out, not_compiled
+from tests.compiled_run import (
+    OTHER_SUBJECTS,
+    UNREACHING,
+    examples_of,
+    is_left_out,
+    not_compiled,
+)
 from tests.reaching import reached
 
 COMPILED = {".".join(Path(each).with_suffix("").parts[1:]) for each in HOT}
@@ -60,3 +68,32 @@ def test_a_module_that_is_not_compiled_is_named(monkeypatch: pytest.MonkeyPatch)
     """Else the whole run would be one of pure modules."""
     monkeypatch.setattr(compiled_run, "HOT", ("amqp_frontend/arneb_amqp/errors.py",))
     assert not_compiled() == ["amqp_frontend/arneb_amqp/errors.py"]
+
+
+def test_what_is_compiled_is_tried_with_all_examples_and_the_rest_with_a_quarter() -> None:
+    assert examples_of(ROOT / "tests/amqp_frontend/wire/test_frames.py", 100) == 100
+    assert examples_of(ROOT / "tests/core/engine/test_engine.py", 100) == 25
+    assert examples_of(ROOT / "tests/core/engine/test_engine.py", 3) == 1
+
+
+def test_the_run_gives_files_their_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked of pytest itself, which imports a file only after the profile was chosen."""
+    monkeypatch.delenv("LOCKS_OF_TESTS", raising=False)
+    program = (
+        "import sys, pytest, tests.compiled_run as run\n"
+        "run.HOT = ()\n"
+        "class Seen:\n"
+        "    def pytest_collection_finish(self, session):\n"
+        "        for item in session.items:\n"
+        "            asked = getattr(item.obj, '_hypothesis_internal_use_settings', None)\n"
+        "            if asked is not None: print('SEEN', item.name, asked.max_examples)\n"
+        "sys.exit(pytest.main(sys.argv[1:], plugins=[Seen()]))\n"
+    )
+    files = ("tests/amqp_frontend/test_plain_strings.py", "tests/core/api/entries/test_entry.py")
+    options = ("--on-compiled", "--hypothesis-profile=ci", "--collect-only", "-q")
+    done = subprocess.run(
+        [sys.executable, "-c", program, *options, *files],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    seen = {line.split()[-1] for line in done.stdout.splitlines() if line.startswith("SEEN")}
+    assert seen == {"25", "100"}, done.stdout
