@@ -78,8 +78,8 @@ class Lane:
         """Pass on its output until it ends."""
         while True:
             assert self._process.stdout is not None
-            with self._process.stdout as said:
-                for line in said:
+            with self._process.stdout as output:
+                for line in output:
                     self._pass_on(line, terminal)
             self.status = self._process.wait()
             if -self.status not in CRASHES or self.crashes == CRASHES_MAX:

@@ -108,7 +108,7 @@ SEEN_BY_TESTS_ONLY: Final[dict[str, str]] = {
 }  # fmt: skip
 
 
-def test_nothing_is_there_that_nobody_uses() -> None:
+def test_nothing_is_unused() -> None:
     assert unused_in(*PACKAGES, "tests", "conformance", "bench") == set(SEEN_BY_NOBODY)
 
 

@@ -18,7 +18,7 @@ def test_every_scenario_is_in_one_lane() -> None:
         assert sum(f"{played}/".startswith(f"{part}/") for part in in_lanes) == 1, played
 
 
-def test_a_failure_is_told_when_it_happens_and_counts(tmp_path: Path) -> None:
+def test_a_failure_is_reported_when_it_happens_and_counts(tmp_path: Path) -> None:
     """Played by the real plugin, in a folder of its own."""
     (tmp_path / "test_it.py").write_text(
         "def test_good(): pass\ndef test_bad(): assert 1 == 2\ndef test_late(): pass\n"

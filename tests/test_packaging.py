@@ -86,8 +86,8 @@ def test_the_wheel_holds_the_packages_and_nothing_besides(built: tuple[Path, Pat
     assert others >= PAGE_FILES
     with zipfile.ZipFile(built[0]) as wheel:
         [metadata] = (each for each in names if each.endswith(".dist-info/METADATA"))
-        said = wheel.read(metadata).decode()
-    extras = set(re.findall(r"^Provides-Extra: (\S+)$", said, re.MULTILINE))
+        text = wheel.read(metadata).decode()
+    extras = set(re.findall(r"^Provides-Extra: (\S+)$", text, re.MULTILINE))
     assert {"spark", "lake", "cluster", "dev"} <= extras
     assert all(each.startswith(PAGE) for each in others)
     # What is there is what is tracked: no caches, no leftovers.

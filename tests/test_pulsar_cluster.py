@@ -88,7 +88,7 @@ def test_one_broker_is_killed_and_comes_back_where_it_was(cluster: PulsarCluster
         cluster.kill()
 
 
-def test_what_does_not_start_is_told_with_its_last_words_and_leaves_nothing(
+def test_what_does_not_start_is_reported_with_its_last_lines_and_leaves_nothing(
     cluster: PulsarCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SETUP_FAILS", "3")

@@ -83,7 +83,7 @@ def test_each_connection_goes_to_the_next_and_ends_are_passed_on(splitter: Split
     assert sorted(names) == [b"1", b"1", b"2", b"2"]
 
 
-def test_a_server_that_accepts_nobody_is_passed_over(
+def test_a_server_that_accepts_no_connection_is_skipped(
     splitter: Splitter, servers: list[Echo]
 ) -> None:
     servers.insert(0, Echo(b"3"))
@@ -136,7 +136,7 @@ def test_what_stands_still_goes_on_where_it_was(splitter: Splitter) -> None:
         assert client.recv(4) == b"late"
 
 
-def test_nobody_is_accepted_once_it_is_closed() -> None:
+def test_no_connection_is_accepted_once_it_is_closed() -> None:
     made = Splitter(list, at=Address("127.0.0.1", free_port())).start()
     made.close()
     with pytest.raises(ConnectionRefusedError):

@@ -244,9 +244,11 @@ class ArnebCluster(Listening):
         leader = self.leader()
         done = run_arneb("ctl", "--data-dir", str(leader.data), "cluster", "hand-over")
         if done.returncode:
-            said = f"{done.stdout}{done.stderr}"
+            output = f"{done.stdout}{done.stderr}"
             gone = [f"{each!r} has ended: {each.log}" for each in self.nodes if not each.running]
-            raise BrokerFailed("\n".join([f"expected {leader!r} to hand over, got {said}", *gone]))
+            raise BrokerFailed(
+                "\n".join([f"expected {leader!r} to hand over, got {output}", *gone])
+            )
         return self.leader(leader)
 
     def wait_equal(self, within_s: float = LEADS_WITHIN_S) -> None:

@@ -180,7 +180,7 @@ def classpath(project: Path = JARS / "pom.xml") -> str:
         return found.read_text()
 
 
-def said(
+def http_answer(
     address: Address, path: str, headers: Mapping[str, str], within_s: float
 ) -> tuple[int, bytes]:
     """The status and body of an answer over HTTP; 0 and empty if there is no answer."""

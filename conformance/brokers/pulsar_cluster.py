@@ -23,8 +23,8 @@ from conformance.brokers.java_server import (
     DISK_FIELDS,
     MESSAGE_FRAME_BYTES,
     JavaServer,
+    http_answer,
     installed,
-    said,
 )
 from conformance.brokers.process import Address, BrokerFailed, free_port
 
@@ -74,7 +74,7 @@ class ClusterBroker(JavaServer):
     def _is_healthy(self) -> bool:
         """Whether it can write to a topic of its own and read the message back."""
         path = "/admin/v2/brokers/health"
-        return said(self.http_address, path, {}, HEALTH_WITHIN_S)[0] == 200
+        return http_answer(self.http_address, path, {}, HEALTH_WITHIN_S)[0] == 200
 
 
 class PulsarCluster:

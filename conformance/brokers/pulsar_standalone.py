@@ -18,8 +18,8 @@ from conformance.brokers.java_server import (
     BROKER_FIELDS,
     DISK_FIELDS,
     JavaServer,
+    http_answer,
     installed,
-    said,
 )
 from conformance.brokers.process import Address, BrokerFailed, free_port
 
@@ -115,7 +115,7 @@ class PulsarStandalone(JavaServer):
     def _has_default_namespace(self) -> bool:
         """Whether the default namespace exists: it is the last thing that a first start creates."""
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
-        _, body = said(self._http, "/admin/v2/namespaces/public", headers, ANSWER_WITHIN_S)
+        _, body = http_answer(self._http, "/admin/v2/namespaces/public", headers, ANSWER_WITHIN_S)
         return b"public/default" in body
 
 

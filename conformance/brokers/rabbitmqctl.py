@@ -82,8 +82,8 @@ class Batch:
         assert len(outs) == len(errors) == len(lines), done.stderr[-2000:]
         found = []
         for out, error in zip(outs, errors, strict=True):
-            said, _, code = out.rpartition(END)
-            found.append(Said(int(code), said, error.rpartition(END)[0]))
+            output, _, code = out.rpartition(END)
+            found.append(Said(int(code), output, error.rpartition(END)[0]))
         return found
 
 

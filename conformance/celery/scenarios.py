@@ -69,7 +69,7 @@ def delays() -> None:
     assert 4.4 < late["delayed-eta"] < 35, late
 
 
-def told(what: str, *words: object) -> list[object]:
+def answers_to(what: str, *words: object) -> list[object]:
     """Send the worker a command; the result is its answers."""
     tell = getattr(app.control, what)
     answers: list[object] = tell(*words, reply=True, timeout=ANSWER_S, limit=1)
@@ -85,12 +85,12 @@ def consumed() -> set[str]:
 def expired() -> None:
     """A task that nobody could take before it expired is not run."""
     queue = app.conf.task_default_queue
-    wait_until(lambda: told("cancel_consumer", queue), "an answer")
+    wait_until(lambda: answers_to("cancel_consumer", queue), "an answer")
     # The worker answers before it cancels its consumer.
     wait_until(lambda: queue not in consumed(), "the end of its consumer")
     gone = note.apply_async(("expired",), expires=1)
     time.sleep(2)
-    wait_until(lambda: told("add_consumer", queue), "a consumer")
+    wait_until(lambda: answers_to("add_consumer", queue), "a consumer")
     assert note.delay("after-expired").get(timeout=PATIENCE_S)
     assert gone.state in {"PENDING", "REVOKED"}, gone.state
     assert not diary.times("expired")
@@ -111,7 +111,7 @@ def remote_control() -> None:
     assert stats["broker"]["transport"] == "amqp", stats["broker"]
     assert "app.note" in next(iter(wait_until(inspect.registered, "tasks").values()))
     assert app.conf.task_default_queue in consumed()
-    (answer,) = wait_until(lambda: told("rate_limit", "app.add", "100/s"), "an answer")
+    (answer,) = wait_until(lambda: answers_to("rate_limit", "app.add", "100/s"), "an answer")
     assert "ok" in next(iter(answer.values()))
     victim = note.delay("terminated", 30)
     wait_until(lambda: any((inspect.active() or {}).values()), "the long task")

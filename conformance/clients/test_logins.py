@@ -81,17 +81,17 @@ class Program:
         """The result of the last command, without the missing right, which 3.13 names and 3.10 does
         not."""
         assert self._process.stdout is not None
-        said = self._process.stdout.readline().rstrip("\n")
-        assert said, f"{self!r} has ended"
-        said = re.sub(r"\b(configure|read|write) access to", "access to", said)
+        line = self._process.stdout.readline().rstrip("\n")
+        assert line, f"{self!r} has ended"
+        line = re.sub(r"\b(configure|read|write) access to", "access to", line)
         # RabbitMQ tells even strangers which backend refused them, and why.
-        said = re.sub(
+        line = re.sub(
             r", backend rabbit_auth_backend_oauth2 returned an error: .*validated at "
             r"\d+\)\"?",
             "",
-            said,
+            line,
         )
-        return said.rstrip('"\\')
+        return line.rstrip('"\\')
 
     def __enter__(self) -> Self:
         return self
@@ -153,8 +153,14 @@ class Secrets:
 
     def token(self, ends_s: float, scopes: str, **claims: object) -> str:
         """A token that expires at that time."""
-        said = {"sub": "app", "aud": ["rabbitmq"], "exp": int(ends_s), "scope": scopes, **claims}
-        return jwt.encode(said, self.key, "RS256", headers={"kid": "one"})
+        claims_made = {
+            "sub": "app",
+            "aud": ["rabbitmq"],
+            "exp": int(ends_s),
+            "scope": scopes,
+            **claims,
+        }
+        return jwt.encode(claims_made, self.key, "RS256", headers={"kid": "one"})
 
 
 @pytest.fixture(scope="module")
@@ -268,7 +274,7 @@ def by_certificate(
 
 
 @pytest.mark.parametrize("login_from", LOGINS_FROM)
-def test_a_certificate_says_who_a_client_is(
+def test_a_certificate_identifies_a_client(
     rabbitmq: tuple[RabbitMQ, Place], secrets: Secrets, tmp_path: Path, login_from: str
 ) -> None:
     node, theirs = rabbitmq

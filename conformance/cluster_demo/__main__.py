@@ -162,8 +162,8 @@ class Demo:
         until(lambda: self.publisher.last_confirm > after or self._over, "a confirm")
         whens = sorted(when for when in list(self.publisher.confirmed.values()) if when > at)
         pause_s = max(late - early for early, late in pairwise([at, *whens]))
-        said = done.stdout.splitlines()[-1]
-        say(f"{leader.name} hands over: {said}; confirms paused for {pause_s:.2f} s")
+        outcome = done.stdout.splitlines()[-1]
+        say(f"{leader.name} hands over: {outcome}; confirms paused for {pause_s:.2f} s")
 
     def _kill(self) -> int:
         """Kill the leader while records are under way; the result is how many of its records had no

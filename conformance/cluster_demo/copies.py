@@ -139,7 +139,7 @@ class Copies:
         self.publish(third, self.messages // 10)
         self._keep_for(third)
         self._stop_and_count()
-        self._found_anew()
+        self._re_found()
 
     def _join(self, node: NodeProcess) -> None:
         """Kill the node in the middle of taking its copy, and start it again."""
@@ -151,9 +151,9 @@ class Copies:
         there = making.stat().st_size if making.exists() else 0
         node.start()
         node.wait_ready()
-        said = [line for line in node.lines if "has a copy of what node" in line]
-        expect("copies that it took", 1, len(said))
-        copied, took_s = said[0].partition(" has ")[2], time.monotonic() - began
+        lines = [line for line in node.lines if "has a copy of what node" in line]
+        expect("copies that it took", 1, len(lines))
+        copied, took_s = lines[0].partition(" has ")[2], time.monotonic() - began
         say(
             f"{node.name} has {copied}, {took_s:.1f} s after its start; it was killed when "
             f"{there:,} bytes of it were there"
@@ -189,16 +189,16 @@ class Copies:
             expect(f"messages in {QUEUE} on {each.name}", self.confirmed, found)
         say(f"each of three directories has {self.confirmed:,} messages, and none has findings")
 
-    def _found_anew(self) -> None:
+    def _re_found(self) -> None:
         """The topic is lost: the shard continues from one directory, and another node takes a
         copy."""
         best, other, _ = self.nodes
         self.topic.delete()
         best.start()
         until(lambda: not best.is_running, "a node that refuses to start")
-        said = (best.directory / "log").read_text() + "\n".join(best.lines)
-        if "re-found" not in said:
-            raise DemoFailed(f"expected advice on what to do, got {said[-500:]}")
+        log = (best.directory / "log").read_text() + "\n".join(best.lines)
+        if "re-found" not in log:
+            raise DemoFailed(f"expected advice on what to do, got {log[-500:]}")
         self._arneb("ctl", "cluster", "re-found", "--data-dir", str(best.data_dir), "--yes")
         best.start()
         best.wait_ready()

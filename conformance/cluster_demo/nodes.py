@@ -112,8 +112,8 @@ class NodeProcess:
         """Wait until its listeners are ready. Raises :class:`DemoFailed`."""
         until(lambda: "Server startup complete" in self.lines or not self.is_running, "a start")
         if not self.is_running:
-            said = (self.directory / "log").read_text()[-500:]
-            raise DemoFailed(f"{self.name} has ended: {said}")
+            log = (self.directory / "log").read_text()[-500:]
+            raise DemoFailed(f"{self.name} has ended: {log}")
 
     def kill(self) -> None:
         """Send SIGKILL, then reap the process."""
@@ -144,8 +144,8 @@ class NodeProcess:
 
     def _read(self, process: "subprocess.Popen[str]") -> None:
         assert process.stdout is not None
-        with process.stdout as said:
-            for line in said:
+        with process.stdout as output:
+            for line in output:
                 self.lines.append(line.rstrip())
                 if match := READY.match(line):
                     self.ports[match[1]] = int(match[2])

@@ -179,11 +179,11 @@ class Story(ShardNodes):
             client.close()
         say("the official Pulsar client has used topics of both shards at every node")
 
-    def admin(self, method: str, path: str, status: int, said: Any = None) -> Any:
+    def admin(self, method: str, path: str, status: int, document: Any = None) -> Any:
         """Call Pulsar's admin API of the third node."""
         url = f"http://127.0.0.1:{self.nodes[2].ports['http-pulsar']}/admin/v2/{path}"
         answer = self.http.request(
-            method, url, json=({} if said is None else said) if method == "PUT" else None
+            method, url, json=({} if document is None else document) if method == "PUT" else None
         )
         expect(f"{method} {path}", status, answer.status_code)
         return answer.json() if answer.content else None
@@ -191,9 +191,9 @@ class Story(ShardNodes):
     def users(self) -> None:
         """A user created at one node and granted rights at another can log in at the third."""
         n1, n2, n3 = self.nodes
-        said = {"password": "x", "tags": ""}
+        user = {"password": "x", "tags": ""}
         for node, path, body in (
-            (n3, "/api/users/dora", said), (n1, "/api/permissions/audit/dora", RIGHTS),
+            (n3, "/api/users/dora", user), (n1, "/api/permissions/audit/dora", RIGHTS),
         ):  # fmt: skip
             url = f"http://127.0.0.1:{node.ports['http']}{path}"
             expect(f"PUT {path}", 201, self.http.put(url, json=body).status_code)
@@ -227,11 +227,11 @@ class Story(ShardNodes):
     def hand_over(self, clients: dict[str, Client], shard: str, to: NodeProcess) -> None:
         """Hand over one shard while clients use both."""
         at = time.monotonic()
-        said = self.ask_to_hand_over(shard, to)
+        outcome = self.ask_to_hand_over(shard, to)
         clients[shard].goes_on()
         end = time.monotonic()
         pauses = {each.shard: each.longest_pause(at, end) for each in clients.values()}
-        say(f"{shard}: {said}; confirms paused for {said_of(pauses)}")
+        say(f"{shard}: {outcome}; confirms paused for {text_of(pauses)}")
         for each, most in (
             (shard, HAND_OVER_S),
             *((o, UNDISTURBED_S) for o in clients if o != shard),
@@ -258,7 +258,7 @@ class Story(ShardNodes):
         pauses = {each.shard: each.longest_pause(at, end) for each in clients.values()}
         say(
             f"{leader.name}, which led {shard}, was killed; {next_one.name} leads it. Confirms "
-            f"paused for {said_of(pauses)}"
+            f"paused for {text_of(pauses)}"
         )
         expect(f"{other} undisturbed", True, pauses[other] < UNDISTURBED_S)
         expect(f"{shard} taken over", True, pauses[shard] < TAKE_OVER_S)
@@ -333,7 +333,7 @@ def directory_of(node: NodeProcess, shard: str) -> Path:
     return node.data_dir if shard == MAIN else node.data_dir / "shards" / shard
 
 
-def said_of(pauses: dict[str, float]) -> str:
+def text_of(pauses: dict[str, float]) -> str:
     return " and ".join(f"{pause:.2f} s in {shard}" for shard, pause in pauses.items())
 
 

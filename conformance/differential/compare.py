@@ -73,7 +73,7 @@ class Line:
 
     step: Step
     tag: int | None
-    said: tuple[Normalised, Normalised]
+    outputs: tuple[Normalised, Normalised]
 
 
 @dataclass(slots=True)
@@ -92,10 +92,10 @@ class Report:
         for number, line in enumerate(self.lines, 1):
             tag = "" if line.tag is None else f"  [tag {line.tag}]"
             text.append(f"{number:3} {line.step!r}{tag}")
-            if line.said[0] == line.said[1]:
-                text += _shown("both", line.said[0])
+            if line.outputs[0] == line.outputs[1]:
+                text += _shown("both", line.outputs[0])
             else:
-                text += _shown("rabbitmq", line.said[0]) + _shown("arneb   ", line.said[1])
+                text += _shown("rabbitmq", line.outputs[0]) + _shown("arneb   ", line.outputs[1])
         return "\n".join([*text, self.error]).rstrip()
 
 
@@ -134,11 +134,11 @@ def compare(program: Program, addresses: tuple[Address, Address]) -> Report:
 
 
 def _care_for(program: Program) -> Care:
-    said: list[Any] = []
+    values: list[Any] = []
     for step in program:
         for name in ("arguments", "properties"):
-            said += (step.args.get(name) or {}).values()
-    return Care(SHORT in said or str(SHORT) in said, "quorum" in said, "stream" in said)
+            values += (step.args.get(name) or {}).values()
+    return Care(SHORT in values or str(SHORT) in values, "quorum" in values, "stream" in values)
 
 
 def _play(report: Report, step: Step, players: tuple[Player, Player], care: Care) -> bool:
@@ -151,32 +151,32 @@ def _play(report: Report, step: Step, players: tuple[Player, Player], care: Care
         return True
     for player in players:
         player.play(step, tag)
-    said = _settled(players, care, care.calm_s(step), PATIENCE_S)
-    report.lines.append(Line(step, tag, said))
-    if said[0] != said[1] and not _is_explained(report, said, care):
-        said = _settled(players, care, care.calm_s(step), LAST_PATIENCE_S)
-        report.lines[-1] = Line(step, tag, said)
-    if said[0] == said[1]:
+    outputs = _settled(players, care, care.calm_s(step), PATIENCE_S)
+    report.lines.append(Line(step, tag, outputs))
+    if outputs[0] != outputs[1] and not _is_explained(report, outputs, care):
+        outputs = _settled(players, care, care.calm_s(step), LAST_PATIENCE_S)
+        report.lines[-1] = Line(step, tag, outputs)
+    if outputs[0] == outputs[1]:
         for player in players:
             player.next_step()
         return True
-    explained = _is_explained(report, said, care)
+    explained = _is_explained(report, outputs, care)
     report.verdict = Verdict.UNDECIDED if explained else Verdict.DIFFERENT
     return False
 
 
-def _is_explained(report: Report, said: tuple[Normalised, Normalised], care: Care) -> bool:
+def _is_explained(report: Report, outputs: tuple[Normalised, Normalised], care: Care) -> bool:
     """Whether the last observations differ only in ways in which correct brokers may differ."""
-    explained = shared_out_otherwise(said)
+    explained = shared_out_otherwise(outputs)
     if _gives_back(report.lines[-1]):
-        explained = explained or came_back_in_another_order(said)
+        explained = explained or came_back_in_another_order(outputs)
     if care.quorum and any(_gives_back(line) for line in report.lines):
-        explained = explained or came_back_otherwise(said)
+        explained = explained or came_back_otherwise(outputs)
     if care.quorum and _ends_connection(report.lines[-1]):
-        explained = explained or went_round_a_dying_connection(said)
+        explained = explained or went_round_a_dying_connection(outputs)
     if any(line.step.args.get("global_") for line in report.lines):
-        explained = explained or raced_for_a_window(said)
-    return explained or broke_down(said)
+        explained = explained or raced_for_a_window(outputs)
+    return explained or broke_down(outputs)
 
 
 def _begins_with_got(step: Step, player: Player) -> bool:
@@ -188,7 +188,7 @@ def _begins_with_got(step: Step, player: Player) -> bool:
 
 def _ends_connection(line: Line) -> bool:
     ends = line.step.do in ("close_connection", "drop_connection", "mistake")
-    return ends or any(place.startswith("connection") for place in line.said[0])
+    return ends or any(place.startswith("connection") for place in line.outputs[0])
 
 
 def _gives_back(line: Line) -> bool:
@@ -196,7 +196,7 @@ def _gives_back(line: Line) -> bool:
     ends = line.step.do in GIVES_BACK
     refused = any(
         name in CLOSES
-        for place, kinds in line.said[0].items()
+        for place, kinds in line.outputs[0].items()
         if place != "queues"
         for name, *_ in kinds.get("said", ())
     )
@@ -239,9 +239,9 @@ def _settled(
             time.sleep(0.002)
 
 
-def _any_ready(said: Normalised) -> bool:
+def _any_ready(output: Normalised) -> bool:
     """Whether some queue holds messages, which may expire."""
-    counts = said["queues"].values()
+    counts = output["queues"].values()
     return any(isinstance(count, tuple) and count[0] for count in counts)
 
 
@@ -253,5 +253,7 @@ def _tag(which: int, unacked: list[int]) -> int | None:
     return unacked[which % len(unacked)] if unacked else None
 
 
-def _shown(who: str, said: Normalised) -> list[str]:
-    return [f"      {who} {place}: {what!r}" for place, what in said.items()] or [f"      {who} -"]
+def _shown(who: str, output: Normalised) -> list[str]:
+    return [f"      {who} {place}: {what!r}" for place, what in output.items()] or [
+        f"      {who} -"
+    ]

@@ -137,65 +137,65 @@ def confirmed_before_returned(events: list[Event]) -> bool:
     return False
 
 
-def broke_down(said: tuple[Normalised, Normalised]) -> bool:
+def broke_down(outputs: tuple[Normalised, Normalised]) -> bool:
     """Whether RabbitMQ failed with an internal error where the other broker only refused;
     ``DIFFERENCES.md`` says where."""
-    return INTERNAL_ERROR in _closes(said[0]) and bool(_closes(said[1]) - {INTERNAL_ERROR})
+    return INTERNAL_ERROR in _closes(outputs[0]) and bool(_closes(outputs[1]) - {INTERNAL_ERROR})
 
 
-def _closes(said: Normalised) -> set[int]:
+def _closes(output: Normalised) -> set[int]:
     """The codes with which channels and connections were closed."""
     return {
         fields["reply_code"]
-        for place, kinds in said.items()
+        for place, kinds in output.items()
         if place != "queues"
         for name, fields, *_ in kinds.get("said", ())
         if name in CLOSES
     }
 
 
-def shared_out_otherwise(said: tuple[Normalised, Normalised]) -> bool:
+def shared_out_otherwise(outputs: tuple[Normalised, Normalised]) -> bool:
     """Whether only the order differs in which several consumers got the same messages.
 
     Queues are independent of each other in RabbitMQ too: if two of them have something for one
     channel at the same time, either may come first. But nobody may get more or less.
     """
-    return len(_shares(said[0])[0]) > 1 and came_back_in_another_order(said)
+    return len(_shares(outputs[0])[0]) > 1 and came_back_in_another_order(outputs)
 
 
-def came_back_in_another_order(said: tuple[Normalised, Normalised]) -> bool:
+def came_back_in_another_order(outputs: tuple[Normalised, Normalised]) -> bool:
     """Whether only the order differs in which the same messages were delivered.
 
     ``DIFFERENCES.md``: when several consumers return messages at once, RabbitMQ requeues those of
     one consumer after those of another, and a waiting consumer gets them in that order.
     """
-    (shares, rest), (other_shares, other_rest) = map(_shares, said)
+    (shares, rest), (other_shares, other_rest) = map(_shares, outputs)
     sizes, other_sizes = sorted(map(len, shares)), sorted(map(len, other_shares))
     same = rest == other_rest and sizes == other_sizes
     return same and _pooled(shares) == _pooled(other_shares)
 
 
-def came_back_otherwise(said: tuple[Normalised, Normalised]) -> bool:
+def came_back_otherwise(outputs: tuple[Normalised, Normalised]) -> bool:
     """Whether only the identity of the delivered messages differs, not how many there were and who
     got them.
 
     This is for quorum queues to which something was returned: ``DIFFERENCES.md`` says that RabbitMQ
     requeues it at another place than Arneb.
     """
-    (shares, rest), (other_shares, other_rest) = map(_shares, said)
+    (shares, rest), (other_shares, other_rest) = map(_shares, outputs)
     return _numbers_only(rest) == _numbers_only(other_rest) and sorted(map(len, shares)) == sorted(
         map(len, other_shares)
     )
 
 
-def went_round_a_dying_connection(said: tuple[Normalised, Normalised]) -> bool:
+def went_round_a_dying_connection(outputs: tuple[Normalised, Normalised]) -> bool:
     """Whether only the deliveries, and the number of ready messages, differ.
 
     This is for quorum queues and connections that end. In RabbitMQ, what one channel returns is
     delivered to the next channel even if that one is ending too, and so comes one delivery closer
     to the limit.
     """
-    rests = [_shares(each)[1] for each in said]
+    rests = [_shares(each)[1] for each in outputs]
     return _without_ready(rests[0]) == _without_ready(rests[1])
 
 
@@ -207,13 +207,13 @@ def _without_ready(rest: Normalised) -> Normalised:
     return rest | {"queues": plain}
 
 
-def raced_for_a_window(said: tuple[Normalised, Normalised]) -> bool:
+def raced_for_a_window(outputs: tuple[Normalised, Normalised]) -> bool:
     """Whether only the turns differ that consumers with a shared global prefetch were given.
 
     In RabbitMQ the queues ask one process for capacity, each when it is scheduled, and those that
     were refused are notified in random order.
     """
-    (shares, rest), (other_shares, other_rest) = map(_shares, said)
+    (shares, rest), (other_shares, other_rest) = map(_shares, outputs)
     numbers, other_numbers = sum(map(len, shares)), sum(map(len, other_shares))
     return numbers == other_numbers and _ready_in_all(rest) == _ready_in_all(other_rest)
 
@@ -235,11 +235,11 @@ def _numbers_only(rest: Normalised) -> Normalised:
     return plain
 
 
-def _shares(said: Normalised) -> tuple[list[list[Any]], Normalised]:
+def _shares(output: Normalised) -> tuple[list[list[Any]], Normalised]:
     """What each consumer got, and everything else."""
     shares: list[list[Any]] = []
     rest: Normalised = {}
-    for place, kinds in said.items():
+    for place, kinds in output.items():
         rest[place] = kinds
         if place != "queues":
             shares += (what for kind, what in kinds.items() if kind.startswith("to "))
@@ -269,8 +269,8 @@ def with_older_deaths_in_any_order(properties: Any) -> Any:
     if not isinstance(deaths, list) or not deaths:
         return properties
     latest, *older = (list(each.items()) if isinstance(each, dict) else each for each in deaths)
-    told = [latest, *sorted(older, key=repr)]
-    return properties | {"headers": properties["headers"] | {"x-death": told}}
+    deaths = [latest, *sorted(older, key=repr)]
+    return properties | {"headers": properties["headers"] | {"x-death": deaths}}
 
 
 def _content(event: Event) -> tuple[Any, ...]:

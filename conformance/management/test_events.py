@@ -39,8 +39,8 @@ SETTLE_S: Final = 1.0
 
 
 @pytest.mark.parametrize("name", ["topology", "clients", "access", "policies"])
-def test_the_same_is_told(pair: tuple[Managed, Managed], name: str) -> None:
-    ours, theirs = (told_by(broker, PROGRAMS[name]) for broker in pair)
+def test_the_same_events_are_published(pair: tuple[Managed, Managed], name: str) -> None:
+    ours, theirs = (events_of(broker, PROGRAMS[name]) for broker in pair)
     theirs = [last_limit_cleared(*each) for each in theirs]
     assert [key for key, _ in ours] == [key for key, _ in theirs]
     for (key, mine), (_, other) in zip(ours, theirs, strict=True):
@@ -100,7 +100,7 @@ def test_the_same_events_are_published_for_tls(
 
     def of_tls(broker: Managed) -> list[tuple[str, Any]]:
         # The connection that reads the events does not use TLS.
-        return [each for each in told_by(broker, log_in) if each[1].get("ssl") is True]
+        return [each for each in events_of(broker, log_in) if each[1].get("ssl") is True]
 
     ours, theirs = map(of_tls, secured)
     assert [key for key, _ in theirs] == ["user.authentication.success", "connection.created"]
@@ -108,7 +108,7 @@ def test_the_same_events_are_published_for_tls(
     assert ours == theirs
 
 
-def told_by(broker: Managed, program: Callable[[Managed, Any], None]) -> list[tuple[str, Any]]:
+def events_of(broker: Managed, program: Callable[[Managed, Any], None]) -> list[tuple[str, Any]]:
     with connected(broker) as connection:
         channel = connection.channel()
         channel.queue_declare("events", exclusive=True)
@@ -131,10 +131,10 @@ def told_by(broker: Managed, program: Callable[[Managed, Any], None]) -> list[tu
             assert properties.timestamp == headers["timestamp_in_ms"] // 1000
             found.append((method.routing_key, evened(method.routing_key, headers)))
         # RabbitMQ creates the exchanges of a new vhost in an arbitrary order.
-        together = [list(each) for _, each in groupby(found, key=lambda told: told[0])]
-        ordered = [sorted(each, key=lambda told: str(told[1].get("name"))) for each in together]
-        told = chain.from_iterable(ordered)
-        return [each for each in told if each[1].get("source_name") != "amq.rabbitmq.event"]
+        together = [list(each) for _, each in groupby(found, key=lambda event: event[0])]
+        ordered = [sorted(each, key=lambda event: str(event[1].get("name"))) for each in together]
+        event = chain.from_iterable(ordered)
+        return [each for each in event if each[1].get("source_name") != "amq.rabbitmq.event"]
 
 
 def last_limit_cleared(key: str, headers: dict[str, Any]) -> tuple[str, Any]:

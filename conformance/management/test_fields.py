@@ -113,8 +113,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Ask, Ask]]:
             shown = clients[1].call("GET", "queues").json
             used = [each for each in shown if each["name"] in USED]
             # A quorum queue reports its figures every five seconds.
-            told = [each for each in used if "message_bytes_dlx" in each]
-            if told and all("message_stats" in each for each in used):
+            with_dlx = [each for each in used if "message_bytes_dlx" in each]
+            if with_dlx and all("message_stats" in each for each in used):
                 break
             time.sleep(0.3)
         time.sleep(2)  # until RabbitMQ has taken its samples

@@ -26,7 +26,7 @@ class Play:
     """One broker, and the outcomes recorded on it."""
 
     broker: Managed
-    told: list[str] = field(default_factory=list)
+    outcomes: list[str] = field(default_factory=list)
     opened: list[pika.BlockingConnection] = field(default_factory=list)
 
     def call(self, method: str, path: str, body: Any = None) -> None:
@@ -50,10 +50,10 @@ class Play:
             try:
                 connection = pika.BlockingConnection(parameters)
             except AMQPConnectionError as error:
-                self.told.append(str(error))
+                self.outcomes.append(str(error))
             else:
                 self.opened.append(connection)
-                self.told.append("opened")
+                self.outcomes.append("opened")
         return connection
 
     def channels(self, connection: pika.BlockingConnection | None, count: int) -> None:
@@ -68,9 +68,9 @@ class Play:
         except AMQPError as error:
             code, text = getattr(error, "reply_code", 0), getattr(error, "reply_text", str(error))
             # RabbitMQ 3.13 names the missing right.
-            self.told.append(f"{code} {text}".replace("write access", "access"))
+            self.outcomes.append(f"{code} {text}".replace("write access", "access"))
         else:
-            self.told.append("done")
+            self.outcomes.append("done")
 
     def api_connections(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.broker.api.call("GET", "connections").json
@@ -176,5 +176,5 @@ def test_clients_hear_the_same(plays: tuple[Play, Play], act: Callable[[Play], N
     for play in plays:
         act(play)
     ours, theirs = plays
-    assert ours.told == theirs.told
-    assert len(set(ours.told)) > 1, "expected something to be taken and something to be refused"
+    assert ours.outcomes == theirs.outcomes
+    assert len(set(ours.outcomes)) > 1, "expected something to be taken and something to be refused"

@@ -288,16 +288,16 @@ def test_what_nobody_may_delete_is_refused_before_rights_are_looked_at(
 
 
 def test_a_row_of_permissions_is_what_lets_into_a_vhost(places: tuple[Managed, Managed]) -> None:
-    said = []
+    reasons = []
     for managed in places:
         managed.api.call("DELETE", f"permissions/{VHOST}/{USER}")
         with pytest.raises(AMQPConnectionError) as refused:
             connect(managed, USER, "p")
-        said.append(str(refused.value))
+        reasons.append(str(refused.value))
         grant(managed, just(()))
         connect(managed, USER, "p").close()
-    assert said[0] == said[1]
-    assert f"NOT_ALLOWED - access to vhost '{VHOST}' refused for user '{USER}'" in said[0]
+    assert reasons[0] == reasons[1]
+    assert f"NOT_ALLOWED - access to vhost '{VHOST}' refused for user '{USER}'" in reasons[0]
 
 
 def test_whose_message_it_is_may_be_said_by_impersonators_only(
@@ -313,7 +313,7 @@ def test_whose_message_it_is_may_be_said_by_impersonators_only(
 
 
 @pytest.mark.parametrize("lacking", RIGHTS)
-def test_a_right_that_is_taken_away_is_missed_by_whoever_is_connected(
+def test_revoking_a_right_affects_connected_clients(
     places: tuple[Managed, Managed], lacking: str
 ) -> None:
     """The next channel that it opens is refused; in RabbitMQ, open channels remember their
@@ -323,7 +323,7 @@ def test_a_right_that_is_taken_away_is_missed_by_whoever_is_connected(
         "write": publish("x", "k"),
         "read": lambda c: c.basic_get("q", auto_ack=True),
     }
-    said = []
+    codes = []
     for managed in places:
         renew(managed)
         grant(managed, dict.fromkeys(KINDS, ".*"))
@@ -332,6 +332,6 @@ def test_a_right_that_is_taken_away_is_missed_by_whoever_is_connected(
         grant(managed, {**dict.fromkeys(KINDS, ".*"), lacking: "^$"})
         with pytest.raises(ChannelClosedByBroker) as refused:
             acts[lacking](connection.channel())
-        said.append(refused.value.reply_code)
+        codes.append(refused.value.reply_code)
         connection.close()
-    assert said == [403, 403]
+    assert codes == [403, 403]

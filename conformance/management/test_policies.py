@@ -247,15 +247,15 @@ def a_routing_key_of_the_policy_goes_with_an_exchange_of_the_arguments(at: Place
 
 @scenario
 def a_publish_is_refused_by_policy(at: Place) -> Any:
-    queue, told = at.queue("q"), []
+    queue, answers = at.queue("q"), []
     at.policy("p", {"max-length": 1, "overflow": "reject-publish"})
     for body in "ab":
         try:
             at.publish(queue, body)
-            told.append("ack")
+            answers.append("ack")
         except pika.exceptions.NackError:
-            told.append("nack")
-    return told, at.drained(queue)
+            answers.append("nack")
+    return answers, at.drained(queue)
 
 
 @scenario

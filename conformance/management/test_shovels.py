@@ -277,7 +277,7 @@ def test_amqp_1_0_is_refused_with_a_sentence(benches: tuple[Bench, Bench]) -> No
     assert "AMQP 1.0 is not spoken here; amqp091 is" in answer.json["reason"]
 
 
-def test_a_broker_is_reached_by_tls_and_has_to_be_who_it_says(
+def test_a_broker_is_reached_by_tls_and_its_certificate_is_checked(
     pair: tuple[Managed, Managed], tmp_path: Path
 ) -> None:
     certificates = tmp_path / "certificates"

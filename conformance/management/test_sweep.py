@@ -82,8 +82,8 @@ class Line:
         data = got.read()
         error, reason = "", None
         if got.status >= 400 and data:
-            said = json.loads(data)
-            error, reason = said.get("error", said.get("status")), said["reason"]
+            document = json.loads(data)
+            error, reason = document.get("error", document.get("status")), document["reason"]
         location, tilde, _ = (got.getheader("location") or "").partition("~")
         outcome = Outcome(
             got.status, error, reason, got.getheader("allow") or "", location + tilde,

@@ -88,8 +88,8 @@ def test_rabbit_hole(managed: Any, connection: pika.BlockingConnection) -> None:
         finished([go, "build", "-o", str(into / "scenarios"), "."], place, BUILD_WITHIN_S)
 
     program = made_once("rabbit-hole", place.iterdir(), make) / "scenarios"
-    said = finished([str(program), f"http://{address_of(managed)}", NAME], place, 60)
-    assert said == "ok\n"
+    output_of = finished([str(program), f"http://{address_of(managed)}", NAME], place, 60)
+    assert output_of == "ok\n"
 
 
 def rabbitmqadmin(managed: Any, script: Path, *arguments: str) -> str:
@@ -105,29 +105,31 @@ def test_rabbitmqadmin(managed: Any, connection: pika.BlockingConnection, tmp_pa
     with urllib.request.urlopen(url, timeout=10) as answer:
         script.write_bytes(answer.read())
 
-    def said(*arguments: str) -> str:
+    def output_of(*arguments: str) -> str:
         return rabbitmqadmin(managed, script, *arguments)
 
-    assert "queue declared" in said("declare", "queue", "name=admin", "durable=true")
-    assert "exchange declared" in said("declare", "exchange", "name=adm", "type=fanout")
-    assert "binding declared" in said("declare", "binding", "source=adm", "destination=admin")
-    assert "Message published" in said("publish", "exchange=adm", "routing_key=k", "payload=hello")
-    assert "hello" in said("get", "queue=admin", "ackmode=ack_requeue_false")
-    listed = said("-f", "raw_json", "list", "queues", "name", "durable")
+    assert "queue declared" in output_of("declare", "queue", "name=admin", "durable=true")
+    assert "exchange declared" in output_of("declare", "exchange", "name=adm", "type=fanout")
+    assert "binding declared" in output_of("declare", "binding", "source=adm", "destination=admin")
+    assert "Message published" in output_of(
+        "publish", "exchange=adm", "routing_key=k", "payload=hello"
+    )
+    assert "hello" in output_of("get", "queue=admin", "ackmode=ack_requeue_false")
+    listed = output_of("-f", "raw_json", "list", "queues", "name", "durable")
     assert {"name": "admin", "durable": True} in json.loads(listed)
     for kind in ("nodes", "connections", "channels", "consumers", "exchanges", "bindings",
                  "users", "vhosts", "permissions", "policies", "parameters"):  # fmt: skip
-        said("list", kind)
-    assert "publish" in said("-f", "kvp", "show", "overview") or said("show", "overview")
+        output_of("list", kind)
+    assert "publish" in output_of("-f", "kvp", "show", "overview") or output_of("show", "overview")
     kept = tmp_path / "definitions.json"
-    said("export", str(kept))
+    output_of("export", str(kept))
     assert "admin" in [each["name"] for each in json.loads(kept.read_text())["queues"]]
-    assert "queue deleted" in said("delete", "queue", "name=admin")
-    said("import", str(kept))
-    assert "admin" in said("list", "queues", "name")
-    assert "queue purged" in said("purge", "queue", "name=admin")
-    said("delete", "queue", "name=admin")
-    said("delete", "exchange", "name=adm")
+    assert "queue deleted" in output_of("delete", "queue", "name=admin")
+    output_of("import", str(kept))
+    assert "admin" in output_of("list", "queues", "name")
+    assert "queue purged" in output_of("purge", "queue", "name=admin")
+    output_of("delete", "queue", "name=admin")
+    output_of("delete", "exchange", "name=adm")
 
 
 def rabbitmqadmin_2() -> Path:
@@ -154,70 +156,70 @@ def test_rabbitmqadmin_2(managed: Any, connection: pika.BlockingConnection, tmp_
     program, address = rabbitmqadmin_2(), address_of(managed)
     where = ["-H", address.host, "-P", str(address.port), "-u", "guest", "-p", "guest"]
 
-    def said(*words: str) -> str:
+    def output_of(*words: str) -> str:
         return finished([str(program), *where, *words], HERE, 60)
 
     rights = ("--configure", ".*", "--write", ".*", "--read", ".*")
     policy = ("--name", "p2", "--pattern", "^adm", "--apply-to", "queues", "--priority", "1",
               "--definition", '{"max-length": 9}')  # fmt: skip
-    assert "Arneb" in said("show", "overview")
-    said("show", "churn")
-    said("declare", "vhost", "--name", "v2", "--default-queue-type", "quorum")
-    said("declare", "user", "--name", "u2", "--password", "p", "--tags", "monitoring")
-    said("declare", "permissions", "--user", "u2", *rights)
-    said("declare", "queue", "--name", "admin2", "--type", "classic", "--durable", "true")
-    said("declare", "stream", "--name", "s2", "--expiration", "1h")
-    said("declare", "exchange", "--name", "ex2", "--type", "fanout", "--durable", "true")
-    said("declare", "binding", "--source", "ex2", "--destination-type", "queue", "--destination",
-         "admin2", "--routing-key", "k")  # fmt: skip
+    assert "Arneb" in output_of("show", "overview")
+    output_of("show", "churn")
+    output_of("declare", "vhost", "--name", "v2", "--default-queue-type", "quorum")
+    output_of("declare", "user", "--name", "u2", "--password", "p", "--tags", "monitoring")
+    output_of("declare", "permissions", "--user", "u2", *rights)
+    output_of("declare", "queue", "--name", "admin2", "--type", "classic", "--durable", "true")
+    output_of("declare", "stream", "--name", "s2", "--expiration", "1h")
+    output_of("declare", "exchange", "--name", "ex2", "--type", "fanout", "--durable", "true")
+    output_of("declare", "binding", "--source", "ex2", "--destination-type", "queue",
+         "--destination", "admin2", "--routing-key", "k")  # fmt: skip
     published = ("--exchange", "ex2", "--routing-key", "k", "--payload", "hello")
-    assert "routed successfully" in said("publish", "message", *published)
-    assert "hello" in said("get", "messages", "--queue", "admin2")
+    assert "routed successfully" in output_of("publish", "message", *published)
+    assert "hello" in output_of("get", "messages", "--queue", "admin2")
     for kind in ("policy", "operator_policy"):
-        said("declare", kind, *policy)
-    said("declare", "vhost_limit", "--name", "max-queues", "--value", "100")
-    said("declare", "user_limit", "--user", "u2", "--name", "max-channels", "--value", "10")
-    said("declare", "parameter", "--name", "u", "--component", "federation-upstream", "--value",
-         '{"uri": "amqp://x"}')  # fmt: skip
+        output_of("declare", kind, *policy)
+    output_of("declare", "vhost_limit", "--name", "max-queues", "--value", "100")
+    output_of("declare", "user_limit", "--user", "u2", "--name", "max-channels", "--value", "10")
+    output_of("declare", "parameter", "--name", "u", "--component", "federation-upstream",
+         "--value", '{"uri": "amqp://x"}')  # fmt: skip
     for kind in ("nodes", "vhosts", "users", "queues", "exchanges", "bindings", "connections",
                  "channels", "consumers", "policies", "operator_policies", "parameters",
                  "permissions", "vhost_limits", "user_limits", "feature_flags",
                  "deprecated_features"):  # fmt: skip
-        said("list", kind)
-    assert "admin2" in said("list", "queues")
+        output_of("list", kind)
+    assert "admin2" in output_of("list", "queues")
     for words in (["shovels", "list_all"], ["federation", "list_all_upstreams"],
                   ["federation", "list_all_links"], ["streams", "list"], ["plugins", "list_all"],
                   ["passwords", "salt_and_hash", "abc"], ["health_check", "local_alarms"],
                   ["health_check", "node_is_quorum_critical"]):  # fmt: skip
-        said(*words)
+        output_of(*words)
     kept = tmp_path / "definitions.json"
-    said("definitions", "export", "--file", str(kept))
-    said("delete", "queue", "--name", "admin2")
-    said("definitions", "import", "--file", str(kept))
-    assert "admin2" in said("list", "queues")
-    said("purge", "queue", "--name", "admin2")
+    output_of("definitions", "export", "--file", str(kept))
+    output_of("delete", "queue", "--name", "admin2")
+    output_of("definitions", "import", "--file", str(kept))
+    assert "admin2" in output_of("list", "queues")
+    output_of("purge", "queue", "--name", "admin2")
     for kind, name in (("queue", "admin2"), ("queue", "s2"), ("exchange", "ex2"),
                        ("policy", "p2"), ("operator_policy", "p2"), ("user", "u2"),
                        ("vhost", "v2")):  # fmt: skip
-        said("delete", kind, "--name", name)
-    said("delete", "vhost_limit", "--name", "max-queues")
+        output_of("delete", kind, "--name", name)
+    output_of("delete", "vhost_limit", "--name", "max-queues")
 
 
 def test_curl(managed: Any, connection: pika.BlockingConnection) -> None:
     curl, base = tool("curl", "curl"), f"http://{address_of(managed)}/api"
 
-    def said(*arguments: str) -> str:
+    def output_of(*arguments: str) -> str:
         return finished([curl, "-sS", "-u", "guest:guest", *arguments], HERE, 30)
 
-    assert json.loads(said(f"{base}/overview"))["node"]
-    assert json.loads(said("--compressed", f"{base}/queues"))
-    made = said("-o", os.devnull, "-w", "%{http_code}", "-X", "PUT", "-d", "{}",
+    assert json.loads(output_of(f"{base}/overview"))["node"]
+    assert json.loads(output_of("--compressed", f"{base}/queues"))
+    made = output_of("-o", os.devnull, "-w", "%{http_code}", "-X", "PUT", "-d", "{}",
                 "-H", "content-type: application/json", f"{base}/queues/%2F/a%2Fb")  # fmt: skip
     assert made == "201"
-    assert json.loads(said(f"{base}/queues/%2F/a%2Fb"))["name"] == "a/b"
-    head = said("-I", f"{base}/overview")
+    assert json.loads(output_of(f"{base}/queues/%2F/a%2Fb"))["name"] == "a/b"
+    head = output_of("-I", f"{base}/overview")
     assert " 200" in head.splitlines()[0] and "application/json" in head
-    assert said("-o", os.devnull, "-w", "%{http_code}", "-X", "DELETE",
+    assert output_of("-o", os.devnull, "-w", "%{http_code}", "-X", "DELETE",
                 f"{base}/queues/%2F/a%2Fb") == "204"  # fmt: skip
     refused = [curl, "-sS", "-o", os.devnull, "-w", "%{http_code}", f"{base}/overview"]
     assert finished(refused, HERE, 30) == "401"

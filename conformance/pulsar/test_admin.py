@@ -87,7 +87,7 @@ def test_the_cluster_is_there(admin: Admin) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("document", "reason"),
     [
         (None, "TenantInfo is null"),
         ({}, "Clusters cannot be null"),
@@ -97,12 +97,12 @@ def test_the_cluster_is_there(admin: Admin) -> None:
         ({"allowedClusters": ["elsewhere"]}, "Clusters do not exist"),
     ],
 )
-def test_a_tenant_names_its_clusters(admin: Admin, name: Named, said: Any, reason: str) -> None:
+def test_a_tenant_names_its_clusters(admin: Admin, name: Named, document: Any, reason: str) -> None:
     there, new = name("tenant"), name("tenant")
     admin.put(f"/admin/v2/tenants/{there}", {"allowedClusters": ["standalone"]})
     for call, tenant in ((admin.put, new), (admin.post, there)):
         with pytest.raises(Refused) as caught:
-            call(f"/admin/v2/tenants/{tenant}", said)
+            call(f"/admin/v2/tenants/{tenant}", document)
         assert (caught.value.status, caught.value.reason) == (412, reason)
     assert new not in admin.get("/admin/v2/tenants")
 

@@ -32,10 +32,10 @@ class Caller:
             connection.putheader("Content-Length", str(len(content)))
         connection.endheaders(content)
         answer = connection.getresponse()
-        said = answer.read()
+        body = answer.read()
         connection.close()
         allowed = answer.getheader("Allow") or ""
-        return answer.status, {each.strip() for each in allowed.split(",") if each}, said
+        return answer.status, {each.strip() for each in allowed.split(",") if each}, body
 
 
 @pytest.fixture
@@ -52,9 +52,9 @@ def test_a_path_says_by_which_methods_it_is_asked(call: Caller) -> None:
         (PERSISTENT + "t", {"PUT", "DELETE"}),
     ):
         head = {"HEAD"} if "GET" in methods else set()
-        status, allowed, said = call("OPTIONS", path)
+        status, allowed, body = call("OPTIONS", path)
         assert (status, allowed) == (200, {"OPTIONS", *methods, *head})
-        assert {each.strip() for each in said.decode().split(",")} == allowed
+        assert {each.strip() for each in body.decode().split(",")} == allowed
         status, allowed, _ = call("PATCH", path)
         assert (status, allowed - {"HEAD"}) == (405, {"OPTIONS", *methods})
     assert call("OPTIONS", "/admin/v2/nothing")[0] == 404
@@ -62,8 +62,8 @@ def test_a_path_says_by_which_methods_it_is_asked(call: Caller) -> None:
 
 def test_a_head_request_has_the_status(call: Caller) -> None:
     for path in ("/admin/v2/clusters", "/admin/v2/brokers/health", "/admin/v2/clusters/none"):
-        status, _, said = call("GET", path)
-        assert said
+        status, _, body = call("GET", path)
+        assert body
         assert call("HEAD", path) == (status, set(), b"")
 
 
@@ -101,14 +101,14 @@ def test_of_a_parameter_that_comes_twice_the_first_counts(
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"), [("", 2), ("=", 2), ("=TRUE", 2), ("=1", 0), ("=yes", 0), ("=false", 0)]
+    ("flag", "shown"), [("", 2), ("=", 2), ("=TRUE", 2), ("=1", 0), ("=yes", 0), ("=false", 0)]
 )
 def test_an_empty_flag_says_nothing(
-    call: Caller, admin: Admin, name: Named, said: str, shown: int
+    call: Caller, admin: Admin, name: Named, flag: str, shown: int
 ) -> None:
     topic = name("topic")
     admin.put(f"{topic}/partitions", 2)
-    _, _, answer = call("GET", f"{PERSISTENT}{topic}/partitioned-stats?perPartition{said}")
+    _, _, answer = call("GET", f"{PERSISTENT}{topic}/partitioned-stats?perPartition{flag}")
     assert len(json.loads(answer)["partitions"]) == shown
 
 
@@ -124,8 +124,8 @@ def test_the_topics_of_a_bundle_are_listed(call: Caller, admin: Admin, topic: st
 def test_where_there_is_no_message_none_is_examined(call: Caller, admin: Admin, topic: str) -> None:
     admin.put(local(topic))
     for query in ("", "?initialPosition=x", "?messagePosition="):
-        status, _, said = call("GET", f"{PERSISTENT}{local(topic)}/examinemessage{query}")
-        assert (status, b"total message is zero" in said) == (412, True)
+        status, _, body = call("GET", f"{PERSISTENT}{local(topic)}/examinemessage{query}")
+        assert (status, b"total message is zero" in body) == (412, True)
 
 
 def test_what_no_cluster_has_is_not_there(call: Caller) -> None:
@@ -133,8 +133,8 @@ def test_what_no_cluster_has_is_not_there(call: Caller) -> None:
     assert call("GET", f"{cluster}/peers") == (200, set(), b"")
     assert call("GET", f"{cluster}/failureDomains") == (200, set(), b"{}")
     for path in ("failureDomains/x", "namespaceIsolationPolicies"):
-        status, _, said = call("GET", f"{cluster}/{path}")
-        assert (status, "does not exist" in json.loads(said)["reason"]) == (404, True)
+        status, _, body = call("GET", f"{cluster}/{path}")
+        assert (status, "does not exist" in json.loads(body)["reason"]) == (404, True)
 
 
 def test_subscriptions_are_encoded_twice(call: Caller, admin: Admin, name: Named) -> None:

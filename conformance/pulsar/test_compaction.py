@@ -105,7 +105,7 @@ def test_what_has_no_key(client: pulsar.Client, admin: Admin, topic: str) -> Non
     assert [value for _, value in read(client, topic, "one")] == [b"3"]
 
 
-def test_a_reader_of_what_is_compacted_knows_its_end(
+def test_a_reader_of_a_compacted_topic_finds_its_end(
     client: pulsar.Client, admin: Admin, topic: str
 ) -> None:
     publish(client, topic, [("a", b"1"), ("b", b"2"), ("a", b"3"), ("b", b"4"), ("b", b"5")])

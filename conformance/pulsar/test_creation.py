@@ -136,11 +136,11 @@ def test_a_tenant_of_another_cluster_has_no_namespace_here(admin: Admin, name: N
 
 def test_what_is_said_of_a_cluster_is_shown(admin: Admin, name: Named) -> None:
     path = f"/admin/v2/clusters/{name('c')}"
-    said = {"proxyServiceUrl": "pulsar+ssl://127.0.0.1:1", "proxyProtocol": "SNI"}
-    said |= {"listenerName": "outside", "brokerClientKeyFilePath": "key.pem"}
-    admin.put(path, said | {"brokerClientTlsEnabled": True})
+    cluster_data = {"proxyServiceUrl": "pulsar+ssl://127.0.0.1:1", "proxyProtocol": "SNI"}
+    cluster_data |= {"listenerName": "outside", "brokerClientKeyFilePath": "key.pem"}
+    admin.put(path, cluster_data | {"brokerClientTlsEnabled": True})
     shown = admin.get(path)
-    assert {key: shown.get(key) for key in said} == said
+    assert {key: shown.get(key) for key in cluster_data} == cluster_data
     assert shown["brokerClientTlsEnabled"] is True
     assert status(admin, "POST", path, {"proxyServiceUrl": "http://127.0.0.1:1"}) == 400
     admin.delete(path)

@@ -47,7 +47,7 @@ def kill(consumer: pulsar.Consumer, messages: int) -> None:
     assert set(counts.values()) == {DEATHS + 1}
 
 
-def let_go(consumer: pulsar.Consumer) -> None:
+def close_when_silent(consumer: pulsar.Consumer) -> None:
     """Close the consumer after nothing more comes. The wheel crashes if a client is closed while a
     consumer of partitions is handling acknowledgements of dead letters."""
     assert_silent(consumer)
@@ -69,7 +69,7 @@ def test_dead_letters_are_kept_for_later_consumers(
     alive = consumer.receive(WITHIN_MS)
     consumer.acknowledge(alive)
     kill(consumer, 2)
-    let_go(consumer)
+    close_when_silent(consumer)
     dead = connect().subscribe(f"{topic}-s-DLQ", "graves", SHARED)
     found = take(dead, 2)
     assert sorted([alive.data(), *payloads(found)]) == numbers(3)
@@ -91,7 +91,7 @@ def test_without_a_subscription_they_are_not_kept(connect: Connect, topic: str) 
     producer.send(b"second")
     kill(consumer, 1)
     assert dead.receive(WITHIN_MS).data() == b"second"
-    let_go(consumer)
+    close_when_silent(consumer)
 
 
 def test_a_batch_dies_whole(connect: Connect, topic: str) -> None:
@@ -104,7 +104,7 @@ def test_a_batch_dies_whole(connect: Connect, topic: str) -> None:
     kill(consumer, 6)
     dead = connect().subscribe(f"{topic}-s-DLQ", "graves", SHARED)
     assert sorted(payloads(take(dead, 6))) == numbers(6)
-    let_go(consumer)
+    close_when_silent(consumer)
 
 
 def test_partitions_have_one_grave(connect: Connect, admin: Admin, topic: str) -> None:
@@ -115,7 +115,7 @@ def test_partitions_have_one_grave(connect: Connect, admin: Admin, topic: str) -
     kill(consumer, 6)
     dead = connect().subscribe(f"{topic}-dead", "graves", SHARED)
     assert sorted(payloads(take(dead, 6))) == numbers(6)
-    let_go(consumer)
+    close_when_silent(consumer)
 
 
 def test_what_is_given_back_without_a_word_dies_too(connect: Connect, topic: str) -> None:
@@ -128,7 +128,7 @@ def test_what_is_given_back_without_a_word_dies_too(connect: Connect, topic: str
         consumer.redeliver_unacknowledged_messages()
     dead = connect().subscribe(f"{topic}-s-DLQ", "graves", SHARED, initial_position=EARLIEST)
     assert dead.receive(WITHIN_MS).data() == b"x"
-    let_go(consumer)
+    close_when_silent(consumer)
 
 
 def test_graves_are_dug_when_they_are_needed(connect: Connect, admin: Admin, topic: str) -> None:
@@ -145,4 +145,4 @@ def test_graves_are_dug_when_they_are_needed(connect: Connect, admin: Admin, top
     while admin.get_if_there(f"{grave}/subscriptions") != ["graves"]:
         assert time.monotonic() < end
         time.sleep(0.05)
-    let_go(consumer)
+    close_when_silent(consumer)

@@ -14,7 +14,7 @@ SEED = 9
 def test_each_task_has_one_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exactly_once, "TASKS_PER_KILL", 50)
     with exactly_once.ExactlyOnce(tmp_path, SEED) as played:
-        said = played.play(KILLS)
-    assert "'broker'" in said
-    assert "'client'" in said
-    assert said.endswith("each with one result")
+        outcome = played.play(KILLS)
+    assert "'broker'" in outcome
+    assert "'client'" in outcome
+    assert outcome.endswith("each with one result")

@@ -57,14 +57,14 @@ def test_other_types_are_refused(connect: Connect, topic: str, other: pulsar.Con
 
 
 def test_every_consumer_learns_which_one_is_active(connect: Connect, topic: str) -> None:
-    told: list[str] = []
+    notified: list[str] = []
 
     class Listener:
         def __init__(self, name: str) -> None:
             self.name = name
 
         def __call__(self, consumer: pulsar.Consumer, message: pulsar.Message) -> None:
-            told.append(self.name)
+            notified.append(self.name)
             consumer.acknowledge(message)
 
     client = connect()
@@ -76,7 +76,7 @@ def test_every_consumer_learns_which_one_is_active(connect: Connect, topic: str)
     reader = connect().subscribe(topic, "watch", initial_position=pulsar.InitialPosition.Earliest)
     assert payloads(take(reader, 6)) == numbers(6)
     assert_silent(reader)
-    assert len(set(told)) == 1
-    assert len(told) == 6
+    assert len(set(notified)) == 1
+    assert len(notified) == 6
     for consumer in consumers:
         consumer.close()

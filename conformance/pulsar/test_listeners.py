@@ -94,7 +94,7 @@ def test_what_is_not_acknowledged_in_time_comes_again(client: pulsar.Client, top
         consumer.acknowledge(message)
 
 
-def test_clients_say_who_they_are(client: pulsar.Client, admin: Admin, topic: str) -> None:
+def test_clients_identify_themselves(client: pulsar.Client, admin: Admin, topic: str) -> None:
     consumer = client.subscribe(topic, "s", consumer_name="me", properties={"shop": "Oslo"})
     producer = client.create_producer(topic, producer_name="you", properties={"line": "7"})
     assert (consumer.consumer_name(), consumer.subscription_name()) == ("me", "s")

@@ -161,7 +161,7 @@ def test_a_topic_has_policies_while_it_is_used(
 
 
 @pytest.mark.parametrize("parted", [False, True], ids=["plain", "partitioned"])
-def test_messages_that_nobody_could_take_are_counted_as_dropped(
+def test_messages_that_no_consumer_could_take_are_counted_as_dropped(
     connect: Connect, admin: Admin, topic: str, parted: bool
 ) -> None:
     statistics = f"{path_of(topic)}/{'partitioned-stats' if parted else 'stats'}"

@@ -267,12 +267,12 @@ def test_a_consumer_can_read_its_own_statistics(
         for number in range(5):
             await client.send(number, b"x")
         client.flow(3)
-        told = await client.statistics()
-        while integer(told, PERMITS):
-            told = await client.statistics()
+        statistics = await client.statistics()
+        while integer(statistics, PERMITS):
+            statistics = await client.statistics()
         unacked = 3 if kind in ("Shared", "Key_Shared") else 0
-        assert (data_of(told, NAME), data_of(told, TYPE)) == (b"me", kind.encode())
-        assert (integer(told, UNACKED), integer(told, BACKLOG)) == (unacked, 5)
+        assert (data_of(statistics, NAME), data_of(statistics, TYPE)) == (b"me", kind.encode())
+        assert (integer(statistics, UNACKED), integer(statistics, BACKLOG)) == (unacked, 5)
         with pytest.raises(PulsarClosed):
             await client.statistics(consumer=9)
 

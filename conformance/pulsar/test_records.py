@@ -162,7 +162,7 @@ def test_a_message_says_its_version(connect: Connect, topic: str, form: Any) -> 
     assert versions[0] == versions[2] != versions[1] == versions[3]
 
 
-def test_who_knows_the_first_version_reads_the_later_one(
+def test_a_reader_of_the_first_version_reads_the_later_one(
     client: pulsar.Client, admin: Admin, name: Named
 ) -> None:
     namespace = f"public/{name('ns')}"

@@ -245,13 +245,13 @@ def test_callers_without_rights_see_no_tenant(guarded: Guarded, call: tuple[str,
     assert guarded.call("nobody", method, path.replace("/t", "/nowhere", 1)) == 404
 
 
-def test_whoever_asks_about_a_tenant_itself_needs_the_right_first(guarded: Guarded) -> None:
+def test_questions_about_a_tenant_itself_need_the_right_first(guarded: Guarded) -> None:
     for method in ("GET", "POST", "DELETE"):
         body = {"allowedClusters": ["standalone"]} if method == "POST" else None
         assert guarded.call("nobody", method, "tenants/nowhere", body) == 401
 
 
-def test_whoever_loses_a_right_is_cut_off(guarded: Guarded) -> None:
+def test_a_client_that_loses_a_right_is_cut_off(guarded: Guarded) -> None:
     permission = f"{N}/permissions/leaving"
     assert guarded.call("root", "POST", permission, ["produce"]) == 204
     client = guarded.connect("leaving")

@@ -153,7 +153,7 @@ def test_a_producer_whose_schema_is_refused_makes_no_initial_subscription(
     assert found == []
 
 
-def test_whoever_takes_anything_gets_the_schema_too(connect: Connect, topic: str) -> None:
+def test_a_consumer_without_a_schema_reads_a_schemas_messages(connect: Connect, topic: str) -> None:
     client = connect()
     producer = client.create_producer(topic, schema=StringSchema())
     consumer = client.subscribe(topic, "s", initial_position=EARLIEST)

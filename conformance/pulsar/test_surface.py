@@ -47,7 +47,7 @@ def test_a_reader_that_goes_to_the_end_has_what_comes_next(
     assert reader.read_next(WITHIN_MS).data() == b"after"
 
 
-def test_a_reader_knows_the_end_of_a_batch(client: pulsar.Client, topic: str) -> None:
+def test_a_reader_recognises_the_end_of_a_batch(client: pulsar.Client, topic: str) -> None:
     producer = client.create_producer(topic, batching_enabled=True)
     ids = send(producer, numbers(10))
     reader = client.create_reader(topic, ids[4])

@@ -12,7 +12,7 @@ from pulsar.schema import StringSchema
 WITHIN_S = WITHIN_MS / 1000
 
 
-class Told:
+class Seen:
     """What a view reports, and a way to wait for it."""
 
     def __init__(self) -> None:
@@ -43,11 +43,11 @@ def test_a_view_has_what_was_there_and_follows(client: pulsar.Client, topic: str
     seen: dict[str, object] = {}
     view.for_each(seen.__setitem__)
     assert seen == {"a": "3", "b": "2"}
-    told = Told()
-    view.for_each_and_listen(told)
-    told.wait_for({"a": "3", "b": "2"})
+    listener = Seen()
+    view.for_each_and_listen(listener)
+    listener.wait_for({"a": "3", "b": "2"})
     put(producer, c="4", a="5")
-    told.wait_for({"a": "5", "b": "2", "c": "4"})
+    listener.wait_for({"a": "5", "b": "2", "c": "4"})
     assert (view.get("a"), len(view)) == ("5", 3)
     view.close()
 
@@ -61,10 +61,10 @@ def test_a_view_of_all_partitions(client: pulsar.Client, admin: Admin, topic: st
     view = client.create_table_view(topic)
     assert len(view) == 30
     assert {key: view.get(key) for key in expected} == expected
-    told = Told()
-    view.for_each_and_listen(told)
+    listener = Seen()
+    view.for_each_and_listen(listener)
     put(producer, new=b"x")
-    told.wait_for({**expected, "new": b"x"})
+    listener.wait_for({**expected, "new": b"x"})
 
 
 def test_an_empty_value_takes_the_key_away(client: pulsar.Client, topic: str) -> None:
@@ -78,11 +78,11 @@ def test_an_empty_value_takes_the_key_away(client: pulsar.Client, topic: str) ->
 def test_many_views_of_one_topic(connect: Connect, topic: str) -> None:
     producer = connect().create_producer(topic)
     views = [connect().create_table_view(topic) for _ in range(3)]
-    told = [Told() for _ in views]
-    for view, each in zip(views, told, strict=True):
+    seen = [Seen() for _ in views]
+    for view, each in zip(views, seen, strict=True):
         view.for_each_and_listen(each)
     put(producer, a=b"1", b=b"2")
-    for each in told:
+    for each in seen:
         each.wait_for({"a": b"1", "b": b"2"})
 
 

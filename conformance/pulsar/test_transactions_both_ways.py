@@ -127,7 +127,7 @@ def test_what_one_takes_back_the_other_never_saw(
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_what_a_transaction_has_acknowledged_nobody_gets_before_it_is_aborted(
+def test_what_a_transaction_has_acknowledged_is_not_delivered_before_it_is_aborted(
     broker_urls: BrokerUrls,
     channel: BlockingChannel,
     transacting: BlockingChannel,

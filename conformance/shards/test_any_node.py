@@ -116,8 +116,8 @@ class Place:
 
     def token(self, scopes: str = EVERYTHING) -> str:
         """A token with a signature that the nodes accept."""
-        said = {"sub": "app", "aud": ["rabbitmq"], "exp": int(time.time() + GOOD_S)}
-        return jwt.encode(said | {"scope": scopes}, self.key, "RS256", headers={"kid": "one"})
+        claims = {"sub": "app", "aud": ["rabbitmq"], "exp": int(time.time() + GOOD_S)}
+        return jwt.encode(claims | {"scope": scopes}, self.key, "RS256", headers={"kid": "one"})
 
     @property
     def ways(self) -> list[tuple[NodeProcess, NodeProcess]]:
@@ -165,11 +165,11 @@ def test_the_client_of_amqp_in_java(place: Place, scheme: str, who: str) -> None
         )
     ]  # fmt: skip
     *command, _ = amqp_clients.java()
-    said = finished(
+    output = finished(
         [*command, "Through", str(place.files / "root.crt"), who, password, str(COUNT), *ways],
         HERE, RUN_WITHIN_S,
     )  # fmt: skip
-    assert len(said.splitlines()) == len(VHOSTS) * len(place.ways), said
+    assert len(output.splitlines()) == len(VHOSTS) * len(place.ways), output
 
 
 PROOFS: Final = {
@@ -204,11 +204,11 @@ def test_the_client_of_pulsar_in_java(place: Place, scheme: str, proof: str) -> 
         )
     ]
     command = built_in_java("Through")
-    said = finished(
+    output = finished(
         [*command, str(files / "root.crt"), PROOFS[proof], shown, str(COUNT), *ways],
         HERE, RUN_WITHIN_S,
     )  # fmt: skip
-    assert len(said.splitlines()) == len(VHOSTS) * len(place.ways), said
+    assert len(output.splitlines()) == len(VHOSTS) * len(place.ways), output
 
 
 @pytest.mark.parametrize("shard", VHOSTS)

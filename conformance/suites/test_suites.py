@@ -90,7 +90,7 @@ def run_with_pytest(
     tests: str,
     broker: Target,
     files: Mapping[str, Path] = MappingProxyType({}),
-    told: Mapping[str, str] = MappingProxyType({}),
+    environment_added: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Run the tests in the source distribution of a Python package; the result is the output.
     ``files`` are added to the distribution, which lacks them, and ``told`` to the environment."""
@@ -113,7 +113,7 @@ def run_with_pytest(
         "RABBITMQ_HOST": broker.address.host,
         "RABBITMQ_5672_TCP": str(broker.address.port),
         "RABBITMQ_5671_TCP": str(broker.amqps.port),
-        **told,
+        **environment_added,
     }
     with TemporaryDirectory() as cache:
         kept = ["-o", f"cache_dir={cache}"]
@@ -155,9 +155,15 @@ def dramatiq(broker: Target) -> str:
 
 def oslo_messaging(broker: Target) -> str:
     url = f"rabbit://guest:guest@{broker.address}/"
-    told = {"RPC_TRANSPORT_URL": url, "NOTIFY_TRANSPORT_URL": url}
+    environment_added = {"RPC_TRANSPORT_URL": url, "NOTIFY_TRANSPORT_URL": url}
     tests = "oslo_messaging/tests/functional/test_functional.py"
-    return run_with_pytest("oslo_messaging", "oslo.messaging==18.3.1", tests, broker, told=told)
+    return run_with_pytest(
+        "oslo_messaging",
+        "oslo.messaging==18.3.1",
+        tests,
+        broker,
+        environment_added=environment_added,
+    )
 
 
 def lapin(broker: Target) -> str:

@@ -237,23 +237,23 @@ def _add_piece(
         singles.append(single)
         heads.append(head)
         values.append(payload[start:at])
-    said = b"".join(heads)
-    if NULL_VALUE_TAG in said:
+    joined = b"".join(heads)
+    if NULL_VALUE_TAG in joined:
         pairs = zip(singles, values, strict=True)
         values = [None if single.null_value else value for single, value in pairs]
     columns.values += values
-    columns.keys += _keys(singles, said)
-    ordered = ORDERING_KEY_TAG in said
+    columns.keys += _keys(singles, joined)
+    ordered = ORDERING_KEY_TAG in joined
     columns.ordering_keys += (
         [single.ordering_key or None for single in singles] if ordered else [None] * count
     )
-    time, timed = metadata.event_time, EVENT_TIME_TAG in said
+    time, timed = metadata.event_time, EVENT_TIME_TAG in joined
     columns.event_times_ms += (
         [single.event_time or time for single in singles] if timed else [time] * count
     )
-    columns.sequence_ids += _sequence_ids(singles, said, metadata.sequence_id + first)
+    columns.sequence_ids += _sequence_ids(singles, joined, metadata.sequence_id + first)
     if properties:
-        known = PROPERTIES_TAG in said and PROPERTIES_TAG in b"".join(map(_behind_key, heads))
+        known = PROPERTIES_TAG in joined and PROPERTIES_TAG in b"".join(map(_behind_key, heads))
         columns.properties += (
             [properties_of(single.properties) for single in singles]
             if known
@@ -268,11 +268,11 @@ def _behind_key(head: bytes) -> bytes:
     return head[2 + head[1] :] if head[:1] == KEY_TAG and head[1] < 0x80 else head
 
 
-def _keys(singles: Sequence[SingleMessageMetadata], said: bytes) -> Iterable[bytes | None]:
-    if KEY_TAG not in said:
+def _keys(singles: Sequence[SingleMessageMetadata], joined: bytes) -> Iterable[bytes | None]:
+    if KEY_TAG not in joined:
         return [None] * len(singles)
     keys = list(map(_KEY, singles))
-    in_base64 = BASE64_TAG in said and any(map(_IN_BASE64, singles))
+    in_base64 = BASE64_TAG in joined and any(map(_IN_BASE64, singles))
     # A field that is not UTF-8 is returned as bytes, and an empty one may be missing.
     if in_base64 or not all(keys) or bytes in set(map(type, keys)):
         return map(key_of, singles)
@@ -280,11 +280,11 @@ def _keys(singles: Sequence[SingleMessageMetadata], said: bytes) -> Iterable[byt
 
 
 def _sequence_ids(
-    singles: Sequence[SingleMessageMetadata], said: bytes, first: int
+    singles: Sequence[SingleMessageMetadata], joined: bytes, first: int
 ) -> Iterable[int]:
     """Return the messages' own sequence ids; a missing one is counted on from the batch's."""
     counted = range(first, first + len(singles))
-    if SEQUENCE_ID_TAG not in said:
+    if SEQUENCE_ID_TAG not in joined:
         return counted
     own = list(map(_SEQUENCE_ID, singles))
     if 0 not in own:

@@ -80,10 +80,10 @@ class Guest:
 
     def speak(self, chance: random.Random) -> bool:
         """Send what the manner says; False if the broker has closed the connection."""
-        said = self.manner(time.monotonic() - self.came_at, chance)
+        data = self.manner(time.monotonic() - self.came_at, chance)
         try:
-            if said:
-                self.socket.send(said)
+            if data:
+                self.socket.send(data)
             # A client that reads nothing would otherwise not notice.
             return self.manner is reads_nothing or self.socket.recv(4096) != b""
         except BlockingIOError:

@@ -62,8 +62,13 @@ def data_documents(chance: random.Random) -> bytes:
 
 def data_leftovers(chance: random.Random) -> bytes:
     """Hundreds of stages that are never committed, and malformed rows."""
-    said = {"rows": 1, "columns": ["value"], "targets": [{"topic": LARGE_TOPIC}], "properties": []}
-    head = json.dumps(said).encode()
+    document = {
+        "rows": 1,
+        "columns": ["value"],
+        "targets": [{"topic": LARGE_TOPIC}],
+        "properties": [],
+    }
+    head = json.dumps(document).encode()
     rows = b"ARW1" + pack("<I", len(head)) + head + pack("<i", 1) + b"x"
     bodies = (rows, rows[:-1], rows + b"x", b"ARW1" + pack("<I", 1 << 31), b"", bytes(1 << 20))
     query = chance.randrange(1 << 30)

@@ -129,8 +129,12 @@ def cycles(chance: random.Random) -> bytes:
     asked += [
         ask("POST", f"bindings/%2F/e/{one}/e/{other}", b"{}") for one in names for other in names
     ]
-    said = b'{"properties": {}, "routing_key": "k", "payload": "x", "payload_encoding": "string"}'
-    asked += [ask("POST", f"exchanges/%2F/{chance.choice(names)}/publish", said) for _ in range(20)]
+    message = (
+        b'{"properties": {}, "routing_key": "k", "payload": "x", "payload_encoding": "string"}'
+    )
+    asked += [
+        ask("POST", f"exchanges/%2F/{chance.choice(names)}/publish", message) for _ in range(20)
+    ]
     return b"".join(asked)
 
 

@@ -297,11 +297,11 @@ def attack(
     with _sampling(broker, found):
         canary = subprocess.Popen(watching, stdout=subprocess.PIPE, text=True)
         peer = subprocess.Popen(hostile, stdout=subprocess.PIPE, text=True)
-        told = canary.communicate(timeout=seconds + 120)[0]
+        output = canary.communicate(timeout=seconds + 120)[0]
         print(peer.communicate(timeout=seconds + 120)[0].strip())
     assert canary.returncode == peer.returncode == 0
     assert broker.is_alive
-    found.canary = json.loads(told)
+    found.canary = json.loads(output)
     found.cpu_share = (broker.cpu_s() - cpu_s) / (time.monotonic() - began)
     elapsed_s = (time.monotonic() - began) * (os.cpu_count() or 1)
     found.others_share = max(0.0, _busy_s() - _ours_s(broker) - busy) / elapsed_s

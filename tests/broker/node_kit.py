@@ -41,12 +41,12 @@ class Steering:
 
     directory: Path
     signals: Signals
-    said: list[str] = field(default_factory=list)
+    printed: list[str] = field(default_factory=list)
     _heard: trio.Event = field(default_factory=trio.Event)
 
     def say(self, line: str) -> None:
         """What the process prints for its user."""
-        self.said.append(line)
+        self.printed.append(line)
         self._heard.set()
         self._heard = trio.Event()
 
@@ -58,7 +58,7 @@ class Steering:
     async def until(self, line: str) -> None:
         """Wait until that was printed."""
         with trio.fail_after(20):
-            while line not in self.said:
+            while line not in self.printed:
                 await self._heard.wait()
 
 

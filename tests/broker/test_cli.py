@@ -91,8 +91,8 @@ def test_a_signal_stops_the_broker_in_order(data: Path, number: signal.Signals) 
         assert broker.stop(number) < STOP_WITHIN_S
         connection.close()
     assert broker.returncode == 0
-    said = ["Server startup complete", f"stopping on {number.name}", "stopped"]
-    assert broker.last_words.splitlines() == said
+    lines = ["Server startup complete", f"stopping on {number.name}", "stopped"]
+    assert broker.last_words.splitlines() == lines
     assert arneb("check", data).returncode == 0
 
 

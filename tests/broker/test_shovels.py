@@ -275,7 +275,7 @@ def test_it_continues_when_what_it_needs_exists_again(places: tuple[Place, Place
 def test_an_invalid_shovel_is_refused_with_the_reason(places: tuple[Place, Place]) -> None:
     here, _ = places
     good = {"src-uri": "amqp://", "dest-uri": "amqp://", "src-queue": "a", "dest-queue": "b"}
-    for change, said in (
+    for change, reason in (
         ({"src-queue": None}, "Must specify 'src-exchange' or 'src-queue'"),
         ({"src-exchange": "x"}, "Cannot specify 'src-exchange' and 'src-queue'"),
         ({"dest-uri": None}, "dest-uri is mandatory"),
@@ -290,7 +290,7 @@ def test_an_invalid_shovel_is_refused_with_the_reason(places: tuple[Place, Place
         value = {name: each for name, each in {**good, **change}.items() if each is not None}
         status, answer = here.call("PUT", "parameters/shovel/%2F/bad", {"value": value})
         assert (status, answer["error"]) == (400, "bad_request")
-        assert said in answer["reason"]
+        assert reason in answer["reason"]
 
 
 def test_only_an_export_shows_a_password(places: tuple[Place, Place]) -> None:

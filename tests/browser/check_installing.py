@@ -62,14 +62,16 @@ def has_owner() -> bool:
 def is_whole(arneb: tuple[str | Path, ...], folder: Path, environment: Mapping[str, str]) -> None:
     """It says its version, writes its configuration and knows its shell."""
     assert __version__ in run(*arneb, "--version", cwd=folder, environment=environment)
-    said = run(*arneb, "init", "here", cwd=folder, environment=environment)
+    output = run(*arneb, "init", "here", cwd=folder, environment=environment)
     text = (folder / "here/arneb.toml").read_text()
     assert "path_prefix" in text
-    assert "an administrator; shown only once" in said
+    assert "an administrator; shown only once" in output
     if has_owner():
         assert "ExecStart=" in (folder / "here/arneb.service").read_text()
     else:
-        assert "useradd --system arneb" in said, "it must say why there is no unit, and what to do"
+        assert "useradd --system arneb" in output, (
+            "it must say why there is no unit, and what to do"
+        )
     completion = {**environment, "_ARNEB_COMPLETE": "bash_source"}
     assert "arneb" in run(*arneb, cwd=folder, environment=completion)
 

@@ -76,7 +76,7 @@ class OneNode:
         """Keys of ``[cluster]`` itself."""
         self.first = ""
         """Keys before all tables."""
-        self.said: list[str] = []
+        self.printed: list[str] = []
         self.node: Node | None = None
         self.ports: dict[str, int] = {}
         self._scope = trio.CancelScope()
@@ -108,7 +108,7 @@ class OneNode:
         config = self.config()
         listeners = await Listeners.bind(listens(config))
         self.ports = {name: listeners.addresses(name)[0].port for name in listeners.by_name}
-        self.node = Node(config, self.said.append)
+        self.node = Node(config, self.printed.append)
         try:
             with self._scope:
                 await self.node.run(listeners)

@@ -83,11 +83,11 @@ class RealDirectory:
         return self.replica.flushed
 
     @property
-    def told(self) -> Applied:
-        said, flushed = self._membership.report(), self.replica.flushed
-        if said.number == flushed.link.number:
+    def reported(self) -> Applied:
+        report, flushed = self._membership.report(), self.replica.flushed
+        if report.number == flushed.link.number:
             return flushed
-        return replace(self.replica.applied, place=said.place)
+        return replace(self.replica.applied, place=report.place)
 
     @property
     def members(self) -> Members:

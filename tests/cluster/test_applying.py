@@ -41,13 +41,13 @@ class Directory:
         """A takeover has ended, well or not."""
         take_over = self.replica.take_over
 
-        def told() -> None:
+        def stop() -> None:
             try:
                 take_over()
             finally:
                 trio.from_thread.run_sync(self.took_over.set)
 
-        self.replica.take_over = told  # type: ignore[method-assign]
+        self.replica.take_over = stop  # type: ignore[method-assign]
 
     def _failed(self, why: str) -> None:
         self.why.append(why)

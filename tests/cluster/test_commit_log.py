@@ -83,7 +83,7 @@ def test_losing_leadership_is_reported_to_the_oldest_and_nobody_else() -> None:
     assert len(kit.endings) == 1
 
 
-def test_later_commits_are_told_so_in_a_later_turn() -> None:
+def test_later_commits_are_reported_in_a_later_turn() -> None:
     kit = Kit()
     kit.log.lose("fenced")
     kit.submit("a")

@@ -114,12 +114,12 @@ async def test_a_new_node_takes_a_copy_from_a_follower_and_reads_on(
         new = cluster.nodes[2]
         cluster.nursery.start_soon(new.run)
         await until(lambda: new.node is not None and new.node.is_ready)
-        assert any(f"a copy of what node {follower.name} has" in line for line in new.said)
+        assert any(f"a copy of what node {follower.name} has" in line for line in new.printed)
         await blocking(publish, new, b"d")
         gone = await trimmed(cluster)
         await trimmed(cluster, gone + 5)  # the new one is a member now, and is no longer waited for
-        said = await blocking(status, leader)
-        assert f"Member: {new.name}, has on disk up to record " in said
+        shown = await blocking(status, leader)
+        assert f"Member: {new.name}, has on disk up to record " in shown
         assert await blocking(consume, new, 4) == [b"a", b"b", b"c", b"d"]
         assert not (new.config().data_dir / COPY_NAME).exists()
         assert not list((follower.config().data_dir / GIVEN_NAME).iterdir())
@@ -144,7 +144,7 @@ async def test_a_dropped_node_that_lacks_what_was_trimmed_takes_a_copy_when_it_r
         await trimmed(cluster, before + 10)
         cluster.nursery.start_soon(away.run)
         await until(lambda: away.node is not None and away.node.is_ready)
-        assert any("takes a copy" in line for line in away.said)
+        assert any("takes a copy" in line for line in away.printed)
         assert await blocking(consume, away, 3) == [b"a", b"b", b"c"]
     for each in cluster.nodes:
         assert check(each.config().data_dir) == []
@@ -166,9 +166,9 @@ async def test_a_copy_that_was_cut_off_is_resumed_and_waited_for_meanwhile(
         new = cluster.nodes[2]
         cluster.nursery.start_soon(new.run)
         await until(lambda: written() == 2)
-        said = await blocking(status, new)
-        assert "State: copying, copies\n" in said
-        assert "Copied: 16384 of " in said
+        shown = await blocking(status, new)
+        assert "State: copying, copies\n" in shown
+        assert "Copied: 16384 of " in shown
         await new.kill()
         await blocking(publish, leader, b"d")
         before = await trimmed_after(cluster, 2)
@@ -289,7 +289,7 @@ async def test_when_the_source_of_a_copy_is_killed_another_gives_one(
         await follower.kill()
         going.set()
         await until(lambda: new.node is not None and new.node.is_ready)
-        assert any(f"a copy of what node {leader.name} has" in line for line in new.said)
+        assert any(f"a copy of what node {leader.name} has" in line for line in new.printed)
         assert await blocking(consume, new, 3) == [b"a", b"b", b"c"]
     assert check(new.config().data_dir) == []
 
@@ -332,9 +332,11 @@ async def test_a_running_node_that_lacks_something_restarts_and_takes_a_copy(
         await trimmed(cluster, 10)
         cut_off.clear()
         going.set()
-        await until(lambda: any("has a copy of what node" in line for line in away.said))
+        await until(lambda: any("has a copy of what node" in line for line in away.printed))
         await until(lambda: away.node is not None and away.node.is_ready)
-        assert any("starting the broker again: main: expected record" in each for each in away.said)
+        assert any(
+            "starting the broker again: main: expected record" in each for each in away.printed
+        )
         assert away.ports == ports
         assert await blocking(consume, away, 3) == [b"a", b"b", b"c"]
     for each in cluster.nodes:

@@ -69,12 +69,12 @@ class FakeNode:
         self.state = State.FOLLOWING
         self.reader = SimpleNamespace(place=Place(1, 0))
         self.got: list[int] = []
-        self.told = trio.Event()
+        self.has_read = trio.Event()
 
     def read(self, place: Place, *_: object) -> None:
         self.reader.place = place
         self.got.append(place.entry)
-        self.told.set()
+        self.has_read.set()
 
 
 def following_of(topic: Any, node: Any, monkeypatch: Any) -> Following:
@@ -86,7 +86,7 @@ def following_of(topic: Any, node: Any, monkeypatch: Any) -> Following:
     return Following(topic, as_node, lambda: 0.0, lambda: 0, lambda: None, lambda: True, room)
 
 
-async def test_entries_of_an_old_reader_are_not_read_behind_a_new_beginning(
+async def test_entries_of_an_old_reader_are_not_read_after_a_new_start(
     monkeypatch: Any,
 ) -> None:
     """Otherwise everything between would be skipped, for example the TAKE of another leader. The
@@ -120,7 +120,7 @@ async def test_a_new_beginning_waits_for_no_silent_broker(monkeypatch: Any) -> N
         followed.begin()
         topic.write(1)
         with trio.fail_after(2):
-            await node.told.wait()
+            await node.has_read.wait()
         nursery.cancel_scope.cancel()
 
 

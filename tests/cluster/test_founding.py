@@ -100,13 +100,13 @@ async def test_a_shard_continues_from_the_best_directory_when_its_topic_is_lost(
         numbers = [applied_in(data_of(each)).link.number for each in (best, other)]
         assert numbers[0] > numbers[1]
 
-        said = ctl("cluster", "re-found", "--data-dir", str(data_of(best)))
-        assert f"record {numbers[0]} of " in said
-        assert said.endswith("Nothing was changed.\n")
+        output = ctl("cluster", "re-found", "--data-dir", str(data_of(best)))
+        assert f"record {numbers[0]} of " in output
+        assert output.endswith("Nothing was changed.\n")
         before = applied_in(data_of(best))
         with Store.open(data_of(best)) as store:
             assert Replica(store).members.by_node.keys() == {best.name, other.name}
-        said = ctl("cluster", "re-found", "--data-dir", str(data_of(best)), "--yes")
+        output = ctl("cluster", "re-found", "--data-dir", str(data_of(best)), "--yes")
         founded = applied_in(data_of(best))
         assert founded.history not in ("", before.history)
         assert founded.link == before.link
@@ -120,7 +120,7 @@ async def test_a_shard_continues_from_the_best_directory_when_its_topic_is_lost(
         shutil.move(data_of(other), tmp_path / "away")
         cluster.nursery.start_soon(other.run)
         await is_up(other)
-        assert any("has a copy" in line for line in other.said)
+        assert any("has a copy" in line for line in other.printed)
         assert await blocking(consume, other, 4) == [b"a", b"b", b"c", b"d"]
     for each in cluster.nodes:
         assert check(data_of(each)) == []
@@ -222,7 +222,7 @@ async def test_the_directory_of_a_broker_without_a_cluster_begins_a_shard(
         await blocking(publish, first, b"b")
         cluster.nursery.start_soon(second.run)
         await is_up(second)
-        assert any("has a copy" in line for line in second.said)
+        assert any("has a copy" in line for line in second.printed)
     for each in cluster.nodes:
         assert check(data_of(each)) == []
         assert stored_in(data_of(each)) == [b"a"]

@@ -124,7 +124,7 @@ async def test_a_node_that_does_not_lead_cannot_hand_over_for_others(
         assert leader.leads
 
 
-async def test_the_search_for_garbage_after_a_broker_waits_until_nobody_waits(
+async def test_garbage_collection_after_a_broker_waits_until_no_client_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The search blocks the loop, and the next leader waits for the resignation."""

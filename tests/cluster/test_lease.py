@@ -20,7 +20,7 @@ class Client:
 
     def __init__(self, node: OneNode) -> None:
         self.got: queue.Queue[tuple[str, Any]] = queue.Queue()
-        self.told: list[str] = []
+        self.notices: list[str] = []
         self.is_connected = Event()
         self._node = node
         self._wanted: queue.Queue[tuple[str, bytes]] = queue.Queue()
@@ -33,9 +33,9 @@ class Client:
     def _run(self) -> None:
         try:
             connection = self._node.connect()
-            connection.add_on_connection_blocked_callback(lambda *_: self.told.append("blocked"))
+            connection.add_on_connection_blocked_callback(lambda *_: self.notices.append("blocked"))
             connection.add_on_connection_unblocked_callback(
-                lambda *_: self.told.append("unblocked")
+                lambda *_: self.notices.append("unblocked")
             )
             channel = connection.channel()
             channel.confirm_delivery()
@@ -89,9 +89,9 @@ async def test_without_an_answering_log_nothing_is_answered_and_http_works(
         getter.ask("get")
         publisher.ask("publish", b"c")
         guest = ("guest", "guest")
-        said = await http.get(leader.url("/api/queues"), auth=guest)
-        assert said.status_code == 503
-        assert "does not answer" in said.json()["reason"]
+        answer = await http.get(leader.url("/api/queues"), auth=guest)
+        assert answer.status_code == 503
+        assert "does not answer" in answer.json()["reason"]
         for path in ("/healthz", "/metrics"):
             assert (await http.get(leader.url(path), auth=guest)).status_code == 200
         with pytest.raises(ProbableAccessDeniedError, match="320.*does not answer"):
@@ -102,10 +102,10 @@ async def test_without_an_answering_log_nothing_is_answered_and_http_works(
         assert await blocking(getter.got.get, True, 20) == ("get", b"a")
         assert await blocking(publisher.got.get, True, 20) == ("publish", b"c")
         clients = (getter, publisher)
-        await until(lambda: all(each.told[-1:] == ["unblocked"] for each in clients))
+        await until(lambda: all(each.notices[-1:] == ["unblocked"] for each in clients))
         for each in clients:
             # On a busy machine it may fall silent again.
-            assert each.told == ["blocked", "unblocked"] * (len(each.told) // 2)
+            assert each.notices == ["blocked", "unblocked"] * (len(each.notices) // 2)
             await blocking(each.close)
 
 

@@ -154,12 +154,12 @@ async def test_every_node_reports_its_state_as_a_member(
             return "Lag: 0 records, 0 bytes, " in await blocking(status, other)
 
         await until_it_does(has_caught_up)  # the list of members is a record, too
-        said = {each.name: await blocking(status, each) for each in (leader, other)}
-    assert f"Leader: {leader.name}, epoch 0\n" in said[leader.name]
-    assert "State: leading\n" in said[leader.name]
-    assert "Lease: holds\n" in said[leader.name]
-    assert f"Leader: {leader.name}, epoch 0\n" in said[other.name]
-    assert "State: following\n" in said[other.name]
+        shown = {each.name: await blocking(status, each) for each in (leader, other)}
+    assert f"Leader: {leader.name}, epoch 0\n" in shown[leader.name]
+    assert "State: leading\n" in shown[leader.name]
+    assert "Lease: holds\n" in shown[leader.name]
+    assert f"Leader: {leader.name}, epoch 0\n" in shown[other.name]
+    assert "State: following\n" in shown[other.name]
 
 
 def status(node: OneNode) -> str:

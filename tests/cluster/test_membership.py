@@ -43,13 +43,13 @@ def test_a_member_reports_what_is_on_its_disk_and_its_address(tmp_path: Path) ->
         replica.apply([*steps_of([commit]), Step(Changes(), applied(2))])
         assert replica.applied.link.number == 2
         replica.apply([Step(Changes(), applied(3))])
-        said = membership.report()
-        assert (said.node, said.number, said.place) == ("n1", 2, Place(1, 2))
-        assert (said.run, said.internal) == (membership.run_id, "n1:7650")
+        report = membership.report()
+        assert (report.node, report.number, report.place) == ("n1", 2, Place(1, 2))
+        assert (report.run, report.internal) == (membership.run_id, "n1:7650")
         assert membership_of(replica).run_id != membership.run_id
 
 
-def test_a_follower_knows_the_members_from_its_directory(tmp_path: Path) -> None:
+def test_a_follower_reads_the_members_from_its_directory(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         replica = Replica(store)
         membership = membership_of(replica, 2 * HOUR_MS)
@@ -57,8 +57,8 @@ def test_a_follower_knows_the_members_from_its_directory(tmp_path: Path) -> None
         written = listed("n1")
         replica.apply(steps_of([Changes(puts=[(*MEMBERS_ROW, written.pack())])]))
         assert membership.members == written == Replica(store).members
-        said = "the log topic is not trimmed: 1 of 2 nodes (n1) have a copy"
-        assert membership.alarm == said
+        reason = "the log topic is not trimmed: 1 of 2 nodes (n1) have a copy"
+        assert membership.alarm == reason
         both = listed("n1", "n2", heard_ms=HOUR_MS)
         step = Step(Changes(puts=[(*MEMBERS_ROW, both.pack())]), applied(2), 10)
         replica.apply([step])
@@ -76,11 +76,11 @@ def test_reports_from_another_history_do_not_count(tmp_path: Path) -> None:
 
 
 async def test_a_node_learns_which_version_all_members_read(tmp_path: Path) -> None:
-    told: list[int] = []
+    versions: list[int] = []
     heard = trio.Event()
 
     def all_read(version: int) -> None:
-        told.append(version)
+        versions.append(version)
         if version == 2:
             heard.set()
 
@@ -100,4 +100,4 @@ async def test_a_node_learns_which_version_all_members_read(tmp_path: Path) -> N
             with trio.fail_after(2):
                 await heard.wait()
             nursery.cancel_scope.cancel()
-    assert told == [7, 2]
+    assert versions == [7, 2]

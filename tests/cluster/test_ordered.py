@@ -90,16 +90,16 @@ async def test_callers_that_wait_for_room_are_notified_whatever_makes_it(
 def test_a_confirmed_client_may_cause_the_next_commit_any_number_of_times() -> None:
     """A client writes its next message as soon as it hears of the last, without end. Each is held
     behind the last in the same turn, and none of them inside another."""
-    directory, told = Directory(), 0
+    directory, confirmed = Directory(), 0
     directory.has_room = True
     ordered = Ordered(directory, nothing, lambda: None)  # type: ignore[arg-type]
     effects: list[Apply] = []
 
     def write_next() -> None:
-        nonlocal told
-        told += 1
-        if told <= 5_000:
-            effects.append(effect(told, write_next))
+        nonlocal confirmed
+        confirmed += 1
+        if confirmed <= 5_000:
+            effects.append(effect(confirmed, write_next))
             ordered.add(effects[-1])
             ordered.start_next()
 

@@ -22,7 +22,7 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import (
 TOPIC = parse_topic("persistent://public/default/orders-log")
 
 
-class Told:
+class FakeOwner:
     """Records what it was told."""
 
     def __init__(self) -> None:
@@ -60,16 +60,16 @@ class Told:
         (ServerError.PersistenceError, "Bookie operation timeout", SendError.OTHER),
     ],
 )
-async def test_a_refusal_says_whether_anything_behind_it_may_be_stored(
+async def test_a_refusal_says_whether_anything_after_it_may_be_stored(
     code: Any, text: str, expected: SendError
 ) -> None:
     async with client_of(FakeBroker()) as client:
-        told = Told()
-        producer = FencingProducer(client.context, TOPIC, "orders", told)
+        owner = FakeOwner()
+        producer = FencingProducer(client.context, TOPIC, "orders", owner)
         producer.on_send_error(
             CommandSendError(producer_id=1, sequence_id=7, error=code, message=text)
         )
-        assert told.calls == [("refused", 7, expected)]
+        assert owner.calls == [("refused", 7, expected)]
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ async def test_the_receipt_of_a_duplicate_has_no_place(
     ledger: int, entry: int, place: Place
 ) -> None:
     async with client_of(FakeBroker()) as client:
-        told = Told()
-        producer = FencingProducer(client.context, TOPIC, "orders", told)
+        owner = FakeOwner()
+        producer = FencingProducer(client.context, TOPIC, "orders", owner)
         where = MessageIdData(ledgerId=ledger, entryId=entry)
         producer.on_receipt(CommandSendReceipt(producer_id=1, sequence_id=7, message_id=where))
-        assert told.calls == [("receipt", 7, place)]
+        assert owner.calls == [("receipt", 7, place)]
 
 
 async def test_a_record_is_written_in_the_turn_that_makes_it(
@@ -92,7 +92,7 @@ async def test_a_record_is_written_in_the_turn_that_makes_it(
 ) -> None:
     """A leader's client waits for it."""
     async with client_of(FakeBroker()) as client:
-        producer = FencingProducer(client.context, TOPIC, "orders", Told())
+        producer = FencingProducer(client.context, TOPIC, "orders", FakeOwner())
         await producer.open()
         written: list[int] = []
         monkeypatch.setattr(
@@ -110,14 +110,14 @@ async def test_a_record_is_written_in_the_turn_that_makes_it(
 async def test_an_expelled_producer_reconnects_only_to_learn_that_another_leads() -> None:
     broker = FakeBroker()
     async with client_of(broker) as client, client_of(broker) as other:
-        told = Told()
-        first = FencingProducer(client.context, TOPIC, "orders", told)
+        owner = FakeOwner()
+        first = FencingProducer(client.context, TOPIC, "orders", owner)
         await first.open()
-        second = FencingProducer(other.context, TOPIC, "orders", Told())
+        second = FencingProducer(other.context, TOPIC, "orders", FakeOwner())
         await second.open()
         assert first.epoch is not None
         assert second.epoch == first.epoch + 1
-        await told.gone.wait()
-        assert ("attached",) not in told.calls
+        await owner.gone.wait()
+        assert ("attached",) not in owner.calls
         second.close()
         second.close()

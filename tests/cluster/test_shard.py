@@ -303,8 +303,10 @@ async def test_what_all_members_have_on_disk_is_trimmed_and_a_stopped_one_is_wai
         await away.stop()
         await publish(leader.core, "orders", [b"c"])
         before = first_kept()
-        told = len(cluster.broker.topic(f"{TOPIC}-members").entries)
-        await until(lambda: len(cluster.broker.topic(f"{TOPIC}-members").entries) > told + 20)
+        count_before = len(cluster.broker.topic(f"{TOPIC}-members").entries)
+        await until(
+            lambda: len(cluster.broker.topic(f"{TOPIC}-members").entries) > count_before + 20
+        )
         assert first_kept() <= before + 2  # except for its report of itself
         held = first_kept()
         cluster.nursery.start_soon(away.run)
@@ -321,8 +323,8 @@ async def test_a_shard_with_too_few_copies_is_not_trimmed_and_says_so(tmp_path: 
         assert leader.shard is not None
         membership = leader.shard.membership
 
-        said = "the log topic is not trimmed: 1 of 2 nodes (n0) have a copy"
-        await until(lambda: membership.alarm == said)
+        reason = "the log topic is not trimmed: 1 of 2 nodes (n0) have a copy"
+        await until(lambda: membership.alarm == reason)
         topic = cluster.broker.topic(TOPIC)
         topic.trim()
         assert topic.trimmed == 0

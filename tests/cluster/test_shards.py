@@ -190,8 +190,8 @@ async def _refusal_at(node: OneNode, shard: str, topic: str) -> Any:
 async def _at_shard(node: OneNode, shard: str) -> RawClient:
     """A client at a shard's broker, through a node."""
     raw = RawClient(await trio.open_tcp_stream("127.0.0.1", node.ports["pulsar"]))
-    told = url_of_shard(shard, by_tls=False).removeprefix("pulsar://")
-    await raw.send(pb.CommandConnect(client_version="raw", proxy_to_broker_url=told))
+    url = url_of_shard(shard, by_tls=False).removeprefix("pulsar://")
+    await raw.send(pb.CommandConnect(client_version="raw", proxy_to_broker_url=url))
     await raw.expect(pb.CommandConnected)
     return raw
 
@@ -312,8 +312,8 @@ async def who_is_trusted_asks_the_brokers_of_the_node(cluster: Cluster) -> None:
         for path in ("/api/queues/%2F", "/api/queues", "/api/users"):
             answer = await control.get(path)
             assert answer.status_code == 503
-            said = "shard 'main' is not led by this node, node 'n1' leads it: ask there"
-            assert answer.json()["reason"] == said
+            reason = "shard 'main' is not led by this node, node 'n1' leads it: ask there"
+            assert answer.json()["reason"] == reason
 
 
 async def metrics_of_a_node_say_whose_they_are(cluster: Cluster, http: httpx.AsyncClient) -> None:

@@ -83,9 +83,9 @@ async def tenants_are_of_all_shards(cluster: Cluster, http: httpx.AsyncClient) -
     shard."""
     first, second = cluster.nodes
 
-    async def asked(node: OneNode, method: str, path: str, said: Any = None) -> httpx.Response:
+    async def asked(node: OneNode, method: str, path: str, document: Any = None) -> httpx.Response:
         url = node.url(f"/admin/v2/{path}", "http-pulsar")
-        return await http.request(method, url, json=said, follow_redirects=True)
+        return await http.request(method, url, json=document, follow_redirects=True)
 
     def of(role: str) -> dict[str, list[str]]:
         return {"adminRoles": [role], "allowedClusters": ["standalone"]}

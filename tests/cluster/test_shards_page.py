@@ -162,8 +162,8 @@ async def one_shard_is_looked_at_alone(http: httpx.AsyncClient, node: OneNode) -
             )
             assert login.status_code == 200
             async with watching(page, node, calls, below) as stream:
-                _, said = await stream.event()
-        assert [each["vhost"] for each in said["body"]["items"]] == [vhost]
+                _, event = await stream.event()
+        assert [each["vhost"] for each in event["body"]["items"]] == [vhost]
     refused = await http.get(node.url("/api/page/node?shard=nobody"))
     assert refused.status_code == 400
     assert refused.json()["reason"] == "expected shard main or audit, got 'nobody'"
@@ -208,8 +208,8 @@ async def what_counts_by_itself_is_named_with_its_shard(
 async def at_shard(node: OneNode, shard: str) -> RawClient:
     """A client at a shard's broker, through a node."""
     raw = RawClient(await trio.open_tcp_stream("127.0.0.1", node.ports["pulsar"]))
-    told = url_of_shard(shard, by_tls=False).removeprefix("pulsar://")
-    await raw.send(pb.CommandConnect(client_version="raw", proxy_to_broker_url=told))
+    url = url_of_shard(shard, by_tls=False).removeprefix("pulsar://")
+    await raw.send(pb.CommandConnect(client_version="raw", proxy_to_broker_url=url))
     await raw.expect(pb.CommandConnected)
     return raw
 
@@ -222,9 +222,9 @@ async def it_is_whole_again_when_another_leads(cluster: Cluster, http: httpx.Asy
         await second.stop()
         is_whole = False
         while not is_whole:
-            _, said = await stream.event()
-            assert said["status"] == 200
-            body = said["body"]
+            _, event = await stream.event()
+            assert event["status"] == 200
+            body = event["body"]
             assert body["missing"] in ([], ["audit"])
             is_whole = first.leads_shard("audit") and not body["missing"]
     assert [each["vhost"] for each in body["items"][:2]] == ["/", "audit"]

@@ -120,16 +120,16 @@ class Audit:
             recovery.log.append((item, identity_of(message.data())))
         for message in self._read(self._names.copy_topic):
             recovery.copied.append(identity_of(message.data()))
-        recovery.told = self._told()
+        recovery.histories = self._read_histories()
 
-    def _told(self) -> list[bytes]:
+    def _read_histories(self) -> list[bytes]:
         """The broker's history of the queue, as far as it is on disk by now."""
         reader = self._wheel.create_reader(self._names.history, pulsar.MessageId.earliest)
-        told: list[bytes] = []
+        calls: list[bytes] = []
         while reader.has_message_available():
-            told.append(reader.read_next(int(AUDIT_WITHIN_S * 500)).data())
+            calls.append(reader.read_next(int(AUDIT_WITHIN_S * 500)).data())
         reader.close()
-        return told
+        return calls
 
     def _read(self, topic: str) -> list[pulsar.Message]:
         reader = self._wheel.create_reader(topic, pulsar.MessageId.earliest)

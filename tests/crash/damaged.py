@@ -160,8 +160,8 @@ def damage(data: Path, dice: random.Random) -> str:
 # The verdict
 
 
-def judge(before: Seen, after: Seen, said: str, checked: str) -> list[str]:
-    """Every broken promise. ``said`` is the output of the start, and ``checked`` that of ``arneb
+def judge(before: Seen, after: Seen, output: str, checked: str) -> list[str]:
+    """Every broken promise. ``output`` is the output of the start, and ``checked`` that of ``arneb
     check`` before it."""
     anomalies: list[str] = []
     for name, log in before.logs.items():
@@ -174,12 +174,12 @@ def judge(before: Seen, after: Seen, said: str, checked: str) -> list[str]:
         missing = set(log) - set(found)
         if not missing:
             continue
-        if LOG_LINE not in said:
+        if LOG_LINE not in output:
             anomalies.append(f"{name}: {len(missing)} entries are gone without a word of the start")
         if "journal" not in checked:
             anomalies.append(f"{name}: {len(missing)} entries are gone without a word of the check")
         last = max(found, default=Position(0))
-        named = _named(said, name)
+        named = _named(output, name)
         anomalies += [
             f"{name}: {render(place)} is gone from between others, and is not said to be lost"
             for place in sorted(missing)
@@ -188,11 +188,11 @@ def judge(before: Seen, after: Seen, said: str, checked: str) -> list[str]:
     return anomalies
 
 
-def _named(said: str, name: str) -> set[Position]:
+def _named(output: str, name: str) -> set[Position]:
     """The positions of a queue that the report names as lost."""
     found: set[Position] = set()
     for match in re.finditer(
-        rf"{name}' entr(?:y|ies) (\d+):(\d+)(?: to (\d+):(\d+))? (?:is|are)", said
+        rf"{name}' entr(?:y|ies) (\d+):(\d+)(?: to (\d+):(\d+))? (?:is|are)", output
     ):
         ledger, first, _, last = match.groups()
         entries = range(int(first), int(last or first) + 1)
@@ -226,12 +226,12 @@ class Run:
             checked = run_arneb("check", str(self._broker.data))
             printed = len(self._broker.log)
             self._broker.start()
-            said = self._broker.log[printed:]
+            output = self._broker.log[printed:]
             after = seen_in(self._broker.data)
-            anomalies = judge(before, after, said, checked.stdout)
+            anomalies = judge(before, after, output, checked.stdout)
             anomalies += await self._deliveries(after)
             if anomalies:
-                raise PromiseBroken("\n".join([how, *anomalies, said, checked.stdout]))
+                raise PromiseBroken("\n".join([how, *anomalies, output, checked.stdout]))
             gone = sum(len(log) - len(after.logs[name]) for name, log in before.logs.items())
             lost += gone
             journaled += before.journaled
@@ -278,12 +278,12 @@ class Run:
         client = await AmqpClient.open(self._broker.address)
         sent: dict[int, str] = {}
 
-        def told(number: int, acked: bool) -> None:
+        def note(number: int, acked: bool) -> None:
             if not acked:
                 raise PromiseBroken(f"message {number} was refused")
             self._confirmed.setdefault(sent[number], set()).add(number)
 
-        publisher = await Publisher.begin(client, 1, told)
+        publisher = await Publisher.begin(client, 1, note)
         sizes = self._dice.choice([(20,), (300,), (20, 300, 3_000)])
 
         async def publish() -> None:

@@ -110,7 +110,7 @@ class Recovery:
     """What came back on the queue, in order."""
     pulsar: list[Item] = field(default_factory=list)
     """What came back on the Pulsar subscription, in order."""
-    told: list[bytes] = field(default_factory=list)
+    histories: list[bytes] = field(default_factory=list)
     """The broker's own history of the queue, batch by batch."""
     after_crash: bool = True
     """False if the last stop was an orderly one after all."""

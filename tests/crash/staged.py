@@ -109,8 +109,8 @@ class Writer:
             attempt += 1
             try:
                 stages = [self._task(batch, task, attempt) for task in range(TASKS)]
-                said = {"query": QUERY, "batch": batch, "stages": stages}
-                answer = self._ask("POST", "/commits", body=said)
+                document = {"query": QUERY, "batch": batch, "stages": stages}
+                answer = self._ask("POST", "/commits", body=document)
                 if answer["already"]:
                     self.repeated += 1
                 return
@@ -192,8 +192,8 @@ class Run:
         """Create the topics, with a cursor on each, which keeps what is written."""
         assert self._writer.address is not None, "the broker must be running"
         ask(self._writer.address, "POST", "/publish", rows=body_of([]))
-        said = {"subscription": "kept", "owner": "run", "topics": {each: {} for each in TOPICS}}
-        ask(self._writer.address, "POST", "/cursors/open", body={**said, "lease_s": None})
+        document = {"subscription": "kept", "owner": "run", "topics": {each: {} for each in TOPICS}}
+        ask(self._writer.address, "POST", "/cursors/open", body={**document, "lease_s": None})
 
     def _start(self) -> None:
         self._broker.start()

@@ -48,7 +48,7 @@ def test_the_judge_finds_nothing_where_everything_is_there_or_said() -> None:
 
 
 @pytest.mark.parametrize(
-    ("after", "said", "checked"),
+    ("after", "output", "checked"),
     [
         (state(3), "", "journal-damaged"),
         (state(3), "the journal is missing", "no findings"),
@@ -59,5 +59,5 @@ def test_the_judge_finds_nothing_where_everything_is_there_or_said() -> None:
     ],
     ids=["start silent", "check silent", "no gap", "gap not named", "rewritten", "invented"],
 )
-def test_the_judge_finds_each_broken_promise(after: Seen, said: str, checked: str) -> None:
-    assert judge(state(), after, said, checked)
+def test_the_judge_finds_each_broken_promise(after: Seen, output: str, checked: str) -> None:
+    assert judge(state(), after, output, checked)

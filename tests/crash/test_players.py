@@ -143,7 +143,7 @@ def delayed() -> tuple[DelayBook, AckBook[int], list[int]]:
     [
         ("too early", lambda b, a, back: b.see(body_of(3, 9))),
         ("damaged", lambda b, a, back: b.see(b"2:3:")),
-        ("refused", lambda b, a, back: b.told(2, False)),
+        ("refused", lambda b, a, back: b.answered(2, False)),
         ("never published", lambda b, a, back: back.append(4)),
         ("acked and", lambda b, a, back: back.append(1)),
         ("came twice", lambda b, a, back: back.append(2)),
@@ -206,7 +206,7 @@ def both(found: Places, letter: Dead) -> None:
         ("strange", lambda b, f: both(f, Dead(3, True, (("classic", "expired", 2),)))),
         ("strange", lambda b, f: both(f, Dead(3, True, (("quorum", "expired", 1),)))),
         ("strange", lambda b, f: both(f, Dead(3, True, (("classic", "delivery_limit", 1),)))),
-        ("refused", lambda b, f: b.told(2, False)),
+        ("refused", lambda b, f: b.answered(2, False)),
         ("delivered again", lambda b, f: b.see("classic", [1, 5])),
         ("not dead of it", lambda b, f: f["one"].__setitem__(0, Dead(6, True, EXPIRED))),
         ("not dead of it", lambda b, f: f["one"].pop(0)),
@@ -366,7 +366,7 @@ def test_the_log_of_keys() -> None:
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("refused", lambda b, f: b.told(1, False)),
+        ("refused", lambda b, f: b.answered(1, False)),
         ("lost", lambda b, f: f["from"].remove(5)),
         ("at both ends", lambda b, f: f["from"].append(1)),
         ("at one place of two", lambda b, f: f["also"].remove(1)),
@@ -466,7 +466,7 @@ def test_compaction(
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("refused", lambda b, back: b.told(1, False)),
+        ("refused", lambda b, back: b.answered(1, False)),
         ("lost", lambda b, back: back.remove(3)),
         ("acked and came back", lambda b, back: back.append(1)),
         ("never published", lambda b, back: back.append(9)),
@@ -519,7 +519,7 @@ def applications() -> tuple[ApplicationBook, Queues]:
         book.send(number, f"{word}.7", mandatory=number < 5)
     book.give_back("none.7")
     for number in range(1, 6):
-        book.told(number, True)
+        book.answered(number, True)
     book.seen["east"] = {1, 4}
     book.acks["east"].send([1])
     book.acks["east"].receipt([1])
@@ -529,7 +529,7 @@ def applications() -> tuple[ApplicationBook, Queues]:
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("refused", lambda b, f: b.told(6, False)),
+        ("refused", lambda b, f: b.answered(6, False)),
         ("returned though not due", lambda b, f: b.give_back("none.7")),
         ("damaged", lambda b, f: b.damaged.append(4)),
         ("east: lost", lambda b, f: f["east"].remove(4)),
@@ -554,7 +554,7 @@ def test_a_message_without_a_queue_is_due_back_before_its_confirm() -> None:
     book.send(7, "none.3", mandatory=True)
     book.give_back("none.4")
     assert named("returned though not due", judge_applications(book, found))
-    book.told(7, True)
+    book.answered(7, True)
     assert named("confirmed before it was returned", judge_applications(book, found))
 
 

@@ -32,7 +32,7 @@ def judge(history: History, recovery: Recovery) -> list[str]:
         *_deliveries(history.seen, history.ever_seen, recovery.log),
         *_phantoms(history, recovery.log),
         *_redelivered(history, recovery),
-        *(f"history: {each}" for each in check_history(map(read_batch, recovery.told))),
+        *(f"history: {each}" for each in check_history(map(read_batch, recovery.histories))),
         *some("refused", history.refused),
     ]
 

@@ -46,13 +46,13 @@ def run(command: str, *arguments: Path) -> tuple[int, str, str]:
             check=False,
         )
         status, out, err = done.returncode, done.stdout, done.stderr
-    said = f"{command}: status {status}\n{out}\n{err}"
-    assert status in STATUSES[command], said
-    assert "Traceback" not in err + out, said
+    outcome = f"{command}: status {status}\n{out}\n{err}"
+    assert status in STATUSES[command], outcome
+    assert "Traceback" not in err + out, outcome
     if status == 2:
         refusals = [line for line in err.splitlines() if line.startswith("arneb: ")]
-        assert len(refusals) == 1, said
-        assert command == "serve" or len(err.splitlines()) == 1, said
+        assert len(refusals) == 1, outcome
+        assert command == "serve" or len(err.splitlines()) == 1, outcome
     return status, out, err
 
 

@@ -48,10 +48,10 @@ def assert_saved(damaged: Path, target: Path, original: Log) -> str:
     if status == 2:
         assert not target.exists()
         return f"salvage 2 {err.strip()[:160]}"
-    said = _assert_sound(target, original, all_is_there=status == 0)
+    outcome = _assert_sound(target, original, all_is_there=status == 0)
     assert run("serve", target)[0] == 0
     assert run("topics", target)[0] == 0
-    return f"salvage {status}, {said}"
+    return f"salvage {status}, {outcome}"
 
 
 def salvage_here(damaged: Path, target: Path, original: Log) -> str:

@@ -18,20 +18,20 @@ COMMANDS: Final = ("check", "topics", "serve")
 def suffer(directory: Path, damage: Damage, original: Log) -> str:
     """Run the commands on damaged copies; the result is one line with all outcomes. Raises if a
     command ends in a way that it must not."""
-    said = []
+    outcomes = []
     for command in COMMANDS:
         with copy_of(directory) as copy:
             damage.apply(copy / "data.mdb")
             status, _, err = run(command, copy)
-            said.append(f"{command} {status}")
+            outcomes.append(f"{command} {status}")
             reason = err.strip().splitlines()[-1:] if status == 2 else []
-            said += [each[:160] for each in reason]
+            outcomes += [each[:160] for each in reason]
     with copy_of(directory) as copy:
         damage.apply(copy / "data.mdb")
         before = {each.name: each.read_bytes() for each in copy.iterdir()}
-        said.append(assert_saved(copy, copy.with_name("out"), original))
+        outcomes.append(assert_saved(copy, copy.with_name("out"), original))
         assert {each.name: each.read_bytes() for each in copy.iterdir()} == before
-    return f"{damage}: " + ", ".join(said)
+    return f"{damage}: " + ", ".join(outcomes)
 
 
 def main() -> None:

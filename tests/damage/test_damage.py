@@ -67,8 +67,8 @@ def test_what_is_salvaged_was_there_and_stands_where_it_stood(everything: Path) 
 def test_a_store_that_is_whole_is_salvaged_whole(everything: Path) -> None:
     with copy_of(everything) as copy:
         original = read_everything(everything)
-        said = assert_saved(copy, copy.with_name("out"), original)
-        assert said == f"salvage 0, {len(original)} of {len(original)} entries"
+        outcome = assert_saved(copy, copy.with_name("out"), original)
+        assert outcome == f"salvage 0, {len(original)} of {len(original)} entries"
 
 
 @pytest.mark.parametrize(

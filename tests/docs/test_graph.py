@@ -32,7 +32,7 @@ def test_arrows_that_are_left_out_follow_from_the_others(edges) -> None:
 
 
 @given(EDGES)
-def test_whoever_imports_stands_above(edges) -> None:
+def test_importers_are_drawn_above_what_they_import(edges) -> None:
     height = levels(boxes_with(edges))
     assert all(height[a] > height[b] for a, b in edges)
 

@@ -83,22 +83,22 @@ def test_the_service_manager_is_notified_of_the_brokers_state(tmp_path: Path) ->
             [*command, *ports], env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True
         )
 
-        def told(wanted: str) -> list[str]:
+        def note(wanted: str) -> list[str]:
             found: list[str] = []
             while not found or wanted not in found[-1]:
                 found.append(manager.recv(4096).decode())
             return found
 
-        before = told("READY=1")
+        before = note("READY=1")
         assert broker.stdout is not None
         lines = [broker.stdout.readline() for _ in range(3)]
         assert any("http ready on" in each for each in lines), lines
-        assert "WATCHDOG=1" in before + told("WATCHDOG=1")
+        assert "WATCHDOG=1" in before + note("WATCHDOG=1")
         broker.send_signal(signal.SIGHUP)
-        assert "MONOTONIC_USEC=" in told("RELOADING=1")[-1]
-        told("READY=1")
+        assert "MONOTONIC_USEC=" in note("RELOADING=1")[-1]
+        note("READY=1")
         broker.terminate()
-        assert "STATUS=leaving" in told("STOPPING=1") + told("STATUS=leaving")
+        assert "STATUS=leaving" in note("STOPPING=1") + note("STATUS=leaving")
         broker.communicate(timeout=30)
         assert broker.returncode == 0
 
@@ -149,8 +149,8 @@ def test_a_broker_needs_no_more_than_the_unit_lets_it(tmp_path: Path) -> None:
     lines = [broker.stdout.readline() for _ in range(5)]
     assert lines[-1].startswith("pulsar ready on "), lines
     broker.terminate()  # by -D, the broker itself is our child
-    said, _ = broker.communicate(timeout=60)
-    assert said.splitlines()[-1] == "stopped"
+    output, _ = broker.communicate(timeout=60)
+    assert output.splitlines()[-1] == "stopped"
     used = set(re.findall(r"^\d+ +(\w+)\(", trace.read_text(errors="replace"), re.MULTILINE))
     assert {"fsync", "pwrite64", "accept4"} & used, "nothing was traced"
     assert used <= allowed_calls(group)
@@ -172,8 +172,8 @@ def test_the_containers_command_serves_on_every_address(tmp_path: Path) -> None:
         stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert broker.stdout is not None
-    said = [json.loads(broker.stdout.readline())["message"] for _ in range(9)]
-    assert {each.split()[0] for each in said if " ready on " in each} == set(exposed())
+    lines = [json.loads(broker.stdout.readline())["message"] for _ in range(9)]
+    assert {each.split()[0] for each in lines if " ready on " in each} == set(exposed())
     broker.terminate()
     broker.communicate(timeout=30)
     assert broker.returncode == 0
@@ -251,11 +251,11 @@ def look_at_what_is_built(built: Path, more: list[str]) -> None:
     copied = [rest.split()[-2:] for name, rest in stages()[-1] if "--from=build" in rest]
     assert copied == [["/tmp/site", "/opt/arneb"], ["/tmp/data", "/var/lib/arneb"]]
     search = [str(built / "site"), *more]
-    said = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-I", "-c", PROGRAM, *search],
         capture_output=True, text=True, check=True, cwd=built,
     )  # fmt: skip
-    assert said.stdout.startswith(str(built / "site"))
+    assert done.stdout.startswith(str(built / "site"))
 
 
 PROGRAM: Final = """

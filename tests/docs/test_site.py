@@ -31,8 +31,8 @@ def test_the_chapter_of_the_page_shows_it(tmp_path: Path) -> None:
 
 
 def test_the_compose_file_publishes_on_this_machine_only_and_needs_a_password() -> None:
-    told = yaml.safe_load((REPOSITORY / "deploy/compose.yaml").read_text(encoding="utf-8"))
-    service = told["services"]["arneb"]
+    compose = yaml.safe_load((REPOSITORY / "deploy/compose.yaml").read_text(encoding="utf-8"))
+    service = compose["services"]["arneb"]
     assert all(each.startswith("127.0.0.1:") for each in service["ports"])
     assert {each.rpartition(":")[2] for each in service["ports"]} == {
         "5672", "6650", "8080", "15672",

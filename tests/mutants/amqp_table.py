@@ -446,8 +446,8 @@ AMQP_MUTANTS: Final = (
     Mutant(
         "data sent together with the handshake is lost",
         "amqp_frontend/arneb_amqp/server/transport/secured_link.py",
-        '        said, self._early = self._early, b""\n',
-        '        said = self._early = b""\n',
+        '        data_received, self._early = self._early, b""\n',
+        '        data_received = self._early = b""\n',
         ("tests/amqp_frontend/server/transport/test_tls.py",),
     ),
     Mutant(

@@ -35,7 +35,7 @@ DAMAGE_MUTANTS: Final = (
     Mutant(
         "a child process that LMDB ended reports no finding",
         CORE + "store/reading/child_process.py",
-        "    if not done:\n        raise ReadingFailed(at, _end(status, said))\n",
+        "    if not done:\n        raise ReadingFailed(at, _end(status, output))\n",
         "",
         ("tests/core/store/reading/test_child_process.py",),
     ),

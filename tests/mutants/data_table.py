@@ -50,8 +50,8 @@ DATA_MUTANTS: Final = (
     Mutant(
         "messages without a sequence id are numbered anew in each piece of a batch",
         "pulsar_frontend/arneb_pulsar/columns.py",
-        "_sequence_ids(singles, said, metadata.sequence_id + first)\n",
-        "_sequence_ids(singles, said, metadata.sequence_id)\n",
+        "_sequence_ids(singles, joined, metadata.sequence_id + first)\n",
+        "_sequence_ids(singles, joined, metadata.sequence_id)\n",
         ("tests/pulsar_frontend/test_columns.py",),
     ),
     Mutant(

@@ -38,7 +38,7 @@ LAKE_MUTANTS: Final = (
     Mutant(
         "two offloads add a ledger to the table twice",
         LAKE + "table.py",
-        "        properties = CommitProperties(app_transactions=said)\n",
+        "        properties = CommitProperties(app_transactions=transactions)\n",
         "        properties = CommitProperties()\n",
         OFFLOAD_TESTS,
     ),
@@ -108,8 +108,8 @@ LAKE_MUTANTS: Final = (
     Mutant(
         "the broker is told to release a ledger that is not offloaded",
         LAKE + "offload.py",
-        "        self._guard.let_go(this, Position(last + 1))\n",
-        "        self._guard.let_go(this, position_at(ledger_of(last) + 2, 0))\n",
+        "        self._guard.release(this, Position(last + 1))\n",
+        "        self._guard.release(this, position_at(ledger_of(last) + 2, 0))\n",
         BROKER_TESTS,
     ),
     Mutant(

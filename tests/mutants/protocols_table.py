@@ -63,8 +63,9 @@ PROTOCOL_MUTANTS: Final = (
     Mutant(
         "a reason begins headers of its own",
         BROKER + "http/server/asgi.py",
-        '    said = (each if " " <= each <= "~" else "?" for each in reason[:PHRASE_CHARS_MAX])\n',
-        "    said = reason[:PHRASE_CHARS_MAX]\n",
+        '    printable = (each if " " <= each <= "~" else "?" '
+        "for each in reason[:PHRASE_CHARS_MAX])\n",
+        "    printable = reason[:PHRASE_CHARS_MAX]\n",
         ("tests/broker/http/api/test_app.py",),
     ),
     Mutant(

@@ -137,7 +137,7 @@ SHARDS_MUTANTS: Final = (
     Mutant(
         "a Pulsar client asks the first shard's broker about topics of another",
         ASKING,
-        "            return self._shard_of(_namespace_of(said.topic))\n",
+        "            return self._shard_of(_namespace_of(fields.topic))\n",
         "            return self._first\n",
         ASKING_TESTS,
     ),
@@ -193,7 +193,7 @@ SHARDS_MUTANTS: Final = (
     Mutant(
         "a user without permissions in one shard only is shown as one without any",
         "broker/arneb/http/shards/gathering.py",
-        "    return [each for each in first if all(each in said for _, said in others)]\n",
+        "    return [each for each in first if all(each in document for _, document in others)]\n",
         "    return [each for each in first if others]\n",
         GATHERING_TESTS,
     ),
@@ -257,15 +257,15 @@ SHARDS_MUTANTS: Final = (
     Mutant(
         "a part of a leader's answer passes for all of it",
         WHOLE,
-        "    return Answer(status, headers, bytes(said)) if has_room else _come_again()\n",
-        "    return Answer(status, headers, bytes(said))\n",
+        "    return Answer(status, headers, bytes(content)) if has_room else _come_again()\n",
+        "    return Answer(status, headers, bytes(content))\n",
         WHOLE_TESTS,
     ),
     Mutant(
         "long answers of leaders are parsed in one turn",
         "broker/arneb/http/shards/gathered.py",
-        "            said = await trio.to_thread.run_sync(parse_own_json, answer.body)\n",
-        "            said = parse_own_json(answer.body)\n",
+        "            document = await trio.to_thread.run_sync(parse_own_json, answer.body)\n",
+        "            document = parse_own_json(answer.body)\n",
         GATHERED_TESTS,
     ),
     Mutant(
@@ -327,8 +327,8 @@ SHARDS_MUTANTS: Final = (
     Mutant(
         "an alarm of another shard's leader is not shown",
         "broker/arneb/http/shards/gathering.py",
-        '            if said[f"{resource}_alarm"]:\n',
-        '            if said is first and said[f"{resource}_alarm"]:\n',
+        '            if document[f"{resource}_alarm"]:\n',
+        '            if document is first and document[f"{resource}_alarm"]:\n',
         GATHERING_TESTS,
     ),
     Mutant(

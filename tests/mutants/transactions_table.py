@@ -513,7 +513,7 @@ TRANSACTION_MUTANTS: Final = (
     Mutant(
         "after the clock is set back, numbers are assigned that nobody would know after a crash",
         RESERVATIONS,
-        "            line.let_go(now_ms)\n",
+        "            line.drop_ended(now_ms)\n",
         "            pass\n",
         RESERVATION_TESTS,
     ),

@@ -1,7 +1,7 @@
 """Messages in chunks that leave when a scenario says so, one after the other.
 
 The rule: the producer is the client's own, and the chunks are as it makes them; only their frames
-are held until they are let go, so that what a scenario wants to happen happens between two of them.
+are held until they are sent, so that what a scenario wants to happen happens between two of them.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ NO_TIMEOUT: Final = ProducerOptions(
 
 
 class Held:
-    """A producer whose frames leave when it is said."""
+    """A producer whose frames leave when :meth:`send` is called."""
 
     def __init__(self, producer: Producer[bytes]) -> None:
         connection = producer._attachment.connection
@@ -31,7 +31,7 @@ class Held:
     def _hold(self, frames: Iterable[bytes]) -> None:
         self._frames += frames
 
-    def let_go(self, count: int) -> None:
+    def send(self, count: int) -> None:
         going, self._frames = self._frames[:count], self._frames[count:]
         self._send(going)
         self._connection.flush()

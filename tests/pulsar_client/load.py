@@ -327,7 +327,7 @@ class Load:
     async def _sent(self, producer: Producing[bytes], sender: Sender) -> bool:
         number = sender.sent
 
-        def told(found: MessageId | None, error: Exception | None) -> None:
+        def note(found: MessageId | None, error: Exception | None) -> None:
             if found is None:
                 sender.failed.append(error or PulsarError("neither an id nor an error"))
                 return
@@ -337,7 +337,7 @@ class Load:
 
         try:
             key = f"{sender.name}-{number % KEYS}"
-            producer.send_nowait(sender.body(number), key=key, callback=told)
+            producer.send_nowait(sender.body(number), key=key, callback=note)
         except QueueFull:
             with anyio.move_on_after(1):
                 await producer.wait_for_room()

@@ -213,8 +213,8 @@ class Soak:
                     await confirmed_soon(load)
                     for number in range(1, kills + 1):
                         await anyio.sleep(self._dice.uniform(*PAUSE_S))
-                        said = await self._kill(load)
-                        print(f"kill {number}: {said}", flush=True)
+                        outcome = await self._kill(load)
+                        print(f"kill {number}: {outcome}", flush=True)
             except BaseException as error:
                 print(f"{client!r}\n{error!r}", flush=True)
                 victim.explain()
@@ -260,18 +260,18 @@ def main(arguments: Sequence[str]) -> int:
     soak = Soak(victim, seed)
     began = time.monotonic()
     try:
-        said = anyio.run(soak.play, kills, backend=wanted.backend)
+        outcome = anyio.run(soak.play, kills, backend=wanted.backend)
     except* (PromiseBroken, BrokerFailed, TimeoutError) as failures:
         print(f"FAILED with seed {seed}, data kept in {directory}")
         for failure in failures.exceptions:
             print(failure)
-        said = ""
-    if not said:
+        outcome = ""
+    if not outcome:
         return 1
     back = sorted(soak.back_s)
     slowest = back[-1] if back else 0.0
     middle = statistics.median(back) if back else 0.0
-    print(f"{said}; {kills} kills in {time.monotonic() - began:.0f} s")
+    print(f"{outcome}; {kills} kills in {time.monotonic() - began:.0f} s")
     print(f"producers back after: median {middle:.2f} s, slowest {slowest:.2f} s of {len(back)}")
     if slowest > wanted.back_within:
         print(f"FAILED: expected every producer back within {wanted.back_within} s")

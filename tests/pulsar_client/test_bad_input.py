@@ -48,7 +48,7 @@ pytestmark = pytest.mark.in_peace("says what an error is at once")
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "reason"),
     [
         ("127.0.0.1:6650", "begins with one of pulsar.*got '127.0.0.1:6650'"),
         ("amqp://127.0.0.1:6650", "got 'amqp://"),
@@ -57,8 +57,8 @@ pytestmark = pytest.mark.in_peace("says what an error is at once")
         ("pulsar://a:1,b:99999", "got 'b:99999'"),
     ],
 )
-async def test_a_url_that_is_none(url: str, said: str) -> None:
-    with pytest.raises(InvalidUrl, match=said):
+async def test_a_url_that_is_none(url: str, reason: str) -> None:
+    with pytest.raises(InvalidUrl, match=reason):
         async with connect(url):
             pass
 
@@ -79,13 +79,13 @@ async def test_a_port_where_somebody_else_listens(broker: Broker, topic: str) ->
         with anyio.fail_after(10), pytest.raises(NotPulsar, match=f"{http}, which speaks HTTP"):
             await client.create_producer(topic)
     soon = ClientOptions(operation_timeout_s=1.0)
-    for url, kind, said in (
+    for url, kind, reason in (
         (f"pulsar+ssl://{pulsar}", ConnectError, pulsar),
         (f"pulsar+ssl://{http}", TlsFailed, f"expected TLS with pulsar.ssl://{http}"),
         (f"http://{pulsar}", ConnectError, f"expected an answer of {pulsar}"),
     ):
         async with connect(url, soon) as client:
-            with pytest.raises(kind, match=said):
+            with pytest.raises(kind, match=reason):
                 await client.create_producer(topic)
 
 
@@ -105,12 +105,12 @@ async def test_one_of_several_brokers_is_enough(broker: Broker, topic: str) -> N
 
 async def test_files_of_certificates_that_are_none(tmp_path: Any) -> None:
     (tmp_path / "text").write_text("no certificate")
-    for tls, said in (
+    for tls, reason in (
         (TlsOptions(str(tmp_path / "none")), "expected certificates in .*none"),
         (TlsOptions(str(tmp_path / "text")), "expected certificates in .*text"),
         (TlsOptions(certificate=str(tmp_path / "text")), "expected a certificate in .*text"),
     ):
-        with pytest.raises(ConfigurationError, match=said):
+        with pytest.raises(ConfigurationError, match=reason):
             async with connect("pulsar+ssl://127.0.0.1:1", ClientOptions(tls=tls)):
                 pass
 
@@ -133,8 +133,8 @@ async def test_a_message_over_the_bound(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:
         consumer = await client.subscribe(topic, "s", EARLY)
         producer = await client.create_producer(topic, HELD)
-        told: list[MessageId | None] = []
-        producer.send_nowait(b"before", callback=lambda found, _error: told.append(found))
+        calls: list[MessageId | None] = []
+        producer.send_nowait(b"before", callback=lambda found, _error: calls.append(found))
         large = bytes(6 << 20)
         with pytest.raises(MessageTooLarge, match=r"expected .*5242880.*got 6291"):
             producer.send_nowait(large)
@@ -143,7 +143,7 @@ async def test_a_message_over_the_bound(broker: Broker, topic: str) -> None:
         with pytest.raises(MessageTooLarge, match="5242880"):
             await producer.send_batch([large])
         await producer.send(b"after")
-        assert [type(each) for each in told] == [MessageId]
+        assert [type(each) for each in calls] == [MessageId]
         assert [(await consumer.receive(10)).data for _ in range(2)] == [b"before", b"after"]
 
 

@@ -48,7 +48,7 @@ async def test_chunks_that_stay_alone_are_acknowledged_when_their_time_is_up(
     async with administer(broker.http_url) as admin, connect(broker.pulsar_url) as client:
         patient = await client.subscribe(topic, "patient", shared())
         async with connect(broker.pulsar_url, own) as other:
-            (await held(other, topic, BODY)).let_go(2)
+            (await held(other, topic, BODY)).send(2)
             await anyio.sleep(0.5)
             with pytest.raises(TimedOut):
                 await patient.receive(0.5)
@@ -82,13 +82,13 @@ async def test_of_more_messages_at_a_time_than_there_is_room_for_the_oldest_make
         consumer = await client.subscribe(topic, "s", options)
         async with connect(broker.pulsar_url) as one, connect(broker.pulsar_url) as other:
             ours, theirs = await held(one, topic, first), await held(other, topic, second)
-            ours.let_go(1)
+            ours.send(1)
             await anyio.sleep(0.3)
-            theirs.let_go(3)
+            theirs.send(3)
             found = await consumer.receive(20)
             assert found.data == second
             await consumer.acknowledge_stored(found)
-            ours.let_go(2)
+            ours.send(2)
             if gives_up:
                 with pytest.raises(TimedOut):
                     await consumer.receive(1.0)

@@ -52,7 +52,7 @@ async def begin(stack: AsyncExitStack, broker: Broker, topic: str) -> dict[str, 
     for key in KEYS:
         client = await stack.enter_async_context(connect(broker.pulsar_url))
         begun[key] = await held(client, topic, body_of(key), key)
-        begun[key].let_go(1)
+        begun[key].send(1)
     return begun
 
 
@@ -81,7 +81,7 @@ async def test_a_consumer_that_joins_between_two_chunks_of_a_message_gets_none_o
         producer = await client.create_producer(topic, ProducerOptions(batching=None))
         for key, chunks in begun.items():
             await producer.send(b"between", key=key)
-            chunks.let_go(2)
+            chunks.send(2)
         whole = {}
         seen_before = []
         with anyio.fail_after(15):
@@ -110,7 +110,7 @@ async def test_a_consumer_that_joins_between_two_chunks_of_a_message_gets_none_o
         assert backlog == len(KEYS), "only the messages between the chunks may be in the backlog"
 
 
-async def test_the_chunks_of_who_leaves_go_to_one_consumer_all_of_them(
+async def test_all_chunks_of_a_consumer_that_leaves_go_to_one_consumer(
     broker: Broker, topic: str
 ) -> None:
     """It goes in the middle of each message, and the other was there before or came meanwhile."""
@@ -124,11 +124,11 @@ async def test_the_chunks_of_who_leaves_go_to_one_consumer_all_of_them(
         second = await join(client, topic, "second")
         third = await join(client, topic, "third")
         for chunks in begun.values():
-            chunks.let_go(1)
+            chunks.send(1)
         await out_are(admin, topic, 2 * len(KEYS))
         await first.close()
         for chunks in begun.values():
-            chunks.let_go(1)
+            chunks.send(1)
         found = {}
         with anyio.fail_after(15):
             while len(found) < len(KEYS):

@@ -84,9 +84,9 @@ def test_what_is_not_there_is_not_made_by_reading_it(broker: Broker, topic: str)
 
 
 def test_a_ping_says_who_answers(broker: Broker) -> None:
-    said = played(broker.pulsar_url, "ping", "-c", "2", "-i", "0").stdout
-    assert said.count(b"Arneb" if broker.name == "arneb" else b"Pulsar") == 2
-    assert b"2 answers" in said
+    output = played(broker.pulsar_url, "ping", "-c", "2", "-i", "0").stdout
+    assert output.count(b"Arneb" if broker.name == "arneb" else b"Pulsar") == 2
+    assert b"2 answers" in output
 
 
 @pytest.mark.parametrize("kind", ["exclusive", "shared"])

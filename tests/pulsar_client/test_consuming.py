@@ -146,13 +146,13 @@ async def test_a_pattern_is_watched_by_the_broker(broker: Broker, topic: str) ->
 async def test_properties_of_a_subscription_stand_in_its_statistics(
     broker: Broker, topic: str
 ) -> None:
-    said = {"team": "billing", "a": "b"}
+    given = {"team": "billing", "a": "b"}
     async with connect(broker.pulsar_url) as client, administer(broker.http_url) as admin:
         await client.subscribe(
-            topic, "s", options(subscription_properties=said, properties={"host": "h"}, name="n")
+            topic, "s", options(subscription_properties=given, properties={"host": "h"}, name="n")
         )
         found = (await admin.statistics(topic)).all["subscriptions"]["s"]
-        assert found["subscriptionProperties"] == said
+        assert found["subscriptionProperties"] == given
         (consumer,) = found["consumers"]
         assert (consumer["consumerName"], consumer["metadata"]) == ("n", {"host": "h"})
 
@@ -242,7 +242,7 @@ async def test_redelivery_backs_off_by_the_count(broker: Broker, topic: str) -> 
         assert took[1] >= 0.4
 
 
-async def test_the_end_of_a_topic_is_told(broker: Broker, topic: str) -> None:
+async def test_the_end_of_a_topic_is_reported(broker: Broker, topic: str) -> None:
     ended: list[object] = []
     async with connect(broker.pulsar_url) as client, administer(broker.http_url) as admin:
         producer = await client.create_producer(topic, SINGLE)

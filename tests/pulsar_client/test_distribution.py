@@ -81,8 +81,8 @@ def played(*command: str | Path, stdin: str = "") -> str:
 
 @pytest.mark.in_peace("its program is not of this suite")
 def test_it_works_where_nothing_else_of_ours_is(broker: Broker, topic: str, alone: Path) -> None:
-    said = played(alone / "python", "-I", "-c", PROGRAM, broker.pulsar_url, topic)
-    assert said.split() == ["alone", "alone"]
+    output = played(alone / "python", "-I", "-c", PROGRAM, broker.pulsar_url, topic)
+    assert output.split() == ["alone", "alone"]
 
 
 @pytest.mark.in_peace("its programs are not of this suite")

@@ -76,7 +76,7 @@ async def got(consumer: Consuming[bytes], count: int) -> list[Message[bytes]]:
     return found
 
 
-async def test_a_message_knows_its_number_however_it_comes(telling: Broker, topic: str) -> None:
+async def test_a_message_has_its_number_however_it_arrives(telling: Broker, topic: str) -> None:
     async with connect(telling.pulsar_url) as client:
         await filled(client, topic)
         consumer = await client.subscribe(topic, "s", SHARED)
@@ -121,15 +121,15 @@ def test_over_http_an_entry_shows_the_number_of_its_last_message(
 
     anyio.run(fill)
     place = topic.replace("://", "/")
-    told = []
+    found = []
     for count in range(1, 9):
         url = f"{telling.http_url}/admin/v2/{place}/examinemessage?initialPosition=earliest"
         with urllib.request.urlopen(f"{url}&messagePosition={count}", timeout=10) as answer:
-            told.append(int(answer.headers["X-Pulsar-Broker-Entry-METADATA-index"]))
+            found.append(int(answer.headers["X-Pulsar-Broker-Entry-METADATA-index"]))
             stored = answer.headers["X-Pulsar-Broker-Entry-METADATA-timestamp"]
             age = datetime.now(UTC) - datetime.fromisoformat(stored)
             assert abs(age) < timedelta(minutes=1)
-    assert told == [0, 1, 2, 5, 8, 9, 10, 11]
+    assert found == [0, 1, 2, 5, 8, 9, 10, 11]
 
 
 async def test_only_connections_that_asked_are_notified(broker: Broker, topic: str) -> None:

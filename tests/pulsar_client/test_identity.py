@@ -119,7 +119,7 @@ async def test_a_certificate_is_let_in(guarded: Guarded, topic: str) -> None:
     )
 
 
-async def test_lookups_by_http_prove_who_asks_too(guarded: Guarded, topic: str) -> None:
+async def test_lookups_by_http_authenticate_too(guarded: Guarded, topic: str) -> None:
     by_token = TokenAuthentication(token)
     await assert_works(guarded.http_url, topic, authentication=by_token)
     if guarded.https_url:
@@ -140,7 +140,7 @@ async def test_lookups_by_http_prove_who_asks_too(guarded: Guarded, topic: str) 
     [NoAuthentication(), TokenAuthentication(lambda: token(-10))],
     ids=["nothing", "expired"],
 )
-async def test_nobody_else_is_let_in_and_all_are_told_why_at_once(
+async def test_nobody_else_is_let_in_and_all_learn_why_at_once(
     guarded: Guarded, topic: str, authentication: Authentication
 ) -> None:
     for url in (guarded.url, guarded.http_url):
@@ -149,16 +149,16 @@ async def test_nobody_else_is_let_in_and_all_are_told_why_at_once(
                 await client.create_producer(topic)
 
 
-async def test_what_an_application_s_own_proof_raises_is_told(
+async def test_what_an_applications_own_credentials_raise_is_reported(
     guarded: Guarded, topic: str, tmp_path: Path
 ) -> None:
     def raising() -> str:
         raise LookupError("the vault is shut")
 
-    for source, said in ((raising, "vault is shut"), (tmp_path / "none", "No such file")):
+    for source, reason in ((raising, "vault is shut"), (tmp_path / "none", "No such file")):
         options = ClientOptions(authentication=TokenAuthentication(source))
         async with connect(guarded.url, options) as client:
-            with anyio.fail_after(10), pytest.raises(AuthenticationFailed, match=said):
+            with anyio.fail_after(10), pytest.raises(AuthenticationFailed, match=reason):
                 await client.create_producer(topic)
 
 
@@ -239,7 +239,7 @@ async def test_large_messages_go_through_tls(guarded: Guarded, topic: str) -> No
         assert (await consumer.receive(20)).data == large
 
 
-async def test_a_listener_s_name_is_told_to_the_broker(guarded: Guarded, topic: str) -> None:
+async def test_a_listeners_name_is_sent_to_the_broker(guarded: Guarded, topic: str) -> None:
     by_token = TokenAuthentication(token)
     if guarded.name == "pulsar":
         await assert_works(guarded.url, topic, authentication=by_token, listener_name="outside")

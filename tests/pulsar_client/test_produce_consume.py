@@ -53,12 +53,12 @@ async def test_a_message_brings_all_that_was_said_of_it(
 
 @pytest.mark.in_peace("the receipt of what is there already names no place")
 async def test_many_come_in_order_and_once(broker: Broker, topic: str) -> None:
-    told: list[MessageId] = []
+    calls: list[MessageId] = []
 
     def stored(found: MessageId | None, error: Exception | None) -> None:
         assert error is None
         assert found is not None
-        told.append(found)
+        calls.append(found)
 
     async with connect(broker.pulsar_url) as client:
         consumer = await client.subscribe(topic, "s", EXCLUSIVE)
@@ -71,11 +71,11 @@ async def test_many_come_in_order_and_once(broker: Broker, topic: str) -> None:
                         break
                     except QueueFull:
                         await producer.wait_for_room()
-        assert len(told) == 2_000
-        assert told == sorted(told)
+        assert len(calls) == 2_000
+        assert calls == sorted(calls)
         got = [await consumer.receive(10) for _ in range(2_000)]
         assert [int(each.data) for each in got] == list(range(2_000))
-        assert [each.id for each in got] == told
+        assert [each.id for each in got] == calls
         await consumer.acknowledge_stored(got[-1], cumulative=True)
         await consumer.close()
         again = await client.subscribe(topic, "s", EXCLUSIVE)
@@ -107,10 +107,10 @@ async def test_the_ids_of_others_are_read_and_written(broker: Broker, topic: str
 async def test_a_cancelled_send_says_whether_it_was_sent(broker: Broker, topic: str) -> None:
     import anyio
 
-    told: list[Exception | None] = []
+    calls: list[Exception | None] = []
 
     def callback(_found: MessageId | None, error: Exception | None) -> None:
-        told.append(error)
+        calls.append(error)
 
     async with connect(broker.pulsar_url) as client:
         consumer = await client.subscribe(topic, "s", SHARED)
@@ -118,7 +118,7 @@ async def test_a_cancelled_send_says_whether_it_was_sent(broker: Broker, topic: 
         with anyio.CancelScope() as scope:
             scope.cancel()
             await producer.send(b"never", callback=callback)
-        assert isinstance(told[0], Withdrawn)
+        assert isinstance(calls[0], Withdrawn)
         await producer.send(b"after")
         assert (await consumer.receive(10)).data == b"after"
 

@@ -52,7 +52,7 @@ async def test_an_exclusive_producer_has_the_topic_to_itself(broker: Broker, top
         await shared.send(b"y")
 
 
-async def test_one_who_fences_throws_the_others_out_for_good(broker: Broker, topic: str) -> None:
+async def test_a_fencing_producer_shuts_the_others_out_for_good(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:
         consumer = await client.subscribe(topic, "s", EARLY)
         first = await client.create_producer(topic, FENCING)
@@ -70,7 +70,7 @@ async def test_one_who_fences_throws_the_others_out_for_good(broker: Broker, top
         assert consumer.is_connected
 
 
-async def test_one_who_waits_gets_the_topic_when_the_others_are_gone(
+async def test_a_waiting_producer_gets_the_topic_when_the_others_are_gone(
     broker: Broker, topic: str
 ) -> None:
     made: list[Producing[bytes]] = []
@@ -136,9 +136,7 @@ async def test_a_message_may_be_due_later(broker: Broker, topic: str) -> None:
         assert time.time() * 1000 >= due_ms
 
 
-async def test_a_producer_of_a_name_goes_on_behind_what_is_stored(
-    broker: Broker, topic: str
-) -> None:
+async def test_a_named_producer_continues_after_what_is_stored(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client, administer(broker.http_url) as admin:
         options = ProducerOptions(name="writer", send_timeout_s=0, batching=None)
         first = await client.create_producer(topic, options)

@@ -65,9 +65,7 @@ async def test_all_goes_through_a_proxy(broker: Broker, topic: str) -> None:
         assert proxy.carried_to
 
 
-async def test_whoever_is_sent_elsewhere_goes_there_through_the_proxy(
-    broker: Broker, topic: str
-) -> None:
+async def test_a_redirected_client_goes_through_the_proxy(broker: Broker, topic: str) -> None:
     """By an unload, and by a broker that names the next one."""
     url, *_ = broker.pulsar_url.split(",")
     dialled = Dialled()

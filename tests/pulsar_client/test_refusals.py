@@ -92,7 +92,7 @@ async def test_ranges_of_hashes_that_somebody_has(broker: Broker, topic: str) ->
         await client.subscribe(topic, "s", sticky((101, 200)))
 
 
-async def test_a_subscription_that_nobody_may_make(broker: Broker, topic: str) -> None:
+async def test_a_subscription_that_may_not_be_created(broker: Broker, topic: str) -> None:
     async with (
         namespace_of(broker, topic) as (namespace, own, admin),
         connect(broker.pulsar_url) as client,
@@ -110,7 +110,7 @@ async def test_a_subscription_that_nobody_may_make(broker: Broker, topic: str) -
         await client.subscribe(own, "made", early())
 
 
-async def test_a_topic_that_nobody_may_make(broker: Broker, topic: str) -> None:
+async def test_a_topic_that_may_not_be_created(broker: Broker, topic: str) -> None:
     async with (
         namespace_of(broker, topic) as (namespace, own, admin),
         connect(broker.pulsar_url) as client,
@@ -153,11 +153,11 @@ async def test_a_message_that_was_damaged_on_its_way_fails_alone(
             )
 
         connection.machine.send_frames = damaging  # type: ignore[method-assign]
-        told: list[Exception | None] = []
+        calls: list[Exception | None] = []
         for value in (b"before", b"damaged", b"after"):
-            producer.send_nowait(value, callback=lambda _found, error: told.append(error))
+            producer.send_nowait(value, callback=lambda _found, error: calls.append(error))
         await producer.flush()
-        assert [type(each) for each in told if each is not None] == [ChecksumRefused]
+        assert [type(each) for each in calls if each is not None] == [ChecksumRefused]
         with pytest.raises(ChecksumRefused, match=topic):
             await producer.send(b"damaged again")
         await producer.send(b"last")

@@ -12,6 +12,6 @@ def test_a_killed_broker_loses_nothing(tmp_path: Path) -> None:
     """Nor is anything doubled, out of order, or stuck; how soon producers are back is for the long
     run to say."""
     soak = Soak(ArnebVictim(tmp_path / "broker"), seed=20261122)
-    said = anyio.run(soak.play, KILLS, backend="trio")
-    assert "each once in its topic" in said
+    outcome = anyio.run(soak.play, KILLS, backend="trio")
+    assert "each once in its topic" in outcome
     assert len(soak.back_s) == KILLS * 5

@@ -86,7 +86,7 @@ class Point:
     label: str | None = None
 
 
-async def test_whoever_takes_every_schema_reads_what_each_writer_meant(
+async def test_an_automatic_consumer_reads_what_each_producer_meant(
     broker: Broker, topic: str
 ) -> None:
     """With the schemas that the broker has of each version."""
@@ -120,7 +120,7 @@ async def test_whoever_takes_every_schema_reads_what_each_writer_meant(
             auto.encode("x")
 
 
-async def test_whoever_takes_every_schema_reads_each_version_as_it_was_written(
+async def test_an_automatic_consumer_reads_each_version_as_it_was_written(
     broker: Broker, topic: str
 ) -> None:
     async with connect(broker.pulsar_url) as client:

@@ -260,9 +260,9 @@ async def test_a_stats_recorder_says_at_a_fixed_interval_what_was_done(
                 await producer.send(b"x")
             consumer.acknowledge(await consumer.receive(10))
             await until(lambda: len(caplog.records) >= 2)
-            said = [each.getMessage() for each in caplog.records]
-            assert any(topic in each and "in the local queue" in each for each in said)
-            assert any(topic in each and " sent " in each for each in said)
+            lines = [each.getMessage() for each in caplog.records]
+            assert any(topic in each and "in the local queue" in each for each in lines)
+            assert any(topic in each and " sent " in each for each in lines)
             await anyio.sleep(0.7)
             quiet = len(caplog.records)
             await anyio.sleep(0.7)

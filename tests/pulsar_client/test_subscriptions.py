@@ -64,7 +64,7 @@ async def test_shared_consumers_share_and_failover_hands_over(broker: Broker, to
                 consumer.acknowledge(message)
                 seen += numbers([message])
         assert sorted(seen) == list(range(10))
-        told: list[tuple[str, bool]] = []
+        calls: list[tuple[str, bool]] = []
 
         # Among equals the hash of the topic's name decides.
         def noted(name: str, level: int) -> ConsumerOptions:
@@ -72,7 +72,7 @@ async def test_shared_consumers_share_and_failover_hands_over(broker: Broker, to
                 SubscriptionType.FAILOVER,
                 name=name,
                 priority_level=level,
-                on_active=lambda _consumer, active: told.append((name, active)),
+                on_active=lambda _consumer, active: calls.append((name, active)),
             )
 
         one = await client.subscribe(topic, "f", noted("a", 0))
@@ -80,8 +80,8 @@ async def test_shared_consumers_share_and_failover_hands_over(broker: Broker, to
         assert numbers(await got(one, 10)) == list(range(10))
         await one.close()
         assert numbers(await got(other, 10)) == list(range(10))
-        assert ("a", True) in told
-        assert told[-1] == ("b", True)
+        assert ("a", True) in calls
+        assert calls[-1] == ("b", True)
 
 
 @pytest.mark.in_peace("counts what comes")
@@ -256,7 +256,7 @@ async def test_seeking_to_a_time(broker: Broker, topic: str) -> None:
 
 
 @pytest.mark.in_peace("what was received before a seek comes again rightly")
-async def test_a_reader_begins_where_it_is_told(broker: Broker, topic: str) -> None:
+async def test_a_reader_begins_where_it_should(broker: Broker, topic: str) -> None:
     async with connect(broker.pulsar_url) as client:
         producer = await client.create_producer(topic, SINGLE)
         ids = [await producer.send(b"%d" % number) for number in range(6)]

@@ -15,6 +15,6 @@ def test_each_task_has_one_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     soak = transaction_soak.TransactionSoak(
         ArnebVictim(tmp_path / "broker", transaction_soak.DEDUPLICATING), seed=20261122
     )
-    said = anyio.run(soak.play, KILLS, backend="trio")
-    assert "each once in both topics" in said
+    outcome = anyio.run(soak.play, KILLS, backend="trio")
+    assert "each once in both topics" in outcome
     assert soak.ended["aborted"]

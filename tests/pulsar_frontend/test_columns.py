@@ -77,7 +77,7 @@ def test_fields_are_found_in_whatever_order_a_client_writes_them() -> None:
     assert read_columns(together, properties=True, bytes_max=1 << 30) == said_by(together)
 
 
-def test_batches_of_one_are_told_apart_among_entries_of_different_lengths() -> None:
+def test_batches_of_one_are_recognised_among_entries_of_different_lengths() -> None:
     def single(sequence_id: int, name: str, *, is_batch: bool) -> bytes:
         message = Message(
             b"value", producer_name=name, sequence_id=sequence_id, publish_time_ms=TIME_MS,

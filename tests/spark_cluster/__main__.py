@@ -125,7 +125,7 @@ def speculate(
         for queue in queues.values():
             connection.channel().queue_declare(queue, durable=True)
     url = f"http://127.0.0.1:{broker.http_address.port}"
-    found = said(ran([*command, SPECULATING, url, directory], environment))
+    found = report_of(ran([*command, SPECULATING, url, directory], environment))
     for kind, queue in queues.items():
         attempts = found[kind]
         assert f"{SLOW}-1" in attempts, f"Spark has not speculated in the {kind}: {attempts}"  # type: ignore[operator]
@@ -153,7 +153,7 @@ def connect(broker: Arneb, master: str, environment: Mapping[str, str], director
     has_arneb = environment | {"PYTHONPATH": str(wheel)}
     with connect_server(directory, has_arneb, master, "--py-files", wheel) as remote:
         command = [environment["PYSPARK_PYTHON"], CONNECTING, remote, url, checkpoint]
-        found = said(ran(command, client))
+        found = report_of(ran(command, client))
         assert found["rows"] == ROWS, f"expected {ROWS} rows, got {found}"
     for queue in ("connected", "streamed"):
         assert Counter(bodies_in(broker.data, queue)) == Counter(map(body_of, range(ROWS))), queue
@@ -331,18 +331,18 @@ def run(
     directory: Path | None = None,
 ) -> dict[str, object]:
     """What the job says, run in a directory."""
-    return said(
+    return report_of(
         ran([*command, JOB, way, "topic=orders", "columns=entry_id"], environment, directory)
     )
 
 
-def said(told: "subprocess.CompletedProcess[str]") -> dict[str, object]:
-    for each in told.stdout.splitlines():
+def report_of(done: "subprocess.CompletedProcess[str]") -> dict[str, object]:
+    for each in done.stdout.splitlines():
         if each.startswith("JOB "):
             found: dict[str, object] = json.loads(each.removeprefix("JOB "))
             return found
-    errors = [each for each in (told.stdout + told.stderr).splitlines() if "Error" in each]
-    raise SystemExit("the job failed:\n" + "\n".join(errors[-10:] or [told.stderr[-2000:]]))
+    errors = [each for each in (done.stdout + done.stderr).splitlines() if "Error" in each]
+    raise SystemExit("the job failed:\n" + "\n".join(errors[-10:] or [done.stderr[-2000:]]))
 
 
 def ran(
@@ -369,9 +369,9 @@ def report(way: str, found: dict[str, object], origin: str) -> None:
 
 def expect_apart(command: list[object], way: str, environment: Mapping[str, str]) -> None:
     """The workers do not see the directory, and the job says so in a line."""
-    told = ran([*command, JOB, way, "topic=orders"], environment)
-    refusal = [each for each in told.stderr.splitlines() if "StoreUnusable" in each]
-    assert told.returncode and refusal, f"{way} was read:\n{told.stdout}"
+    done = ran([*command, JOB, way, "topic=orders"], environment)
+    refusal = [each for each in done.stderr.splitlines() if "StoreUnusable" in each]
+    assert done.returncode and refusal, f"{way} was read:\n{done.stdout}"
     print(f"{way}: {refusal[0].strip()}", flush=True)
 
 

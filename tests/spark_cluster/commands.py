@@ -92,7 +92,7 @@ class Commands:
         )
 
 
-def expect(pattern: str, said: str) -> None:
+def expect(pattern: str, output: str) -> None:
     """Leave if a command has said something else."""
-    if not re.search(pattern, said):
-        raise SystemExit(f"expected {pattern}, got:\n{said}")
+    if not re.search(pattern, output):
+        raise SystemExit(f"expected {pattern}, got:\n{output}")

@@ -70,11 +70,11 @@ def session() -> SparkSession:
 def main(url: str, place: Path, seed: int) -> None:
     dice = random.Random(seed)
     spark = session()
-    said: dict[str, object] = {}
+    report: dict[str, object] = {}
 
     def watch(name: str) -> Watch:
         dies, raises = dice.sample(range(PARTITIONS), 2)
-        said[name] = {"dies": dies, "raises": raises}
+        report[name] = {"dies": dies, "raises": raises}
         return failing(place / name, dies, raises)
 
     def watched(rows: DataFrame, name: str) -> DataFrame:
@@ -82,7 +82,7 @@ def main(url: str, place: Path, seed: int) -> None:
 
     source = {"service.url": url, "topic": "in", "minPartitions": str(PARTITIONS)}
     table = spark.read.format("arneb").options(**source).load()
-    said["rows"] = [row.value.decode() for row in watched(table, "read").collect()]
+    report["rows"] = [row.value.decode() for row in watched(table, "read").collect()]
     sink = {"service.url": url, "queue": "batch"}
     watched(table, "write").write.format("arneb").mode("append").options(**sink).save()
     rows = (
@@ -100,8 +100,8 @@ def main(url: str, place: Path, seed: int) -> None:
     )
     query.awaitTermination()
     for name in ("read", "write", "stream"):
-        said[f"{name} attempts"] = sorted(each.name for each in (place / name).iterdir())
-    print("JOB " + json.dumps(said), flush=True)
+        report[f"{name} attempts"] = sorted(each.name for each in (place / name).iterdir())
+    print("JOB " + json.dumps(report), flush=True)
     spark.stop()
 
 

@@ -27,7 +27,7 @@ class SparkProcess:
             start_new_session=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
-        self.said: list[str] = []
+        self.printed: list[str] = []
         """Every line that was read."""
 
     def wait_for(self, beginning: str, seconds: float) -> bool:
@@ -37,7 +37,7 @@ class SparkProcess:
         try:
             assert self._process.stdout is not None
             for line in self._process.stdout:
-                self.said.append(line)
+                self.printed.append(line)
                 if line.startswith(beginning):
                     return True
             return False
@@ -49,7 +49,7 @@ class SparkProcess:
         self._signal()
         self._process.wait()
         if self._process.stdout is not None and not self._process.stdout.closed:
-            self.said += self._process.stdout.readlines()
+            self.printed += self._process.stdout.readlines()
             self._process.stdout.close()
         self._log.close()
 

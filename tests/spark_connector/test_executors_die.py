@@ -64,12 +64,12 @@ def test_attempts_that_die_or_fail_change_nothing(tmp_path: Path) -> None:
         )
     print(f"seed {SEED}", done.stdout, done.stderr)
     (line,) = (each for each in done.stdout.splitlines() if each.startswith("JOB "))
-    said = json.loads(line.removeprefix("JOB "))
+    report = json.loads(line.removeprefix("JOB "))
     for name in ("read", "write", "stream"):
-        attempts, victims = said[f"{name} attempts"], said[name]
+        attempts, victims = report[f"{name} attempts"], report[name]
         for kind, partition in victims.items():
             assert f"{partition}-1" in attempts, f"{name}: no second attempt of what {kind}"
     bodies = [b"%d" % number for number in range(ROWS)]
-    assert Counter(said["rows"]) == Counter(map(bytes.decode, bodies))
+    assert Counter(report["rows"]) == Counter(map(bytes.decode, bodies))
     for queue in ("batch", "stream"):
         assert Counter(bodies_in(tmp_path / "data", queue)) == Counter(bodies), queue

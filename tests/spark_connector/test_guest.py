@@ -79,7 +79,7 @@ over.set()
         ("else", ["0", "0", "0", "0"]),
     ],
 )
-def test_the_jvm_that_a_worker_feeds_steps_back_with_it_but_for_who_starts_workers(
+def test_the_jvm_of_a_worker_lowers_its_priority_too_except_the_threads_that_start_workers(
     name: str, expected: list[str], between: str
 ) -> None:
     command = [sys.executable, "-c", NICE + ONES_JVM, name[:15], between]
@@ -126,7 +126,7 @@ over.set()
     or tuple(map(int, platform.release().split(".")[:2])) < (6, 12),
     reason="Linux has slices that are asked for since its version 6.12",
 )
-def test_all_threads_of_a_worker_give_way_at_once_to_whoever_wakes_up() -> None:
+def test_all_threads_of_a_worker_give_way_at_once_to_woken_threads() -> None:
     command = [sys.executable, "-c", NICE + SLICES]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.split() == [str(SLICE_NS)] * 2

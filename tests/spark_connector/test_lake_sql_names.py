@@ -63,8 +63,8 @@ def missing(name: str) -> str:
 def test_what_is_wrong_with_a_name_is_said_with_the_right_one(
     sql: str, error: str, expected: str
 ) -> None:
-    told = advice(sql, error, TOPICS)
-    assert expected in told and bool(expected) == bool(told)
+    hint = advice(sql, error, TOPICS)
+    assert expected in hint and bool(expected) == bool(hint)
 
 
 def test_a_name_in_quotes_is_that_name() -> None:

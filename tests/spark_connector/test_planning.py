@@ -215,7 +215,7 @@ GAPS = Extent(
         (position_at(5, 9), position_at(5, 0)),
     ],
 )
-def test_a_bound_behind_the_end_of_its_ledger_is_a_loss(
+def test_a_bound_after_the_end_of_its_ledger_is_a_loss(
     bound: str, place: Position, end: Position
 ) -> None:
     """The log may have been restored from an older copy, and have grown on in other ledgers."""
@@ -232,7 +232,7 @@ def test_a_bound_between_two_ledgers_is_no_loss(place: Position) -> None:
         assert select([GAPS], bounds)[1] == []
 
 
-def test_where_a_ledger_that_is_gone_may_have_ended_is_told() -> None:
+def test_the_possible_end_of_a_ledger_that_is_gone_is_reported() -> None:
     """Its length is gone with it, so whoever read it to its end must be told where to go on."""
     log = replace(WHOLE, floor=position_at(3, 0))
     (loss,) = select([log], options(start=Offsets(position_at(2, 8))))[1]
@@ -315,7 +315,7 @@ def test_what_was_trimmed_before_its_end_is_a_loss() -> None:
     ("place", "end"),
     [(position_at(1, 9), position_at(1, 8)), (position_at(2, 1), position_at(2, 0))],
 )
-def test_a_bound_behind_the_end_of_a_trimmed_ledger_is_a_loss(
+def test_a_bound_after_the_end_of_a_trimmed_ledger_is_a_loss(
     bound: str, place: Position, end: Position
 ) -> None:
     (loss,) = select([TRIMMED], options(**{bound: Offsets(place)}))[1]
@@ -324,7 +324,7 @@ def test_a_bound_behind_the_end_of_a_trimmed_ledger_is_a_loss(
     )
 
 
-def test_entries_that_are_damaged_behind_what_was_trimmed_are_a_loss() -> None:
+def test_entries_that_are_damaged_after_what_was_trimmed_are_a_loss() -> None:
     """The first ledger that is left has lost its first entries."""
     log = replace(TRIMMED, ledgers=(LedgerExtent(position_at(3, 2), position_at(3, 5), 4),))
     (loss,) = select([log], options(start=Offsets(position_at(1, 8))))[1]

@@ -124,7 +124,7 @@ def test_worker_and_jvm_keep_to_the_last_processors_while_others_work(machine: M
     assert machine.kept_to() == {ALL}
 
 
-def test_when_a_read_ends_nobody_is_left_where_room_was_made(machine: Machine) -> None:
+def test_when_a_read_ends_no_thread_stays_where_room_was_made(machine: Machine) -> None:
     mine = machine.processors()
     mine.begin()
     machine.passes(1.0, others=0.5)
@@ -181,7 +181,9 @@ def test_reads_that_are_shorter_than_a_look_see_it_together(machine: Machine) ->
     assert machine.kept_to() == {HALF}
 
 
-def test_nobody_looks_more_often_than_the_kernel_can_tell(machine: Machine) -> None:
+def test_processor_times_are_not_read_more_often_than_the_kernel_updates_them(
+    machine: Machine,
+) -> None:
     mine = machine.processors()
     mine.begin()
     machine.passes(CHECK_INTERVAL_S / 2, guests=1.0)
@@ -220,7 +222,7 @@ def test_others_are_left_what_they_use_and_guests_at_least_half(used: float, hav
     assert left >= min(used, have // 2) or used < WORK
 
 
-def test_what_counts_is_the_time_of_those_who_are_not_nice_on_my_processors(
+def test_only_the_time_of_processes_at_normal_priority_on_the_same_processors_counts(
     machine: Machine,
 ) -> None:
     before = ticks(machine.folder / "stat")

@@ -431,7 +431,7 @@ def test_a_data_file_that_is_cut_off_is_an_error_with_the_place(
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "expected"),
     [
         ({"topic": "ordr"}, 'option "topic": no topic persistent://public/default/ordr; did you'),
         ({"topics": "orders,ordr"}, 'option "topics": no topic persistent://public/default/ordr; '),
@@ -445,14 +445,14 @@ def test_a_data_file_that_is_cut_off_is_an_error_with_the_place(
     ],
 )
 def test_what_is_not_there_is_said_in_the_words_of_the_option(
-    log: Path, asked: dict[str, str], said: str
+    log: Path, asked: dict[str, str], expected: str
 ) -> None:
     with LogWriter(log) as writer:
         for name in ("orders", "a%2Fb%25c", "persistent://acme/eu/others", "__own"):
             writer.create(name)
     with pytest.raises(OptionError) as refused:
         reader(log, **asked).partitions()
-    assert str(refused.value).startswith(said)
+    assert str(refused.value).startswith(expected)
 
 
 def test_no_transaction_is_open_while_somebody_takes_the_rows(
@@ -489,7 +489,7 @@ def test_no_transaction_is_open_while_somebody_takes_the_rows(
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         ({"startingTime": "2026-01-01T00:00:00"}, "times without a zone are taken as UTC"),
         ({"startingTime": "2026-01-01T00:00:00", "timeZone": "Europe/Berlin"}, ""),
@@ -497,7 +497,7 @@ def test_no_transaction_is_open_while_somebody_takes_the_rows(
     ],
 )
 def test_a_plan_says_which_zone_it_takes_for_a_time_that_says_none(
-    log: Path, caplog: pytest.LogCaptureFixture, options: dict[str, str], said: str
+    log: Path, caplog: pytest.LogCaptureFixture, options: dict[str, str], expected: str
 ) -> None:
     with LogWriter(log) as writer:
         writer.create("t")
@@ -505,5 +505,5 @@ def test_a_plan_says_which_zone_it_takes_for_a_time_that_says_none(
     caplog.set_level(logging.INFO, "pyspark_arneb")
     reader(log, topic="t", **options).partitions()
     (line,) = [each for each in caplog.messages if each.startswith("reading about")]
-    assert said in line
-    assert ("times without" in line) is bool(said)
+    assert expected in line
+    assert ("times without" in line) is bool(expected)

@@ -114,7 +114,7 @@ class Named:
         ("click", 0, "no topic click; did you mean clicks?"),
     ],
 )
-def test_a_partition_that_is_not_there_is_told_from_a_topic_that_is_not(
+def test_a_missing_partition_is_distinguished_from_a_missing_topic(
     topic: str, number: int, problem: str
 ) -> None:
     selection = TopicSelection(partitions=((full_name(topic), number),))

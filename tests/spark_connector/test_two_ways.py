@@ -164,12 +164,12 @@ def test_both_ways_plan_alike_with_filters_pushed(ways: tuple[dict[str, str], ..
 def test_both_ways_say_the_same_of_what_is_wrong(
     ways: tuple[dict[str, str], ...], options: dict[str, object]
 ) -> None:
-    said = []
+    refusals = []
     for way in ways:
         with pytest.raises(Exception, match=r"\S") as caught:
             read(reader(way, **options))
-        said.append((type(caught.value), str(caught.value)))
-    assert said[0] == said[1]
+        refusals.append((type(caught.value), str(caught.value)))
+    assert refusals[0] == refusals[1]
 
 
 def test_a_read_through_the_broker_does_not_know_the_directory(

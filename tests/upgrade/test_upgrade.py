@@ -69,7 +69,7 @@ def test_what_only_the_journal_has_is_among_it(name: str, tmp_path: Path) -> Non
     assert last == f"last word {LAST_WORDS - 1}"
 
 
-def test_a_journal_of_the_size_before_is_written_anew_once(tmp_path: Path) -> None:
+def test_a_journal_of_the_previous_size_is_rewritten_once(tmp_path: Path) -> None:
     unpack("format-4-journal-1-mib", tmp_path)
     path = tmp_path / "data" / JOURNAL_NAME
     with running(tmp_path) as broker:
@@ -134,7 +134,7 @@ def journal_before() -> tuple[bytes, JournalState]:
         return journaled(Path(directory)).data, state_of(Path(directory))
 
 
-def test_a_damaged_journal_of_the_size_before_is_kept_aside_and_said(tmp_path: Path) -> None:
+def test_a_damaged_journal_of_the_previous_size_is_kept_aside_and_reported(tmp_path: Path) -> None:
     unpack("format-4-journal-1-mib", tmp_path)
     path, state = tmp_path / "data" / JOURNAL_NAME, state_of(tmp_path)
     records = journaled(tmp_path).records
@@ -155,9 +155,7 @@ def test_a_damaged_journal_of_the_size_before_is_kept_aside_and_said(tmp_path: P
 
 
 @pytest.mark.parametrize("version", [0, FORMAT_VERSION + 1, 1_000])
-def test_a_store_of_a_format_that_nobody_knows_is_left_as_it_is(
-    version: int, tmp_path: Path
-) -> None:
+def test_a_store_of_an_unknown_format_is_left_as_it_is(version: int, tmp_path: Path) -> None:
     unpack(f"format-{FORMAT_VERSION}", tmp_path)
     data = tmp_path / "data"
     with lmdb.open(str(data), max_dbs=32, map_size=1 << 30) as environment:

@@ -134,9 +134,9 @@ class AskingShards:
                     to_shard += side.held
                     side.held.clear()
                     continue
-            said = getattr(parsed, commands.FIELD_OF[parsed.type])
-            if "request_id" in said.DESCRIPTOR.fields_by_name:
-                side.pending.pop(said.request_id, None)
+            fields = getattr(parsed, commands.FIELD_OF[parsed.type])
+            if "request_id" in fields.DESCRIPTOR.fields_by_name:
+                side.pending.pop(fields.request_id, None)
             to_client.append(payload_frame(command, body))
         if side.frames.error is not None:
             raise side.frames.error
@@ -157,16 +157,16 @@ class AskingShards:
         """Return the shard that a command is for; None: every shard."""
         command = commands.parse_command(data)
         name = commands.FIELD_OF[command.type]
-        said = getattr(command, name)
+        fields = getattr(command, name)
         if name in TOPIC_FIELDS:
-            return self._shard_of(_namespace_of(said.topic))
+            return self._shard_of(_namespace_of(fields.topic))
         if name in NAMESPACE_FIELDS:
-            shard = self._shard_of(said.namespace)
+            shard = self._shard_of(fields.namespace)
             if name == "watchTopicList":
-                self._watchers[said.watcher_id] = shard
+                self._watchers[fields.watcher_id] = shard
             return shard
         if name == "watchTopicListClose":
-            return self._watchers.pop(said.watcher_id, self._first)
+            return self._watchers.pop(fields.watcher_id, self._first)
         return None if name == "authResponse" else self._first
 
 

@@ -69,8 +69,8 @@ class HandOvers:
     def prepare(self, request: Request) -> Serve:
         """Return a function that answers another node. Raises :class:`NotServed`."""
         try:
-            said: Any = json.loads(request.document)
-            name, successor = str(said["shard"]), str(said["to"])
+            order: Any = json.loads(request.document)
+            name, successor = str(order["shard"]), str(order["to"])
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise NotServed(f"expected the successor's name: {error!r:.100}") from error
         shard = self._shards.get(name)
@@ -117,12 +117,12 @@ class HandOvers:
 
 async def _whole(stream: InternalStream, early: bytes) -> bytes:
     """Read to the end of the stream. Raises :class:`ValueError` for too much."""
-    said = early
+    received = early
     try:
-        while len(said) <= ANSWER_BYTES_MAX and (data := await stream.receive_some()):
-            said += data
+        while len(received) <= ANSWER_BYTES_MAX and (data := await stream.receive_some()):
+            received += data
     finally:
         await trio.aclose_forcefully(stream)
-    if len(said) > ANSWER_BYTES_MAX:
+    if len(received) > ANSWER_BYTES_MAX:
         raise ValueError(f"expected an answer of at most {ANSWER_BYTES_MAX} bytes")
-    return said
+    return received

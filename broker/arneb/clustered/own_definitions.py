@@ -15,7 +15,7 @@ from typing import Any, Final
 import trio
 
 from arneb.http.management.definitions.file import definitions_in
-from arneb.http.management.definitions.importing import load_definitions, take_in
+from arneb.http.management.definitions.importing import import_definitions, load_definitions
 from arneb.http.management.requests.calls import Refused
 from arneb.http.shards.gathering import cut
 from arneb_amqp.topology.topology import Topology
@@ -92,7 +92,7 @@ class OwnDefinitions:
         if any(found.values()):
             definitions = definitions_in(json.dumps(found).encode(), None)
             try:
-                await take_in(catalogue, topology, definitions)
+                await import_definitions(catalogue, topology, definitions)
             except Refused as refused:  # for example, the vhost was removed meanwhile
                 logger.warning("shard %s: definitions: %s", self._shard, refused.reason)
 

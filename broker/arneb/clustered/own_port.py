@@ -142,6 +142,6 @@ def _membership(membership: Callable[[], dict[str, Any]]) -> Endpoint:
 
 
 async def _nobody_leads(request: Request) -> Response:
-    said = {"error": "service_unavailable", "reason": "this node does not lead"}
+    document = {"error": "service_unavailable", "reason": "this node does not lead"}
     headers = {"retry-after": str(RETRY_AFTER_S)}
-    return Response(json.dumps(said), 503, headers, "application/json")
+    return Response(json.dumps(document), 503, headers, "application/json")

@@ -182,10 +182,10 @@ class ArrivedClient:
         """The client's addresses and the subject of its certificate, for another node."""
         arrival = self.arrival
         shown = {"subject": arrival.certificate.get("subject", ())}
-        said = {"address": arrival.address, "service_url": arrival.service_url, "shown": shown}
+        document = {"address": arrival.address, "service_url": arrival.service_url, "shown": shown}
         if self.onward_url or self.uses:
-            said |= {"onward_url": self.onward_url}
-        return json.dumps(said).encode()
+            document |= {"onward_url": self.onward_url}
+        return json.dumps(document).encode()
 
     @property
     def stream(self) -> trio.abc.HalfCloseableStream:
@@ -230,11 +230,11 @@ class PulsarClients:
     def prepare(self, request: Request) -> Serve:
         """Return what serves a client that another node passes on. Raises :class:`NotServed`."""
         try:
-            said: Any = json.loads(request.document)
-            address, service_url = str(said["address"]), str(said["service_url"])
-            shown = said["shown"]
+            document: Any = json.loads(request.document)
+            address, service_url = str(document["address"]), str(document["service_url"])
+            shown = document["shown"]
             is_known = isinstance(shown, dict) and isinstance(shown.get("subject"), list)
-            through = None if said.get("onward_url") is None else str(said["onward_url"])
+            through = None if document.get("onward_url") is None else str(document["onward_url"])
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise NotServed(f"expected where a client comes from: {error!r:.100}") from error
         if not is_known:
@@ -302,10 +302,10 @@ class HttpClients:
         """Open a stream on which another node answers a request. Raises :class:`NotServed`."""
         if asker.scheme == "https" and self._settings.tls is None:
             raise NotServed(f"a request by TLS reaches node '{leader.node}' over TLS only")
-        said = json.dumps(
+        document = json.dumps(
             [asker.address, asker.port, asker.scheme, *([asker.vouched] if asker.vouched else [])]
         ).encode()
-        called = await call(self._settings, leader, Request(self._kind, namespace, said))
+        called = await call(self._settings, leader, Request(self._kind, namespace, document))
         return called.stream
 
     def prepare(self, request: Request) -> Serve:

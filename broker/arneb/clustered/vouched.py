@@ -91,16 +91,16 @@ class VouchedSessions:
             return None
         key = sha256(token.encode()).digest()
         if self._somebody_leads():
-            status, said = await session_at(self._leader, scope, token)
+            status, session = await session_at(self._leader, scope, token)
             if status == 200:
-                return self._vouched(key, said)
+                return self._vouched(key, session)
             if status == 401:
                 self._known.pop(key, None)
                 return None
         return self._remembered(key)
 
-    def _vouched(self, key: bytes, said: Any) -> bool:
-        name, may_monitor = str(said["name"]), bool(said["is_monitor"])
+    def _vouched(self, key: bytes, session: Any) -> bool:
+        name, may_monitor = str(session["name"]), bool(session["is_monitor"])
         is_there = self._tables.get(User, name) is not None
         self._known[key] = _Known(name, may_monitor, is_there, self._clock())
         self._known.move_to_end(key)
@@ -139,23 +139,23 @@ class Vouching:
             token = token_in(headers.get("cookie", ""))
             is_ours = scope["method"] in LOOKING or MARK in headers
             if token and is_ours and "authorization" not in headers:
-                status, said = await session_at(self._first, scope, token, with_proof=True)
+                status, session = await session_at(self._first, scope, token, with_proof=True)
                 if status == 200:
-                    scope = _known(scope, said)
+                    scope = _known(scope, session)
         await self._inside(scope, receive, send)
 
 
-def _known(scope: Scope, said: Any) -> Scope:
+def _known(scope: Scope, session: Any) -> Scope:
     """Return the request with the user's name, vouched for. For a user whom another backend
     authenticated it carries the proof shown at the login instead, or is marked unproved if that
     proof does not reach us."""
-    proof = said.get("proof")
+    proof = session.get("proof")
     if proof:
         headers = [*scope["headers"], (b"authorization", f"Basic {proof}".encode())]
         return {**scope, "headers": headers}
     extensions = {
         **scope.get("extensions", {}),
-        VOUCHED: str(said["name"]) if proof is None else UNPROVED,
+        VOUCHED: str(session["name"]) if proof is None else UNPROVED,
     }
     return {**scope, "extensions": extensions}
 

@@ -30,8 +30,8 @@ def alarms(url: str, **watermarks: float | None) -> None:
         show({key: found[key] for key in _KEYS})
     except (KeyError, TypeError) as error:
         raise unlike(url) from error
-    if said := found.get("log_trim_alarm"):
-        click.echo(visible(f"log: ALARM, {said}"))
+    if reason := found.get("log_trim_alarm"):
+        click.echo(visible(f"log: ALARM, {reason}"))
 
 
 def show(found: dict[str, Any]) -> None:

@@ -66,5 +66,5 @@ def _have_flushed(directory: Path) -> None:
         if answer.is_done or answer.status == NOT_FOUND:
             return
         why = answer.reason
-    said = "if this is a member of a cluster, what was confirmed in the last moment may be missing"
-    click.echo(visible(f"{said}: {why}"), err=True)
+    risk = "if this is a member of a cluster, what was confirmed in the last moment may be missing"
+    click.echo(visible(f"{risk}: {why}"), err=True)

@@ -84,10 +84,10 @@ def doctor(
 def _place(directory: Path | None, named: Path | None, url: str | None) -> tuple[Path | None, str]:
     """Return where to look: a directory, or else a URL. The command line wins over the
     environment."""
-    said = [each for each in (directory, named, url) if each is not None]
-    if len(said) > 1:
+    given = [each for each in (directory, named, url) if each is not None]
+    if len(given) > 1:
         raise Refused("expected exactly one of DIR and --url URL")
-    if said:
+    if given:
         return directory or named, url or ""
     if found := os.environ.get("ARNEB_DATA_DIR"):
         return Path(found), ""

@@ -141,8 +141,8 @@ class ControlApp:
             await self._node.adjust(_object(body))
             await _answer(send, 200, self._node.about())
         elif method == "POST" and name == HAND_OVER:
-            said = _object(body)
-            shard, successor = str(said.get("shard", "")), str(said.get("to", ""))
+            order = _object(body)
+            shard, successor = str(order.get("shard", "")), str(order.get("to", ""))
             await _answer(send, 200, await self._node.hand_over(shard, successor))
         else:
             await _answer(send, 404, {"error": "not_found", "reason": f"{method} {ROOT}{name}"})

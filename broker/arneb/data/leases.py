@@ -76,10 +76,10 @@ def key_of(topic_id: int, subscription: str) -> str:
 def restored(key: str, value: bytes, now_ms: int) -> Lease:
     """Return a stored lease when the broker starts, with time to renew it."""
     number, _, subscription = key.removeprefix(PREFIX).partition("/")
-    said = json.loads(value)
+    fields = json.loads(value)
     lease = Lease(
-        int(number, 16), subscription, said["owner"], said["lease_s"], said["until_ms"],
-        stored_ms=said["until_ms"],
+        int(number, 16), subscription, fields["owner"], fields["lease_s"], fields["until_ms"],
+        stored_ms=fields["until_ms"],
     )  # fmt: skip
     if lease.lease_s is not None:
         grace_ms = min(1000 * lease.lease_s, AFTER_START_MS)

@@ -43,8 +43,8 @@ class Mark:
 
     def pack(self) -> bytes:
         """Return the mark as stored."""
-        said = {"batch": self.batch, "at_ms": self.at_ms, "owner": self.owner}
-        return json.dumps(said | ({"is_last": True} if self.is_last else {})).encode()
+        fields = {"batch": self.batch, "at_ms": self.at_ms, "owner": self.owner}
+        return json.dumps(fields | ({"is_last": True} if self.is_last else {})).encode()
 
 
 class Marks:

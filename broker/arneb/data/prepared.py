@@ -123,7 +123,7 @@ def _brief(destination: Destination) -> dict[str, object]:
     return {name: value for name, value in asdict(destination).items() if value}
 
 
-def _destination(said: dict[str, object]) -> Destination:
-    copies = said.get("copies", ())
+def _destination(fields: dict[str, object]) -> Destination:
+    copies = fields.get("copies", ())
     assert isinstance(copies, list | tuple), "it was packed here"
-    return Destination(**{**said, "copies": tuple(copies)})  # type: ignore[arg-type]
+    return Destination(**{**fields, "copies": tuple(copies)})  # type: ignore[arg-type]

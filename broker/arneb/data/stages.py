@@ -90,9 +90,9 @@ class Stage:
 def restored(key: str, value: bytes) -> Stage:
     """Return a stored stage."""
     query, number, name = key.removeprefix(PREFIX).split("/")
-    said = json.loads(value)
-    pieces = [Piece(*each) for each in said["pieces"]]
-    return Stage((query, int(number)), name, pieces, said["at_ms"], said.get("owner", ""))
+    fields = json.loads(value)
+    pieces = [Piece(*each) for each in fields["pieces"]]
+    return Stage((query, int(number)), name, pieces, fields["at_ms"], fields.get("owner", ""))
 
 
 def topic_of(batch: BatchId) -> str:

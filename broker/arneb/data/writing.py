@@ -61,8 +61,8 @@ class WritingRoutes:
         expect_piece(number)
         body = await self._body(request)
         kept = await self._commits.stage(batch, name, number, body, rights)
-        said = _stage(kept or Stage(batch, name))
-        return JSONResponse({**said, "already_committed": kept is None})
+        document = _stage(kept or Stage(batch, name))
+        return JSONResponse({**document, "already_committed": kept is None})
 
     async def stages(self, request: Request, rights: Rights) -> Response:
         """List the stages that wait for a commit."""

@@ -109,7 +109,7 @@ def aggregate_by_spark(data_dir: Path) -> dict[str, tuple[int, int]]:
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        said = [line for line in done.stderr.splitlines() if not line.startswith("\tat ")]
-        raise RuntimeError("Spark failed:\n" + "\n".join(said))
+        output = [line for line in done.stderr.splitlines() if not line.startswith("\tat ")]
+        raise RuntimeError("Spark failed:\n" + "\n".join(output))
     answer: dict[str, tuple[int, int]] = json.loads(done.stdout.splitlines()[-1])
     return {country: (row[0], row[1]) for country, row in answer.items()}

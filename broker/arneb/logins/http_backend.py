@@ -93,8 +93,8 @@ class HttpBackend:
     async def log_in(self, credentials: Credentials) -> Principal:
         """Log a user in. Raises :class:`.LoginRefused`."""
         name, password = credentials.name, credentials.password or ""
-        said = f"{name}\0{password}".encode("utf-8", "surrogateescape")
-        proof = sha256(self._salt + said).digest()
+        both = f"{name}\0{password}".encode("utf-8", "surrogateescape")
+        proof = sha256(self._salt + both).digest()
         tags = self._logins.get(proof)
         if tags is None:
             tags = await self._asked(name, password)

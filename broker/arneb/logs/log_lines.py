@@ -34,8 +34,8 @@ class VisibleFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         if label := shard_label():
-            said = {"msg": f"shard {label}: {record.getMessage()}", "args": ()}
-            record = logging.makeLogRecord({**vars(record), **said})  # other handlers share it
+            labelled = {"msg": f"shard {label}: {record.getMessage()}", "args": ()}
+            record = logging.makeLogRecord({**vars(record), **labelled})  # other handlers share it
         return "\n".join(map(visible, super().format(record).split("\n")))
 
 

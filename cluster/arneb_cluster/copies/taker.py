@@ -126,8 +126,10 @@ class Taker:
         self.statistics = CopyStatistics()
 
     def __repr__(self) -> str:
-        said = self.statistics
-        return f"<Taker {said.step}, {said.bytes_done} of {said.bytes_total} bytes>"
+        statistics = self.statistics
+        return (
+            f"<Taker {statistics.step}, {statistics.bytes_done} of {statistics.bytes_total} bytes>"
+        )
 
     async def take(self) -> None:
         """Take a copy, which the directory holds when it is opened next. Raises
@@ -160,8 +162,8 @@ class Taker:
         )  # fmt: skip
 
     async def _take_from_any(self, making: Path, kept: _Kept | None) -> bool:
-        said = self.statistics
-        said.step, said.source = CopyStatistics().step, ""
+        statistics = self.statistics
+        statistics.step, statistics.source = CopyStatistics().step, ""
         try:
             known = await newest_reports(self._client, self._settings)
         except PulsarError as error:
@@ -176,7 +178,7 @@ class Taker:
                 "`arneb ctl cluster re-found`", self._settings.shard,
             )  # fmt: skip
         for report in may:
-            said.source = report.node
+            statistics.source = report.node
             try:
                 await self._take_from(report, making, kept)
             except (
@@ -214,8 +216,8 @@ class Taker:
         logger.info("took a copy from node %s", report.node)
 
     async def _made(self, conversation: "_Conversation") -> Made:
-        said = self.statistics
-        said.step = "waits until the leader knows that it is waited for, and a copy is made"
+        statistics = self.statistics
+        statistics.step = "waits until the leader knows that it is waited for, and a copy is made"
         while True:
             kind, body = await conversation.hear()
             if kind is Kind.MADE:
@@ -231,9 +233,9 @@ class Taker:
     async def _copy(
         self, conversation: "_Conversation", taking: Taking, source: str, making: Path
     ) -> None:
-        said = self.statistics
-        said.step, said.bytes_total = "copies", taking.bytes_total
-        said.bytes_done = taking.bytes_done
+        statistics = self.statistics
+        statistics.step, statistics.bytes_total = "copies", taking.bytes_total
+        statistics.bytes_done = taking.bytes_done
         try:
             await self._chunks(conversation, taking, source, making)
         except (CopyBroken, trio.BrokenResourceError, trio.TooSlowError):
@@ -243,7 +245,7 @@ class Taker:
     async def _chunks(
         self, conversation: "_Conversation", taking: Taking, source: str, making: Path
     ) -> None:
-        said, said_at, written = self.statistics, trio.current_time(), 0
+        statistics, logged_at, written = self.statistics, trio.current_time(), 0
         while (asked := taking.need()) is not None:
             await conversation.say(need_frame(*asked))
             kind, body = await conversation.hear()
@@ -253,13 +255,13 @@ class Taker:
             await trio.to_thread.run_sync(_write, making / name, at, chunk)
             taking.written()
             written += 1
-            said.bytes_done = taking.bytes_done
+            statistics.bytes_done = taking.bytes_done
             if written % SAVED_CHUNKS == 0:
                 kept = _Kept(source, self._run, taking)
                 await trio.to_thread.run_sync(_keep, making, kept)
-            if trio.current_time() >= said_at + SAID_S:
-                said_at = trio.current_time()
-                logger.info("copied %d of %d bytes", said.bytes_done, said.bytes_total)
+            if trio.current_time() >= logged_at + SAID_S:
+                logged_at = trio.current_time()
+                logger.info("copied %d of %d bytes", statistics.bytes_done, statistics.bytes_total)
 
     def _finish(self, making: Path, made: Made) -> None:
         """Check and install the copy. Raises :class:`CopyBroken`, leaving nothing of it."""

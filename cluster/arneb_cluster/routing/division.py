@@ -36,8 +36,8 @@ class Division:
         """A digest, equal for equal divisions; empty for one shard."""
         if not self.is_divided:
             return ""
-        said = [self.first, sorted(self.namespaces.items()), sorted(self.tenants.items())]
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+        fields = [self.first, sorted(self.namespaces.items()), sorted(self.tenants.items())]
+        return hashlib.sha256(json.dumps(fields).encode()).hexdigest()[:16]
 
     def shard_of(self, namespace: str) -> str:
         """Return the shard of a namespace, or of what stands in place of one."""

@@ -55,8 +55,8 @@ class InternalStream(trio.abc.HalfCloseableStream):
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Receive; empty at the end. Raises :class:`trio.BrokenResourceError`."""
         size = max_bytes or RECEIVE_BYTES_MAX
-        said, self._early = self._early, b""
-        while not said:
+        received, self._early = self._early, b""
+        while not received:
             if self._records is not None and self._records.ended:
                 return b""
             try:
@@ -67,10 +67,10 @@ class InternalStream(trio.abc.HalfCloseableStream):
                 return data
             if not data:
                 return b""
-            said = self._records.opened(data)
+            received = self._records.opened(data)
             if answer := self._records.answer():
                 await self._socket.send(answer)
-        return said
+        return received
 
     async def send_eof(self) -> None:
         """End the sending direction."""
@@ -88,8 +88,8 @@ class InternalStream(trio.abc.HalfCloseableStream):
 
     def release(self) -> tuple[socket.socket, TlsRecords | None, bytes]:
         """Return the socket, which is the caller's from now on, and bytes not received yet."""
-        said, self._early = self._early, b""
-        return socket.socket(fileno=self._socket.detach()), self._records, said
+        received, self._early = self._early, b""
+        return socket.socket(fileno=self._socket.detach()), self._records, received
 
 
 async def secured(

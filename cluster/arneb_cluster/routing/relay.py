@@ -175,8 +175,8 @@ class Relay:
     @property
     def _has_goodbye(self) -> bool:
         """Whether one side has announced its end, so that the other's is expected."""
-        said = self.down.said is not Said.NOTHING or self.up.said is not Said.NOTHING
-        return said or self._client_ended
+        is_said = self.down.said is not Said.NOTHING or self.up.said is not Said.NOTHING
+        return is_said or self._client_ended
 
     def _move(self, happened: RelayInput) -> None:
         self.state = MOVES.get((self.state, happened), self.state)

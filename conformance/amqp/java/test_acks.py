@@ -133,13 +133,15 @@ def test_reject_reject(channel: BlockingChannel, second: BlockingChannel) -> Non
         channel.basic_get(queue)
 
 
-@pytest.mark.parametrize("said", [{"requeue": True}, {}], ids=["said", "convenience"])
-def test_recover_redelivery_on_recover(channel: BlockingChannel, said: dict[str, bool]) -> None:
+@pytest.mark.parametrize("arguments", [{"requeue": True}, {}], ids=["explicit", "convenience"])
+def test_recover_redelivery_on_recover(
+    channel: BlockingChannel, arguments: dict[str, bool]
+) -> None:
     queue = temporary(channel)
     inbox = Inbox(channel, queue)
     channel.basic_publish("", queue, b"message")
     inbox.wait(1)
-    channel.basic_recover(**(said or {"requeue": True}))
+    channel.basic_recover(**(arguments or {"requeue": True}))
     assert inbox.wait(2) == [b"message"] * 2
 
 

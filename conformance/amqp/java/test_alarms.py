@@ -24,7 +24,7 @@ def alarm(broker: Target) -> Iterator[Alarm]:
         process.alarm(resource, False)
 
 
-def told(connection: pika.BlockingConnection) -> list[str]:
+def notices_of(connection: pika.BlockingConnection) -> list[str]:
     """A list to which the connection's blocked and unblocked notifications are added from now
     on."""
     heard: list[str] = []
@@ -38,7 +38,7 @@ def told(connection: pika.BlockingConnection) -> list[str]:
 def blocked_and_unblocked(connection: pika.BlockingConnection, alarm: Alarm) -> None:
     """A publish is blocked and the connection is notified; when the alarm is cleared, it is
     notified again."""
-    heard = told(connection)
+    heard = notices_of(connection)
     connection.channel().basic_publish("", "", b"")
     wait_until(connection, lambda: heard == ["low on memory"])
     alarm("memory", False)

@@ -48,8 +48,8 @@ def printed(line: Line) -> str:
     """A line, with both answers if they differ."""
     if line.outcome is Outcome.SAME:
         return f"same      {line.command}"
-    said = f"  Pulsar  {line.pulsar}\n  Arneb   {line.arneb}"
-    return f"{line.outcome.name.lower():9} {line.command}\n{said}"
+    outcomes = f"  Pulsar  {line.pulsar}\n  Arneb   {line.arneb}"
+    return f"{line.outcome.name.lower():9} {line.command}\n{outcomes}"
 
 
 if __name__ == "__main__":

@@ -115,14 +115,14 @@ def compared(command: str, pulsar: Said, arneb: Said) -> Line:
     return Line(command, outcome, one, other)
 
 
-def shown(command: str, said: Said) -> str:
+def shown(command: str, outcome: Said) -> str:
     """The text that is compared."""
-    if not said.ok:
-        return f"refused: {said.status or last_line(said.err)}"
+    if not outcome.ok:
+        return f"refused: {outcome.status or last_line(outcome.err)}"
     try:
-        document = json.loads(said.out)
+        document = json.loads(outcome.out)
     except ValueError:
-        return f"done: {plain(said.out)}" if said.out.strip() else "done"
+        return f"done: {plain(outcome.out)}" if outcome.out.strip() else "done"
     # Policies are compared by their values; measured figures differ from run to run.
     is_policy = command.split()[1].startswith(POLICIES) and not is_measured(command)
     return "done: " + json.dumps(

@@ -48,14 +48,14 @@ def play(admin_url: str, pulsar_url: str, place: Path, settles_s: float = 0.0) -
                 names["ledger"] = _produce(pulsar_url, words[1])
                 continue
             if words[0] in ("transact", "end-transactions"):
-                said = admin([words[0], pulsar_url, *words[1:]])
-                assert said.ok, said.err
-                names |= dict(zip(("most", "least"), said.out.split(), strict=False))
+                outcome = admin([words[0], pulsar_url, *words[1:]])
+                assert outcome.ok, outcome.err
+                names |= dict(zip(("most", "least"), outcome.out.split(), strict=False))
                 recorder.taken()
                 continue
-            said = admin(words)
+            outcome = admin(words)
             statuses = recorder.taken()
-            played.append((line, replace(said, status=statuses[-1] if statuses else 0)))
+            played.append((line, replace(outcome, status=statuses[-1] if statuses else 0)))
             if words[0] in ("topics", "topicPolicies") and words[1].startswith(TAKES_EFFECT_LATER):
                 time.sleep(settles_s)
     return played

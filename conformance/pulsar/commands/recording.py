@@ -75,7 +75,7 @@ def recorded(url: str) -> Iterator[Recorder]:
             self.end_headers()
             self.wfile.write(found)
 
-        def log_message(self, *said: object) -> None:
+        def log_message(self, *arguments: object) -> None:
             """Log nothing."""
 
     for method in ("GET", "PUT", "POST", "DELETE", "HEAD"):

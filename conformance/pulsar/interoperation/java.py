@@ -101,8 +101,8 @@ class JavaSender:
 
     def send(self, messages: Sequence[Outgoing]) -> list[bytes]:
         """See ``Sender``."""
-        said = [_said(each) for each in messages]
-        ids = self._library.call("send", handle=self._handle, messages=said)
+        documents = [_document_of(each) for each in messages]
+        ids = self._library.call("send", handle=self._handle, messages=documents)
         return [b64decode(each) for each in ids]
 
     def close(self) -> None:
@@ -162,11 +162,11 @@ class JavaReceiver:
         self._library.call(what, handle=self._handle, id=message_id, **arguments)
 
 
-def _said(message: Outgoing) -> dict[str, Any]:
-    said = asdict(message)
+def _document_of(message: Outgoing) -> dict[str, Any]:
+    document = asdict(message)
     if isinstance(message.value, bytes):
-        said["value"] = b64encode(message.value).decode()
+        document["value"] = b64encode(message.value).decode()
     if isinstance(message.key, bytes):
-        said["key_bytes"] = b64encode(message.key).decode()
-        said["key"] = None
-    return said
+        document["key_bytes"] = b64encode(message.key).decode()
+        document["key"] = None
+    return document

@@ -145,12 +145,12 @@ class OurSender:
     async def _send(self, messages: Sequence[Outgoing]) -> list[bytes]:
         ids: list[MessageId | Exception | None] = [None] * len(messages)
 
-        def told(number: int, found: MessageId | None, error: Exception | None) -> None:
+        def answered(number: int, found: MessageId | None, error: Exception | None) -> None:
             ids[number] = found or error
 
         for number, each in enumerate(messages):
             value = VALUES.made(self._how.schema, each.value)
-            callback = partial(told, number)
+            callback = partial(answered, number)
             self._producer.send_nowait(value, **_keywords(each), callback=callback)
         with anyio.fail_after(WITHIN_S):
             await self._producer.flush()
@@ -223,16 +223,16 @@ def _incoming(message: Message[Any]) -> Incoming:
 
 
 def _keywords(message: Outgoing) -> Keywords:
-    said: Keywords = {"key": message.key, "properties": message.properties}
+    keywords: Keywords = {"key": message.key, "properties": message.properties}
     if message.ordering_key is not None:
-        said["ordering_key"] = message.ordering_key.encode()
+        keywords["ordering_key"] = message.ordering_key.encode()
     if message.event_time_ms:
-        said["event_time_ms"] = message.event_time_ms
+        keywords["event_time_ms"] = message.event_time_ms
     if message.sequence_id is not None:
-        said["sequence_id"] = message.sequence_id
+        keywords["sequence_id"] = message.sequence_id
     if message.deliver_after_s:
-        said["deliver_after_s"] = message.deliver_after_s
-    return said
+        keywords["deliver_after_s"] = message.deliver_after_s
+    return keywords
 
 
 def _key_files(keys: Keys | None) -> KeyFiles | None:

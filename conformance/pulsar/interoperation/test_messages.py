@@ -92,10 +92,10 @@ def test_ids_are_read_by_all(libraries: Libraries, topic: str, other: str, packi
     first, second = libraries["ours"], libraries[other]
     for writer, reader in ((first, second), (second, first)):
         producer = writer.sender(topic, Sending(packing=packing))
-        told = producer.send([Outgoing(b"%d" % number) for number in range(4)])
+        ids = producer.send([Outgoing(b"%d" % number) for number in range(4)])
         seen = writer.receiver(topic, Receiving(f"of-{writer.name}", "Exclusive"))
         last = take(seen, 8 if writer is second else 4)[-2]
         consumer = reader.receiver(topic, Receiving(f"by-{reader.name}", "Exclusive"))
-        for where in (told[2], last.id):
+        for where in (ids[2], last.id):
             consumer.seek(where)
             assert take(consumer, 1)[0].value == b"3"

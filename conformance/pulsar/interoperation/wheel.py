@@ -132,13 +132,13 @@ class WheelSender:
         ids: list[Any] = [None] * len(messages)
         answered = [Event() for _ in messages]
 
-        def told(number: int, result: Any, found: Any) -> None:
+        def note(number: int, result: Any, found: Any) -> None:
             ids[number] = found if result == pulsar.Result.Ok else result
             answered[number].set()
 
         for number, each in enumerate(messages):
             value = VALUES.made(self._how.schema, each.value)
-            self._producer.send_async(value, partial(told, number), **_keywords(each))
+            self._producer.send_async(value, partial(note, number), **_keywords(each))
         self._producer.flush()
         for each_event in answered:
             assert each_event.wait(WITHIN_S)

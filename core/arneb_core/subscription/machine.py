@@ -147,7 +147,7 @@ class SubscriptionMachine:
         if not state.consumers:
             state.type = None
             self.loop.end()
-            self.ready.let_go()
+            self.ready.drop_cached()
             self._outbox.put(NoConsumers())
         state.wake()
         self._outbox.flush()

@@ -158,7 +158,7 @@ class Attachment:
     def _leave(self) -> None:
         connection, self.connection = self.connection, None
         if connection is not None and self._own:
-            self._context.pool.let_go(connection)
+            self._context.pool.release(connection)
 
     async def _return(self, scope: anyio.CancelScope) -> None:
         """Reattach, at once if it was attached for long enough: a broker that accepts clients only

@@ -125,13 +125,13 @@ class Policies:
     def under(self, above: "Policies") -> "Policies":
         """Return these, with those of ``above`` where these are unset. A rate that bounds nothing
         counts as unset, as in Pulsar: it does not lift one from above."""
-        own = {each.name: getattr(self, each.name) for each in fields(self)}
-        said = {
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        own = {
             name: value
-            for name, value in own.items()
+            for name, value in values.items()
             if value is not None and getattr(value, "limits", True)
         }
-        return replace(above, **said | {"quotas": {**above.quotas, **self.quotas}})
+        return replace(above, **own | {"quotas": {**above.quotas, **self.quotas}})
 
 
 def retention_of(policies: Policies) -> tuple[int, int]:

@@ -26,12 +26,12 @@ class ResourceGroup:
     def changed(self, document: Any) -> Self:
         """Return the group changed by a document. Raises :class:`ValueError`."""
         table = read_table(document)
-        said = {
+        given = {
             name: min(read_number(table, name, UNLIMITED), RATE_MAX)
             for name in RATES
             if not is_nothing(table.get(name))
         }
-        return type(self)({**self.rates, **said})
+        return type(self)({**self.rates, **given})
 
     @property
     def document(self) -> dict[str, int]:

@@ -120,10 +120,10 @@ class InactiveTopics:
     def parse(cls, document: Any) -> Self:
         value = read_table(document)
         names = [each.value for each in InactiveMode]
-        said = value.get("inactiveTopicDeleteMode")
-        mode = named(said, names)
-        if mode is None and not is_nothing(said):
-            raise WrongKind(f"expected one of {', '.join(names)}, got {said!r:.40}")
+        given = value.get("inactiveTopicDeleteMode")
+        mode = named(given, names)
+        if mode is None and not is_nothing(given):
+            raise WrongKind(f"expected one of {', '.join(names)}, got {given!r:.40}")
         seconds = read_number(value, "maxInactiveDurationSeconds", 0)
         enabled = read_flag(value.get("deleteWhileInactive"))
         return cls(enabled, seconds, InactiveMode(mode or names[0]))
@@ -241,9 +241,11 @@ class Persistence:
         for name, number, most in zip(PERSISTENCE_NAMES, numbers, (5, *numbers), strict=False):
             if not 0 < number <= most:
                 raise ValueError(f"Bookkeeper-{name} must be <= {most} and > 0.")
-        said = value.get("managedLedgerMaxMarkDeleteRate")
-        if (rate := 0.0 if is_nothing(said) else real_number(said)) is None:
-            raise ValueError(f"managedLedgerMaxMarkDeleteRate: expected a number, got {said!r:.40}")
+        given = value.get("managedLedgerMaxMarkDeleteRate")
+        if (rate := 0.0 if is_nothing(given) else real_number(given)) is None:
+            raise ValueError(
+                f"managedLedgerMaxMarkDeleteRate: expected a number, got {given!r:.40}"
+            )
         ensemble, write_quorum, ack_quorum = numbers
         return cls(ensemble, write_quorum, ack_quorum, rate)
 

@@ -89,8 +89,8 @@ def pack(number: int, record: Opened | Acked, now_ms: int) -> bytes:
             return _start(Kind.OPENED, number, now_ms) + body
         case Acked():
             parts = [[position, hex(mask), size] for position, (mask, size) in record.parts.items()]
-            said = [record.subscription, record.subscription_id, record.is_cumulative, parts]
-            text = json.dumps(said).encode()
+            fields = [record.subscription, record.subscription_id, record.is_cumulative, parts]
+            text = json.dumps(fields).encode()
             whole = BitMap64(record.whole).serialize() if record.whole else b""
             head = TOPIC.pack(record.topic) + LENGTH.pack(len(text))
             return _start(Kind.ACKED, number, now_ms) + head + text + whole
@@ -126,10 +126,10 @@ def _unpacked(entry: bytes) -> tuple[int, Record]:
             at += TOPIC.size
             (length,) = LENGTH.unpack_from(entry, at)
             at += LENGTH.size
-            name, subscription_id, is_cumulative, said = json.loads(entry[at : at + length])
+            name, subscription_id, is_cumulative, rows = json.loads(entry[at : at + length])
             rest = entry[at + length :]
             whole = [Position(each) for each in BitMap64.deserialize(rest)] if rest else []
-            parts = {Position(position): (int(mask, 16), size) for position, mask, size in said}
+            parts = {Position(position): (int(mask, 16), size) for position, mask, size in rows}
             return number, Acked(topic, name, subscription_id, whole, parts, is_cumulative)
 
 

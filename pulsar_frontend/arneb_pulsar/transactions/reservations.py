@@ -115,7 +115,7 @@ class _Line:
             self.use(self.following)
         return None
 
-    def let_go(self, now_ms: int) -> None:
+    def drop_ended(self, now_ms: int) -> None:
         """Drop ranges whose time is up, so that they give nothing even if the clock is set back."""
         while self.now is not None and not self.now.gives(now_ms):
             self.use(self.following)
@@ -200,7 +200,7 @@ class Reservations:
         """Return removals of rows: of this process's ranges with nothing left to give, except those
         ``needed`` (given by their first numbers)."""
         for line in self._lines.values():
-            line.let_go(now_ms)
+            line.drop_ended(now_ms)
         used = {
             each.first
             for line in self._lines.values()

@@ -55,8 +55,8 @@ class CursorGuard:
             ) from error
         self._owners[log] = owner
 
-    def let_go(self, log: LogId, before: Position) -> None:
-        """See :meth:`.TrimGuard.let_go`."""
+    def release(self, log: LogId, before: Position) -> None:
+        """See :meth:`.TrimGuard.release`."""
         self._ask(
             "cursors/acknowledge",
             {

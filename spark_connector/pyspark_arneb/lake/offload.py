@@ -173,16 +173,16 @@ class Offload:
             out = table.through(this)
             assert out is not None, "a ledger is in the table now"
             gone = [each for each in closed if ledger_of(each.first) <= out]
-            self._let_go(this, gone[-1].last)
+            self._release(this, gone[-1].last)
             closed = closed[len(gone) :]
         if done.ledgers and self._options.merge:
             done += Done(merged=merge(table, self._options.compression).before)
             table.vacuum(self._options.kept_h)
         return done
 
-    def _let_go(self, this: LogId, last: Position) -> None:
+    def _release(self, this: LogId, last: Position) -> None:
         """Let the log remove everything up to ``last``, the last entry of a ledger."""
-        self._guard.let_go(this, Position(last + 1))
+        self._guard.release(this, Position(last + 1))
         if self._options.trim:
             self._guard.trim(this, position_at(ledger_of(last) + 1, 0))
 

@@ -242,8 +242,8 @@ def _columns_of(plan: Any) -> set[str]:
     found: set[str] = set()
     for node in plan if isinstance(plan, list) else [plan]:
         if "ARROW_SCAN" in node.get("name", ""):
-            said = node.get("extra_info", {}).get("Projections", [])
-            found.update([said] if isinstance(said, str) else said)
+            projections = node.get("extra_info", {}).get("Projections", [])
+            found.update([projections] if isinstance(projections, str) else projections)
         found |= _columns_of(node.get("children", []))
     return found
 

@@ -218,8 +218,11 @@ class SealedTable:
         from deltalake import CommitProperties, Transaction
 
         actions = [add_action(file, changes_data=True) for file in files]
-        said = [Transaction(log.transaction, ledger), Transaction(log.counter, messages_ever)]
-        properties = CommitProperties(app_transactions=said)
+        transactions = [
+            Transaction(log.transaction, ledger),
+            Transaction(log.counter, messages_ever),
+        ]
+        properties = CommitProperties(app_transactions=transactions)
         for _ in range(COMMIT_TRIES):
             through = self.through(log)
             if through is not None and through >= ledger:

@@ -19,7 +19,7 @@ class TrimGuard(Protocol):
         """Keep everything from ``start`` on. Idempotent. Refused if another table holds the log."""
         ...
 
-    def let_go(self, log: LogId, before: Position) -> None:
+    def release(self, log: LogId, before: Position) -> None:
         """Allow everything before the position to be removed."""
         ...
 
@@ -39,7 +39,7 @@ class NoGuard:
     def hold(self, log: LogId, start: Position, table_id: str) -> None:
         """Do nothing: nothing can be kept."""
 
-    def let_go(self, log: LogId, before: Position) -> None:
+    def release(self, log: LogId, before: Position) -> None:
         """Do nothing: nothing was kept."""
 
     def trim(self, log: LogId, before: Position) -> None:

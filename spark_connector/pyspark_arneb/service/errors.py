@@ -23,8 +23,8 @@ class ServiceError(StoreUnusable):
         """Return the error in the response of the broker, or of whatever else answers, at
         ``address``."""
         try:
-            said = json.loads(data)
-            code, reason = str(said.get("code", "")), str(said.get("reason", ""))
+            document = json.loads(data)
+            code, reason = str(document.get("code", "")), str(document.get("reason", ""))
         except (ValueError, AttributeError):
             code, reason = "", data[:200].decode("utf-8", "replace")
         if not code and status in (404, 405):

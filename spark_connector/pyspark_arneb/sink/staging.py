@@ -74,7 +74,7 @@ class RemoteStaging:
     def commit(
         self, query: str, batch: int, stages: Sequence[Stage], *, mandatory: bool, is_last: bool
     ) -> Committed:
-        said = {
+        document = {
             "query": query,
             "batch": batch,
             "stages": [
@@ -83,7 +83,7 @@ class RemoteStaging:
             "mandatory": mandatory,
             "last": is_last,
         }
-        found = ask(self._address, "POST", "/commits", body=said)
+        found = ask(self._address, "POST", "/commits", body=document)
         return Committed(found["already"], found["rows"], found["unrouted"])
 
     def abort(self, query: str, batch: int) -> None:

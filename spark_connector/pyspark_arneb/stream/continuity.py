@@ -38,11 +38,11 @@ class Continuation:
         """Return the offset of a micro-batch that ends before ``end``. It includes where the batch
         began if its start does not, or (``initial``) if Spark will not know the start after a
         restart."""
-        said = TopicOffset(self.extent.topic_id, end, messages_until(self.extent, end))
+        offset = TopicOffset(self.extent.topic_id, end, messages_until(self.extent, end))
         if self.is_known and not initial:
-            return said
+            return offset
         return replace(
-            said, begin=self.begin, begin_messages=messages_until(self.extent, self.begin)
+            offset, begin=self.begin, begin_messages=messages_until(self.extent, self.begin)
         )
 
 
@@ -55,57 +55,56 @@ def continuations(
     found: list[Continuation] = []
     known = dict(start.topics)
     for extent in extents:
-        said = known.pop(extent.topic, None)
-        if said is None:
+        offset = known.pop(extent.topic, None)
+        if offset is None:
             found.append(Continuation(extent, extent.first, is_known=False))
         else:
-            found.append(continue_from(said, extent))
-    return found, [left_behind(name, said, present) for name, said in known.items()]
+            found.append(continue_from(offset, extent))
+    return found, [left_behind(name, offset, present) for name, offset in known.items()]
 
 
-def left_behind(name: str, said: TopicOffset, present: Collection[str]) -> str:
+def left_behind(name: str, offset: TopicOffset, present: Collection[str]) -> str:
     """Describe, for users, what is lost of a topic that was read so far and is no longer read."""
     why = "is not read any more" if name in present else "is gone"
-    return (
-        f"topic {short_name(name)} (id {said.topic_id}) {why}, with all behind {render(said.next)}"
-    )
+    reached = render(offset.next)
+    return f"topic {short_name(name)} (id {offset.topic_id}) {why}, with all behind {reached}"
 
 
-def continue_from(said: TopicOffset, extent: Extent) -> Continuation:
+def continue_from(offset: TopicOffset, extent: Extent) -> Continuation:
     """Return where to continue in a topic that was read so far, and what is lost."""
     topic = short_name(extent.topic)
-    if said.topic_id != extent.topic_id:
+    if offset.topic_id != extent.topic_id:
         loss = (
-            f"topic {topic} was deleted and recreated (id {said.topic_id} is now "
-            f"{extent.topic_id}): what stood behind {render(said.next)} of the old one"
+            f"topic {topic} was deleted and recreated (id {offset.topic_id} is now "
+            f"{extent.topic_id}): what stood behind {render(offset.next)} of the old one"
         )
         return Continuation(extent, extent.first, is_known=False, loss=loss)
-    if said.next > extent.end:
+    if offset.next > extent.end:
         loss = (
-            f"topic {topic} ends at {render(extent.end)}, before {render(said.next)} which was "
+            f"topic {topic} ends at {render(extent.end)}, before {render(offset.next)} which was "
             "reached: it was restored from an older copy"
         )
         return Continuation(extent, extent.end, is_known=False, loss=loss)
-    if said.next < extent.first and not _all_was_read(said, extent):
-        lost = messages_until(extent, extent.first) - said.messages
+    if offset.next < extent.first and not _all_was_read(offset, extent):
+        lost = messages_until(extent, extent.first) - offset.messages
         amount = f"about {lost} messages of " if lost > 0 else ""
         loss = (
-            f"{amount}topic {topic} from {render(said.next)} to before {render(extent.first)}, "
+            f"{amount}topic {topic} from {render(offset.next)} to before {render(extent.first)}, "
             "removed by retention"
         )
         return Continuation(extent, extent.first, is_known=False, loss=loss)
-    return Continuation(extent, said.next, is_known=True)
+    return Continuation(extent, offset.next, is_known=True)
 
 
-def _all_was_read(said: TopicOffset, extent: Extent) -> bool:
+def _all_was_read(offset: TopicOffset, extent: Extent) -> bool:
     """Return whether there was nothing between the position reached and the first entry left: the
     ledger of that position ended there, and was trimmed. The count of messages shows the same if an
     older version trimmed it."""
-    if extent.first == extent.floor and extent.is_at_floor(said.next):
+    if extent.first == extent.floor and extent.is_at_floor(offset.next):
         return True
     return (
-        ledger_of(said.next) < ledger_of(extent.first)
-        and messages_until(extent, extent.first) == said.messages
+        ledger_of(offset.next) < ledger_of(extent.first)
+        and messages_until(extent, extent.first) == offset.messages
     )
 
 
@@ -116,9 +115,9 @@ def acknowledged_by(
     its id and the first entry that is not acknowledged. Topics that are gone or recreated are left
     out, and so are positions beyond a log's end."""
     return {
-        name: (said.topic_id, said.next)
-        for name, said in offset.topics.items()
+        name: (reached.topic_id, reached.next)
+        for name, reached in offset.topics.items()
         if name in extents
-        and extents[name].topic_id == said.topic_id
-        and said.next <= extents[name].end
+        and extents[name].topic_id == reached.topic_id
+        and reached.next <= extents[name].end
     }

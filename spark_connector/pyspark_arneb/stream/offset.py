@@ -46,10 +46,14 @@ class TopicOffset:
     """As :attr:`messages`, before :attr:`begin`."""
 
     def to_json(self) -> dict[str, Any]:
-        said = {"id": self.topic_id, "next": render_position(self.next), "messages": self.messages}
+        document = {
+            "id": self.topic_id,
+            "next": render_position(self.next),
+            "messages": self.messages,
+        }
         if self.begin is not None:
-            said |= {"from": render_position(self.begin), "from_messages": self.begin_messages}
-        return said
+            document |= {"from": render_position(self.begin), "from_messages": self.begin_messages}
+        return document
 
     @classmethod
     def from_json(cls, given: object) -> Self:
@@ -78,13 +82,13 @@ class StreamOffset:
 
     def to_json(self) -> dict[str, Any]:
         """Return the offset as Spark stores it; equal offsets give equal text."""
-        said: dict[str, Any] = {"arneb": FORMAT}
+        document: dict[str, Any] = {"arneb": FORMAT}
         if self.cursor is not None:
-            said["cursor"] = self.cursor
+            document["cursor"] = self.cursor
         if self.initial:
-            said["initial"] = True
-        said["topics"] = {name: self.topics[name].to_json() for name in sorted(self.topics)}
-        return said
+            document["initial"] = True
+        document["topics"] = {name: self.topics[name].to_json() for name in sorted(self.topics)}
+        return document
 
     @classmethod
     def from_json(cls, given: object) -> Self:
@@ -97,7 +101,7 @@ class StreamOffset:
             raise OffsetError(f"expected a cursor's name, got {cursor!r}")
         topics = _object(fields.get("topics"), "its topics")
         return cls(
-            {name: TopicOffset.from_json(said) for name, said in topics.items()},
+            {name: TopicOffset.from_json(offset) for name, offset in topics.items()},
             cursor,
             fields.get("initial") is True,
         )
@@ -107,12 +111,14 @@ class StreamOffset:
 
         Where a batch began makes no difference.
         """
-        if self._positions() == {name: (said.topic_id, said.next) for name, said in topics.items()}:
+        if self._positions() == {
+            name: (offset.topic_id, offset.next) for name, offset in topics.items()
+        }:
             return self
         return replace(self, topics=topics, initial=False)
 
     def _positions(self) -> dict[str, tuple[int, Position]]:
-        return {name: (said.topic_id, said.next) for name, said in self.topics.items()}
+        return {name: (offset.topic_id, offset.next) for name, offset in self.topics.items()}
 
 
 def begins(start: StreamOffset, end: StreamOffset) -> dict[str, TopicOffset]:
@@ -121,11 +127,11 @@ def begins(start: StreamOffset, end: StreamOffset) -> dict[str, TopicOffset]:
     What ``end`` says takes precedence over ``start``, because it was stored before the batch ran.
     """
     found: dict[str, TopicOffset] = {}
-    for name, said in end.topics.items():
+    for name, offset in end.topics.items():
         before = start.topics.get(name)
-        if said.begin is not None:
-            found[name] = TopicOffset(said.topic_id, said.begin, said.begin_messages)
-        elif before is not None and before.topic_id == said.topic_id:
+        if offset.begin is not None:
+            found[name] = TopicOffset(offset.topic_id, offset.begin, offset.begin_messages)
+        elif before is not None and before.topic_id == offset.topic_id:
             found[name] = before
         else:
             raise OffsetError(f"expected topic {name} in the start of its micro-batch, too")

@@ -120,12 +120,12 @@ class StreamPlanner:
         Raises :class:`.DataLossError` unless losses are allowed.
         """
         extents = self._look(required=False)
-        going_on, gone = continuations(start, extents, self._present)
-        for loss in [*gone, *(each.loss for each in going_on if each.loss is not None)]:
+        continued, gone = continuations(start, extents, self._present)
+        for loss in [*gone, *(each.loss for each in continued if each.loss is not None)]:
             self._options.read.lose(loss)
-        backlogs = [each.backlog(self._until(each)) for each in going_on]
+        backlogs = [each.backlog(self._until(each)) for each in continued]
         name = self._name(start)
-        end = self._end(start, going_on, backlogs, limits)
+        end = self._end(start, continued, backlogs, limits)
         if end is not start:
             end = replace(end, cursor=name)
             self._batch_s = self._now_s()
@@ -134,7 +134,7 @@ class StreamPlanner:
             done = acknowledged_by(start, self._extents)
             fresh = {
                 each.extent.topic: (int(each.extent.topic_id), each.begin)
-                for each in going_on
+                for each in continued
                 if each.extent.topic not in done
             }
             known = end is not start or (start.cursor == name and not start.initial)
@@ -142,12 +142,12 @@ class StreamPlanner:
             self._acknowledged = done
             for topic, state in states.items():
                 self._check_kept(topic, state, {**done, **fresh}[topic][1])
-        self.report = self._look_back(going_on, states)
+        self.report = self._look_back(continued, states)
         return end
 
     def spans(self, start: StreamOffset, end: StreamOffset) -> list[Span]:
         """Return what the executors read for the micro-batch from ``start`` to ``end``."""
-        if not all(self._knows(topic, said) for topic, said in end.topics.items()):
+        if not all(self._knows(topic, offset) for topic, offset in end.topics.items()):
             self._look(required=False)
         self._forget_initial_cursor(end)
         found: list[Span] = []
@@ -163,9 +163,9 @@ class StreamPlanner:
                 what = f"topic {short_name(topic)} is gone, with all behind {render(begin.next)}"
                 self._options.read.lose(what)
                 continue
-            going_on = continue_from(begin, extent)
-            if going_on.loss is not None:
-                self._options.read.lose(going_on.loss)
+            continued = continue_from(begin, extent)
+            if continued.loss is not None:
+                self._options.read.lose(continued.loss)
             found += [
                 Span(extent.topic_id, topic, ledger.first, ledger.last, ledger.messages)
                 for ledger in backlog_of(extent, begin.next, until).ledgers
@@ -217,17 +217,17 @@ class StreamPlanner:
             known = self._made_name = f"{self._options.subscription_prefix}-{self._new_name()}"
         return known
 
-    def _until(self, going_on: Continuation) -> Position:
+    def _until(self, continued: Continuation) -> Position:
         """Return where the topic ends for this query."""
         if self._targets is None:
-            return going_on.extent.end
-        topic_id, target = self._targets.get(going_on.extent.topic, (None, going_on.begin))
-        return target if topic_id == going_on.extent.topic_id else going_on.begin
+            return continued.extent.end
+        topic_id, target = self._targets.get(continued.extent.topic, (None, continued.begin))
+        return target if topic_id == continued.extent.topic_id else continued.begin
 
     def _end(
         self,
         start: StreamOffset,
-        going_on: Sequence[Continuation],
+        continued: Sequence[Continuation],
         backlogs: Sequence[Backlog],
         limits: Limits,
     ) -> StreamOffset:
@@ -237,7 +237,7 @@ class StreamPlanner:
         return start.moved(
             {
                 each.extent.topic: each.offset(end, initial=start.initial)
-                for each, end in zip(going_on, ends, strict=True)
+                for each, end in zip(continued, ends, strict=True)
                 # A new topic is added once it has entries.
                 if each.extent.topic in start.topics or end > each.begin
             }
@@ -267,14 +267,16 @@ class StreamPlanner:
             self._cursor.give_up(made, list(self._extents))
             self._made_name = None
 
-    def _knows(self, topic: str, said: TopicOffset) -> bool:
+    def _knows(self, topic: str, offset: TopicOffset) -> bool:
         extent = self._extents.get(topic)
-        return extent is not None and extent.topic_id == said.topic_id and extent.end >= said.next
+        return (
+            extent is not None and extent.topic_id == offset.topic_id and extent.end >= offset.next
+        )
 
     def _look_back(
-        self, going_on: Sequence[Continuation], states: Mapping[str, CursorState]
+        self, continued: Sequence[Continuation], states: Mapping[str, CursorState]
     ) -> Report:
-        ends = {each.extent.topic: each.extent.end for each in going_on}
+        ends = {each.extent.topic: each.extent.end for each in continued}
         if states:
             return Report(
                 ends,
@@ -282,10 +284,10 @@ class StreamPlanner:
                 sum(each.bytes_total for each in states.values()),
                 max(each.age_s for each in states.values()),
             )
-        messages, bytes_total = total([each.backlog() for each in going_on])
+        messages, bytes_total = total([each.backlog() for each in continued])
         times = [
             published_ms(self._source, each.extent, each.begin)
-            for each in going_on
+            for each in continued
             if each.begin < each.extent.end
         ]
         oldest_ms = min((each for each in times if each is not None), default=None)

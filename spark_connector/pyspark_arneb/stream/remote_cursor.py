@@ -35,13 +35,13 @@ class RemoteCursors:
         return self._ask("acknowledge", name, {"topics": topics})
 
     def remove(self, name: str, topics: Iterable[str]) -> None:
-        said = {"subscription": name, "owner": name, "topics": list(topics)}
-        ask(self._address, "POST", "/cursors/release", body=said)
+        document = {"subscription": name, "owner": name, "topics": list(topics)}
+        ask(self._address, "POST", "/cursors/release", body=document)
 
-    def _ask(self, what: str, name: str, said: dict[str, Any]) -> dict[str, CursorState]:
-        said = {"subscription": name, "owner": name, **said}
+    def _ask(self, what: str, name: str, document: dict[str, Any]) -> dict[str, CursorState]:
+        document = {"subscription": name, "owner": name, **document}
         try:
-            found = ask(self._address, "POST", f"/cursors/{what}", body=said)
+            found = ask(self._address, "POST", f"/cursors/{what}", body=document)
         except ServiceError as error:
             if error.code == "cursor_gone":
                 raise CursorGone(name) from error
@@ -49,13 +49,13 @@ class RemoteCursors:
         return {topic: _cursor_state(each) for topic, each in found["cursors"].items()}
 
 
-def _cursor_state(said: dict[str, Any]) -> CursorState:
-    ledger, _, entry = said["next"].partition(":")
-    backlog = said["backlog"]
+def _cursor_state(document: dict[str, Any]) -> CursorState:
+    ledger, _, entry = document["next"].partition(":")
+    backlog = document["backlog"]
     return CursorState(
         position_at(int(ledger), int(entry)),
         backlog["messages"],
         backlog["bytes"],
         int(backlog["seconds"]),
-        said.get("created", False),
+        document.get("created", False),
     )

@@ -75,7 +75,7 @@ def opened(uri: str = "amqp://u:p@h/v", frame_max: int = 131_072, beat: int = 60
     return session
 
 
-def said(session: ClientSession, now: float = 0.0) -> list[Any]:
+def items_sent(session: ClientSession, now: float = 0.0) -> list[Any]:
     """What a broker would read from these bytes."""
     data = session.data_to_send(now).removeprefix(PROTOCOL_HEADER)
     reader = FastReader(131_072)
@@ -85,7 +85,7 @@ def said(session: ClientSession, now: float = 0.0) -> list[Any]:
 
 def test_it_logs_in_and_opens_a_vhost() -> None:
     session = opened()
-    ok, tuned, wanted = said(session)
+    ok, tuned, wanted = items_sent(session)
     assert (ok.mechanism, ok.response) == ("PLAIN", b"\0u\0p")
     assert b"connection.blocked" in repr(ok.client_properties).encode()
     assert (tuned.frame_max, tuned.heartbeat) == (131_072, 10)
@@ -137,11 +137,11 @@ def test_confirms_of_a_run_arrive_together() -> None:
 def test_a_broker_reads_what_was_published() -> None:
     for frame_max in (4096, 131_072):
         session = opened(frame_max=frame_max)
-        said(session)
+        items_sent(session)
         session.publish(ONE, "x", "k", compose(TWO, PROPERTIES, b"p" * 10_000))
         session.publish(ONE, "x", "k", compose(TWO, PROPERTIES, b""))
         bodies = []
-        for item in said(session):
+        for item in items_sent(session):
             assert isinstance(item, Publish | PublishRun)
             bodies += item.bodies if isinstance(item, PublishRun) else [item.body]
         assert [len(each) > 10_000 for each in bodies] == [True, False]
@@ -149,7 +149,7 @@ def test_a_broker_reads_what_was_published() -> None:
 
 def test_answers_arrive_by_channel_and_a_closed_channel_gives_its_reason() -> None:
     session = opened()
-    said(session)
+    items_sent(session)
     answer = make(Channel.OpenOk, channel_id=b"")
     (answered,) = session.receive(encode_method(TWO, answer), 0.0)
     assert isinstance(answered, Answered)
@@ -160,16 +160,16 @@ def test_answers_arrive_by_channel_and_a_closed_channel_gives_its_reason() -> No
     (ended,) = session.receive(encode_method(TWO, close), 0.0)
     assert isinstance(ended, ChannelEnded)
     assert (ended.error.code, str(ended.error)) == (404, "NOT_FOUND - q")
-    assert [type(each) for each in said(session)] == [Channel.CloseOk]
+    assert [type(each) for each in items_sent(session)] == [Channel.CloseOk]
 
 
 def test_a_close_from_the_broker_is_answered_and_ends_the_session() -> None:
     session = opened()
-    said(session)
+    items_sent(session)
     close = make(Connection.Close, reply_code=320, reply_text="bye", class_id=0, method_id=0)
     (ended,) = session.receive(encode_method(ZERO, close), 0.0)
     assert isinstance(ended, Ended)
-    assert [type(each) for each in said(session)] == [Connection.CloseOk]
+    assert [type(each) for each in items_sent(session)] == [Connection.CloseOk]
     assert session.receive(deliver(1, b"late"), 0.0) == []
 
 
@@ -211,9 +211,9 @@ def test_a_broker_that_offers_smaller_frames_than_amqp_allows_is_disconnected(
 
 def test_a_body_is_divided_into_the_smallest_frames_that_amqp_allows() -> None:
     session = opened(frame_max=FRAME_BYTES_MIN)
-    said(session)
+    items_sent(session)
     session.publish(ONE, "x", "k", compose(ONE, PROPERTIES, bytes(FRAME_BYTES_MIN)))
-    (run,) = said(session)
+    (run,) = items_sent(session)
     assert payload_of(run.bodies[0]) == bytes(FRAME_BYTES_MIN)
 
 
@@ -242,7 +242,7 @@ def test_no_bytes_raise_and_nothing_follows_the_end(
 
 def test_heartbeats_are_sent_and_missing_ones_noticed() -> None:
     session = opened(beat=4)
-    said(session, 10.0)
+    items_sent(session, 10.0)
     session.receive(HEARTBEAT_FRAME, 10.0)
     assert session.next_timer() == 12.0
     assert session.handle_timer(12.0) == []

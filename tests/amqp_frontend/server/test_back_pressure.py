@@ -165,7 +165,7 @@ def test_a_client_is_not_read_while_another_task_carries_out_its_effects(
             assert count == (sent // len(chunk) + 1) * 100
 
 
-def test_a_consumer_that_does_not_read_delays_nobody_else_on_any_queue(
+def test_a_consumer_that_does_not_read_delays_no_other_on_any_queue(
     broker: Broker,
 ) -> None:
     connection = broker.connect()

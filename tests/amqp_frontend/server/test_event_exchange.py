@@ -16,8 +16,8 @@ from arneb_core.access.edits import Edit
 from arneb_core.access.records import OperatorPolicy, Policy
 from arneb_core.api.process.resource_alarms import Resource
 
-Told = tuple[str, dict[str, Any]]
-Take = Callable[..., list[Told]]
+PublishedEvent = tuple[str, dict[str, Any]]
+Take = Callable[..., list[PublishedEvent]]
 
 
 @pytest.fixture(scope="module")
@@ -27,13 +27,13 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def told(channel: Any) -> Take:
+def take_events(channel: Any) -> Take:
     """The next events with these keys, without the fields that differ each time."""
     queue = channel.queue_declare("", exclusive=True).method.queue
     channel.queue_bind(queue, EVENT, "#")
 
-    def take(count: int, *keys: str) -> list[Told]:
-        found: list[Told] = []
+    def take(count: int, *keys: str) -> list[PublishedEvent]:
+        found: list[PublishedEvent] = []
 
         def has_come() -> bool:
             while len(found) < count:
@@ -66,7 +66,7 @@ def edited(broker: Broker, change: Callable[[Edit], object]) -> None:
 
 
 def test_declarations_and_deletions_are_published_with_the_user_who_made_them(
-    channel: Any, told: Take
+    channel: Any, take_events: Take
 ) -> None:
     channel.queue_declare("e1", durable=True, arguments={"x-max-length": 5})
     channel.exchange_declare("x1", "topic")
@@ -76,7 +76,7 @@ def test_declarations_and_deletions_are_published_with_the_user_who_made_them(
     channel.exchange_delete("x1")
     keys = "queue.created", "exchange.created", "binding.created"
     gone = "queue.deleted", "exchange.deleted", "binding.deleted"
-    queue, exchange, binding, between, unbound, deleted, *rest = told(8, *keys, *gone)
+    queue, exchange, binding, between, unbound, deleted, *rest = take_events(8, *keys, *gone)
     by = {"vhost": "/", "user_who_performed_action": "guest"}
     shown = {"durable": True, "auto_delete": False, "exclusive": False, "owner_pid": ""}
     more = {"type": "rabbit_classic_queue", "arguments": ['{<<"x-max-length">>,signedint,5}']}
@@ -97,17 +97,17 @@ def test_declarations_and_deletions_are_published_with_the_user_who_made_them(
     assert (rest[1][0], rest[1][1]["user_who_performed_action"]) == ("binding.deleted", "guest")
 
 
-def test_a_binding_that_exists_already_is_published_once(channel: Any, told: Take) -> None:
+def test_a_binding_that_exists_already_is_published_once(channel: Any, take_events: Take) -> None:
     channel.queue_declare("e2", exclusive=True)
     for key in ("a", "a", "b"):
         channel.queue_bind("e2", "amq.direct", key)
     channel.queue_declare("e3", exclusive=True)
-    found = told(4, "queue.created", "binding.created")
+    found = take_events(4, "queue.created", "binding.created")
     assert [each.get("routing_key") for _, each in found] == [None, "a", "b", None]
 
 
 def test_a_connection_its_channel_and_its_consumer_are_published(
-    broker: Broker, channel: Any, told: Take
+    broker: Broker, channel: Any, take_events: Take
 ) -> None:
     channel.queue_declare("e4", auto_delete=True)
     with broker.connect(client_properties={"connection_name": "mine"}) as connection:
@@ -119,7 +119,7 @@ def test_a_connection_its_channel_and_its_consumer_are_published(
         "user.authentication.success", "connection.created", "channel.created",
         "consumer.created", "consumer.deleted", "queue.deleted", "connection.closed",
     )  # fmt: skip
-    login, connected, opened, consuming, consumed, deleted, closed = told(7, *keys)
+    login, connected, opened, consuming, consumed, deleted, closed = take_events(7, *keys)
     assert login[1]["name"] == "guest"
     assert (login[1]["auth_mechanism"], login[1]["peer_host"]) == ("PLAIN", "{127,0,0,1}")
     made = connected[1]
@@ -144,43 +144,45 @@ def test_a_connection_its_channel_and_its_consumer_are_published(
 
 
 def test_channels_and_consumers_that_end_with_something_else_are_published(
-    broker: Broker, channel: Any, told: Take
+    broker: Broker, channel: Any, take_events: Take
 ) -> None:
     channel.queue_declare("e5")
     with broker.connect() as connection:
         other = connection.channel(3)
         other.basic_consume("e5", lambda *_: None, consumer_tag="c1")
         other.close()
-        ended, closed = told(2, "consumer.deleted", "channel.closed")
+        ended, closed = take_events(2, "consumer.deleted", "channel.closed")
         assert ended[1]["consumer_tag"] == "c1"
         assert closed[1]["pid"] == ended[1]["channel"]
         other = connection.channel(4)
         other.basic_consume("e5", lambda *_: None, consumer_tag="c2")
         channel.queue_delete("e5")
-        assert [each["consumer_tag"] for _, each in told(1, "consumer.deleted")] == ["c2"]
+        assert [each["consumer_tag"] for _, each in take_events(1, "consumer.deleted")] == ["c2"]
 
 
 def test_a_refused_login_is_published_with_the_reason_and_without_a_password(
-    broker: Broker, told: Take
+    broker: Broker, take_events: Take
 ) -> None:
     with pytest.raises(AMQPConnectionError):
         broker.connect(credentials=pika.PlainCredentials("guest", "not-this-one"))
-    [(_, failed)] = told(1, "user.authentication.failure")
+    [(_, failed)] = take_events(1, "user.authentication.failure")
     assert (failed["name"], failed["auth_mechanism"]) == ("guest", "PLAIN")
     assert "invalid credentials" in failed["error"]
     assert "not-this-one" not in str(failed)
 
 
-def test_alarms_are_published_when_they_begin_and_end(broker: Broker, told: Take) -> None:
+def test_alarms_are_published_when_they_begin_and_end(broker: Broker, take_events: Take) -> None:
     broker.run_short(Resource.DISK, Resource.MEMORY)
     broker.run_short(Resource.MEMORY)
     broker.run_short()
-    shown = [(key, each["source"]) for key, each in told(4, "alarm.set", "alarm.cleared")]
+    shown = [(key, each["source"]) for key, each in take_events(4, "alarm.set", "alarm.cleared")]
     began, ended = "alarm.set", "alarm.cleared"
     assert shown == [(began, "disk"), (began, "memory"), (ended, "disk"), (ended, "memory")]
 
 
-def test_changes_of_vhosts_users_and_rights_are_published(broker: Broker, told: Take) -> None:
+def test_changes_of_vhosts_users_and_rights_are_published(
+    broker: Broker, take_events: Take
+) -> None:
     edited(broker, lambda edit: edit.put_vhost("v", description="d", tags=("a",)))
     edited(broker, lambda edit: edit.put_user("u", tags=("monitoring",)))
     edited(broker, lambda edit: edit.set_permissions("u", "v", "a", "b", "c"))
@@ -194,7 +196,7 @@ def test_changes_of_vhosts_users_and_rights_are_published(broker: Broker, told: 
         "topic.permission.created", "vhost.limits.set", "user.limits.set", "permission.deleted",
         "user.deleted",
     )  # fmt: skip
-    found = dict(told(len(keys), *keys))
+    found = dict(take_events(len(keys), *keys))
     by = {"user_who_performed_action": "rmq-internal"}
     assert found["vhost.created"]["tags"] == ["a"]
     assert found["user.tags.set"] == {"name": "u", "tags": ["monitoring"], **by}
@@ -209,11 +211,11 @@ def test_changes_of_vhosts_users_and_rights_are_published(broker: Broker, told: 
     assert found["permission.deleted"] == {**who, **by}
     assert found["user.deleted"] == {"name": "u", **by}
     broker.call(broker.catalogue.delete_vhost, "v")
-    assert told(1, "vhost.deleted") == [("vhost.deleted", {"name": "v", **by})]
+    assert take_events(1, "vhost.deleted") == [("vhost.deleted", {"name": "v", **by})]
 
 
 def test_policies_and_parameters_are_published_without_passwords(
-    broker: Broker, told: Take
+    broker: Broker, take_events: Take
 ) -> None:
     policy = Policy("/", "p", "^nothing$", {"max-length": 5}, "queues", 2)
     edited(broker, lambda edit: edit.set_policy(policy))
@@ -224,12 +226,12 @@ def test_policies_and_parameters_are_published_without_passwords(
     value = {"src-uri": ["amqp://u:secret@h/v"], "big": 1 << 70, "none": None}
     edited(broker, lambda edit: edit.set_parameter("/", "other", "s", value))
     keys = "policy.set", "policy.cleared", "operator.policy.cleared"
-    first, limit_set, limited, *cleared, parameter = told(
+    first, limit_set, limited, *cleared, parameter = take_events(
         7, *keys, "parameter.set", "parameter.cleared"
     )
     by = {"vhost": "/", "user_who_performed_action": "rmq-internal"}
-    said = {"pattern": "^nothing$", "definition": {"max-length": 5}, "priority": 2}
-    assert first == ("policy.set", {"name": "p", **said, "apply-to": "queues", **by})
+    fields = {"pattern": "^nothing$", "definition": {"max-length": 5}, "priority": 2}
+    assert first == ("policy.set", {"name": "p", **fields, "apply-to": "queues", **by})
     assert (limit_set[0], limit_set[1]["component"]) == ("parameter.set", "operator_policy")
     assert limited == ("policy.set", {**limit_set[1]["value"], "name": "o", **by})
     assert cleared == [

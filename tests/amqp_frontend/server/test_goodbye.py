@@ -13,10 +13,10 @@ class Silent:
     """A connection that never answers."""
 
     def __init__(self) -> None:
-        self.told: list[object] = []
+        self.events: list[object] = []
 
     def tell(self, event: object) -> None:
-        self.told.append(event)
+        self.events.append(event)
 
 
 @pytest.mark.parametrize("goodbye_s", [0.3, 1.0])
@@ -27,4 +27,4 @@ async def test_a_client_that_does_not_answer_is_waited_for_only_so_long(goodbye_
     began = trio.current_time()
     await server.say_goodbye()
     assert trio.current_time() - began == pytest.approx(goodbye_s)
-    assert len(silent.told) == 1
+    assert len(silent.events) == 1

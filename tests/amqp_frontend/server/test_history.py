@@ -47,8 +47,8 @@ def test_the_life_of_messages_is_recorded(broker: Broker, channel: Any) -> None:
     channel.basic_nack(tags[2], requeue=True)
     wait(channel, lambda: channel.basic_get("h1", auto_ack=True)[2] == b"x")
     wait(channel, lambda: channel.basic_get("dead", auto_ack=True)[2] == b"x")
-    told = [(line["event"], line["entries"]) for line in history(broker, "h1")]
-    assert told == [
+    recorded = [(line["event"], line["entries"]) for line in history(broker, "h1")]
+    assert recorded == [
         ("delivered", [0]),
         ("delivered", [1]),
         ("delivered", [2]),

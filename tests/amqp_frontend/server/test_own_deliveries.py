@@ -238,7 +238,7 @@ def test_a_purge_leaves_earlier_messages_to_the_waiting_consumer(
     assert len(asked) == 1 + TIMES
 
 
-def test_a_message_that_is_delivered_to_nobody_is_confirmed_at_once(
+def test_a_message_that_is_delivered_to_no_queue_is_confirmed_at_once(
     broker: Broker, written: Written
 ) -> None:
     """Its queue has no consumer, though the connection consumes from another queue. The same holds

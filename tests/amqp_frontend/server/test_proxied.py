@@ -57,13 +57,13 @@ def test_a_remote_client_behind_a_local_proxy_does_not_count_as_local(
     assert "can only connect via localhost (from 203.0.113.9)" in caplog.text
 
 
-@pytest.mark.parametrize("said", [b"AMQP\0\0\x09\x01 and more", b"PROXY TCP4 x\r\n", b"\0" * 16])
+@pytest.mark.parametrize("data", [b"AMQP\0\0\x09\x01 and more", b"PROXY TCP4 x\r\n", b"\0" * 16])
 def test_without_a_header_nobody_is_served(
-    broker: Broker, said: bytes, caplog: pytest.LogCaptureFixture
+    broker: Broker, data: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
     with socket.create_connection(("127.0.0.1", broker.port), timeout=5) as client:
-        client.sendall(said)
+        client.sendall(data)
         with contextlib.suppress(ConnectionResetError):
             assert client.recv(100) == b""
     assert "of the PROXY protocol" in caplog.text

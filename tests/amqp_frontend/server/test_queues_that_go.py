@@ -62,7 +62,7 @@ def test_a_purge_and_an_unbinding_do_not_count_as_use_of_a_queue(broker: Any, ch
 
 
 @dataclass
-class Told:
+class FakeConnection:
     """A connection that remembers how its publishes ended."""
 
     ends: list[tuple[AmqpError | None, bool]] = field(default_factory=list)
@@ -92,8 +92,8 @@ async def test_a_message_that_waited_while_its_queue_was_deleted_is_not_confirme
     """It was routed before the deletion and is passed to the core afterwards; nobody deleted
     anything over AMQP."""
     async with open_engine(tmp_path / "data") as engine:
-        topology, told = await open_topology(engine), Told()
-        context = await entered(engine, topology, ME, told)
+        topology, outcomes = await open_topology(engine), FakeConnection()
+        context = await entered(engine, topology, ME, outcomes)
         vhost, publishes = context.vhost, Publishes(context)
 
         async def declare(name: str) -> None:
@@ -103,10 +103,10 @@ async def test_a_message_that_waited_while_its_queue_was_deleted_is_not_confirme
         async def publish() -> tuple[AmqpError | None, bool]:
             publishes.append(Append(queues, [make_entry(b"x")], Token(1)))
             await trio.testing.wait_all_tasks_blocked()
-            while not told.ends:
+            while not outcomes.ends:
                 await engine.create_topic("a commit more")
                 await engine.delete_topic("a commit more")
-            return told.ends.pop()
+            return outcomes.ends.pop()
 
         await declare("other")
         if declared:

@@ -247,8 +247,8 @@ class Playbook:
             assert not self.frames, f"frames nobody expected: {list(self.frames)}"
             assert not self.effects, f"effects nobody expected: {list(self.effects)}"
 
-    def __rshift__(self, told: object) -> Playbook:
-        match told:
+    def __rshift__(self, given: object) -> Playbook:
+        match given:
             case Bytes(data):
                 self.session.receive_data(data, self.now, self.later_ms)
             case Client(command, channel):
@@ -260,7 +260,7 @@ class Playbook:
                 self.now = now
                 self.session.handle_timer(now)
             case _:
-                event: Event = told  # type: ignore[assignment]
+                event: Event = given  # type: ignore[assignment]
                 self.session.handle(event, self.now, self.later_ms)
         self._take()
         while self.session.has_more:

@@ -103,7 +103,7 @@ Step = st.tuples(
 
 
 @given(st.lists(Step, max_size=30))
-def test_a_channel_knows_how_many_were_acknowledged_without_counting_them(
+def test_a_channel_has_the_number_of_acknowledged_messages_without_counting_them(
     steps: list[tuple[str, int]],
 ) -> None:
     """Compared with a model that does count."""

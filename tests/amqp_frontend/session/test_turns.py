@@ -88,13 +88,13 @@ def test_publishes_routed_by_headers_are_divided_into_turns() -> None:
     router.declare(Exchange("by-headers", "headers"))
     for at in range(1_000):
         router.bind(Binding("by-headers", "q", arguments={"number": signedint(at)}))
-    told = b"".join(
+    data = b"".join(
         publishes(
             f"message {at}".encode(), exchange="by-headers", headers={"number": signedint(at)}
         ).data
         for at in range(1_000)
     )
-    most = most_calls(play, told)
+    most = most_calls(play, data)
     assert play.pauses >= 5
     assert most < 20_000
     assert [entry.rpartition(b"message ")[2][:-1] for entry in entries_of(play)] == [
@@ -113,11 +113,11 @@ def test_publishes_that_are_rewritten_at_once_are_divided_into_turns(
         play.vhost.refusing.add("q")
     play.vhost.router.declare(Exchange("t", "topic"))
     play.vhost.router.bind(Binding("t", "q", "#"))
-    told = b"".join(
+    data = b"".join(
         publishes(f"message {at}".encode(), exchange="t", key=f"key {at % keys}").data
         for at in range(1_000)
     )
-    most_calls(play, told)
+    most_calls(play, data)
     assert play.pauses >= 5
     assert [entry.rpartition(b"message ")[2][:-1] for entry in entries_of(play)] == [
         str(at).encode() for at in range(1_000)

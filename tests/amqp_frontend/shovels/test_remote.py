@@ -20,10 +20,10 @@ class FakeChannel:
     """Notes what it receives."""
 
     def __init__(self) -> None:
-        self.said: list[tuple[str, int, bool]] = []
+        self.sent: list[tuple[str, int, bool]] = []
 
     async def say(self, method: Any) -> None:
-        self.said.append((method.name, method.delivery_tag, method.multiple))
+        self.sent.append((method.name, method.delivery_tag, method.multiple))
 
 
 class FakeConnection:
@@ -67,7 +67,7 @@ async def test_a_batch_is_complete_when_each_message_is_confirmed(confirmed: boo
 
 
 @pytest.mark.parametrize(
-    ("refused", "acks", "said"),
+    ("refused", "acks", "expected"),
     [
         (set(), True, [("Basic.Ack", 7, True)]),
         (
@@ -79,9 +79,9 @@ async def test_a_batch_is_complete_when_each_message_is_confirmed(confirmed: boo
     ],
 )
 async def test_a_source_receives_the_acknowledgements_of_what_was_taken(
-    refused: set[int], acks: bool, said: list[tuple[str, int, bool]]
+    refused: set[int], acks: bool, expected: list[tuple[str, int, bool]]
 ) -> None:
     channel: Any = FakeChannel()
     source = RemoteSource(channel, 3, acks=acks)
     await source.acknowledge([Moved("", "q", b"", tag) for tag in (5, 6, 7)], refused)
-    assert channel.said == said
+    assert channel.sent == expected

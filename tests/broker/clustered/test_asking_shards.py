@@ -78,12 +78,12 @@ def test_each_request_goes_to_its_shard(command: Message, shard: str) -> None:
 def test_however_the_bytes_are_split_each_command_arrives_whole(
     asked: list[tuple[Message, str]], data: st.DataObject
 ) -> None:
-    made, said = machine(), b"".join(frame(each) for each, _ in asked)
+    made, rest = machine(), b"".join(frame(each) for each, _ in asked)
     found: list[tuple[str, bytes]] = []
-    while said:
-        size = data.draw(st.integers(1, len(said)))
-        found += made.from_client(said[:size])
-        said = said[size:]
+    while rest:
+        size = data.draw(st.integers(1, len(rest)))
+        found += made.from_client(rest[:size])
+        rest = rest[size:]
     assert found == [(shard, frame(each)) for each, shard in asked]
 
 
@@ -133,8 +133,8 @@ def test_requests_that_are_unanswered_when_a_broker_goes_are_to_be_repeated() ->
 def test_a_renewed_authentication_goes_to_all_shards() -> None:
     made = machine()
     made.opened("audit")
-    said = frame(pb.CommandAuthResponse(protocol_version=21))
-    assert made.from_client(said) == [("main", said), ("audit", said)]
+    answer = frame(pb.CommandAuthResponse(protocol_version=21))
+    assert made.from_client(answer) == [("main", answer), ("audit", answer)]
 
 
 def test_a_watch_is_closed_at_the_shard_where_it_was_opened() -> None:
@@ -166,11 +166,11 @@ def test_what_is_not_a_command_is_refused(data: bytes) -> None:
 
 
 def test_a_client_must_send_connect_first() -> None:
-    said = frame(CONNECT)
-    found = connect_in(said + lookup("t"))
+    connect = frame(CONNECT)
+    found = connect_in(connect + lookup("t"))
     assert found is not None
-    assert (found[0], found[1].client_version) == (said, "test")
-    assert connect_in(said[:-1]) is None
+    assert (found[0], found[1].client_version) == (connect, "test")
+    assert connect_in(connect[:-1]) is None
     with pytest.raises(CommandError, match="expected CONNECT first"):
         connect_in(lookup("t"))
 

@@ -153,7 +153,7 @@ async def test_a_resource_group_that_was_created_again_is_copied_as_it_is(tmp_pa
             return groups.all["g"].document
 
     async with open_engine(tmp_path / "audit") as core:
-        for said in ({"publishRateInMsgs": 10}, {"dispatchRateInMsgs": 5}):
-            await groups_in(tmp_path / "main", said)
+        for rates in ({"publishRateInMsgs": 10}, {"dispatchRateInMsgs": 5}):
+            await groups_in(tmp_path / "main", rates)
             found = await copied(core)
-            assert {name: each for name, each in found.items() if each != UNLIMITED} == said
+            assert {name: each for name, each in found.items() if each != UNLIMITED} == rates

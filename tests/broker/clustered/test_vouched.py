@@ -47,8 +47,8 @@ class Node:
         name, status = self.sessions.get(token), self.status
         if name is None and status == 200:
             status = 401
-        said = {"name": name, "tags": self.tags, "is_monitor": "monitoring" in self.tags}
-        await JSONResponse(said, status)(scope, receive, send)
+        document = {"name": name, "tags": self.tags, "is_monitor": "monitoring" in self.tags}
+        await JSONResponse(document, status)(scope, receive, send)
 
     def user(self, name: str, *tags: str) -> None:
         self.tables.apply([Changed(self.tables.get(User, name), User(name, tags=tags))])
@@ -160,7 +160,7 @@ async def test_the_current_tags_in_the_directory_count() -> None:
     assert (await node.look(x_arneb_page="1"))[0] == 401
 
 
-async def test_a_user_whom_only_another_server_knows_keeps_the_leaders_verdict() -> None:
+async def test_a_user_known_only_to_another_server_keeps_the_leaders_verdict() -> None:
     node = Node()
     assert (await node.look())[0] == 200
     node.somebody_leads = False
@@ -204,8 +204,8 @@ async def test_another_leader_receives_the_name_of_the_user_or_the_credentials(
 
     async def first(scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["extensions"] == {VOUCHED: PROOF_WANTED}
-        said = {"name": "anna", **({} if proof is None else {"proof": proof})}
-        await JSONResponse(said, 200)(scope, receive, send)
+        document = {"name": "anna", **({} if proof is None else {"proof": proof})}
+        await JSONResponse(document, 200)(scope, receive, send)
 
     async def inside(scope: Scope, receive: Receive, send: Send) -> None:
         asked.append(scope)

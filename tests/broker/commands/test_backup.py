@@ -54,7 +54,7 @@ def answering(directory: Path, status: str) -> Iterator[None]:
             thread.join()
 
 
-def said(directory: Path) -> str:
+def warning(directory: Path) -> str:
     """What the command prints as a warning; it makes a copy anyway."""
     command = ["backup", str(directory), str(directory.with_name("copy"))]
     result = CliRunner().invoke(arneb, command)
@@ -66,13 +66,13 @@ def said(directory: Path) -> str:
 @pytest.mark.parametrize("status", ["200", "404"])
 def test_there_is_no_warning_if_everything_was_or_is_written(directory: Path, status: str) -> None:
     with answering(directory, status):
-        assert said(directory) == ""
+        assert warning(directory) == ""
 
 
 @pytest.mark.parametrize("status", ["409", "500", "503"])
 def test_a_node_that_cannot_write_it_is_reported(directory: Path, status: str) -> None:
     with answering(directory, status):
-        assert f"{MISSING}: so it is" in said(directory)
+        assert f"{MISSING}: so it is" in warning(directory)
 
 
 def test_a_node_that_does_not_answer_is_reported(
@@ -80,22 +80,22 @@ def test_a_node_that_does_not_answer_is_reported(
 ) -> None:
     monkeypatch.setattr(backup, "FLUSH_S", 0.01)
     with answering(directory, ""):
-        assert MISSING in said(directory)
+        assert MISSING in warning(directory)
 
 
 def test_a_node_that_cannot_be_asked_is_reported(directory: Path) -> None:
     """For instance where the user may read the directory but is not the node's user."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
         other.bind(str(directory / CONTROL_NAME))
-        assert MISSING in said(directory)
+        assert MISSING in warning(directory)
 
 
 def test_there_is_no_warning_where_no_node_runs(directory: Path) -> None:
-    assert said(directory) == ""
+    assert warning(directory) == ""
     directory.with_name("copy").rename(directory.with_name("first"))
     with socket.socket(socket.AF_UNIX) as killed:
         killed.bind(str(directory / CONTROL_NAME))
-    assert said(directory) == ""
+    assert warning(directory) == ""
 
 
 def test_a_shards_directory_belongs_to_its_node_however_it_is_named(

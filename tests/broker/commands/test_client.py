@@ -27,7 +27,7 @@ def topic() -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         (("read", "topic", "-f", "%y", "-e"), b"got %y"),
         (("read", "topic", "-o", "yesterday"), b"got 'yesterday'"),
@@ -37,10 +37,10 @@ def topic() -> str:
     ],
 )
 def test_meaningless_arguments_are_one_line(
-    broker: Arneb, arguments: tuple[str, ...], said: bytes
+    broker: Arneb, arguments: tuple[str, ...], expected: bytes
 ) -> None:
     done = played(broker.pulsar_url, *arguments, status=2)
-    assert said in done.stderr
+    assert expected in done.stderr
     assert b"Traceback" not in done.stderr
 
 
@@ -51,8 +51,8 @@ def test_an_unreachable_broker_is_one_line() -> None:
 
 
 def test_a_closed_pipe_ends_a_command_that_waits(broker: Arneb, topic: str) -> None:
-    said = played(broker.pulsar_url, "produce", topic, stdin=b"1\n").stderr
-    assert said.startswith(b"1 message stored")
+    output = played(broker.pulsar_url, "produce", topic, stdin=b"1\n").stderr
+    assert output.startswith(b"1 message stored")
     with subprocess.Popen(
         [*arneb_command(), "client", "-b", broker.pulsar_url, "read", topic],
         env=arneb_environment(),
@@ -76,9 +76,9 @@ def test_a_port_of_another_protocol_is_recognised(broker: Arneb) -> None:
     ):
         done = played(address, "--timeout", "10", "ping", "-c", "1", status=2)
         assert expected in done.stderr.decode()
-    said = played(broker.admin_url, "ping", "-c", "2", "-i", "0").stdout.decode().splitlines()
-    assert len(said) == 3
-    assert said[0].startswith(broker.pulsar_url)
+    lines = played(broker.admin_url, "ping", "-c", "2", "-i", "0").stdout.decode().splitlines()
+    assert len(lines) == 3
+    assert lines[0].startswith(broker.pulsar_url)
 
 
 def test_a_message_sent_by_one_protocol_is_received_by_the_other(broker: Arneb, topic: str) -> None:

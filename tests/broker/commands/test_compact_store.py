@@ -41,19 +41,19 @@ def compacted(path: Path, *options: str) -> tuple[int, str]:
 
 def test_a_sound_store_is_compacted(tmp_path: Path) -> None:
     filled(tmp_path / "data")
-    status, said = compacted(tmp_path / "data")
+    status, output = compacted(tmp_path / "data")
     assert status == 0
-    assert "bytes on disk before" in said
+    assert "bytes on disk before" in output
 
 
 def test_a_damaged_store_is_reported_and_stays_as_it_was(tmp_path: Path) -> None:
     data = filled(tmp_path / "data")
     damage(data)
     before = data.read_bytes()
-    status, said = compacted(tmp_path / "data")
+    status, output = compacted(tmp_path / "data")
     assert status == 1
-    assert "block-corrupt" in said
-    assert "not compacted" in said
+    assert "block-corrupt" in output
+    assert "not compacted" in output
     assert data.read_bytes() == before
 
 

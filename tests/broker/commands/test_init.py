@@ -33,7 +33,7 @@ def init(*arguments: str | Path, given: str = "") -> subprocess.CompletedProcess
     )
 
 
-def said(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:
+def login_shown(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:
     """The administrator and the password."""
     assert done.returncode == 0, done.stderr
     [found] = [match for line in done.stdout.splitlines() if (match := SAID.match(line))]
@@ -41,7 +41,7 @@ def said(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:
 
 
 def test_the_file_sets_nothing_but_the_directory_and_an_administrator(tmp_path: Path) -> None:
-    assert said(init(tmp_path))[0] == "admin"
+    assert login_shown(init(tmp_path))[0] == "admin"
     config = load_config(tmp_path / "arneb.toml")
     [user] = config.amqp.users
     assert (user.name, user.password, user.tags) == ("admin", "", ("administrator",))
@@ -75,7 +75,7 @@ def test_each_key_is_listed_with_its_default(tmp_path: Path) -> None:
 
 
 def test_the_administrator_can_log_in_and_guest_cannot(tmp_path: Path) -> None:
-    user, password = said(init(tmp_path, "--user", "ops"))
+    user, password = login_shown(init(tmp_path, "--user", "ops"))
     assert user == "ops"
     assert password not in (tmp_path / "arneb.toml").read_text()
     options = ("--config", str(tmp_path / "arneb.toml"))

@@ -45,8 +45,8 @@ def found(data: Path, name: str) -> tuple[User | None, list[Permission]]:
     return trio.run(main)
 
 
-def ctl(data: Path, *arguments: str, said: str = "a new one\n") -> Result:
-    return CliRunner().invoke(arneb, ["ctl", "--data-dir", str(data), *arguments], input=said)
+def ctl(data: Path, *arguments: str, typed: str = "a new one\n") -> Result:
+    return CliRunner().invoke(arneb, ["ctl", "--data-dir", str(data), *arguments], input=typed)
 
 
 def test_a_password_is_set_and_not_shown(data: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_deleted_user_comes_back_as_an_administrator(data: Path) -> None:
 def test_impossible_requests_are_refused_and_nothing_is_touched(data: Path, tmp_path: Path) -> None:
     assert "no store" in ctl(tmp_path, "set-password", "u").output
     assert not (tmp_path / "data.mdb").exists()
-    assert ctl(data, "set-password", "u", said="\n").exit_code == 2
+    assert ctl(data, "set-password", "u", typed="\n").exit_code == 2
     store = Store.open(data)
     try:
         assert ctl(data, "set-password", "u").exit_code == 2

@@ -289,14 +289,14 @@ def test_alarms_are_set_and_cleared_by_watermark_and_by_the_text_that_test_suite
         assert ran(data, "check_local_alarms").code == ExitCode.UNAVAILABLE
         assert ran(data, *lower).code == 0, lower
         assert ran(data, "check_local_alarms").code == 0
-    for text, said in (
+    for text, output in (
         ('application:set_env(rabbit, loopback_users, [<<"guest">>]).', "ok"),
         ("application:set_env(rabbit, channel_max, 2047).", "ok"),
         ("application:set_env(rabbit, consumer_timeout, 1800000).", "ok"),
         ("application:get_env(rabbit,consumer_timeout).", "{ok,1800000}"),
         ("rabbit_mnesia:is_clustered().", "false"),
     ):
-        assert ran(data, "-q", "eval", text).out == said
+        assert ran(data, "-q", "eval", text).out == output
 
 
 def test_the_settings_are_shown_without_secrets(broker: tuple[Path, BrokerProcess]) -> None:

@@ -33,8 +33,8 @@ async def test_no_commit_has_more_than_a_slice_of_a_large_batch(
             await here.ask("POST", "/stages", parameters=where, rows=body)
         monkeypatch.setattr(Store, "commit", commit)
         wanted = [{"stage": "s", "pieces": 4, "rows": rows}]
-        said = {"query": "q", "batch": 1, "stages": wanted}
-        assert (await here.ask("POST", "/commits", body=said))["rows"] == rows
+        document = {"query": "q", "batch": 1, "stages": wanted}
+        assert (await here.ask("POST", "/commits", body=document))["rows"] == rows
         assert max(sizes) <= SLICE_BYTES + 2 * len(VALUE)
         assert sum(sizes) >= rows * len(VALUE)
         found = await values(here.engine, A)

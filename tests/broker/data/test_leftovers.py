@@ -109,17 +109,17 @@ async def test_many_topics_are_listed_a_few_per_turn(
     async with open_engine(tmp_path) as engine:
         topic = await engine.create_topic(A)
         directory = TopicDirectory(engine, None)
-        told, seen = 0, []
+        count, seen = 0, []
         document = directory.document
 
         def counted(topic: Topic) -> dict[str, Any]:
-            nonlocal told
-            told += 1
+            nonlocal count
+            count += 1
             return document(topic)
 
         async def others() -> None:
             while True:
-                seen.append(told)
+                seen.append(count)
                 await trio.lowlevel.checkpoint()
 
         monkeypatch.setattr(directory, "document", counted)
@@ -127,7 +127,7 @@ async def test_many_topics_are_listed_a_few_per_turn(
             nursery.start_soon(others)
             found = await directory.documents([topic] * (6 * DOCUMENTS_PER_TURN))
             nursery.cancel_scope.cancel()
-        assert len(found) == told == 6 * DOCUMENTS_PER_TURN
+        assert len(found) == count == 6 * DOCUMENTS_PER_TURN
         # Of two tasks that run in each pass of the loop, one may be first in one pass and last in
         # the next.
         assert max(map(sub, seen[1:], seen)) <= 2 * DOCUMENTS_PER_TURN

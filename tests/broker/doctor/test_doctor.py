@@ -233,7 +233,7 @@ def test_a_directory_that_cannot_be_read_is_reported_in_one_line(tmp_path: Path,
 
 
 def test_the_command_examines_a_running_broker(tmp_path: Path) -> None:
-    def said(*arguments: str, **names: str) -> tuple[int, list[Finding]]:
+    def diagnosed(*arguments: str, **names: str) -> tuple[int, list[Finding]]:
         done = CliRunner().invoke(arneb, ["doctor", "--format", "json", *arguments], env=names)
         return done.exit_code, [each["check"] for each in json.loads(done.output)["findings"]]
 
@@ -245,23 +245,23 @@ def test_the_command_examines_a_running_broker(tmp_path: Path) -> None:
             channel.queue_declare("large", durable=True)
             for _ in range(broker_checks.BACKLOG_MIN):
                 channel.basic_publish("", "large", b"")
-        status, found = said(data)
+        status, found = diagnosed(data)
         assert (status, "queue-without-consumer" in found) == (1, True)
-        status, found = said("--url", f"http://guest:guest@{broker.addresses['http']}")
+        status, found = diagnosed("--url", f"http://guest:guest@{broker.addresses['http']}")
         assert "queue-without-consumer" in found
         for more, names in (
             (["--data-dir", data], {}),
             ([], {"ARNEB_DATA_DIR": data}),
             ([], {"ARNEB_URL": f"http://guest:guest@{broker.addresses['http']}"}),
         ):
-            assert "queue-without-consumer" in said(*more, **names)[1], (more, names)
+            assert "queue-without-consumer" in diagnosed(*more, **names)[1], (more, names)
         wrong = f"http://guest:wrong@{broker.addresses['http']}"
         refused = CliRunner().invoke(arneb, ["doctor", "--url", wrong])
         assert (refused.exit_code, refused.output) == (2, "Error: access refused: Not_Authorized\n")
         text = CliRunner().invoke(arneb, ["doctor", data]).output
         assert "10,000 messages and no consumer (large in /)" in text
         assert "  do: " in text
-    status, found = said(data)
+    status, found = diagnosed(data)
     assert "queue-without-consumer" not in found
     for nobody in ([], [data, "--data-dir", data], [data, "--url", "http://127.0.0.1:1"]):
         assert CliRunner().invoke(arneb, ["doctor", *nobody]).exit_code == 2

@@ -52,7 +52,7 @@ def proofs(tmp_path: Path) -> str:
     )
 
 
-def said(config: Config) -> list[str]:
+def announced(config: Config) -> list[str]:
     """What is printed at the first start."""
 
     async def main() -> list[str]:
@@ -65,7 +65,7 @@ def said(config: Config) -> list[str]:
 
 def test_without_settings_guest_may_log_in_and_pulsar_is_open(tmp_path: Path) -> None:
     guests = "requires authentication by password of guest from this machine"
-    assert (said(config_of(tmp_path, ""))) == [
+    assert (announced(config_of(tmp_path, ""))) == [
         "amqp: open to guest from this machine, by password",
         f"pulsar: {EVERYBODY}",
         f"http: {MANAGEMENT}{guests}; open to everyone: /healthz, /readyz",
@@ -76,7 +76,7 @@ def test_without_settings_guest_may_log_in_and_pulsar_is_open(tmp_path: Path) ->
 def test_the_required_credentials_are_named(tmp_path: Path, proofs: str) -> None:
     text = 'amqp.users = [{name = "a", password = "p"}]\nhttp.open_metrics = true\n' + proofs
     over_http = "requires authentication by token, basic, password of a user"
-    assert (said(config_of(tmp_path, text))) == [
+    assert (announced(config_of(tmp_path, text))) == [
         "amqp: open to a, by password",
         "pulsar: requires authentication by token, basic",
         f"http: {MANAGEMENT}{over_http}; open to everyone: /healthz, /readyz, /metrics",
@@ -93,14 +93,14 @@ def test_certificates_and_other_sources_of_users_are_named(tmp_path: Path) -> No
         f' client_ca = "{authority.file}"}}\n'
         'logins.backends = ["internal", "http"]\n'
     )
-    assert said(config_of(tmp_path, text))[0] == (
+    assert announced(config_of(tmp_path, text))[0] == (
         "amqp: open to a, by password, or over TLS by certificate; and to whom http lets in"
     )
 
 
 def test_it_is_announced_where_roles_need_rights(tmp_path: Path, proofs: str) -> None:
     text = f"{proofs}[access.authorization]\nenabled = true\n"
-    lines = said(config_of(tmp_path, text))
+    lines = announced(config_of(tmp_path, text))
     asked = "requires authentication by token, basic; roles need rights"
     assert {f"pulsar: {asked}", f"http-pulsar: {asked}"} <= set(lines)
 
@@ -116,7 +116,7 @@ def test_where_only_certificates_count_no_client_without_one_is_admitted(tmp_pat
         'amqp.listen = "off"\npulsar.listen = "off"\n'
         '[pulsar.tls]\ncertificate = "c"\nclient_ca = "ca"\n'
     )
-    assert (said(config_of(tmp_path, text))) == [
+    assert (announced(config_of(tmp_path, text))) == [
         "http: open to nobody; open to everyone: /healthz, /readyz",
         "http-pulsar: open to nobody; open to everyone: /metrics",
     ]
@@ -165,7 +165,9 @@ def arneb(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
 
 
-def test_whoever_must_authenticate_must_do_so_on_every_port(tmp_path: Path, proofs: str) -> None:
+def test_clients_that_must_authenticate_must_do_so_on_every_port(
+    tmp_path: Path, proofs: str
+) -> None:
     with serving(tmp_path, proofs) as (lines, ports):
         http, admin = ports["http"], ports["http-pulsar"]
         guarded = (f"{http}/metrics", f"{http}/api/topics", f"{http}/api/alarms",
@@ -209,7 +211,7 @@ def test_metrics_may_be_open_and_named_users_are_required(tmp_path: Path) -> Non
         assert f"http-pulsar: {EVERYBODY}" in lines
 
 
-def test_while_no_user_is_named_guest_may_log_in_and_nobody_without_a_password(
+def test_while_no_user_is_configured_guest_may_log_in_but_not_without_a_password(
     tmp_path: Path,
 ) -> None:
     with serving(tmp_path, "") as (_, ports):

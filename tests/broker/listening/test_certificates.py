@@ -132,7 +132,7 @@ async def serving(config: TlsConfig, app: ASGIApp = says_who) -> AsyncIterator[P
         nursery.cancel_scope.cancel()
 
 
-async def test_an_http_port_uses_tls_and_knows_its_clients(files: Files) -> None:
+async def test_an_http_port_uses_tls_and_identifies_its_clients(files: Files) -> None:
     async with serving(files.config) as port:
         for name, subject in (("", b'"subject":[]'), ("me", b'[[["commonName","me"]]]')):
             stream = await port.connect(files.client(name))
@@ -189,9 +189,9 @@ async def test_unusable_files_change_nothing_and_are_reported_once(
         for _ in range(4):
             await port.certificates.look()
         assert await port.shown(files.client()) == files.serial("first")
-        told = [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
-        assert len(told) == 1
-        assert told[0].startswith("http keeps its certificate: ")
+        errors = [each.getMessage() for each in caplog.records if each.levelno >= logging.ERROR]
+        assert len(errors) == 1
+        assert errors[0].startswith("http keeps its certificate: ")
         with pytest.raises(ValueError, match="certificate and key"):
             await port.reload()
         files.install("next")

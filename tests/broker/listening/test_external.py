@@ -118,7 +118,7 @@ def test_a_certificate_names_its_owner_in_the_configured_way(
     assert name_of(certificate, login, kind, index) == name
 
 
-def test_a_certificate_that_names_nobody_admits_nobody(
+def test_a_certificate_without_a_name_admits_nobody(
     certificate: bytes, authority: Authority
 ) -> None:
     for kind, index in ((SanType.DNS, 2), (SanType.OTHER_NAME, 0)):

@@ -162,7 +162,7 @@ async def test_the_loop_continues_during_handshakes_a_few_at_a_time(
 
 
 @pytest.mark.parametrize(
-    ("said", "failure"),
+    ("data", "failure"),
     [
         (b"", "disconnected before"),
         (b"GET / HTTP/1.1\r\n\r\n" * 9, "no handshake"),
@@ -170,12 +170,12 @@ async def test_the_loop_continues_during_handshakes_a_few_at_a_time(
     ],
 )
 async def test_the_reason_of_a_failed_handshake_is_named(
-    certificates: Certificates, said: bytes, failure: str
+    certificates: Certificates, data: bytes, failure: str
 ) -> None:
     async with opened(read_tls(certificates.server)) as listener:
         stream = await trio.open_tcp_stream("127.0.0.1", listener.port)
-        if said:
-            await stream.send_all(said)
+        if data:
+            await stream.send_all(data)
         await stream.send_eof()
         while not listener.failures:
             await trio.lowlevel.checkpoint()

@@ -39,11 +39,11 @@ def signed(claims: bytes | dict[str, Any], header: bytes | dict[str, Any] | None
     """A token of ours, with any content."""
     if header is None:
         header = {"alg": "RS256", "typ": "JWT", "kid": "one"}
-    said = f"{part(header)}.{part(claims)}"
+    signed_part = f"{part(header)}.{part(claims)}"
     signature = jwt.algorithms.RSAAlgorithm(jwt.algorithms.RSAAlgorithm.SHA256).sign(
-        said.encode(), PRIVATE
+        signed_part.encode(), PRIVATE
     )
-    return f"{said}.{part(signature)}"
+    return f"{signed_part}.{part(signature)}"
 
 
 def published() -> bytes:
@@ -94,8 +94,8 @@ async def refused(asked: OAuthBackend, token: str) -> str:
 def by_public_key() -> str:
     """Signed with the public key, as if it were a secret."""
     pem = PRIVATE.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    said = f"{part({'alg': 'HS256', 'kid': 'one'})}.{part(CLAIMS)}"
-    return f"{said}.{part(digest(pem, said.encode(), sha256))}"
+    signed_part = f"{part({'alg': 'HS256', 'kid': 'one'})}.{part(CLAIMS)}"
+    return f"{signed_part}.{part(digest(pem, signed_part.encode(), sha256))}"
 
 
 FOREIGN = rsa.generate_private_key(65537, 2048)

@@ -61,11 +61,11 @@ def test_an_exception_is_one_field() -> None:
 
 
 def test_announcements_are_records_too() -> None:
-    said: list[str] = []
-    announcer(LogFormat.TEXT, said.append)("ready\x1b")
-    announcer(LogFormat.JSON, said.append)("ready\x1b")
-    assert said[0] == r"ready\x1b"
-    found = json.loads(said[1])
+    lines: list[str] = []
+    announcer(LogFormat.TEXT, lines.append)("ready\x1b")
+    announcer(LogFormat.JSON, lines.append)("ready\x1b")
+    assert lines[0] == r"ready\x1b"
+    found = json.loads(lines[1])
     assert (found["level"], found["logger"], found["message"]) == ("INFO", "arneb", "ready\x1b")
 
 

@@ -16,16 +16,16 @@ def record(message: str, *args: object) -> logging.LogRecord:
 
 
 def test_a_line_names_it_once_and_a_json_record_in_a_field() -> None:
-    said = record("%s is short", "disk")
+    entry = record("%s is short", "disk")
     with labelled_shard("audit"):
-        text = VisibleFormatter(TEXT_FORMAT).format(said)
-        again = VisibleFormatter(TEXT_FORMAT).format(said)
-        found = json.loads(JsonFormatter().format(said))
+        text = VisibleFormatter(TEXT_FORMAT).format(entry)
+        again = VisibleFormatter(TEXT_FORMAT).format(entry)
+        found = json.loads(JsonFormatter().format(entry))
     assert text.endswith("ERROR arneb.x: shard audit: disk is short")
     assert text == again
     assert (found["message"], found["shard"]) == ("disk is short", "audit")
-    assert VisibleFormatter(TEXT_FORMAT).format(said).endswith("x: disk is short")
-    assert "shard" not in json.loads(JsonFormatter().format(said))
+    assert VisibleFormatter(TEXT_FORMAT).format(entry).endswith("x: disk is short")
+    assert "shard" not in json.loads(JsonFormatter().format(entry))
 
 
 def test_an_audit_record_names_it_too() -> None:

@@ -48,9 +48,9 @@ def test_the_command_line_prints_names_that_way(tmp_path: Path, command: str) ->
         capture_output=True,
         check=False,
     )
-    said = done.stdout.decode()
-    assert SHOWN in said
-    assert all(line.isprintable() for line in said.split("\n"))
+    output = done.stdout.decode()
+    assert SHOWN in output
+    assert all(line.isprintable() for line in output.split("\n"))
 
 
 def test_log_lines_contain_names_that_way_too() -> None:

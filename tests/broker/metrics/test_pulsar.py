@@ -61,10 +61,10 @@ async def test_a_topic_and_its_subscription_are_exported(tmp_path: Path) -> None
         assert there["pulsar_subscription_last_acked_timestamp", TOPIC, "s"] == 0
         memory = context.transactions.memory
         memory.committed[topic.id], memory.committed_total, memory.aborted_total = 3, 5, 2
-        told = await samples(metrics)
-        assert told["pulsar_txn_tb_committed_total", TOPIC, ""] == 3
-        assert told["pulsar_txn_created_total", "", ""] == 7
-        assert told["pulsar_txn_aborted_total", "", ""] == 2
+        found = await samples(metrics)
+        assert found["pulsar_txn_tb_committed_total", TOPIC, ""] == 3
+        assert found["pulsar_txn_created_total", "", ""] == 7
+        assert found["pulsar_txn_aborted_total", "", ""] == 2
         now += 0.5
         assert (await samples(metrics))["pulsar_rate_in", TOPIC, ""] == 2, "too soon to say"
         now += 400

@@ -26,9 +26,11 @@ from arneb_core.store.environment import Store
 
 
 @asynccontextmanager
-async def running(config: Config, told: list[str] | None = None) -> AsyncIterator[Node]:
+async def running(config: Config, announced: list[str] | None = None) -> AsyncIterator[Node]:
     """A node whose broker runs."""
-    manager = ServiceManager(None if told is None else lambda each: told.append(each.decode()))
+    manager = ServiceManager(
+        None if announced is None else lambda each: announced.append(each.decode())
+    )
     node = Node(config, lambda line: None, manager)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(node.run, await Listeners.bind(listens(config)))
@@ -156,8 +158,8 @@ async def test_a_drain_is_announced_before_any_connection_is_closed(
     tmp_path: Path,
 ) -> None:
     config = replace(config_at(tmp_path), stop=StopTable(unready_s=30.0))
-    told: list[str] = []
-    async with running(config, told) as node, trio.open_nursery() as nursery:
+    announced: list[str] = []
+    async with running(config, announced) as node, trio.open_nursery() as nursery:
         began = trio.current_time()
         nursery.start_soon(node.leave)
         await trio.sleep_until(began + 29)
@@ -166,7 +168,7 @@ async def test_a_drain_is_announced_before_any_connection_is_closed(
         await trio.sleep_until(began + 31)
         assert node.state.value == "leaving"
     states = ["STATUS=running", "READY=1", "STOPPING=1", "STATUS=draining", "STATUS=leaving"]
-    assert told == states
+    assert announced == states
 
 
 async def test_the_settings_of_new_connections_can_be_changed(tmp_path: Path) -> None:

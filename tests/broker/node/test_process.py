@@ -30,11 +30,11 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
 async def test_the_first_signal_stops_it_and_the_second_is_left_to_the_system(
     tmp_path: Path, limits: list[float]
 ) -> None:
-    signals, said = Signals(), list[str]()
+    signals, lines = Signals(), list[str]()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(process.run_watched, config_at(tmp_path), said.append, signals)
+        nursery.start_soon(process.run_watched, config_at(tmp_path), lines.append, signals)
         signals.send(signal.SIGTERM)
-    assert said[-2:] == ["stopping on SIGTERM", "stopped"]
+    assert lines[-2:] == ["stopping on SIGTERM", "stopped"]
     assert limits == [STOP_WITHIN_S]
     assert all(signal.getsignal(each) == signal.SIG_DFL for each in STOP_SIGNALS)
     assert not (tmp_path / "data" / "arneb.sock").exists()
@@ -49,11 +49,11 @@ def test_a_stop_that_takes_too_long_is_cut_short(monkeypatch: pytest.MonkeyPatch
         over.set()
 
     monkeypatch.setattr("os._exit", end)
-    said: list[str] = []
-    break_off_after(0.01, said.append)
+    lines: list[str] = []
+    break_off_after(0.01, lines.append)
     assert over.wait(10)
     assert ended == [BROKEN_OFF]
-    assert said == ["did not stop within 0.01 s, ending the process"]
+    assert lines == ["did not stop within 0.01 s, ending the process"]
 
 
 def test_the_single_error_of_nested_groups_is_found() -> None:

@@ -186,17 +186,17 @@ async def test_every_await_of_every_background_task_may_fail(
         shared.append(self)
 
     monkeypatch.setattr(Shared, "__init__", made)
-    said: list[str] = []
+    lines: list[str] = []
     signals = Signals()
     config = load_config(file, data_dir=tmp_path / "data")
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(process.run_watched, config, said.append, signals)
+        nursery.start_soon(process.run_watched, config, lines.append, signals)
         with trio.move_on_after(WITHIN_S):
-            while sum("ready on" in line for line in said) < 4:
+            while sum("ready on" in line for line in lines) < 4:
                 await trio.lowlevel.checkpoint()
             ports = {
                 line.partition(" ")[0]: int(line.rpartition(":")[2])
-                for line in said
+                for line in lines
                 if "ready on" in line
             }
             running = Running(ports, shared[0])
@@ -210,6 +210,6 @@ async def test_every_await_of_every_background_task_may_fail(
         assert not awaits.outstanding, awaits.runs
         await running.serves()
         signals.come.set()
-    assert said[-1] == "stopped"
+    assert lines[-1] == "stopped"
     assert set(awaits.runs) >= TASKS
     assert {name for name, _ in awaits.failed} == set(awaits.runs) - AT_THE_START

@@ -72,7 +72,7 @@ def test_the_variables_of_rabbitmqs_image_are_understood() -> None:
 
 
 def test_misspelt_variables_are_reported_and_those_of_kubernetes_are_not() -> None:
-    told: list[str] = []
+    notes: list[str] = []
     environment = {
         "ARNEB_AMQP_LISTN": "x",
         "ARNEB_PORT": "tcp://10.0.0.1:5672",
@@ -82,8 +82,8 @@ def test_misspelt_variables_are_reported_and_those_of_kubernetes_are_not() -> No
         "ARNEB_URL": "http://x",
         "OTHER": "y",
     }
-    load_config(None, environment=environment, tell=told.append)
-    [line] = told
+    load_config(None, environment=environment, tell=notes.append)
+    [line] = notes
     assert "ARNEB_AMQP_LISTN is ignored" in line
     assert "did you mean ARNEB_AMQP_LISTEN?" in line
 

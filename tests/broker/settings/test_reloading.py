@@ -123,7 +123,7 @@ async def test_new_clients_get_the_new_certificate_and_a_broken_one_is_not_used(
         return load_config(file, data_dir=tmp_path / "data", **off)  # type: ignore[arg-type]
 
     async with steered(load(), Reloading(load)) as node:
-        [line] = [each for each in node.said if each.startswith("amqp-tls ready on ")]
+        [line] = [each for each in node.printed if each.startswith("amqp-tls ready on ")]
         port = int(line.rpartition(":")[2])
         first = await trio.to_thread.run_sync(serial_at, port)
         make_certificate(tmp_path, "server")
@@ -135,8 +135,8 @@ async def test_new_clients_get_the_new_certificate_and_a_broken_one_is_not_used(
         (tmp_path / "server.key").write_text("none")
         node.signals.send(signal.SIGHUP)
         with trio.fail_after(10):
-            while not any("not reloaded" in each for each in node.said):
-                await node.until(node.said[-1])
+            while not any("not reloaded" in each for each in node.printed):
+                await node.until(node.printed[-1])
                 await trio.lowlevel.checkpoint()
         assert await trio.to_thread.run_sync(serial_at, port) == second
 
@@ -167,7 +167,7 @@ async def test_passwords_and_keys_of_pulsar_clients_are_read_again(tmp_path: Pat
         return load_config(file, data_dir=tmp_path / "data", **listens)  # type: ignore[arg-type]
 
     async with steered(load(), Reloading(load)) as node:
-        [line] = [each for each in node.said if each.startswith("http-pulsar ready on ")]
+        [line] = [each for each in node.printed if each.startswith("http-pulsar ready on ")]
         status = partial(trio.to_thread.run_sync, status_as, int(line.rpartition(":")[2]))
         assert (await status("first"), await status("second")) == (200, 401)
         set_password("second")
@@ -178,8 +178,8 @@ async def test_passwords_and_keys_of_pulsar_clients_are_read_again(tmp_path: Pat
         users.write_text("no user here")
         node.signals.send(signal.SIGHUP)
         with trio.fail_after(10):
-            while not any(each.startswith("not reloaded") for each in node.said):
-                await node.until(node.said[-1])
+            while not any(each.startswith("not reloaded") for each in node.printed):
+                await node.until(node.printed[-1])
                 await trio.lowlevel.checkpoint()
         assert await status("second") == 200
 

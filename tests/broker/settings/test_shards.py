@@ -99,10 +99,10 @@ def test_shards_are_read_from_the_file_and_checked_there(tmp_path: Path) -> None
     path.write_text(head + one)
     [found] = other_shards(load_config(path).cluster)
     assert found == ClusterShardTable("audit", vhosts=("audit",), prefer=("n1",))
-    for wrong, said in (
+    for wrong, reason in (
         (one.replace('"audit"\n', '"main"\n', 1), "another name for each, got 'main' twice"),
         (one + one.replace('"audit"\n', '"b"\n', 1), "got it in 'audit' and in 'b'"),
     ):
         path.write_text(head + wrong)
-        with pytest.raises(ConfigInvalid, match=said):
+        with pytest.raises(ConfigInvalid, match=reason):
             load_config(path)

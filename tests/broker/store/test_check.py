@@ -36,7 +36,7 @@ def keep(path: Path, records: list[bytes], *ended: int) -> None:
                     )
                 )
             held.ended([first[each] for each in ended])
-            await held.let_go()
+            await held.acknowledge_ended()
             await core.committed(Unit(metadata=[Outcomes({}).row(7, 9, committed=True)]))
 
     trio.run(kept)
@@ -60,20 +60,20 @@ def test_an_unreadable_record_is_found_unless_its_transaction_has_ended(
 ) -> None:
     """Transactions do not end in the order in which they were opened."""
     keep(tmp_path / "data", [BROKEN, OPENED[0], BROKEN, OPENED[1]], *ended)
-    status, said = checked(tmp_path / "data")
+    status, output = checked(tmp_path / "data")
     assert status == (1 if found else 0)
-    assert said.count("bad-frontend-record") == len(found)
+    assert output.count("bad-frontend-record") == len(found)
     for each in found:
-        assert f"bad-frontend-record: transactions, record 1:{each}: " in said
+        assert f"bad-frontend-record: transactions, record 1:{each}: " in output
 
 
 def test_an_unreadable_outcome_is_found(tmp_path: Path) -> None:
     keep(tmp_path / "data", OPENED)
     with OfflineMetadata(tmp_path / "data") as metadata:
         metadata.change([(f"{ONE}8", b"\x01")])
-    status, said = checked(tmp_path / "data")
+    status, output = checked(tmp_path / "data")
     assert status == 1
-    assert f"bad-frontend-record: transactions, row '{ONE}8': " in said
+    assert f"bad-frontend-record: transactions, row '{ONE}8': " in output
 
 
 def test_damaged_pages_are_the_only_finding(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_damaged_pages_are_the_only_finding(tmp_path: Path) -> None:
     for page in range(2, len(data) // 4096):
         data[page * 4096 + 10 : page * 4096 + 16] = b"\xff" * 6
     (path / "data.mdb").write_bytes(data)
-    status, said = checked(path)
+    status, output = checked(path)
     assert status == 1
-    assert "bad-page" in said
-    assert "bad-frontend-record" not in said
+    assert "bad-page" in output
+    assert "bad-frontend-record" not in output

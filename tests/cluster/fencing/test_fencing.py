@@ -25,7 +25,7 @@ WITHIN_S = 180
         ([(2, 9), (3, 9)], [(1, 1), (3, 2), (6, 3)], [(2, 9)]),
     ],
 )
-def test_receipts_behind_a_higher_take_are_found(
+def test_receipts_after_a_higher_take_are_found(
     receipts: list[tuple[int, int]], takes: list[tuple[int, int]], behind: list[tuple[int, int]]
 ) -> None:
     def at(entry: int) -> Place:
@@ -38,7 +38,7 @@ def test_receipts_behind_a_higher_take_are_found(
     assert found == [(epoch, at(entry)) for epoch, entry in behind]
 
 
-def test_nothing_behind_the_take_of_another_is_confirmed() -> None:
+def test_nothing_after_another_leaders_take_is_confirmed() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.cluster.fencing", "--service", "arneb",
          "--races", str(RACES), "--topics", "3"],

@@ -52,12 +52,12 @@ def differences(paths: Mapping[str, Path]) -> list[str]:
     """How each directory differs from the first; their processes must not be running."""
     walks = {name: walk(path) for name, path in paths.items()}
     (first, one), *others = walks.items()
-    said = []
+    found = []
     for name, other in others:
         if wrong := [*_rows(one, other), *_entries(one, other)]:
             shown = ", ".join(wrong[:SHOWN_MAX])
-            said.append(f"{name} is not equal to {first}: {len(wrong)} differ: {shown}")
-    return said
+            found.append(f"{name} is not equal to {first}: {len(wrong)} differ: {shown}")
+    return found
 
 
 def _rows(one: Walk, other: Walk) -> Iterator[str]:

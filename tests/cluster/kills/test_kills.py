@@ -36,16 +36,16 @@ def test_a_canary_accepts_a_consumer_that_follows_another() -> None:
 
 
 @pytest.mark.parametrize(
-    ("deliveries", "said"),
+    ("deliveries", "expected"),
     [
         ([(1, 1, False), (2, 2, False), (1, 3, False)], "after 2 was active"),
         ([(1, 1, False), (1, 1, False)], "without the redelivered flag"),
         ([(1, 2, False), (1, 1, False)], "1 came after 2"),
     ],
 )
-def test_a_canary_notices(deliveries: list[tuple[int, int, bool]], said: str) -> None:
+def test_a_canary_notices(deliveries: list[tuple[int, int, bool]], expected: str) -> None:
     (anomaly,) = heard(*deliveries)
-    assert said in anomaly
+    assert expected in anomaly
 
 
 def directory(path: Path, *commits: Changes) -> Path:
@@ -80,17 +80,17 @@ def test_directories_are_compared_by_content_and_every_difference_is_found(
         ),
     }.items():
         other = directory(tmp_path / name, changes)
-        (said,) = differences({"one": one, name: other})
-        assert "1 differ" in said
+        (difference,) = differences({"one": one, name: other})
+        assert "1 differ" in difference
 
 
 @pytest.mark.timeout(WITHIN_S + 50)
 def test_a_cluster_keeps_its_promises_whatever_is_killed(tmp_path: Path) -> None:
-    said = tmp_path / "said"
+    output = tmp_path / "output"
     command = [sys.executable, "-u", "-m", "tests.cluster.kills.mixed", "--service", "arneb"]
-    with said.open("w") as out, suppress(subprocess.TimeoutExpired):
+    with output.open("w") as out, suppress(subprocess.TimeoutExpired):
         subprocess.call(
             [*command, "--times", "1", "--players", PLAYERS], cwd=REPOSITORY, timeout=WITHIN_S,
             stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
         )  # fmt: skip
-    assert "no promise broken" in said.read_text(), said.read_text()
+    assert "no promise broken" in output.read_text(), output.read_text()

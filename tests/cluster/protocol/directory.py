@@ -41,7 +41,7 @@ class Directory(Protocol):
         ...
 
     @property
-    def told(self) -> Applied:
+    def reported(self) -> Applied:
         """How far its node reports to have the log."""
         ...
 
@@ -105,7 +105,7 @@ class MemoryDirectory:
         return self.held[-1].applied if self.held else self.flushed
 
     @property
-    def told(self) -> Applied:
+    def reported(self) -> Applied:
         return self.flushed
 
     @property

@@ -379,7 +379,7 @@ class Simulation:
         elif node.lacks and node.directory.flushed == EMPTY:
             return  # it has nothing, and was promised nothing
         else:
-            applied, is_copying = node.directory.told, False
+            applied, is_copying = node.directory.reported, False
         self.reports.append(
             Report(
                 node.name, node.run, applied.link.number, applied.place, is_copying=is_copying

@@ -51,7 +51,7 @@ APPLIED = Applied("h", Link(5, 1), at(7), Link(5, 1))
         (APPLIED, None, NOWHERE, True, Unfit.BEHIND),
     ],
 )
-def test_a_topic_of_another_history_or_behind_the_directory_is_refused(
+def test_a_topic_with_another_history_or_older_than_the_directory_is_refused(
     applied: Applied | None, history: str | None, last: Any, holds_something: bool,
     expected: Unfit | None,
 ) -> None:  # fmt: skip
@@ -73,7 +73,7 @@ def test_a_namespace_with_the_required_settings_is_accepted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "expected"),
     [
         ({"deduplicationEnabled": False}, "deduplication to enabled; it is disabled"),
         ({"deduplicationEnabled": None}, "deduplication to enabled; it is disabled"),
@@ -87,11 +87,11 @@ def test_a_namespace_with_the_required_settings_is_accepted() -> None:
     ],
 )
 def test_settings_that_could_lose_or_duplicate_are_named_with_the_right_ones(
-    change: dict[str, Any], said: str
+    change: dict[str, Any], expected: str
 ) -> None:
     (found,) = unmet({**GOOD, **change}, {})
     assert str(found).startswith("set the namespace's ")
-    assert said in str(found)
+    assert expected in str(found)
 
 
 def test_settings_that_the_namespace_leaves_open_are_the_brokers() -> None:
@@ -117,14 +117,16 @@ def test_settings_that_the_namespace_leaves_open_are_the_brokers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("broker", "said"),
+    ("broker", "expected"),
     [
         ({}, "it is 10,"),
         ({"managedLedgerNewEntriesCheckDelayInMillis": "3"}, "it is 3,"),
         ({"managedLedgerNewEntriesCheckDelayInMillis": "0"}, None),
     ],
 )
-def test_brokers_that_make_readers_wait_are_named(broker: dict[str, str], said: str | None) -> None:
+def test_brokers_that_make_readers_wait_are_named(
+    broker: dict[str, str], expected: str | None
+) -> None:
     lines = list(advice(broker))
-    assert len(lines) == (said is not None)
-    assert said is None or said in lines[0]
+    assert len(lines) == (expected is not None)
+    assert expected is None or expected in lines[0]

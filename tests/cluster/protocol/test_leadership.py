@@ -72,7 +72,7 @@ def test_a_candidate_tries_after_three_seconds_of_silence_and_not_before() -> No
     assert one.acts() == [Act.LOOK, Act.PROBE]
 
 
-def test_a_heartbeat_keeps_a_leader_whoever_is_active() -> None:
+def test_a_heartbeat_keeps_a_leader_whichever_node_is_active() -> None:
     one = Candidate()
     for now in (1.0, 3.4, 5.8):
         one.machine.read(at(int(now)), heartbeat(), Verdict.COUNTED, now)
@@ -273,7 +273,7 @@ def test_a_node_that_loses_leadership_closes_its_engine_before_it_follows() -> N
     assert one.acts() == [Act.LOOK]
 
 
-def test_a_node_that_resigns_serves_nobody_before_it_says_so() -> None:
+def test_a_node_that_resigns_stops_serving_before_it_announces_it() -> None:
     one = Candidate()
     one.lead(SILENCE_S)
     one.machine.lease.renewed(SILENCE_S)

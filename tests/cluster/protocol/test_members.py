@@ -96,9 +96,9 @@ def test_the_number_of_members_is_bounded() -> None:
 
 
 @given(REPORTS)
-def test_a_report_is_read_as_it_was_and_unknown_fields_are_ignored(said: Report) -> None:
-    assert parse_report(pack_report(said)) == said
-    assert parse_report(json.dumps({**json.loads(pack_report(said)), "later": 1}).encode()) == said
+def test_a_report_is_read_as_it_was_and_unknown_fields_are_ignored(made: Report) -> None:
+    assert parse_report(pack_report(made)) == made
+    assert parse_report(json.dumps({**json.loads(pack_report(made)), "later": 1}).encode()) == made
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ def test_a_report_is_read_as_it_was_and_unknown_fields_are_ignored(said: Report)
     ],
 )  # fmt: skip
 def test_an_invalid_report_is_refused(change: dict[str, object]) -> None:
-    said = json.loads(pack_report(report("a", 1)))
+    fields = json.loads(pack_report(report("a", 1)))
     with pytest.raises(ValueError):
-        parse_report(json.dumps({**said, **change}).encode())
+        parse_report(json.dumps({**fields, **change}).encode())
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"\xff", b"[" * 5_000, b" " * 5_000])
@@ -145,17 +145,17 @@ def test_a_leader_writes_a_version_that_all_members_read() -> None:
 
 
 @given(st.lists(st.tuples(REPORTS, NUMBERS), max_size=8))
-def test_the_row_is_read_as_it_was(said: list[tuple[Report, int]]) -> None:
+def test_the_row_is_read_as_it_was(reports: list[tuple[Report, int]]) -> None:
     made = Members({})
-    for each, now_ms in said:
+    for each, now_ms in reports:
         made = made.heard(each, now_ms)
     assert Members.unpack(made.pack()) == made
 
 
 @given(st.lists(REPORTS, max_size=12))
-def test_every_member_has_what_is_trimmed(said: list[Report]) -> None:
+def test_every_member_has_what_is_trimmed(reports: list[Report]) -> None:
     made = Members({})
-    for each in said:
+    for each in reports:
         made = made.heard(each, 0)
     place = made.trim_place(2)
     if place is not None:

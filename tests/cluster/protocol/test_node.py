@@ -102,18 +102,18 @@ def test_an_idle_leader_sends_a_heartbeat_each_second() -> None:
 def test_a_commit_is_applied_and_then_reported() -> None:
     shell = Shell()
     shell.lead()
-    told: list[str] = []
-    assert shell.node.commit(b"body", 50, lambda: told.append("a"), 4.0)
+    confirmed: list[str] = []
+    assert shell.node.commit(b"body", 50, lambda: confirmed.append("a"), 4.0)
     sent = shell.send()
     shell.node.receipt(1, at(1), 4.1)
     shell.node.read(at(1), sent.data, 4.1)
     (effect,) = shell.effects()
     assert isinstance(effect, Apply)
     assert (effect.commit.body, effect.commit.applied.link.number) == (b"body", 1)
-    assert told == []
+    assert confirmed == []
     assert effect.ended is not None
     effect.ended()
-    assert told == ["a"]
+    assert confirmed == ["a"]
     assert shell.node.serves(5.9)
     assert not shell.node.serves(6.1)
 
@@ -136,7 +136,7 @@ def test_a_record_with_a_receipt_is_reported_once_everything_up_to_it_is_read() 
     assert [each.commit.body for each in applied(shell)] == [b"b"]
 
 
-def test_nothing_with_a_receipt_behind_the_take_of_another_is_reported() -> None:
+def test_nothing_with_a_receipt_after_another_leaders_take_is_reported() -> None:
     shell = Shell()
     shell.lead()
     for body in (b"a", b"b"):
@@ -332,7 +332,7 @@ def new_shell() -> Shell:
     return shell
 
 
-def test_where_nobody_has_ever_written_nobody_is_waited_for() -> None:
+def test_where_no_node_has_ever_written_none_is_waited_for() -> None:
     shell = new_shell()
     shell.node.tick(0.1, 0)
     shell.node.probed(NOWHERE, 0.1)

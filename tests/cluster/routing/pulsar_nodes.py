@@ -27,12 +27,12 @@ class PulsarNode(Node):
 
     pulsar: PulsarConfig = field(default_factory=PulsarConfig)
     server: PulsarServer | None = None
-    told: bool = True
+    advertises: bool = True
     """The address that clients are given."""
 
     @property
     def addresses(self) -> NodeAddresses:
-        url = f"pulsar://127.0.0.1:{self.port}" if self.told else ""
+        url = f"pulsar://127.0.0.1:{self.port}" if self.advertises else ""
         return NodeAddresses(self.name, f"127.0.0.1:{self.internal_port}", url)
 
     @property
@@ -69,7 +69,9 @@ class PulsarNode(Node):
                 task_status.started()
 
 
-def two_pulsar_nodes(*, told: bool = True) -> Nodes:
+def two_pulsar_nodes(*, advertises: bool = True) -> Nodes:
     """Two that are not started."""
     names = "first", "second"
-    return Nodes(*(PulsarNode(name, InternalSettings(name, SECRET), told=told) for name in names))
+    return Nodes(
+        *(PulsarNode(name, InternalSettings(name, SECRET), advertises=advertises) for name in names)
+    )

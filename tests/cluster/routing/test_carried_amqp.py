@@ -79,16 +79,16 @@ def test_a_change_of_leader_closes_with_320(nodes: Nodes) -> None:
 
 def test_without_a_leader_clients_wait_and_are_then_told_why(nodes: Nodes) -> None:
     nodes.lead(None)
-    told = r"\(320\) \"CONNECTION_FORCED - no node leads virtual host '/' at the moment"
-    with pytest.raises(ProbableAccessDeniedError, match=told):
+    reason = r"\(320\) \"CONNECTION_FORCED - no node leads virtual host '/' at the moment"
+    with pytest.raises(ProbableAccessDeniedError, match=reason):
         nodes.second.connect()
 
 
 def test_a_leader_that_cannot_be_reached_is_reported_to_new_clients(nodes: Nodes) -> None:
     nodes.lead(None)
     nodes.do(nodes.first.leaders.say, SHARD, UNHEARD)
-    told = r"\(320\) \"CONNECTION_FORCED - the log of virtual host '/' does not answer"
-    with pytest.raises(ProbableAccessDeniedError, match=told):
+    reason = r"\(320\) \"CONNECTION_FORCED - the log of virtual host '/' does not answer"
+    with pytest.raises(ProbableAccessDeniedError, match=reason):
         nodes.first.connect()
 
 
@@ -117,8 +117,8 @@ def test_the_password_is_checked_by_the_node_that_the_client_reaches(nodes: Node
 
 
 def test_the_leader_refuses_an_unknown_vhost(nodes: Nodes) -> None:
-    told = r"\(530\) .NOT_ALLOWED - vhost nowhere not found"
-    with pytest.raises(ProbableAccessDeniedError, match=told):
+    reason = r"\(530\) .NOT_ALLOWED - vhost nowhere not found"
+    with pytest.raises(ProbableAccessDeniedError, match=reason):
         nodes.second.connect(virtual_host="nowhere")
 
 

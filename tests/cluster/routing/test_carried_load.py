@@ -50,7 +50,7 @@ def heard_until_the_end(sock: socket.socket, first: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("size", [10, 1_000, 100_000])
-def test_a_consumers_stream_ends_between_frames_or_inside_one_with_nothing_behind(
+def test_a_consumers_stream_ends_between_frames_or_inside_the_last_one(
     nodes: Nodes, size: int
 ) -> None:
     for count in (1, size * MESSAGES // 4):
@@ -124,8 +124,8 @@ def test_data_sent_together_with_connection_open_is_not_lost(nodes: Nodes) -> No
             (1, make(Channel.Open, out_of_band="0")),
             (2, make(Channel.Open, out_of_band="0")),
         ]  # fmt: skip
-        said = b"".join(encode_method(ChannelId(number), each) for number, each in methods)
-        raw.socket.sendall(said)
+        data = b"".join(encode_method(ChannelId(number), each) for number, each in methods)
+        raw.socket.sendall(data)
         raw.expect(Connection.OpenOk)
         raw.expect(Channel.OpenOk)
         raw.expect(Channel.OpenOk)

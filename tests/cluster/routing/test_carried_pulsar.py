@@ -88,7 +88,7 @@ async def have_consumed_one(engine: Engine, name: str) -> None:
 def test_without_an_advertised_address_clients_stay_with_the_node_that_they_reached(
     tmp_path: Path,
 ) -> None:
-    with in_thread(two_pulsar_nodes(told=False), tmp_path) as nodes:
+    with in_thread(two_pulsar_nodes(advertises=False), tmp_path) as nodes:
         here = client(nodes.second)
         producer = here.create_producer("proxied")
         consumer = here.subscribe("proxied", "s")
@@ -170,7 +170,7 @@ async def test_when_the_leader_changes_clients_are_told_the_new_one(nodes: Nodes
 
 
 @pytest.mark.real_time
-async def test_when_nobody_leads_clients_are_told_to_look_up_again(nodes: Nodes) -> None:
+async def test_without_a_leader_clients_are_told_to_look_up_again(nodes: Nodes) -> None:
     raw = await connected(nodes.first.port)
     await raw.send(PRODUCER)
     await raw.expect(pb.CommandProducerSuccess)

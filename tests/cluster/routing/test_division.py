@@ -52,5 +52,5 @@ def test_settings_that_divide_the_same_way_have_the_same_digest() -> None:
 
 
 def test_the_refusal_names_both_shards() -> None:
-    said = "books/old is in shard 'archive', not in 'audit'"
-    assert DIVISION.misplaced("audit", "books/old") == said
+    reason = "books/old is in shard 'archive', not in 'audit'"
+    assert DIVISION.misplaced("audit", "books/old") == reason

@@ -86,15 +86,15 @@ class Port:
 
 async def talk(called: Called) -> None:
     """Send much to an echo and receive it back; then send the end, which comes back as well."""
-    stream, said = called.stream, b"x" * 50_000
+    stream, data = called.stream, b"x" * 50_000
     heard = called.early
     for _ in range(40):
-        await stream.send_all(said)
-        while len(heard) < len(said):
+        await stream.send_all(data)
+        while len(heard) < len(data):
             piece = await stream.receive_some()
             assert piece, f"the end after {len(heard)} bytes"
             heard += piece
-        assert heard == said
+        assert heard == data
         heard = b""
     await stream.send_eof()
     assert await stream.receive_some() == b"that was all"
@@ -144,13 +144,13 @@ HOSTILE = {
 
 
 @pytest.mark.real_time
-@pytest.mark.parametrize("said", HOSTILE.values(), ids=HOSTILE.keys())
-async def test_strangers_get_one_sentence_and_the_service_never_sees_them(said: bytes) -> None:
+@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE.keys())
+async def test_strangers_get_one_sentence_and_the_service_never_sees_them(data: bytes) -> None:
     port = Port(BY_SECRET)
     async with trio.open_nursery() as nursery:
         await port.serve(nursery)
         stranger = await port.connect()
-        await stranger.send_all(said)
+        await stranger.send_all(data)
         await port.check()
         await stranger.send_eof()
         heard = await hears(stranger)
@@ -203,8 +203,8 @@ async def test_unknown_requests_are_refused_with_a_sentence() -> None:
         await port.serve(nursery)
         with pytest.raises(NotTaken, match="refused: nobody is served"):
             await call(BY_SECRET, port.address, Request("echo", "n", b"nobody"))
-        told = "expected a client of one of echo, got 'mail'"
-        with pytest.raises(NotTaken, match=told):
+        reason = "expected a client of one of echo, got 'mail'"
+        with pytest.raises(NotTaken, match=reason):
             await call(BY_SECRET, port.address, Request("mail", "n", b""))
         nursery.cancel_scope.cancel()
 
@@ -302,9 +302,9 @@ def asked(node: Node, request: Request) -> bytes:
         asking = Asking(SECRET, "odd", bytes(range(32)), request)
         sock.sendall(asking.hello())
         heard = b""
-        while not (said := asking.receive(sock.recv(4096))):
+        while not (asked_for := asking.receive(sock.recv(4096))):
             pass
-        sock.sendall(said)
+        sock.sendall(asked_for)
         while data := sock.recv(4096):
             heard += data
             try:
@@ -320,13 +320,13 @@ def test_a_canary_lives_beside_hostile_connections(nodes: Nodes) -> None:
     canary = nodes.second.connect().channel()
     canary.queue_declare("canary", durable=True)
     canary.confirm_delivery()
-    for number, said in enumerate([*HOSTILE.values()] * 5):
+    for number, data in enumerate([*HOSTILE.values()] * 5):
         with socket.create_connection(("127.0.0.1", nodes.first.internal_port), 10) as sock:
-            sock.sendall(said)
+            sock.sendall(data)
             canary.basic_publish("", "canary", str(number).encode())
     for document in (b"", b"\xff" * 500, b"\x04userS\0\0\0\x05guest"):
-        told = asked(nodes.first, Request("amqp", "public/default", document))
-        assert told.startswith(b"expected an admission of AMQP: ")
+        refusal = asked(nodes.first, Request("amqp", "public/default", document))
+        assert refusal.startswith(b"expected an admission of AMQP: ")
         canary.basic_publish("", "canary", document)
     assert canary.queue_declare("canary", passive=True).method.message_count == 48
     canary.connection.close()

@@ -39,7 +39,7 @@ class Relayed(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.relay = Relay()
-        self.said = self.heard = b""  # by the client
+        self.sent = self.heard = b""  # by the client
         self.to_leader = b""
         self.from_leader = b""
         self.leader_done = self.leader_gone = self.client_done = False
@@ -72,7 +72,7 @@ class Relayed(RuleBasedStateMachine):
                 was = self.relay.state
                 self.carry_out(self.relay.from_client(piece))
                 if was is RelayState.CARRYING:
-                    self.said += piece
+                    self.sent += piece
 
     @precondition(lambda self: not (self.leader_done or self.leader_gone))
     @rule(sent=st.lists(frames(), max_size=3), close=st.sampled_from([b"", b"", CLOSE, CLOSE_OK]),
@@ -131,13 +131,13 @@ class Relayed(RuleBasedStateMachine):
 
     @property
     def said_goodbye(self) -> bool:
-        return CLOSE in self.said or CLOSE_OK in self.said
+        return CLOSE in self.sent or CLOSE_OK in self.sent
 
     @invariant()
     def bytes_go_through_as_they_came(self) -> None:
-        assert self.to_leader == self.said
+        assert self.to_leader == self.sent
         assert self.heard[: len(self.from_leader)] == self.from_leader[: len(self.heard)]
-        assert self.relay.up_bytes == len(self.said)
+        assert self.relay.up_bytes == len(self.sent)
 
     @invariant()
     def what_was_ended_stays_so(self) -> None:

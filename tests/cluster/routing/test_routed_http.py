@@ -66,10 +66,10 @@ class Site:
 
     async def answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = (await receive())["body"]
-        said = {name.decode(): value.decode() for name, value in scope["headers"]}
+        came = {name.decode(): value.decode() for name, value in scope["headers"]}
         lines = [self.name, scope["method"], scope["raw_path"].decode(),
-                 scope["query_string"].decode(), scope["client"][0], said.get("x-mine", ""),
-                 said.get("authorization", ""), str(len(body))]  # fmt: skip
+                 scope["query_string"].decode(), scope["client"][0], came.get("x-mine", ""),
+                 came.get("authorization", ""), str(len(body))]  # fmt: skip
         text = "\n".join(lines).encode() + body
         headers = [(b"x-answered", b"yes"), (b"set-cookie", b"m=1"),
                    (b"content-length", str(len(text)).encode())]  # fmt: skip

@@ -50,7 +50,7 @@ async def test_nobody_else_is_let_in(name: str, password: str) -> None:
     assert await attempt(authority(users(u=SECRET, none=NO_PASSWORD)), name, password) is None
 
 
-async def test_a_certificate_lets_in_who_is_there_even_without_a_password() -> None:
+async def test_a_certificate_lets_in_an_existing_user_even_without_a_password() -> None:
     here = authority(users(none=NO_PASSWORD))
     assert await attempt(here, "none", None) is not None
     assert await attempt(here, "nobody", None) is None
@@ -71,7 +71,7 @@ async def test_the_log_says_why_and_not_with_what(caplog: pytest.LogCaptureFixtu
     assert "hunter2" not in repr(Credentials("u", "hunter2"))
 
 
-async def test_the_first_backend_that_knows_somebody_counts() -> None:
+async def test_the_first_backend_that_knows_a_user_counts() -> None:
     one, other = users(u=SECRET), users(u=NO_PASSWORD, w=SECRET)
     both = Authority([InternalBackend(other), InternalBackend(one)], lambda _: False)
     assert await attempt(both, "u", "right") is not None

@@ -52,7 +52,7 @@ def test_users_are_changed_where_they_are_kept() -> None:
     assert not edit.changed
 
 
-def test_a_copy_has_whoever_is_copied_and_nobody_else() -> None:
+def test_a_copy_has_the_copied_users_and_no_others() -> None:
     bert, vhost = User("bert"), Vhost("books/a", "books/a")
     granted = (
         Permission("bert", "books/a", "", "", ""),
@@ -74,7 +74,7 @@ def test_a_copy_has_whoever_is_copied_and_nobody_else() -> None:
     assert not again.changed
 
 
-def test_a_store_begins_with_who_is_copied_and_what_the_settings_grant(data_dir: Path) -> None:
+def test_a_store_begins_with_the_copied_users_and_what_the_settings_grant(data_dir: Path) -> None:
     seed = Seed(("books/a",), (SeedUser("anna", "an old one"),), copied=(ANNA, User("bert"), NAME))
 
     async def begin() -> None:

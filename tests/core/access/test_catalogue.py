@@ -133,11 +133,11 @@ def test_a_change_is_reported_once_it_is_visible_and_a_failed_one_never(store: S
         faulty = FaultyStore(store)
         async with open_engine(store.path, store=store, committing=faulty) as core:
             catalogue = await Catalogue.open(core, SEED)
-            told: list[list[Changed]] = []
+            calls: list[list[Changed]] = []
 
             def watch(changed: object) -> None:
                 assert catalogue.get(User, "u") is not None
-                told.append(list(changed))  # type: ignore[call-overload]
+                calls.append(list(changed))  # type: ignore[call-overload]
 
             catalogue.watch(watch)
             faulty.fail_next()
@@ -150,13 +150,13 @@ def test_a_change_is_reported_once_it_is_visible_and_a_failed_one_never(store: S
                     edit.put_user("u")
                     edit.set_permissions("x", "/", "", "", "")
             assert catalogue.get(User, "u") is None
-            assert not told
+            assert not calls
             async with catalogue.changing() as edit:
                 edit.put_user("u")
-            assert told == [[Changed(None, User("u"))]]
+            assert calls == [[Changed(None, User("u"))]]
             async with catalogue.changing() as edit:
                 edit.put_user("u")
-            assert len(told) == 1, "setting a value again is not a change"
+            assert len(calls) == 1, "setting a value again is not a change"
 
     trio.run(main)
 
@@ -213,7 +213,7 @@ def test_a_removal_that_was_begun_is_gone_on_with_after_the_next_start(data_dir:
     trio.run(later)
 
 
-def test_rows_that_nobody_understands_are_refused(data_dir: Path) -> None:
+def test_unreadable_rows_are_refused(data_dir: Path) -> None:
     async def main() -> None:
         async with open_engine(data_dir) as core:
             await core.committed(Unit(metadata=[("access/user/u", b'{"v":9}')]))

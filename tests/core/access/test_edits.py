@@ -43,7 +43,7 @@ def filled() -> Tables:
     return tables
 
 
-def test_a_user_who_goes_takes_along_what_it_may_do() -> None:
+def test_a_deleted_users_permissions_go_with_it() -> None:
     tables = filled()
     edit = Edit(tables)
     edit.delete_user("u")

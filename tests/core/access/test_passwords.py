@@ -57,7 +57,7 @@ def test_an_empty_password_never_admits_anybody() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "c2FsdA==", "AAAA", "=", "%%", "KfOQms8b"])
-def test_what_is_stored_and_no_hash_admits_nobody(text: str) -> None:
+def test_a_stored_value_that_is_no_hash_admits_nobody(text: str) -> None:
     assert not PasswordHash(text).admits("guest")
 
 

@@ -198,7 +198,7 @@ def test_mutated_records_are_refused_or_give_a_sound_state(
     check_ack_state(loaded)
 
 
-def test_a_stored_cursor_whose_next_ledger_was_dropped_moves_over_the_holes_behind_it() -> None:
+def test_a_stored_cursor_whose_next_ledger_was_dropped_moves_past_the_holes_after_it() -> None:
     ledgers = log_of(2, 5)
     state = AckState(ledgers)
     state.acknowledge([position_at(2, 0), position_at(2, 1)])

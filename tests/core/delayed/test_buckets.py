@@ -307,13 +307,13 @@ def test_a_failed_read_is_reported() -> None:
     keys: list[DueKey] = [due_key(n, Position(n)) for n in range(6)]
     tracker.add(keys, Position(5), rolled=False)
     store.settle()
-    told: list[StoreFailed | None] = []
-    assert tracker.read(BEFORE_ALL_TIME, 9, 9, told.append) is None
-    assert tracker.read(BEFORE_ALL_TIME, 9, 9, told.append) is None
+    calls: list[StoreFailed | None] = []
+    assert tracker.read(BEFORE_ALL_TIME, 9, 9, calls.append) is None
+    assert tracker.read(BEFORE_ALL_TIME, 9, 9, calls.append) is None
     store.fails = True
     assert store.answer()
     assert not store.answer(), "the segment was read twice"
-    assert [type(each) for each in told] == [StoreFailed]
+    assert [type(each) for each in calls] == [StoreFailed]
     store.fails = False
     assert read_all(tracker, store, BEFORE_ALL_TIME, 9, 9).keys == keys[:3]
 

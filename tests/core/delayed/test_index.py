@@ -85,7 +85,7 @@ def test_all_batches_of_a_topic_have_a_bound() -> None:
     assert BATCH_MIN <= size < BATCH_MIN + index.BATCHES_MAX // 100
 
 
-def test_what_waits_for_nobody_is_not_kept() -> None:
+def test_entries_that_no_subscription_waits_for_are_not_kept() -> None:
     readers = [FakeReader(after=Position(0)) for _ in range(2)]
     found = index_of(many(300_000), readers)
     for _ in range(4):

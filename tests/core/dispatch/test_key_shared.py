@@ -78,7 +78,7 @@ def test_without_order_nothing_drains() -> None:
     assert [each.drained_total for each in dispatcher.shares().values()] == [0, 0]
 
 
-def test_without_order_nobody_waits_for_a_former_owner() -> None:
+def test_without_ordering_no_key_waits_for_a_former_owner() -> None:
     dispatcher = KeySharedDispatcher(AutoSplitSelector(), in_order=False)
     old, new = receiver("old", 10), receiver("new", 10)
     dispatcher.add(old)

@@ -53,7 +53,7 @@ def test_the_last_entry_may_overdraw_the_permits() -> None:
     assert one.permits == -3
 
 
-def test_a_shared_window_bounds_all_who_share_it() -> None:
+def test_a_shared_window_bounds_all_its_consumers() -> None:
     window = Window(3)
     one, two = (receiver(unlimited=True, turn=1, windows=(window,)) for _ in range(2))
     shares = dispatcher(one, two).share(10)
@@ -75,7 +75,7 @@ def test_a_consumer_that_does_not_acknowledge_waits_while_others_fill_the_window
     assert dispatcher(taker).share(5) == [(taker, 0, 5)]
 
 
-def test_nobody_gets_anything_while_not_writable() -> None:
+def test_nothing_is_delivered_while_not_writable() -> None:
     one = receiver(10)
     one.writable = False
     made = dispatcher(one)

@@ -71,9 +71,9 @@ async def test_after_a_crash_all_that_is_left_counts_as_redelivered(tmp_path: Pa
         sink = RecordingSink()
         consumer = subscription.attach(AMQP, sink)
         await quiet(engine)
-        told = Outcome()
-        consumer.acknowledge(sink.positions[:2], told)
-        assert await told.wait() is None
+        outcome = Outcome()
+        consumer.acknowledge(sink.positions[:2], outcome)
+        assert await outcome.wait() is None
         consumer.acknowledge(sink.positions[2:3])
         shutil.copytree(tmp_path / "live", tmp_path / "crashed")
 
@@ -117,12 +117,12 @@ async def test_nothing_is_delivered_before_its_commit_is_on_disk(tmp_path: Path)
             subscription.attach(AMQP, sink)
             await quiet(engine)
             faulty.hold()
-            told = Outcome()
-            engine.append(engine.topic("q"), [make_entry(b"x")], told)
+            outcome = Outcome()
+            engine.append(engine.topic("q"), [make_entry(b"x")], outcome)
             await trio.testing.wait_all_tasks_blocked(0.02)
-            assert sink.runs == [] and told.calls == []
+            assert sink.runs == [] and outcome.calls == []
             faulty.release()
-            assert await told.wait() is None
+            assert await outcome.wait() is None
             await quiet(engine)
             assert sink.bodies == [b"x"]
 
@@ -138,9 +138,9 @@ async def test_a_failed_commit_leaves_no_trace_and_the_next_one_works(tmp_path, 
             first = await publish(engine, "q", [b"before"])
             await quiet(engine)
             faulty.fail_next(1, error)
-            told = Outcome()
-            engine.append(engine.topic("q"), [make_entry(b"lost")], told)
-            assert type(await told.wait()) is type(error)
+            outcome = Outcome()
+            engine.append(engine.topic("q"), [make_entry(b"lost")], outcome)
+            assert type(await outcome.wait()) is type(error)
             assert await publish(engine, "q", [b"after"]) == first + 1
             await quiet(engine)
             assert sink.bodies == [b"before", b"after"]
@@ -148,7 +148,7 @@ async def test_a_failed_commit_leaves_no_trace_and_the_next_one_works(tmp_path, 
     assert check(tmp_path) == []
 
 
-async def test_what_waits_behind_a_run_that_fails_fails_with_it(tmp_path: Path) -> None:
+async def test_what_waits_after_a_run_that_fails_fails_with_it(tmp_path: Path) -> None:
     """Stored by the next commit, it would stand before what its publisher sends again."""
     with Store.open(tmp_path) as store:
         faulty = FaultyStore(store)
@@ -157,12 +157,12 @@ async def test_what_waits_behind_a_run_that_fails_fails_with_it(tmp_path: Path) 
                 await make_queue(engine, name)
             faulty.hold_each()
             order: list[str] = []
-            told = {name: Outcome() for name in ("first", "second", "elsewhere", "unit", "new")}
+            outcomes = {name: Outcome() for name in ("first", "second", "elsewhere", "unit", "new")}
 
             def append(name: str, topic: str) -> None:
                 def done(error: CommitFailed | None, first: Position) -> None:
                     order.append(name)
-                    told[name](error, first)
+                    outcomes[name](error, first)
 
                 engine.append(engine.topic(topic), [make_entry(name.encode())], done)
 
@@ -173,13 +173,13 @@ async def test_what_waits_behind_a_run_that_fails_fails_with_it(tmp_path: Path) 
             append("second", "q")
             append("elsewhere", "other")
             unit = Unit([(engine.topic("q"), [make_entry(b"unit")])], metadata=[("k", b"v")])
-            engine.commit(unit, told["unit"])
+            engine.commit(unit, outcomes["unit"])
             faulty.stop_holding()
             for name in ("first", "second"):
-                assert isinstance(await told[name].wait(), StoreFailed), name
+                assert isinstance(await outcomes[name].wait(), StoreFailed), name
             append("new", "q")  # its publisher knows of the failure
             for name in ("elsewhere", "unit", "new"):
-                assert await told[name].wait() is None, name
+                assert await outcomes[name].wait() is None, name
             assert order == ["first", "second", "elsewhere", "new"]
             await quiet(engine)
             assert engine.topic("q").statistics().messages == 2
@@ -197,9 +197,9 @@ async def test_acks_survive_a_failed_commit(tmp_path: Path) -> None:
             await publish(engine, "q", bodies(6))
             await quiet(engine)
             faulty.fail_next()
-            told = Outcome()
-            consumer.acknowledge(sink.positions[1::2], told)
-            assert isinstance(await told.wait(), StoreFailed)
+            outcome = Outcome()
+            consumer.acknowledge(sink.positions[1::2], outcome)
+            assert isinstance(await outcome.wait(), StoreFailed)
             again = Outcome()
             consumer.acknowledge([], again)
             assert await again.wait() is None
@@ -435,9 +435,9 @@ async def test_a_memory_topic_leaves_no_trace(tmp_path: Path) -> None:
         consumer = subscription.attach(AMQP, sink)
         await quiet(engine)
         assert sink.bodies == bodies(5)
-        told = Outcome()
-        consumer.acknowledge(sink.positions, told)
-        assert await told.wait() is None
+        outcome = Outcome()
+        consumer.acknowledge(sink.positions, outcome)
+        assert await outcome.wait() is None
         assert not topic.log.tail
 
     async with open_engine(tmp_path) as engine:
@@ -479,9 +479,9 @@ async def test_consumed_ledgers_go_and_the_last_one_stays(tmp_path: Path) -> Non
             await publish(engine, "q", bodies(20_000, start))
         await quiet(engine)
         assert len(sink.positions) == 120_000
-        told = Outcome()
-        consumer.acknowledge(sink.positions, told)
-        assert await told.wait() is None
+        outcome = Outcome()
+        consumer.acknowledge(sink.positions, outcome)
+        assert await outcome.wait() is None
         await quiet(engine)
         assert engine.topic("q").statistics().ledgers == 1
     assert check(tmp_path) == []
@@ -496,9 +496,9 @@ async def test_retention_keeps_what_every_cursor_has_passed(tmp_path: Path) -> N
             for start in range(0, 60_000, 20_000):
                 await publish(engine, "q", bodies(20_000, start))
             await quiet(engine)
-            told = Outcome()
-            consumer.acknowledge(sink.positions, told)
-            assert await told.wait() is None
+            outcome = Outcome()
+            consumer.acknowledge(sink.positions, outcome)
+            assert await outcome.wait() is None
             await publish(engine, "q", bodies(1))
             await quiet(engine)
             return engine.topic("q").statistics().ledgers

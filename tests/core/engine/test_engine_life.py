@@ -45,9 +45,9 @@ async def make_queue(engine: Engine, name: str = "q", *, durable: bool = True):
 
 
 async def acknowledged(consumer, positions) -> None:
-    told = Outcome()
-    consumer.acknowledge(positions, told)
-    assert await told.wait() is None
+    outcome = Outcome()
+    consumer.acknowledge(positions, outcome)
+    assert await outcome.wait() is None
 
 
 def was_clean(path: Path) -> bool:
@@ -115,7 +115,7 @@ async def test_a_reader_without_a_consumer_goes_after_a_while(
         assert list(topic.subscriptions) == ["amqp"]
 
 
-async def test_a_reader_holds_no_ledger_and_goes_on_behind_what_went(
+async def test_a_reader_holds_no_ledger_and_continues_after_what_was_trimmed(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("arneb_core.log.planning.LEDGER_ENTRIES_MAX", 2)
@@ -174,7 +174,7 @@ async def test_a_seek_goes_to_what_is_left_of_a_trimmed_log(
 # Memory topics.
 
 
-async def test_whoever_comes_late_to_a_memory_topic_gets_what_is_left(data_dir: Path) -> None:
+async def test_a_late_consumer_of_a_memory_topic_gets_what_is_left(data_dir: Path) -> None:
     async with open_engine(data_dir) as engine:
         subscription = await make_queue(engine, durable=False)
         topic = engine.topic("q")

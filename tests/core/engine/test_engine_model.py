@@ -127,9 +127,9 @@ async def take_step(machine: Machine, step: tuple) -> None:
         await publish(machine, *arguments)
     elif kind == "fail":
         machine.faulty.fail_until_healed()
-        told = Outcome()
-        machine.engine.append(machine.engine.topic("t"), [make_entry(b"never")], told)
-        assert isinstance(await told.wait(), StoreFailed)
+        outcome = Outcome()
+        machine.engine.append(machine.engine.topic("t"), [make_entry(b"never")], outcome)
+        assert isinstance(await outcome.wait(), StoreFailed)
         machine.faulty.heal()
     elif kind == "delete":
         (name,) = arguments
@@ -155,9 +155,9 @@ async def publish(machine: Machine, name: str, sizes: list[int]) -> None:
     model.highest = positions[-1]
     model.sizes.update(zip(positions, sizes, strict=True))
     model.batched |= {ledger_of(position) for position in positions if model.sizes[position] > 1}
-    told = Outcome()
-    machine.engine.append(topic, [model.entry(position) for position in positions], told)
-    assert await told.wait() is None
+    outcome = Outcome()
+    machine.engine.append(topic, [model.entry(position) for position in positions], outcome)
+    assert await outcome.wait() is None
 
 
 async def attach(machine: Machine, key: tuple[str, str], kind: str, limit: int) -> None:
@@ -312,19 +312,19 @@ async def acknowledge_until(model: SubscriptionModel, number: int, choice: int) 
     """Acknowledge everything up to some place, perhaps with part of the entry there."""
     positions = sorted(model.topic.sizes)
     position = positions[choice % len(positions)]
-    told = Outcome()
+    outcome = Outcome()
     if choice & 128:
         mask = choice >> 3 & 3
         done = {(position, i) for i in range(model.topic.sizes[position]) if mask >> i & 1}
         model.settle(model.topic.of(each for each in positions if each < position) | done)
-        model.consumers[number].acknowledge_until(position, mask, told)
+        model.consumers[number].acknowledge_until(position, mask, outcome)
     elif choice & 64:
         model.settle(model.topic.messages)
-        model.consumers[number].acknowledge_until(Position(positions[-1] + 100), None, told)
+        model.consumers[number].acknowledge_until(Position(positions[-1] + 100), None, outcome)
     else:
         model.settle(model.topic.of(each for each in positions if each <= position))
-        model.consumers[number].acknowledge_until(position, None, told)
-    assert await told.wait() is None
+        model.consumers[number].acknowledge_until(position, None, outcome)
+    assert await outcome.wait() is None
 
 
 async def unit(
@@ -375,9 +375,9 @@ async def run_program(directory: Path, programs: list[tuple[bool, list[tuple]]])
                 for step in program:
                     await take_step(machine, step)
                 for name in ("s", "x"):
-                    told = Outcome()
-                    machine.subscription(("t", name)).receipt(told)
-                    assert await told.wait() is None
+                    outcome = Outcome()
+                    machine.subscription(("t", name)).receipt(outcome)
+                    assert await outcome.wait() is None
                 crashed = directory.with_name(f"crash{index}")
                 store.copy(_empty(crashed))
             for model in machine.models.values():

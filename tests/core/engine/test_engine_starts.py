@@ -49,14 +49,14 @@ async def test_a_ledger_stays_for_the_slowest_subscription(
         consumer, sink = attach(slow, permits=10)
         await quiet(engine)
         assert sink.bodies == [b"%d" % index for index in range(6)]
-        told = Outcome()
-        consumer.acknowledge(sink.positions, told)
-        assert await told.wait() is None
+        outcome = Outcome()
+        consumer.acknowledge(sink.positions, outcome)
+        assert await outcome.wait() is None
         await quiet(engine)
         assert topic.statistics().ledgers <= 2
 
 
-async def test_a_ledger_stays_for_whoever_was_moved_back_before_the_slowest(
+async def test_a_ledger_stays_for_a_subscription_moved_back_before_the_slowest(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of many subscriptions only the first by their old positions is known to be the slowest."""
@@ -72,9 +72,9 @@ async def test_a_ledger_stays_for_whoever_was_moved_back_before_the_slowest(
         await back.purge()
         consumer, sink = attach(behind, permits=4)
         await quiet(engine)
-        told = Outcome()
-        consumer.acknowledge(sink.positions, told)
-        assert await told.wait() is None
+        outcome = Outcome()
+        consumer.acknowledge(sink.positions, outcome)
+        assert await outcome.wait() is None
         await back.seek(first)
         await topic.retain(0, 0)
         await quiet(engine)

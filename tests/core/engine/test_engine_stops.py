@@ -30,7 +30,7 @@ async def make(engine: Engine, name: str) -> None:
 
 
 @pytest.mark.parametrize("after_a_crash", [False, True])
-async def test_a_stop_writes_nothing_about_queues_that_nobody_used(
+async def test_a_stop_writes_nothing_about_unused_queues(
     tmp_path: Path, after_a_crash: bool
 ) -> None:
     live, crashed = tmp_path / "live", tmp_path / "crashed"
@@ -47,7 +47,7 @@ async def test_a_stop_writes_nothing_about_queues_that_nobody_used(
         assert counting.commits_total - before <= 2
 
 
-async def test_a_stop_writes_who_has_had_what_and_the_next_one_keeps_it(tmp_path: Path) -> None:
+async def test_a_stop_writes_what_was_delivered_and_the_next_one_keeps_it(tmp_path: Path) -> None:
     async with open_engine(tmp_path) as engine:
         await make(engine, "t")
         first = await publish(engine, "t", [b"0", b"1", b"2"])
@@ -85,8 +85,8 @@ async def test_a_cursor_of_which_a_commit_failed_is_written_at_the_stop(tmp_path
             consumer, _ = attach(engine.topic("t").subscriptions["s"], permits=1)
             await quiet(engine)
             faulty.fail_next()
-            told = Outcome()
-            consumer.acknowledge([first], told)
-            assert await told.wait() is not None
+            outcome = Outcome()
+            consumer.acknowledge([first], outcome)
+            assert await outcome.wait() is not None
     async with open_engine(tmp_path) as engine:
         assert engine.topic("t").subscriptions["s"].ready_messages == 1

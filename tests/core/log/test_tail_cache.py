@@ -36,7 +36,7 @@ def test_read_gives_what_was_appended(sizes: list[int], offset: int, limit: int)
 
 
 @given(RUNS, st.integers(-1, 60))
-def test_drop_through_keeps_every_run_with_an_entry_behind(sizes: list[int], offset: int) -> None:
+def test_drop_through_keeps_every_run_with_a_later_entry(sizes: list[int], offset: int) -> None:
     budget = CacheBudget()
     cache = TailCache(budget)
     model = fill(cache, sizes)

@@ -102,7 +102,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("first", ["snapshot", "commit"])
-def test_the_store_is_opened_again_by_whoever_comes_first(
+def test_the_store_is_reopened_by_the_first_caller(
     store: Store, impatient: None, first: str
 ) -> None:
     """LMDB refuses everything after a failed meta page (MDB_PANIC)."""

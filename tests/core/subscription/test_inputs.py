@@ -55,7 +55,7 @@ NAMES = st.sampled_from("ab")
 NUMBERS = st.lists(st.integers(0, ENTRIES - 1), max_size=4, unique=True)
 LIMITS = st.sampled_from((Limits(), Limits(ready_messages_max=3), Limits(message_ttl_ms=50)))
 
-told = st.one_of(
+inputs = st.one_of(
     st.builds(Attached, st.builds(ConsumerSpec, NAMES)),
     st.builds(Detached, NAMES),
     st.builds(Retired, NAMES),
@@ -80,37 +80,43 @@ told = st.one_of(
 
 
 CALLS: Final[dict[type, Callable[[SubscriptionMachine, Any, Any], object]]] = {
-    Detached: lambda machine, consumer, told: consumer.detach(),
-    Retired: lambda machine, consumer, told: consumer.retire(),
-    DeliveryFailed: lambda machine, consumer, told: consumer.put_out("failed"),
-    Granted: lambda machine, consumer, told: consumer.flow(told.permits),
-    WritableChanged: lambda machine, consumer, told: write(consumer, told.is_writable),
-    Acknowledged: lambda machine, consumer, told: consumer.acknowledge(told.positions),
-    MessagesAcknowledged: lambda machine, consumer, told: consumer.acknowledge_messages(
-        told.position, told.mask
+    Detached: lambda machine, consumer, inputs: consumer.detach(),
+    Retired: lambda machine, consumer, inputs: consumer.retire(),
+    DeliveryFailed: lambda machine, consumer, inputs: consumer.put_out("failed"),
+    Granted: lambda machine, consumer, inputs: consumer.flow(inputs.permits),
+    WritableChanged: lambda machine, consumer, inputs: write(consumer, inputs.is_writable),
+    Acknowledged: lambda machine, consumer, inputs: consumer.acknowledge(inputs.positions),
+    MessagesAcknowledged: lambda machine, consumer, inputs: consumer.acknowledge_messages(
+        inputs.position, inputs.mask
     ),
-    AcknowledgedUntil: lambda machine, consumer, told: consumer.acknowledge_until(told.position),
-    Released: lambda machine, consumer, told: consumer.release(told.positions, count=told.count),
-    Rejected: lambda machine, consumer, told: consumer.reject(told.positions),
-    Pulled: lambda machine, consumer, told: machine.pull(consumer),
-    UnitBegan: lambda machine, consumer, told: consumer.take_for_unit(told.positions),
-    UnitFailed: lambda machine, consumer, told: consumer.back_from_unit(told.taken),
-    Attached: lambda machine, consumer, told: machine.attach(told.spec),
-    Appended: lambda machine, consumer, told: machine.appended(told.first, told.entries),
-    ReadDone: lambda machine, consumer, told: machine.read_done(told.number, told.found),
-    NotTaken: lambda machine, consumer, told: machine.not_taken(told.depart),
-    Limited: lambda machine, consumer, told: machine.limit(told.limits, has_target=told.has_target),
-    Prioritised: lambda machine, consumer, told: machine.prioritise(told.highest),
-    Sought: lambda machine, consumer, told: seek(machine, told.position),
-    Turn: lambda machine, consumer, told: machine.turn(),
-    Tick: lambda machine, consumer, told: machine.tick(),
-    Continued: lambda machine, consumer, told: machine.resume(),
-    Retried: lambda machine, consumer, told: machine.retry(),
-    LogTrimmed: lambda machine, consumer, told: machine.log_trimmed(),
-    Purged: lambda machine, consumer, told: machine.purge(),
-    TurnFailed: lambda machine, consumer, told: machine.start_over(),
-    Fenced: lambda machine, consumer, told: machine.fence(),
-    Unfenced: lambda machine, consumer, told: machine.unfence(),
+    AcknowledgedUntil: lambda machine, consumer, inputs: consumer.acknowledge_until(
+        inputs.position
+    ),
+    Released: lambda machine, consumer, inputs: consumer.release(
+        inputs.positions, count=inputs.count
+    ),
+    Rejected: lambda machine, consumer, inputs: consumer.reject(inputs.positions),
+    Pulled: lambda machine, consumer, inputs: machine.pull(consumer),
+    UnitBegan: lambda machine, consumer, inputs: consumer.take_for_unit(inputs.positions),
+    UnitFailed: lambda machine, consumer, inputs: consumer.back_from_unit(inputs.taken),
+    Attached: lambda machine, consumer, inputs: machine.attach(inputs.spec),
+    Appended: lambda machine, consumer, inputs: machine.appended(inputs.first, inputs.entries),
+    ReadDone: lambda machine, consumer, inputs: machine.read_done(inputs.number, inputs.found),
+    NotTaken: lambda machine, consumer, inputs: machine.not_taken(inputs.depart),
+    Limited: lambda machine, consumer, inputs: machine.limit(
+        inputs.limits, has_target=inputs.has_target
+    ),
+    Prioritised: lambda machine, consumer, inputs: machine.prioritise(inputs.highest),
+    Sought: lambda machine, consumer, inputs: seek(machine, inputs.position),
+    Turn: lambda machine, consumer, inputs: machine.turn(),
+    Tick: lambda machine, consumer, inputs: machine.tick(),
+    Continued: lambda machine, consumer, inputs: machine.resume(),
+    Retried: lambda machine, consumer, inputs: machine.retry(),
+    LogTrimmed: lambda machine, consumer, inputs: machine.log_trimmed(),
+    Purged: lambda machine, consumer, inputs: machine.purge(),
+    TurnFailed: lambda machine, consumer, inputs: machine.start_over(),
+    Fenced: lambda machine, consumer, inputs: machine.fence(),
+    Unfenced: lambda machine, consumer, inputs: machine.unfence(),
 }
 """The calls that whoever runs a machine makes instead."""
 
@@ -133,12 +139,12 @@ class ByCall:
         self.machine = machine
         self.consumers: dict[str, AttachedConsumer] = {}
 
-    def tell(self, told: Input) -> object:
-        consumer = self.consumers.get(getattr(told, "consumer", ""))
-        answer = CALLS[type(told)](self.machine, consumer, told)
-        if isinstance(told, Attached):
+    def tell(self, event: Input) -> object:
+        consumer = self.consumers.get(getattr(event, "consumer", ""))
+        answer = CALLS[type(event)](self.machine, consumer, event)
+        if isinstance(event, Attached):
             assert isinstance(answer, AttachedConsumer)
-            self.consumers[told.spec.name], answer = answer, None
+            self.consumers[event.spec.name], answer = answer, None
         return answer
 
 
@@ -217,7 +223,7 @@ class World:
         return None
 
 
-@given(st.sampled_from(BEGINNINGS), st.lists(told, max_size=40), st.booleans())
+@given(st.sampled_from(BEGINNINGS), st.lists(inputs, max_size=40), st.booleans())
 def test_values_and_calls_have_the_same_effects(
     beginning: list[Input | str], then: list[Input | str], is_hot: bool
 ) -> None:

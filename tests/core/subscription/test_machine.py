@@ -70,7 +70,7 @@ def test_a_pull_takes_one_message_whatever_the_permits_say() -> None:
         assert play.inputs.consumers["a"].in_flight == 1
 
 
-def test_a_pull_is_not_told_that_nothing_is_there_while_it_is_being_read() -> None:
+def test_a_pull_does_not_end_empty_while_entries_are_being_read() -> None:
     with Playbook(is_hot=False) as play:
         play.attach("a", pulls=True)
         play << HasWork() >> play.append(b"1") >> Pulled("a")
@@ -160,18 +160,18 @@ def test_what_was_shared_out_in_a_turn_that_failed_is_delivered_to_nobody(
         play >> Retried() << HasWork() >> Turn() << to("b", 0, redelivered=(0,))
 
 
-def test_a_message_of_a_batch_that_cannot_be_read_is_refused_to_who_acknowledges_it() -> None:
-    told: list[object] = []
+def test_acknowledging_a_message_of_an_unreadable_batch_is_refused() -> None:
+    calls: list[object] = []
     with Playbook(is_hot=False) as play:
         play.attach("a", 9)
         play << HasWork() >> play.append(b"batch", messages=3)
-        play >> MessagesAcknowledged("a", position(0), 0b001, told.append)
+        play >> MessagesAcknowledged("a", position(0), 0b001, calls.append)
         read = play.take(Read)
         assert isinstance(read, Read)
         failure = StoreFailed("the disk")
-        play >> ReadDone(read.number, failure) << Refuse(told.append, failure)
-        play >> MessagesAcknowledged("a", position(0), 0b001, told.append)
+        play >> ReadDone(read.number, failure) << Refuse(calls.append, failure)
+        play >> MessagesAcknowledged("a", position(0), 0b001, calls.append)
         again = play.take(Read)
         assert isinstance(again, Read)
-        play >> play.read(again) << WriteCursor(told.append)
+        play >> play.read(again) << WriteCursor(calls.append)
         assert play.state.acks.unacked_mask(position(0)) == 0b110

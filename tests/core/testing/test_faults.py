@@ -83,20 +83,20 @@ def test_it_holds_a_commit_until_it_is_released(faulty: FaultyStore) -> None:
 def test_dying_tells_nobody_and_leaves_what_a_kill_would(
     data_dir: Path, when: Death, left: bytes | None
 ) -> None:
-    told: list[object] = []
+    calls: list[object] = []
     faulty = FaultyStore(Store.open(data_dir))
     faulty.die(when)
 
     def write() -> None:
         with suppress(Died):
-            told.append(faulty.commit(changes()))
+            calls.append(faulty.commit(changes()))
 
     writer = threading.Thread(target=write)
     writer.start()
     writer.join()
     with pytest.raises(Died):
         faulty.commit(changes(b"later"))
-    assert told == []
+    assert calls == []
     assert repr(faulty).startswith("<FaultyStore dead")
     faulty.inner.close()
     with Store.open(data_dir) as store:

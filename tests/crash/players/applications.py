@@ -65,7 +65,7 @@ class ApplicationBook:
         if mandatory and not self.queues[number]:
             self.due_back.append((number, key))
 
-    def told(self, number: int, acked: bool) -> None:
+    def answered(self, number: int, acked: bool) -> None:
         if not acked:
             self.refused.append(number)
             return
@@ -171,7 +171,7 @@ class ApplicationPlayer(Player):
     async def start(self) -> list[Loop]:
         client = await self.amqp()
         client.handlers.returned = lambda method: self._book.give_back(method.routing_key or "")
-        publisher = await Publisher.begin(client, self.dice.choice(WINDOWS), self._book.told)
+        publisher = await Publisher.begin(client, self.dice.choice(WINDOWS), self._book.answered)
         loops = [self._publish(publisher)]
         loops += [self._consume(await self.amqp(), each) for each in QUEUES]
         return [until_gone(loop) for loop in loops]

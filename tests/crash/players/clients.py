@@ -115,20 +115,22 @@ def inbox_of(client: PulsarClient) -> Inbox[Entry]:
 class Publisher:
     """An AMQP publisher of numbered messages, with a window of unconfirmed ones."""
 
-    def __init__(self, client: AmqpClient, window: int, told: Callable[[int, bool], None]) -> None:
+    def __init__(
+        self, client: AmqpClient, window: int, answered: Callable[[int, bool], None]
+    ) -> None:
         self.client = client
         self._room = asyncio.Semaphore(window)
         self._window = window
         self._numbers: dict[int, int] = {}
-        self._told = told
+        self._told = answered
 
     @classmethod
     async def begin(
-        cls, client: AmqpClient, window: int, told: Callable[[int, bool], None]
+        cls, client: AmqpClient, window: int, answered: Callable[[int, bool], None]
     ) -> "Publisher":
         """``told`` is called with a message's number and whether it was confirmed (True) or
         refused."""
-        publisher = cls(client, window, told)
+        publisher = cls(client, window, answered)
         await client.confirm_select()
         client.handlers.confirmed = publisher._confirmed
         client.handlers.ended = publisher._room.release

@@ -107,11 +107,11 @@ class CompactionPlayer(Player):
         key = [(6, f"key-{number % KEYS}")]
         answer = client.send(number, body_of(number, 60), metadata=key)
 
-        def told(done: asyncio.Future[Message]) -> None:
+        def note(done: asyncio.Future[Message]) -> None:
             if not done.cancelled() and done.exception() is None:
                 self._book.confirmed.add(number)
 
-        answer.add_done_callback(told)
+        answer.add_done_callback(note)
         return answer
 
     async def _produce(self, client: PulsarClient) -> None:

@@ -128,11 +128,11 @@ class CursorPlayer(Player):
         number = self._book.sent
         answer = client.send(sequence, body_of(number, 100))
 
-        def told(done: asyncio.Future[Message]) -> None:
+        def note(done: asyncio.Future[Message]) -> None:
             if not done.cancelled() and done.exception() is None:
                 self._book.confirmed.add(number)
 
-        answer.add_done_callback(told)
+        answer.add_done_callback(note)
         return answer
 
     async def _produce(self, client: PulsarClient) -> None:

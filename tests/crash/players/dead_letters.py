@@ -87,7 +87,7 @@ class DeathBook:
         for numbers in self.rejected.values():
             numbers.clear()
 
-    def told(self, number: int, acked: bool) -> None:
+    def answered(self, number: int, acked: bool) -> None:
         if acked:
             self.confirmed.add(number)
         else:
@@ -186,7 +186,7 @@ class DeadLetterPlayer(Player):
         loops: list[Loop] = []
         for source in SOURCES:
             window = self.dice.choice([1, 10, 60])
-            publisher = await Publisher.begin(await self.amqp(), window, self._book.told)
+            publisher = await Publisher.begin(await self.amqp(), window, self._book.answered)
             loops.append(self._publish(publisher, source))
             loops.append(self._consume(await self.amqp(), source))
         return [until_gone(loop) for loop in loops]

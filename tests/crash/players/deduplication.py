@@ -29,7 +29,7 @@ class SequenceBook:
     """One producer; its numbers are its sequence ids, from 0."""
 
     sent: int = -1
-    told: int = -1
+    confirmed: int = -1
     """The highest number in a receipt or in PRODUCER_SUCCESS."""
     lowered: list[int] = field(default_factory=list)
     doubtful: list[int] = field(default_factory=list)
@@ -42,14 +42,14 @@ class SequenceBook:
 
     def begin(self, last: int) -> None:
         """PRODUCER_SUCCESS gave the last sequence id."""
-        if last < self.told:
+        if last < self.confirmed:
             self.lowered.append(last)
-        self.told = max(self.told, last)
+        self.confirmed = max(self.confirmed, last)
         self.began_with = last
 
     def receipt(self, first: int, last: int, *, was_there: bool) -> None:
         """The numbers from ``first`` to ``last`` are stored."""
-        self.told = max(self.told, last)
+        self.confirmed = max(self.confirmed, last)
         if was_there is (first > self.began_with):
             self.doubtful.append(first)
 
@@ -60,7 +60,7 @@ def judge_sequence(book: SequenceBook, found: list[int]) -> list[str]:
     return [
         *some("stored twice, or out of order", [b for a, b in pairwise(whole) if b <= a]),
         *some("left out", [b for a, b in pairwise(whole) if b > a + 1]),
-        *some("lost", [book.told] if whole[-1] < book.told else []),
+        *some("lost", [book.confirmed] if whole[-1] < book.confirmed else []),
         *some("never published", [each for each in found if each > book.sent]),
         *some("a last sequence id that was higher before", book.lowered),
         *some("new and called a duplicate, or the other way round", book.doubtful),
@@ -110,9 +110,9 @@ class DeduplicationPlayer(Player):
         await client.subscribe(self.topic(name), "reader", kind=EXCLUSIVE)
         client.flow(1 << 20)
         # This message comes after everything else, and shows that the numbers continue.
-        answers = self._send(name, client, book.told + 1)
+        answers = self._send(name, client, book.confirmed + 1)
         await asyncio.wait_for(answers, 10)
-        last = book.told
+        last = book.confirmed
         await inbox.until(lambda: bool(inbox.items) and numbers_of(inbox.items[-1])[-1] >= last)
         found = [number for each in inbox.items for number in numbers_of(each)]
         anomalies = judge_sequence(book, found)
@@ -151,11 +151,11 @@ class DeduplicationPlayer(Player):
             more.append((6, last))
         answer = client.send(first, data, more=more, metadata=metadata)
 
-        def told(done: asyncio.Future[Message]) -> None:
+        def note(done: asyncio.Future[Message]) -> None:
             if not done.cancelled() and not done.exception():
                 book.receipt(first, last, was_there=is_nowhere(done.result()))
 
-        answer.add_done_callback(told)
+        answer.add_done_callback(note)
         return answer
 
     async def _produce(self, name: str, client: PulsarClient) -> None:

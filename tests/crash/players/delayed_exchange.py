@@ -45,7 +45,7 @@ class DelayedExchangePlayer(Player):
     async def start(self) -> list[Loop]:
         client = await self.amqp()
         window = self.dice.choice([1, 10, 100])
-        publisher = await Publisher.begin(client, window, self._book.told)
+        publisher = await Publisher.begin(client, window, self._book.answered)
         loops = [self._publish(publisher), self._consume(await self.amqp())]
         return [until_gone(loop) for loop in loops]
 

@@ -49,7 +49,7 @@ class DelayBook:
         self.due[number] = time.time() + delay.total_seconds()
         return number
 
-    def told(self, number: int, acked: bool) -> None:
+    def answered(self, number: int, acked: bool) -> None:
         if acked:
             self.confirmed.add(number)
         else:

@@ -92,12 +92,12 @@ class DeliverAtPlayer(Player):
                 metadata.append((19, at_ms))
             answer = client.send(number, body_of(number, 100), metadata=metadata)
 
-            def told(done: asyncio.Future[object], number: int = number) -> None:
+            def note(done: asyncio.Future[object], number: int = number) -> None:
                 window.release()
                 if not done.cancelled() and done.exception() is None:
                     self._book.confirmed.add(number)
 
-            answer.add_done_callback(told)
+            answer.add_done_callback(note)
             if client.closed:
                 raise client.closed
             await pause()

@@ -27,7 +27,7 @@ Place = tuple[int, int]
 class EpochBook:
     """Every epoch that was announced, and what was stored in each."""
 
-    told: set[int] = field(default_factory=set)
+    used: set[int] = field(default_factory=set)
     again: list[int] = field(default_factory=list)
     """Epochs that were begun although they, or later ones, already existed when they were
     requested."""
@@ -42,13 +42,13 @@ class EpochBook:
 
     @property
     def last(self) -> int:
-        return max(self.told, default=-1)
+        return max(self.used, default=-1)
 
     def begin(self, epoch: int, after: int) -> None:
         """A claim made when ``after`` was the last epoch has begun ``epoch``."""
-        if epoch <= after or epoch in self.told:
+        if epoch <= after or epoch in self.used:
             self.again.append(epoch)
-        self.told.add(epoch)
+        self.used.add(epoch)
 
 
 def judge_epochs(book: EpochBook, found: list[Place]) -> list[str]:
@@ -58,7 +58,7 @@ def judge_epochs(book: EpochBook, found: list[Place]) -> list[str]:
         *some("an epoch that was there before", book.again),
         *some("of an epoch that was over, or twice", [b for a, b in pairwise(whole) if b <= a]),
         *some("lost", sorted(book.receipts - set(whole))),
-        *some("in an epoch that nobody had", [e for e in whole if e[0] not in book.told]),
+        *some("in an epoch that nobody had", [e for e in whole if e[0] not in book.used]),
         *some("let in again", book.let_in),
         *some("locked out", book.locked_out),
     ]
@@ -84,18 +84,18 @@ class EpochPlayer(Player):
         return [until_gone(self._fence()), until_gone(self._fence())]
 
     def summary(self) -> str:
-        return f"{len(self._book.told)} epochs, {len(self._book.receipts)} receipts"
+        return f"{len(self._book.used)} epochs, {len(self._book.receipts)} receipts"
 
     async def judge(self) -> list[str]:
         book, client = self._book, await self.pulsar()
-        over = sorted(book.told)[:-1]
+        over = sorted(book.used)[:-1]
         old = [*self.dice.sample(over, min(3, len(over))), *over[-1:]]
         for number, epoch in enumerate(old, 1):
             if await self._comes_back(client, number, epoch):
                 book.let_in.append(epoch)
         # A claim without an answer may have begun an epoch that nobody was told about.
         unsure, book.asked = book.asked, 0
-        if book.told and not unsure:
+        if book.used and not unsure:
             answer = await self._comes_back(client, 100, book.last)
             if answer is None or integer(answer, EPOCH) != book.last:
                 book.locked_out.append(f"epoch {book.last}: {answer}")
@@ -161,12 +161,12 @@ class EpochPlayer(Player):
             number += 1
             answer = client.send(number, b"%d:%d" % (epoch, number))
 
-            def told(done: asyncio.Future[Message], place: Place = (epoch, number)) -> None:
+            def note(done: asyncio.Future[Message], place: Place = (epoch, number)) -> None:
                 window.release()
                 if not done.cancelled() and done.exception() is None:
                     self._book.receipts.add(place)
 
-            answer.add_done_callback(told)
+            answer.add_done_callback(note)
             await pause()
 
 

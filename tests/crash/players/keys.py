@@ -255,12 +255,12 @@ class KeyPlayer(Player):
             item = (key, book.sent[key])
             answer = client.send(number, body_of(item), metadata=[(6, f"key-{key}")])
 
-            def told(done: asyncio.Future[Message], item: Identity = item) -> None:
+            def note(done: asyncio.Future[Message], item: Identity = item) -> None:
                 window.release()
                 if not done.cancelled() and done.exception() is None:
                     book.confirmed.add(item)
 
-            answer.add_done_callback(told)
+            answer.add_done_callback(note)
             await pause()
 
     async def _come_and_go(self) -> None:

@@ -26,7 +26,7 @@ class LoneBook:
     both: set[int] = field(default_factory=set)
     """Messages sent to both queues; the others went to the first one."""
 
-    def told(self, number: int, acked: bool) -> None:
+    def answered(self, number: int, acked: bool) -> None:
         if acked:
             self.confirmed.add(number)
         else:
@@ -78,7 +78,7 @@ class LonePlayer(Player):
 
     async def start(self) -> list[Loop]:
         window = self.dice.choice(WINDOWS)
-        publisher = await Publisher.begin(await self.amqp(), window, self._book.told)
+        publisher = await Publisher.begin(await self.amqp(), window, self._book.answered)
         return [until_gone(self._publish(publisher))]
 
     async def judge(self) -> list[str]:

@@ -27,7 +27,7 @@ class PriorityBook:
     refused: list[int] = field(default_factory=list)
     acks: AckBook[int] = field(default_factory=AckBook)
 
-    def told(self, number: int, acked: bool) -> None:
+    def answered(self, number: int, acked: bool) -> None:
         if acked:
             self.confirmed.add(number)
         else:
@@ -71,7 +71,7 @@ class PriorityPlayer(Player):
 
     async def start(self) -> list[Loop]:
         window = self.dice.choice([1, 10, 100])
-        publisher = await Publisher.begin(await self.amqp(), window, self._book.told)
+        publisher = await Publisher.begin(await self.amqp(), window, self._book.answered)
         loops = [self._publish(publisher), self._consume(await self.amqp())]
         return [until_gone(loop) for loop in loops]
 

@@ -136,13 +136,13 @@ class StreamPlayer(Player):
         return f"{len(book.confirmed)} confirmed, the first {book.lowest} gone"
 
     async def _publisher(self, window: int) -> Publisher:
-        def told(number: int, acked: bool) -> None:
+        def note(number: int, acked: bool) -> None:
             if acked:
                 self._book.confirmed.add(number)
             else:
                 self._book.refused.append(number)
 
-        return await Publisher.begin(await self.amqp(), window, told)
+        return await Publisher.begin(await self.amqp(), window, note)
 
     async def _publish(self, publisher: Publisher, size: int) -> None:
         while True:

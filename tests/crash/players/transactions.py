@@ -29,7 +29,7 @@ class MoveBook:
     moved: set[int] = field(default_factory=set)
     """Committed, or found moved after a restart."""
 
-    def told(self, number: int, acked: bool) -> None:
+    def answered(self, number: int, acked: bool) -> None:
         if acked:
             self.confirmed.add(number)
         else:
@@ -78,7 +78,7 @@ class TransactionPlayer(Player):
 
     async def start(self) -> list[Loop]:
         client = await self.amqp()
-        publisher = await Publisher.begin(client, self.dice.choice([1, 30]), self._book.told)
+        publisher = await Publisher.begin(client, self.dice.choice([1, 30]), self._book.answered)
         loops = [self._publish(publisher)]
         loops += [self._move(await self.amqp()) for _ in range(2)]
         return [until_gone(loop) for loop in loops]

@@ -339,8 +339,8 @@ async def test_a_new_partition_has_subscriptions_with_their_properties(
     async with open_broker() as running, connected(running.context) as (client,):
         admin = Admin(running)
         await admin("PUT", "/p/partitions", 1)
-        said = [{"key": "e", "value": "f"}]
-        await client.subscribe("p-partition-0", subscription_properties=said)
+        properties = [{"key": "e", "value": "f"}]
+        await client.subscribe("p-partition-0", subscription_properties=properties)
         assert (await admin("POST", "/p/partitions", 2))[0] == 204
         document = (await admin("GET", "/p-partition-1/stats"))[1]
         assert document["subscriptions"]["s"]["subscriptionProperties"] == {"e": "f"}
@@ -393,7 +393,7 @@ async def test_statistics_say_what_clients_say_of_themselves(open_broker: OpenBr
         datetime.fromisoformat(publisher["connectedSince"])
 
 
-async def test_of_two_who_make_a_topic_one_does(open_broker: OpenBroker) -> None:
+async def test_of_two_creators_of_a_topic_one_succeeds(open_broker: OpenBroker) -> None:
     async with open_broker() as running, trio.open_nursery() as nursery:
         admin = Admin(running)
         got: list[int] = []
@@ -435,7 +435,7 @@ async def test_what_is_unknown_says_so_as_json(open_broker: OpenBroker) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "expected"),
     [
         ("", ""),
         ("pulsar://there:6650", "pulsar://there:6650"),
@@ -443,8 +443,8 @@ async def test_what_is_unknown_says_so_as_json(open_broker: OpenBroker) -> None:
         ("pulsar+ssl://[::]:6651", "pulsar+ssl://here:6651"),
     ],
 )
-async def test_whoever_looks_up_over_http_is_told_a_host(
-    open_broker: OpenBroker, url: str, told: str
+async def test_a_lookup_over_http_is_answered_with_a_host(
+    open_broker: OpenBroker, url: str, expected: str
 ) -> None:
     """That of the call, where a broker listens on every address that it has."""
     async with open_broker() as running:
@@ -453,9 +453,9 @@ async def test_whoever_looks_up_over_http_is_told_a_host(
         path = "/lookup/v2/topic/persistent/public/default/t"
         status, document = await Admin(running)("GET", path)
         assert (status, document["brokerUrl"]) == (200, "pulsar://first:1")
-        assert (document.get("brokerUrlTls", ""), document["brokerUrlSsl"]) == (told, told)
+        assert (document.get("brokerUrlTls", ""), document["brokerUrlSsl"]) == (expected, expected)
         _, cluster = await Admin(running)("GET", "/admin/v2/clusters/standalone")
-        assert cluster.get("brokerServiceUrlTls", "") == told
+        assert cluster.get("brokerServiceUrlTls", "") == expected
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,9 @@ def test_what_is_no_hash_never_logs_in(hashed: str, reason: str) -> None:
     for password in (hashed, hashed.lstrip("!*"), "", "secret", "!", "right"):
         with pytest.raises(Unauthentic):
             passwords.grant(f"locked:{password}".encode())
-    [told] = passwords.shut_out
-    assert str(told).startswith("line 3: 'locked' never logs in, its hash is")
-    assert reason in str(told)
+    [entry] = passwords.shut_out
+    assert str(entry).startswith("line 3: 'locked' never logs in, its hash is")
+    assert reason in str(entry)
 
 
 @given(st.text(), st.binary(max_size=60))

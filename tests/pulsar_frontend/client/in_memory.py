@@ -58,6 +58,6 @@ async def produce_in_chunks(client: Client, count: int) -> None:
         await producer.send((b"%d" % number).ljust(120))
 
 
-def said(broker: FakeBroker, command: str) -> int:
+def sent_count(broker: FakeBroker, command: str) -> int:
     """How often any client said it."""
     return sum(session.commands.count(command) for session in broker.sessions)

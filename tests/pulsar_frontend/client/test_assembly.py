@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import anyio
 import pytest
-from tests.pulsar_frontend.client.in_memory import client_of, early, produce, said
+from tests.pulsar_frontend.client.in_memory import client_of, early, produce, sent_count
 
 from arneb_pulsar.client import LATEST, ConsumerOptions, DeadLetterPolicy
 from arneb_pulsar.client.codec.schemas.schema import StringSchema
@@ -44,7 +44,7 @@ def untold(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     return iter([refused])
 
 
-async def test_a_reader_that_is_not_told_the_last_message_is_not_left_at_that_broker(
+async def test_a_reader_that_does_not_learn_the_last_message_does_not_stay_at_that_broker(
     untold: Iterator[list[str]],
 ) -> None:
     """A broker that is away later is none of its business: it is at another, or subscribed anew."""
@@ -55,7 +55,7 @@ async def test_a_reader_that_is_not_told_the_last_message_is_not_left_at_that_br
         broker.topic("orders").moves += 1  # where nobody else of the client is
         reader = await client.create_reader("orders", LATEST)
         assert len(refused) == 1
-        assert said(broker, "close_consumer") == 1
+        assert sent_count(broker, "close_consumer") == 1
         (there,) = [each for each in broker.sessions if each._consumers]
         assert len(there._consumers) == 1
         left = [
@@ -64,7 +64,7 @@ async def test_a_reader_that_is_not_told_the_last_message_is_not_left_at_that_br
             if connection.machine.receivers
         ]
         assert len(left) == 1
-        assert said(broker, "subscribe") == 2
+        assert sent_count(broker, "subscribe") == 2
         await produce(client, 1)
         assert (await reader.read()).data == b"0"
 
@@ -89,12 +89,12 @@ async def test_a_reader_that_goes_elsewhere_after_such_a_refusal_does_not_hear_o
         monkeypatch.setattr(topic, "subscribe", moving)
         reader = await client.create_reader("orders", LATEST)
         before, *_ = [each for each in broker.sessions if "getLastMessageId" in each.commands]
-        asked = said(broker, "subscribe")
+        asked = sent_count(broker, "subscribe")
         assert not before._consumers
         before._cut()
         await anyio.sleep(5)
         assert reader.is_connected
-        assert said(broker, "subscribe") == asked
+        assert sent_count(broker, "subscribe") == asked
 
 
 async def test_a_pattern_that_is_not_waited_for_has_no_consumers() -> None:
@@ -212,7 +212,7 @@ async def test_a_consumer_of_its_own_precision_asks_at_ticks_of_it() -> None:
                 consumer.negative_acknowledge(await consumer.receive(10))
                 await anyio.sleep(0.5)
             await anyio.sleep(8)
-            assert said(broker, "redeliverUnacknowledgedMessages") == requests
+            assert sent_count(broker, "redeliverUnacknowledgedMessages") == requests
             assert consumer.waiting == 3
 
 

@@ -156,7 +156,7 @@ async def test_what_is_stopped_on_its_way_says_so_and_does_not_stay() -> None:
         assert (found.it.state, found.it.connection) == (State.STOPPED, None)
 
 
-async def test_whoever_could_not_be_made_stands_where_it_began() -> None:
+async def test_one_that_could_not_be_created_stays_where_it_began() -> None:
     async with made() as found:
         found.refusal = TopicNotFound("none")
         with pytest.raises(TopicNotFound):

@@ -70,7 +70,7 @@ async def test_what_is_larger_than_the_bound_has_it_for_itself() -> None:
             producer.send_nowait(b"")
 
 
-async def test_nobody_overtakes_who_waits_for_room() -> None:
+async def test_no_sender_overtakes_one_that_waits_for_room() -> None:
     room = Room(10, "things")
     served: list[int] = []
 

@@ -83,13 +83,13 @@ async def test_interceptors_see_a_message_on_its_way(
     assert "LookupError: before_send" in caplog.text
 
 
-async def test_a_send_s_callback_that_raises_is_told_once_and_harms_nobody(
+async def test_a_sends_callback_that_raises_is_called_once_and_harms_nobody(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    told: list[object] = []
+    calls: list[object] = []
 
     def callback(found: MessageId | None, error: Exception | None) -> None:
-        told.append(found or error)
+        calls.append(found or error)
         raise LookupError("in a callback")
 
     async with client_of(FakeBroker()) as client:
@@ -97,8 +97,8 @@ async def test_a_send_s_callback_that_raises_is_told_once_and_harms_nobody(
         for _ in range(3):
             producer.send_nowait(b"x", callback=callback)
         await producer.flush()
-        assert await producer.send(b"x", callback=callback) == told[3]
-        assert [type(each) for each in told] == [MessageId] * 4
+        assert await producer.send(b"x", callback=callback) == calls[3]
+        assert [type(each) for each in calls] == [MessageId] * 4
     assert caplog.text.count("LookupError: in a callback") == 4
 
 
@@ -125,7 +125,7 @@ async def test_a_listener_gets_messages_one_after_the_other_until_the_consumer_c
     assert "LookupError: in a listener" in caplog.text
 
 
-async def test_whoever_is_told_that_it_is_active_may_raise(
+async def test_a_callback_for_the_active_consumer_may_raise(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def raising(_consumer: Any, is_active: bool) -> None:
@@ -199,10 +199,10 @@ class Spoiling(ProducerInterceptor):
 @pytest.mark.parametrize("batching", [None, Batching(delay_s=0.01), Batching(by_key=True)])
 async def test_a_message_that_an_interceptor_spoils_fails_alone(batching: Batching | None) -> None:
     broker = FakeBroker()
-    told: list[str] = []
+    calls: list[str] = []
 
     def tell(found: MessageId | None, error: Exception | None) -> None:
-        told.append(type(error).__name__ if found is None else "stored")
+        calls.append(type(error).__name__ if found is None else "stored")
 
     async with client_of(broker) as client:
         options = ProducerOptions(batching=batching)
@@ -211,7 +211,7 @@ async def test_a_message_that_an_interceptor_spoils_fails_alone(batching: Batchi
             try:
                 producer.send_nowait(value, callback=tell)
             except ConfigurationError as error:
-                told.append(type(error).__name__)
+                calls.append(type(error).__name__)
         await producer.flush()
         with pytest.raises(ConfigurationError, match="can be sent"):
             await producer.send_batch([b"3", b"bad"])
@@ -219,5 +219,5 @@ async def test_a_message_that_an_interceptor_spoils_fails_alone(batching: Batchi
             await producer.send(b"bad")
         await producer.send(b"4")
         assert producer.statistics().messages_pending == 0
-    assert sorted(told) == ["ConfigurationError", "stored", "stored"]
+    assert sorted(calls) == ["ConfigurationError", "stored", "stored"]
     assert sum(each.messages for each in broker.topic("orders").entries) == 3

@@ -11,11 +11,11 @@ from arneb_pulsar.client.testing import FakeBroker, Faults
 
 SLOW_S = 1.0
 EXCLUSIVE = ProducerOptions(access=AccessMode.EXCLUSIVE)
-Told = list[MessageId | Exception | None]
+Outcomes = list[MessageId | Exception | None]
 
 
-def noting(told: Told) -> Callable[[MessageId | None, Exception | None], None]:
-    return lambda found, error: told.append(found or error)
+def noting(outcomes: Outcomes) -> Callable[[MessageId | None, Exception | None], None]:
+    return lambda found, error: outcomes.append(found or error)
 
 
 async def cancelled_after(seconds: float, wait: Callable[[], Awaitable[object]]) -> None:
@@ -30,56 +30,56 @@ def stored(broker: FakeBroker) -> int:
 
 
 async def test_a_withdrawn_send_is_never_sent_and_its_callback_gets_that() -> None:
-    broker, told = FakeBroker(), Told()
+    broker, outcomes = FakeBroker(), Outcomes()
     async with client_of(broker) as client:
         producer = await client.create_producer("orders")
         with anyio.CancelScope() as scope:
             scope.cancel()
-            await producer.send(b"x", callback=noting(told))
-        assert [type(each) for each in told] == [Withdrawn]
+            await producer.send(b"x", callback=noting(outcomes))
+        assert [type(each) for each in outcomes] == [Withdrawn]
         await producer.send(b"y")
     assert stored(broker) == 1
 
 
 async def test_a_send_that_waits_for_room_is_withdrawn_and_takes_none() -> None:
-    broker, told = FakeBroker(), Told()
+    broker, outcomes = FakeBroker(), Outcomes()
     async with client_of(broker) as client:
         options = ProducerOptions(pending_max=1, batching=None)
         producer = await client.create_producer("orders", options)
         broker.faults.delay_s_max = SLOW_S
         producer.send_nowait(b"first")
-        await cancelled_after(0.001, lambda: producer.send(b"x", callback=noting(told)))
+        await cancelled_after(0.001, lambda: producer.send(b"x", callback=noting(outcomes)))
         await cancelled_after(0.001, lambda: producer.send_batch([b"x"]))
         await cancelled_after(0.001, producer.wait_for_room)
-        assert [type(each) for each in told] == [Withdrawn]
+        assert [type(each) for each in outcomes] == [Withdrawn]
         await producer.flush()
         producer.send_nowait(b"there is room")
     assert stored(broker) == 2
 
 
 async def test_a_cancelled_send_that_was_sent_gets_its_outcome() -> None:
-    broker, told = FakeBroker(), Told()
+    broker, outcomes = FakeBroker(), Outcomes()
     async with client_of(broker) as client:
         producer = await client.create_producer("orders", ProducerOptions(batching=None))
         broker.faults.delay_s_max = SLOW_S
-        await cancelled_after(0.001, lambda: producer.send(b"x", callback=noting(told)))
-        assert told == []
+        await cancelled_after(0.001, lambda: producer.send(b"x", callback=noting(outcomes)))
+        assert outcomes == []
         await cancelled_after(0.001, lambda: producer.send_batch([b"y", b"z"]))
         await cancelled_after(0.001, producer.flush)
         await producer.flush()
-    assert [type(each) for each in told] == [MessageId]
+    assert [type(each) for each in outcomes] == [MessageId]
     assert stored(broker) == 3
 
 
 async def test_a_close_that_is_cancelled_closes_and_what_is_pending_fails() -> None:
-    broker, told = FakeBroker(), Told()
+    broker, outcomes = FakeBroker(), Outcomes()
     async with client_of(broker) as client:
         producer = await client.create_producer("orders", ProducerOptions(batching=None))
         broker.faults.delay_s_max = SLOW_S
-        producer.send_nowait(b"x", callback=noting(told))
+        producer.send_nowait(b"x", callback=noting(outcomes))
         await cancelled_after(0.001, producer.close)
         assert producer.is_closed
-        assert [type(each) for each in told] == [ClientClosed]
+        assert [type(each) for each in outcomes] == [ClientClosed]
 
 
 async def test_a_producer_that_was_not_waited_for_is_not_there() -> None:
@@ -94,7 +94,7 @@ async def test_a_producer_that_was_not_waited_for_is_not_there() -> None:
             await client.create_producer("orders", EXCLUSIVE)
 
 
-async def test_one_who_waits_no_more_for_exclusive_access_lets_the_next_one_in() -> None:
+async def test_a_producer_that_stops_waiting_for_exclusive_access_lets_the_next_one_in() -> None:
     broker = FakeBroker()
     waiting = ProducerOptions(access=AccessMode.WAIT_FOR_EXCLUSIVE)
     async with client_of(broker) as client:

@@ -66,14 +66,14 @@ async def test_a_trace_goes_from_the_send_to_what_the_consumer_does() -> None:
     assert processing.context is not None
     assert shipping.parent.span_id == processing.context.span_id
     assert (sending.kind, processing.kind) == (SpanKind.PRODUCER, SpanKind.CONSUMER)
-    said = {
+    expected = {
         "messaging.system": "pulsar",
         "messaging.destination.name": TOPIC,
         "messaging.message.id": str(sent),
         "messaging.message.body.size": 4,
     }
-    assert attributes_of(sending) == said | {"messaging.operation.type": "send"}
-    assert attributes_of(processing) == said | {
+    assert attributes_of(sending) == expected | {"messaging.operation.type": "send"}
+    assert attributes_of(processing) == expected | {
         "messaging.operation.type": "process",
         "messaging.pulsar.acknowledged": True,
     }

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from tests.pulsar_frontend.client.in_memory import client_of, early, produce, said
+from tests.pulsar_frontend.client.in_memory import client_of, early, produce, sent_count
 
 from arneb_pulsar.client import Batching, Client, ProducerOptions, SubscriptionType
 from arneb_pulsar.client.consumer.consuming import Consuming
@@ -59,7 +59,7 @@ async def shop(
         yield Shop(broker, client, producer, consumer)
 
 
-async def test_nobody_gets_a_message_before_the_commit_nor_what_stands_behind_it() -> None:
+async def test_nobody_gets_a_message_or_what_follows_it_before_the_commit() -> None:
     async with shop(0) as it:
         async with await it.client.begin_transaction() as transaction:
             await transaction.send(it.producer, b"in it")
@@ -147,7 +147,7 @@ async def test_ack_timeout_and_negative_acks_leave_to_the_transaction_what_is_in
         for each in messages:
             await transaction.acknowledge(it.consumer, each)
         await anyio.sleep(60)
-        assert said(it.broker, "redeliverUnacknowledgedMessages") == 0
+        assert sent_count(it.broker, "redeliverUnacknowledgedMessages") == 0
         assert it.consumer.statistics().messages_acknowledged == 2
         await transaction.commit()
 
@@ -179,7 +179,7 @@ async def test_a_commit_that_is_cancelled_goes_its_way_and_is_asked_for_once() -
                 await transaction.commit()
         assert transaction.state is State.COMMITTING
         await transaction.commit()
-        assert said(it.broker, "endTxn") == 1
+        assert sent_count(it.broker, "endTxn") == 1
         it.broker.faults.delay_s_max = 1.0
         again = await it.client.begin_transaction()
         await again.send(it.producer, b"as well")

@@ -109,7 +109,7 @@ def test_each_of_a_run_has_its_own_time_wherever_it_stands(delays: list[int]) ->
     assert made[2]
 
 
-def test_a_run_is_delayed_though_its_only_time_stands_behind_a_key() -> None:
+def test_a_run_is_delayed_though_its_only_time_follows_a_key() -> None:
     heads = plain(), plain(partition_key="key", deliver_at_time=NOW_MS + 1)
     sent = [join_body(head.SerializeToString(), b"payload") for head in heads]
     entries, messages, is_delayed = make_entries(sent, NOW_MS)
@@ -132,7 +132,7 @@ def test_a_damaged_body_is_refused_in_a_run_as_alone(
 
 
 @given(bodies(), st.data())
-def test_any_change_behind_the_checksum_is_seen(body: bytes, data: st.DataObject) -> None:
+def test_any_change_after_the_checksum_is_seen(body: bytes, data: st.DataObject) -> None:
     at = data.draw(st.integers(2, len(body) - 1))
     changed = bytes([*body[:at], body[at] ^ data.draw(st.integers(1, 255)), *body[at + 1 :]])
     with pytest.raises(ChecksumMismatch):

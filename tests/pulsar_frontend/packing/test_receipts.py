@@ -47,11 +47,11 @@ def test_receipts_take_sequence_ids_in_any_order(
 ) -> None:
     found = commands_in(pack_receipts(producer, sequences, position_at(ledger, 120)))
     assert [command.type for command in found] == [BaseCommand.SEND_RECEIPT] * len(sequences)
-    told = [command.send_receipt for command in found]
-    assert [each.producer_id for each in told] == [producer] * len(sequences)
-    assert [each.sequence_id for each in told] == sequences
-    assert [each.message_id.ledgerId for each in told] == [ledger] * len(sequences)
-    assert [each.message_id.entryId for each in told] == list(range(120, 120 + len(sequences)))
+    receipts = [command.send_receipt for command in found]
+    assert [each.producer_id for each in receipts] == [producer] * len(sequences)
+    assert [each.sequence_id for each in receipts] == sequences
+    assert [each.message_id.ledgerId for each in receipts] == [ledger] * len(sequences)
+    assert [each.message_id.entryId for each in receipts] == list(range(120, 120 + len(sequences)))
 
 
 @given(IDS, IDS, IDS)

@@ -32,7 +32,7 @@ def test_those_away_for_long_are_outdated() -> None:
     assert sequences.highest("b") == NEVER and list(sequences.outdated((), late)) == ["c"]
 
 
-def test_a_clock_that_is_set_makes_nobody_outdated() -> None:
+def test_setting_the_clock_makes_no_producer_outdated() -> None:
     """They were used by a clock that said 1970, before a start and after it."""
     sequences = Sequences({"before": Reach(5, 1)}, since=100.0)
     sequences.stored("after", Reach(5, 2), 110.0)

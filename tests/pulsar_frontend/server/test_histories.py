@@ -51,7 +51,7 @@ async def test_a_history_is_never_idle(open_broker: OpenBroker) -> None:
         assert history_topic(TOPIC, "s") in running.core.topics
 
 
-async def test_no_history_is_kept_that_nobody_asked_for(open_broker: OpenBroker) -> None:
+async def test_no_history_is_kept_unless_requested(open_broker: OpenBroker) -> None:
     async with open_broker() as running, connected(running.context) as (client,):
         await client.subscribe(
             "t", subscription_properties=[{"key": HISTORY_PROPERTY, "value": "no"}]

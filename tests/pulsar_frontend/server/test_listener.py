@@ -79,7 +79,7 @@ async def test_a_failed_commit_is_a_send_error_and_the_next_is_none(
         assert running.core.topic(NAME).statistics().messages == 1
 
 
-async def test_what_a_producer_sent_behind_a_failed_message_is_not_stored_before_it(
+async def test_what_a_producer_sent_after_a_failed_message_is_not_stored_before_it(
     open_broker: OpenBroker,
 ) -> None:
     async with open_broker() as running, connected(running.context, 2) as (client, other):

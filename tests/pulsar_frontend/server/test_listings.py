@@ -175,7 +175,7 @@ async def test_a_client_that_waits_for_the_core_counts_with_its_request() -> Non
         assert one.connection._effects.tasks.pending_bytes <= ROOM + 60_000
 
 
-async def test_watchers_that_do_not_read_are_told_later_what_is_left_of_the_changes() -> None:
+async def test_watchers_that_do_not_read_get_later_what_is_left_of_the_changes() -> None:
     async with stuck() as one:
         one.read()
         await one.ask(*watches(1))

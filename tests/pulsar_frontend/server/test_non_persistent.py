@@ -42,7 +42,7 @@ async def payloads(client: RawClient, count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("kind", [CommandSubscribe.Exclusive, CommandSubscribe.Shared])
-async def test_only_who_has_permits_gets_messages(open_broker: OpenBroker, kind: Any) -> None:
+async def test_only_consumers_with_permits_get_messages(open_broker: OpenBroker, kind: Any) -> None:
     async with open_broker() as running, connected(running.context, 2) as (sender, taker):
         await sender.producer(NAME)
         await publish(sender, b"0")
@@ -63,7 +63,7 @@ async def test_only_who_has_permits_gets_messages(open_broker: OpenBroker, kind:
         assert kept(running) == 0
 
 
-async def test_a_large_burst_reaches_who_has_the_permits(open_broker: OpenBroker) -> None:
+async def test_a_large_burst_reaches_consumers_with_permits(open_broker: OpenBroker) -> None:
     async with open_broker() as running, connected(running.context, 2) as (sender, taker):
         await sender.producer(NAME)
         await taker.subscribe(NAME)

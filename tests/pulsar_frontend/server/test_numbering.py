@@ -36,16 +36,16 @@ class Topic:
 class Sink:
     def __init__(self) -> None:
         self.runs: list[Deliveries] = []
-        self.said: list[object] = []
+        self.events: list[object] = []
 
     def deliver(self, run: Deliveries) -> None:
         self.runs.append(run)
 
     def active_changed(self, active: bool) -> None:
-        self.said.append(active)
+        self.events.append(active)
 
     def closed_by_core(self, reason: str) -> None:
-        self.said.append(reason)
+        self.events.append(reason)
 
     @property
     def numbers(self) -> list[list[int] | None]:
@@ -126,5 +126,5 @@ async def test_what_the_core_says_goes_through() -> None:
         numbered.active_changed(True)
         numbered.closed_by_core("over")
         await anyio.sleep(2)
-        assert (sink.said, sink.runs) == ([True, "over"], [])
+        assert (sink.events, sink.runs) == ([True, "over"], [])
         assert repr(numbered) == "<NumberedSink next 0, 0 runs wait>"

@@ -201,7 +201,7 @@ def test_every_rule_that_needs_something_is_tried() -> None:
 
 
 @pytest.mark.parametrize("kind", CASES, ids=BaseCommand.Type.Name)
-async def test_whoever_lacks_just_the_right_is_refused(
+async def test_a_client_that_lacks_just_the_right_is_refused(
     open_broker: OpenBroker, tmp_path: Path, kind: int
 ) -> None:
     case = CASES[kind]
@@ -229,7 +229,7 @@ async def test_whoever_lacks_just_the_right_is_refused(
                 assert not isinstance(answer, pb.CommandError), (role, answer)
 
 
-async def test_whoever_asks_for_partitions_hears_that_there_is_no_such_tenant(
+async def test_asking_for_partitions_of_an_unknown_tenant_says_so(
     open_broker: OpenBroker, tmp_path: Path
 ) -> None:
     async with guarded(open_broker, tmp_path) as broker:
@@ -444,7 +444,7 @@ async def test_a_super_user_ends_anybodys_transaction(
                 assert (reply.error if reply.HasField("error") else None) == code
 
 
-async def test_whoever_may_do_nothing_finds_the_coordinator(
+async def test_a_client_without_rights_finds_the_coordinator(
     open_broker: OpenBroker, tmp_path: Path
 ) -> None:
     async with guarded(open_broker, tmp_path) as broker:
@@ -457,7 +457,7 @@ async def test_whoever_may_do_nothing_finds_the_coordinator(
         assert found.response == pb.CommandLookupTopicResponse.Connect
 
 
-async def test_whoever_watches_topics_and_may_not_any_more_is_cut_off(
+async def test_a_watcher_of_topics_that_loses_the_right_is_cut_off(
     open_broker: OpenBroker, tmp_path: Path
 ) -> None:
     async with guarded(open_broker, tmp_path) as broker:
@@ -499,7 +499,7 @@ async def test_a_right_that_goes_while_a_producer_waits_for_its_turn_is_gone_whe
          "Must not set proxyVersion without connecting as a ProxyRole."),
     ],
 )  # fmt: skip
-async def test_proxies_come_for_others_and_nobody_else_does(
+async def test_only_proxies_act_for_other_roles(
     open_broker: OpenBroker, tmp_path: Path, fields: dict[str, Any], role: str, text: str
 ) -> None:
     async with guarded(open_broker, tmp_path) as broker:

@@ -128,7 +128,7 @@ async def test_what_was_done_first_in_one_brings_its_record_along(
         assert subscription.statistics().backlog_entries == 0
 
 
-async def test_it_is_only_his_who_opened_it_after_a_crash_too(
+async def test_it_belongs_to_its_opener_after_a_crash_too(
     open_broker: OpenBroker, tmp_path: Path
 ) -> None:
     async with open_broker() as running, connected(running.context) as (client,):
@@ -338,7 +338,7 @@ async def test_two_things_that_are_done_first_at_the_same_moment_both_count(
     async with after_a_kill(tmp_path, "killed") as (context, client):
         await end(client, transaction, commit=True)
         assert context.core.topics["persistent://public/default/out"].messages == 2  # type: ignore[attr-defined]
-        await context.transactions.held.let_go()
+        await context.transactions.held.acknowledge_ended()
         topic = context.transactions.held.topic
         assert topic is not None
         assert topic.subscriptions["open"].statistics().backlog_entries == 0

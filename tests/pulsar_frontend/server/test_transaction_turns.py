@@ -166,7 +166,7 @@ async def test_records_of_those_that_have_ended_go_together(open_broker: OpenBro
         left = await begin(worker)
         await send(worker, left, b"|", first=ENDED_TOGETHER + 1)
         await end(worker, await begin(worker), commit=True)
-        await held.let_go()
+        await held.acknowledge_ended()
         positions = subscription.unacknowledged(ENDED_TOGETHER)
         (open_one,) = running.context.transactions.open
         assert [*open_one.records] == positions
@@ -237,7 +237,7 @@ async def test_ending_at_once_after_sends_ends_all_of_them(open_broker: OpenBrok
         assert running.core.topic("persistent://public/default/out").messages == 3
 
 
-async def test_it_is_tried_again_without_a_topic_that_went_though_nobody_is_there_any_more(
+async def test_it_is_retried_without_a_deleted_topic_though_its_client_has_left(
     open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_broker() as running:
@@ -245,12 +245,12 @@ async def test_it_is_tried_again_without_a_topic_that_went_though_nobody_is_ther
         is_held, is_over = trio.Event(), trio.Event()
 
         def hold_first(core: Any, unit: Unit, done: Any) -> Any:
-            def told(error: CommitFailed | None) -> None:
+            def note(error: CommitFailed | None) -> None:
                 done(error)
                 is_over.set()
 
             if not unit.passes_over_gone or is_held.is_set():
-                return commit(core, unit, told if unit.passes_over_gone else done)
+                return commit(core, unit, note if unit.passes_over_gone else done)
             held.append(done)
             is_held.set()
             return False

@@ -313,7 +313,7 @@ async def test_what_was_sent_to_a_topic_that_has_gone_goes_with_it(
         assert running.core.topic("persistent://public/default/stays").messages == 1
 
 
-async def test_duplicates_are_told_in_transactions_too(open_broker: OpenBroker) -> None:
+async def test_duplicates_are_recognised_in_transactions_too(open_broker: OpenBroker) -> None:
     async with open_broker(deduplication=True) as running, two(running) as (worker, reader):
         transaction, other = await begin(worker), await begin(worker)
         await send(worker, transaction, b"|1", b"|2")
@@ -356,7 +356,7 @@ async def test_two_transactions_of_one_producer_lose_nothing_as_duplicates(
 
 
 @pytest.mark.parametrize("commit", [True, False])
-async def test_what_waits_to_be_told_from_duplicates_is_ended_too(
+async def test_what_waits_for_deduplication_is_ended_too(
     open_broker: OpenBroker, *, commit: bool
 ) -> None:
     """It was sent before the end was asked for; what was sent behind that is refused."""
@@ -486,7 +486,9 @@ async def test_no_message_of_a_batch_is_acknowledged_cumulatively_twice(
         assert subscription.statistics().backlog_entries == 0
 
 
-async def test_two_who_end_one_at_the_same_time_hear_the_same(open_broker: OpenBroker) -> None:
+async def test_two_clients_that_end_one_at_the_same_time_get_the_same_answer(
+    open_broker: OpenBroker,
+) -> None:
     async with open_broker() as running, connected(running.context, 3) as (worker, *others):
         await worker.producer("out")
         transaction = await begin(worker)
@@ -501,11 +503,11 @@ async def test_every_answer_to_a_client_is_on_disk_when_it_is_sent(
     open_broker: OpenBroker, tmp_path: Path
 ) -> None:
     """A copy of the data directory is what a broker that was killed would leave behind."""
-    told: list[tuple[str, int, int, int]] = []
+    calls: list[tuple[str, int, int, int]] = []
 
     def killed(instant: str, results: int, backlog: int, is_open: int) -> None:
         shutil.copytree(tmp_path / "data", tmp_path / instant)
-        told.append((instant, results, backlog, is_open))
+        calls.append((instant, results, backlog, is_open))
 
     async with open_broker() as running, two(running) as (worker, _):
         await worker.producer("in", 2)
@@ -526,7 +528,7 @@ async def test_every_answer_to_a_client_is_on_disk_when_it_is_sent(
         await acknowledge(worker, aborted, ids[1])
         await end(worker, aborted, commit=False)
         killed("aborted", 2, 1, 0)
-    for instant, results, backlog, is_open in told:
+    for instant, results, backlog, is_open in calls:
         async with open_engine(tmp_path / instant) as core:
             context = make_context(core, PulsarConfig())
             await context.transactions.start()

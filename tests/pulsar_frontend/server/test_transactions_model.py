@@ -160,12 +160,12 @@ class Hand:
         command = pb.CommandSend(producer_id=producer, sequence_id=number, **fields)
         body = body_of(payload, sequence_id=number)
         await self._client.stream.send_all(received(command, body=body).data)
-        return said(await self._answer())
+        return word_for(await self._answer())
 
     async def open(self, timeout_ms: int) -> Any:
         await self._client.send(pb.CommandNewTxn(request_id=3, txn_ttl_seconds=timeout_ms, tc_id=0))
         reply = await self._answer()
-        assert said(reply) == OK
+        assert word_for(reply) == OK
         return reply
 
     async def acknowledge(self, number: Any, known: Known | None = None) -> str:
@@ -175,7 +175,7 @@ class Hand:
         await self._client.send(
             pb.CommandAck(consumer_id=1, ack_type=kind, message_id=[number], request_id=4, **fields)
         )
-        return said(await self._answer())
+        return word_for(await self._answer())
 
     async def ask_end(self, known: Known, *, commit: bool) -> None:
         action = pb.COMMIT if commit else pb.ABORT
@@ -185,7 +185,7 @@ class Hand:
 
     async def end(self, known: Known, *, commit: bool) -> str:
         await self.ask_end(known, commit=commit)
-        return said(await self._answer())
+        return word_for(await self._answer())
 
     async def _answer(self) -> Message:
         while True:
@@ -203,7 +203,7 @@ class Hand:
         return False
 
 
-def said(reply: Any) -> str:
+def word_for(reply: Any) -> str:
     """The answer in a word."""
     if reply.DESCRIPTOR.name in ("CommandSendError", "CommandError") or (
         "error" in reply.DESCRIPTOR.fields_by_name and reply.HasField("error")
@@ -490,7 +490,7 @@ class Play:
 
     async def let_pass(self, passed_ms: int) -> None:
         self.model.passed_ms += passed_ms
-        await self._context.transactions.held.let_go()
+        await self._context.transactions.held.acknowledge_ended()
         self._core._committer.flush_cursors()
         await quiet(self._core)  # records of those that ended are gone by then
         await self.set_the_clock(passed_ms)

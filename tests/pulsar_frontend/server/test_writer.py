@@ -57,8 +57,8 @@ async def written(session: Session, full_bytes: int = 1000) -> tuple[bytes, int]
 
 @given(st.lists(st.integers(0, 3 * PIECE_BYTES), min_size=1, max_size=4))
 def test_everything_is_written_in_order_with_one_report(sizes: list[int]) -> None:
-    said = [bytes([number % 256]) * size for number, size in enumerate(sizes)]
-    assert trio.run(written, Session(*said)) == (b"".join(said), 1)
+    pieces = [bytes([number % 256]) * size for number, size in enumerate(sizes)]
+    assert trio.run(written, Session(*pieces)) == (b"".join(pieces), 1)
 
 
 async def test_a_client_that_takes_no_piece_is_given_up() -> None:
@@ -96,7 +96,7 @@ async def test_it_is_full_with_what_is_under_way_and_what_waits() -> None:
     assert await theirs.receive_some() == b"x" * 600
 
 
-async def test_no_farewell_behind_half_a_frame() -> None:
+async def test_no_farewell_after_half_a_frame() -> None:
     ours, theirs = trio.testing.memory_stream_pair()
     send_all, session = ours.send_stream.send_all, Session(b"one", b"last")
 
@@ -173,7 +173,7 @@ async def test_what_the_kernel_does_not_take_is_sent_by_the_task_before_what_com
 
 
 @pytest.mark.real_time
-async def test_no_farewell_behind_half_of_what_was_said_at_once() -> None:
+async def test_no_farewell_after_half_of_what_was_sent_together() -> None:
     ours, theirs = plain_pair()
     session = Session(bytes(1 << 20))
     writer = Writer(ours, session, 1000, LongTurns(), GivenLease())
@@ -216,7 +216,7 @@ async def test_what_was_put_together_under_a_lease_is_written_under_one_or_never
 
 
 @pytest.mark.real_time
-async def test_what_only_who_leads_may_say_is_not_said_at_once_without_a_lease() -> None:
+async def test_what_only_a_leader_may_send_is_not_sent_at_once_without_a_lease() -> None:
     ours, theirs = plain_pair()
     lease = GivenLease(holds=False)
     writer = Writer(ours, Session(b"message"), 1000, LongTurns(), lease)

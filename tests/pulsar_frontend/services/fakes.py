@@ -24,7 +24,7 @@ class FakeConnection:
     sent_bytes: int = 0
     is_full: bool = False
     lives: bool = True
-    told: list[Event] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
     was_killed: bool = False
     closed_consumers: list[ConsumerKey] = field(default_factory=list)
 
@@ -32,7 +32,7 @@ class FakeConnection:
         await trio.lowlevel.checkpoint()
 
     def tell(self, event: Event) -> None:
-        self.told.append(event)
+        self.events.append(event)
 
     async def is_alive(self) -> bool:
         await trio.lowlevel.checkpoint()

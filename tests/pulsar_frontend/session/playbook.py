@@ -40,7 +40,7 @@ class Received:
 
 
 @dataclass(frozen=True)
-class Said:
+class Sent:
     """A command to the client, with its payload."""
 
     command: Message
@@ -61,8 +61,8 @@ def received(*commands: Message, body: bytes | None = None) -> Received:
     return Received(b"".join(payload_frame(frame, body) for frame in frames))
 
 
-def said(command: Message, payload: bytes = b"") -> Said:
-    return Said(command, payload)
+def sent(command: Message, payload: bytes = b"") -> Sent:
+    return Sent(command, payload)
 
 
 class Playbook:
@@ -73,7 +73,7 @@ class Playbook:
         self.clock_ms = CLOCK_MS
         self.session = ConnectionSession(config or PulsarConfig(), "Arneb test", self.now)
         self._reader = FrameReader()
-        self._frames: list[Said] = []
+        self._frames: list[Sent] = []
         self._effects: list[Effect] = []
         if connected:
             self >> received(CommandConnect(client_version="test", protocol_version=20))
@@ -100,8 +100,8 @@ class Playbook:
         self.now, self.clock_ms = end, end_ms
         return self
 
-    def __lshift__(self, expected: Said | Effect) -> "Playbook":
-        waiting: list[Any] = self._frames if isinstance(expected, Said) else self._effects
+    def __lshift__(self, expected: Sent | Effect) -> "Playbook":
+        waiting: list[Any] = self._frames if isinstance(expected, Sent) else self._effects
         assert waiting, f"expected {expected}, nothing went out"
         found = waiting.pop(0)
         assert found == expected, f"expected {expected}, got {found}"
@@ -114,7 +114,7 @@ class Playbook:
         assert isinstance(found, kind), f"expected {kind.__name__}, got {found}"
         return found
 
-    def heard(self) -> Said:
+    def heard(self) -> Sent:
         """The next frame that went out."""
         assert self._frames, "expected a frame, nothing went out"
         return self._frames.pop(0)
@@ -132,4 +132,4 @@ class Playbook:
         for data in frames:
             for command, payload in zip(*self._reader.receive(data), strict=True):
                 envelope = BaseCommand.FromString(command)
-                self._frames.append(Said(getattr(envelope, FIELD_OF[envelope.type]), payload))
+                self._frames.append(Sent(getattr(envelope, FIELD_OF[envelope.type]), payload))

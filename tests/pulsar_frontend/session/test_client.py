@@ -2,7 +2,7 @@
 
 import pytest
 from tests.pulsar_frontend.session.consume.test_consumers import message, pulsar_entry, subscribe
-from tests.pulsar_frontend.session.playbook import Playbook, received, said
+from tests.pulsar_frontend.session.playbook import Playbook, received, sent
 
 from arneb_core.api.entries.position import position_at
 from arneb_core.api.subscriptions.deliveries import Deliveries
@@ -38,12 +38,12 @@ def attached(version: int, name: str = JAVA) -> tuple[Playbook, int]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_change_of_the_active_consumer_is_for_who_knows_it(version: int) -> None:
+def test_a_change_of_the_active_consumer_goes_to_clients_that_know_it(version: int) -> None:
     play, key = attached(version)
     play >> received(CommandFlow(consumer_id=1, messagePermits=1)) << AddPermits(key, 1)
     play >> ActiveChanged(key, True)
     if version >= 12:
-        play << said(pb.CommandActiveConsumerChange(consumer_id=1, is_active=True))
+        play << sent(pb.CommandActiveConsumerChange(consumer_id=1, is_active=True))
     play.over()
 
 
@@ -54,12 +54,12 @@ def test_the_end_of_a_topic_is_for_javas_clients(version: int, name: str) -> Non
     play, key = attached(version, name)
     play >> EndReached(key)
     if version >= 9 and name == JAVA:
-        play << said(pb.CommandReachedEndOfTopic(consumer_id=1))
+        play << sent(pb.CommandReachedEndOfTopic(consumer_id=1))
     play.over()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_checksums_are_for_who_reads_them(version: int) -> None:
+def test_checksums_go_to_clients_that_read_them(version: int) -> None:
     play, key = attached(version)
     whole, bare = join_body(b"metadata", b"payload"), b"\0\0\0\x08metadatapayload"
     entries = [pulsar_entry(whole), pulsar_entry(bare)]
@@ -69,12 +69,12 @@ def test_checksums_are_for_who_reads_them(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_silence_is_nothing_to_ask_about_where_nobody_can_answer(version: int) -> None:
+def test_a_silent_client_that_cannot_answer_is_not_asked(version: int) -> None:
     play = connected(version)
     play.pass_time(31)
     assert play.session.probe() is (version >= 1)
     if version >= 1:
-        play << said(pb.CommandPing())
+        play << sent(pb.CommandPing())
     else:
         play.session.resumed(play.now)
         play.pass_time(1_000_000)

@@ -1,7 +1,7 @@
 """GET_SCHEMA and GET_OR_CREATE_SCHEMA."""
 
 import pytest
-from tests.pulsar_frontend.session.playbook import Playbook, received, said
+from tests.pulsar_frontend.session.playbook import Playbook, received, sent
 
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.schemas.schema import Schema, SchemaType, Version
@@ -34,7 +34,7 @@ def test_a_schema_is_asked_for(version: bytes | None, number: int | None) -> Non
     found = pb.Schema()
     found.CopyFrom(MESSAGE)
     found.name = "public/default/t"
-    play << said(pb.CommandGetSchemaResponse(request_id=4, schema=found, schema_version=FIVE))
+    play << sent(pb.CommandGetSchemaResponse(request_id=4, schema=found, schema_version=FIVE))
     play.over()
 
 
@@ -42,7 +42,7 @@ def test_a_schema_is_asked_for(version: bytes | None, number: int | None) -> Non
 def test_there_may_be_none(version: Version | None) -> None:
     play = Playbook() >> SchemaFound(4, TOPIC, version)
     text = "Topic not found or no-schema"
-    play << said(
+    play << sent(
         pb.CommandGetSchemaResponse(request_id=4, error_code=pb.TopicNotFound, error_message=text)
     )
     play.over()
@@ -61,9 +61,9 @@ def test_a_schema_is_attached() -> None:
     play >> received(pb.CommandGetOrCreateSchema(request_id=4, topic="t", schema=MESSAGE))
     play << AttachSchema(4, parse_topic("t"), SCHEMA)
     play >> SchemaAttached(4, FIVE, None)
-    play << said(pb.CommandGetOrCreateSchemaResponse(request_id=4, schema_version=FIVE))
+    play << sent(pb.CommandGetOrCreateSchemaResponse(request_id=4, schema_version=FIVE))
     play >> SchemaAttached(5, b"", Failure(pb.IncompatibleSchema, "no"))
-    play << said(
+    play << sent(
         pb.CommandGetOrCreateSchemaResponse(
             request_id=5, error_code=pb.IncompatibleSchema, error_message="no"
         )
@@ -77,7 +77,7 @@ def test_plain_bytes_are_no_schema_to_attach() -> None:
     play >> received(pb.CommandGetOrCreateSchema(request_id=4, topic="t", schema=plain))
     play << AttachSchema(4, parse_topic("t"), None)
     play >> SchemaAttached(4, b"", None)
-    play << said(pb.CommandGetOrCreateSchemaResponse(request_id=4, schema_version=b""))
+    play << sent(pb.CommandGetOrCreateSchemaResponse(request_id=4, schema_version=b""))
     play.over()
 
 

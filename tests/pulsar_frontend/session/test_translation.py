@@ -56,7 +56,7 @@ def read_frames(data: list[bytes]) -> list[tuple[int, int | None, bytes]]:
     sizes=st.lists(st.sampled_from([0, 500, 40_000]), min_size=1, max_size=30),
     cuts=st.sets(st.integers(1, 29)),
 )
-def test_a_turn_translates_only_so_much_and_what_comes_later_stays_behind(
+def test_a_turn_translates_only_so_much_and_leaves_the_rest_for_later(
     sizes: list[int], cuts: set[int]
 ) -> None:
     """As if all of it had been translated when it was delivered, whatever happens meanwhile."""
@@ -78,15 +78,15 @@ def test_a_turn_translates_only_so_much_and_what_comes_later_stays_behind(
         session.receive_data(received(again).data, play.now, play.clock_ms)
     last = pb.CommandCloseConsumer(consumer_id=1, request_id=9)
     session.receive_data(received(last).data, play.now, play.clock_ms)
-    said, turns = [], 0
+    frames, turns = [], 0
     while session.has_unsent or not turns:
         waited = session.waiting_bytes
         data = session.data_to_send()
         assert session.waiting_bytes < waited
         units = sum(MESSAGE_UNITS + len(raw) // METADATA_BYTES_A_UNIT for raw in data)
         assert units < TRANSLATED_UNITS + 40_000 // METADATA_BYTES_A_UNIT + 2_000
-        said += read_frames(data)
+        frames += read_frames(data)
         turns += 1
-    assert said == [*expected, (-1, None, b"")]
+    assert frames == [*expected, (-1, None, b"")]
     assert session.waiting_bytes == 0
     assert turns > sum(sizes) // METADATA_BYTES_A_UNIT // (TRANSLATED_UNITS + 10_000)

@@ -19,16 +19,16 @@ class OutcomesMachine(RuleBasedStateMachine):
         super().__init__()
         self.rows: dict[str, bytes] = {}
         self.outcomes = Outcomes({})
-        self.told: dict[int, tuple[bool, int]] = {}
+        self.ended: dict[int, tuple[bool, int]] = {}
         self.now_ms = 1_000
 
     @rule(committed=st.booleans(), kept_ms=st.integers(1, 500))
     def end(self, committed: bool, kept_ms: int) -> None:
-        number, until_ms = len(self.told) + 1, self.now_ms + kept_ms
+        number, until_ms = len(self.ended) + 1, self.now_ms + kept_ms
         key, value = self.outcomes.row(number, until_ms, committed=committed)
         self.rows[key] = value
         self.outcomes.stored(number, until_ms, committed=committed)
-        self.told[number] = committed, until_ms
+        self.ended[number] = committed, until_ms
 
     @rule(stored=st.booleans())
     def gather(self, stored: bool) -> None:
@@ -61,22 +61,22 @@ class OutcomesMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         self.outcomes = Outcomes(self.rows)
 
-    @precondition(lambda self: self.told)
+    @precondition(lambda self: self.ended)
     @rule()
     def all_go_when_nobody_asks_any_more(self) -> None:
-        self.now_ms = max(until_ms for _, until_ms in self.told.values())
+        self.now_ms = max(until_ms for _, until_ms in self.ended.values())
         for _ in range(2):
             self.gather(stored=True)
         assert self.rows == {}
-        assert not any(map(self.outcomes.find, self.told))
-        self.told = {number: (committed, 0) for number, (committed, _) in self.told.items()}
+        assert not any(map(self.outcomes.find, self.ended))
+        self.ended = {number: (committed, 0) for number, (committed, _) in self.ended.items()}
 
     @invariant()
     def what_was_told_is_told_again(self) -> None:
-        for number, (committed, until_ms) in self.told.items():
+        for number, (committed, until_ms) in self.ended.items():
             if until_ms > self.now_ms:
                 assert self.outcomes.find(number) is (COMMITTED if committed else ABORTED)
-        assert self.outcomes.find(len(self.told) + 1) is None
+        assert self.outcomes.find(len(self.ended) + 1) is None
 
     @invariant()
     def rows_are_in_order(self) -> None:
@@ -90,7 +90,7 @@ TestOutcomes.settings = settings(max_examples=60, stateful_step_count=30)
 HOUR_S = KEPT_MS / 1000
 
 
-def test_outcomes_stay_for_an_hour_of_which_no_clock_knows() -> None:
+def test_outcomes_stay_for_an_hour_whatever_the_clock_does() -> None:
     """Clients ask again within moments, whatever was done to the clock."""
     patience = Patience(1_000_000, 50.0)
     assert not patience.is_over(1_000_000 + 9 * KEPT_MS, 51.0), "set forward behind the start"

@@ -48,7 +48,7 @@ class Disk:
     latest: int = 0
     now_ms: int = 1_000_000
     under_way: list[tuple[Reserved, Rows]] = field(default_factory=list)
-    told: dict[int, tuple[Owner, int, int]] = field(default_factory=dict)
+    begun: dict[int, tuple[Owner, int, int]] = field(default_factory=dict)
     """Whose each number is that was given out without a record, and until when."""
     seen: set[int] = field(default_factory=set)
     needed: dict[int, int] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Disk:
             else:
                 number, reserved = taken
                 assert self.rows[reserved.key] == reserved.pack(), "it is on disk"
-                self.told[number] = owner, timeout_ms, self.now_ms + timeout_ms
+                self.begun[number] = owner, timeout_ms, self.now_ms + timeout_ms
                 self.needed[number] = reserved.first
             assert number not in self.seen, "a number was given out twice"
             self.seen.add(number)
@@ -99,7 +99,7 @@ class Disk:
         """One of those that are known by their ranges alone."""
         if self.needed:
             number = [*self.needed][number % len(self.needed)]
-            del self.needed[number], self.told[number]
+            del self.needed[number], self.begun[number]
 
     def clean(self) -> None:
         lapsed = self.reservations.lapsed((), self.now_ms)
@@ -112,7 +112,7 @@ class Disk:
         self.under_way, self.needed = [], {}
         self.latest = (self.latest // 10_000 + 1) * 10_000
         self.reservations = Reservations(self.rows)
-        for number, (owner, timeout_ms, until_ms) in self.told.items():
+        for number, (owner, timeout_ms, until_ms) in self.begun.items():
             if number in self.lapsed:
                 assert until_ms <= self.now_ms
                 continue
@@ -164,7 +164,7 @@ def sizes(count: int, between_ms: int) -> list[int]:
     return found
 
 
-def test_ranges_grow_for_who_is_fast_and_for_nobody_else() -> None:
+def test_ranges_grow_only_for_fast_owners() -> None:
     fast = sizes(10 * COUNT_MAX, 0)
     assert fast == sorted(fast)
     assert (fast[0], fast[-1]) == (COUNT_MIN, COUNT_MAX)

@@ -107,8 +107,8 @@ class ReplayCrash:
                 self.broker = BrokerProcess(self.data, ["amqp", "http"])
             replaying.kill()
             self.kills += 1
-            done = any(line.startswith("done") for line in replaying.said)
-            self.on_the_way += not done and bool(replaying.said)
+            done = any(line.startswith("done") for line in replaying.printed)
+            self.on_the_way += not done and bool(replaying.printed)
             if self.dice.random() < 0.2:
                 self._offload()
             print(f"kill {self.kills}: {target}, {'done' if done else 'on its way'}", flush=True)

@@ -20,8 +20,8 @@ def main(state: Path, given: dict[str, str]) -> None:
     broker = Location(url=given["url"])
     choice = job.Choice([given["topic"]], sealed=given["sealed"])
     target = job.Target({given["way"]: given["target"]})
-    told = job.replay(session(), broker, choice, target, state, progress=say)
-    print("done", told.written, flush=True)
+    report = job.replay(session(), broker, choice, target, state, progress=say)
+    print("done", report.written, flush=True)
 
 
 def say(plan: job.Plan) -> None:

@@ -89,8 +89,8 @@ def acknowledge_what_nobody_had(lines: list[Line]) -> bool:
     if at is None or "redelivered" in lines[at]:
         return False
     entries = lines[at]["entries"][:1]
-    told = {"event": "acknowledged", "at": 1, "consumer": "c9", "ledger": 1, "entries": entries}
-    lines.insert(at, told)
+    line = {"event": "acknowledged", "at": 1, "consumer": "c9", "ledger": 1, "entries": entries}
+    lines.insert(at, line)
     return True
 
 

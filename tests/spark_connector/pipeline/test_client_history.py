@@ -32,8 +32,8 @@ class ModelClients:
 
     def tell(self, event: str, client: str, message: str, **more: object) -> None:
         step = self.steps[client] = self.steps.get(client, 0) + 1
-        told = Event(event, client, step, message, at_ms=1 + len(self.events))
-        self.events.append(replace(told, **more))  # type: ignore[arg-type]
+        made = Event(event, client, step, message, at_ms=1 + len(self.events))
+        self.events.append(replace(made, **more))  # type: ignore[arg-type]
 
     def do(self, operation: str, number: int) -> None:
         match operation:
@@ -77,7 +77,7 @@ def test_a_queue_that_obeys_every_rule_is_clean(operations: list[tuple[str, int]
 
 
 @given(operations=OPERATIONS, data=st.data())
-def test_what_nobody_received_is_lost(
+def test_what_no_consumer_received_is_lost(
     operations: list[tuple[str, int]], data: st.DataObject
 ) -> None:
     events = played([("send", 0), *operations])
@@ -91,7 +91,7 @@ def test_what_nobody_received_is_lost(
 
 
 @given(operations=OPERATIONS, data=st.data())
-def test_a_message_that_comes_behind_a_later_one_is_reordered(
+def test_a_message_that_comes_after_a_later_one_is_reordered(
     operations: list[tuple[str, int]], data: st.DataObject
 ) -> None:
     events = played([("send", 1), ("send", 1), ("receive", 0), ("receive", 0), *operations])

@@ -61,10 +61,10 @@ def test_the_python_of_the_guide_runs(
             code = code.replace(said_there, here)
         exec(compile(code, "the guide", "exec"), names)
     assert names["spark"] is spark
-    said = capsys.readouterr().out
-    assert f"\n{ORDERS}\n" in said, "the tour must print the number of orders"
-    assert f"4 of {ORDERS}" in said, "the replay must print how many were replayed"
-    assert re.search(r"\| *orders\| *rejected\| *4\|", said), (
+    output = capsys.readouterr().out
+    assert f"\n{ORDERS}\n" in output, "the tour must print the number of orders"
+    assert f"4 of {ORDERS}" in output, "the replay must print how many were replayed"
+    assert re.search(r"\| *orders\| *rejected\| *4\|", output), (
         "the reasons of dead letters must be shown"
     )
 

@@ -61,19 +61,19 @@ def stage(number: int, done: int, total: int) -> Any:
     return SimpleNamespace(stage_id=number, num_completed_tasks=done, num_tasks=total)
 
 
-def test_a_bar_counts_the_tasks_of_all_stages_that_spark_connect_told_of() -> None:
-    told: list[tuple[int, int]] = []
-    stages = Stages(lambda done, total: told.append((done, total)))
+def test_a_bar_counts_the_tasks_of_all_stages_that_spark_connect_reported() -> None:
+    calls: list[tuple[int, int]] = []
+    stages = Stages(lambda done, total: calls.append((done, total)))
     stages.hear(None, 0, "query", False)
     stages.hear([stage(1, 1, 4)], 3, "query", False)
     stages.hear([stage(1, 4, 4), stage(2, 0, 2)], 2, "query", False)
     stages.hear([stage(2, 2, 2)], 0, "query", True)
-    assert told == [(1, 4), (4, 6), (6, 6)]
+    assert calls == [(1, 4), (4, 6), (6, 6)]
 
 
 def test_a_stage_that_runs_no_more_is_done() -> None:
-    told: list[tuple[int, int]] = []
-    stages = Stages(lambda done, total: told.append((done, total)))
+    calls: list[tuple[int, int]] = []
+    stages = Stages(lambda done, total: calls.append((done, total)))
     running = {1: SimpleNamespace(numCompletedTasks=3, numTasks=8)}
     tracker: Any = SimpleNamespace(
         getActiveStageIds=lambda: list(running), getStageInfo=running.get
@@ -81,4 +81,4 @@ def test_a_stage_that_runs_no_more_is_done() -> None:
     stages.look(tracker)
     running.clear()
     stages.look(tracker)
-    assert told == [(3, 8), (8, 8)]
+    assert calls == [(3, 8), (8, 8)]

@@ -111,7 +111,7 @@ def test_an_exchange_routes_them_by_their_keys_and_a_rate_cuts_them_small(
         waited.append(seconds)
         clock[0] += seconds
 
-    told: list[tuple[int, float]] = []
+    calls: list[tuple[int, float]] = []
     target = Target({"exchange": "replayed", "mandatory": "false"})
     done = replay(
         spark,
@@ -120,9 +120,9 @@ def test_an_exchange_routes_them_by_their_keys_and_a_rate_cuts_them_small(
         target,
         tmp_path / "state.json",
         pace=Pace(2, lambda: clock[0], sleep),
-        progress=lambda plan: told.append((plan.written, clock[0])),
+        progress=lambda plan: calls.append((plan.written, clock[0])),
     )
-    assert told == [(0, 0.0), (10, 0.0), (20, 5.0), (30, 10.0)]
+    assert calls == [(0, 0.0), (10, 0.0), (20, 5.0), (30, 10.0)]
     assert waited == [5.0, 5.0] and done.written == MESSAGES
     found = shop.drain("twos")
     assert ids(found) == list(range(2, MESSAGES, 3))

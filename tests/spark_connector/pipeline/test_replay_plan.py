@@ -133,7 +133,7 @@ def test_a_pace_is_never_faster_than_its_rate(per_s: float, sizes: list[int], to
     assert 1 <= pace.messages_a_piece <= 50_000
 
 
-def test_without_a_rate_nobody_waits() -> None:
+def test_without_a_rate_nothing_waits() -> None:
     pace = Pace(None, lambda: 0.0, lambda seconds: pytest.fail("waited"))
     pace.took(1_000_000)
     pace.wait()

@@ -67,5 +67,5 @@ def test_one_of_several_masters_is_enough(closed_port: int) -> None:
 
 def test_what_python_raised_is_found_among_what_java_says() -> None:
     foreign = "/srv/data.mdb is not an Arneb store"
-    told = f"[X] Failed: Traceback (most recent):\n  x\na.ForeignDirectory: {foreign}\n\tat x"
-    assert in_one_line(RuntimeError(told)) == foreign
+    text = f"[X] Failed: Traceback (most recent):\n  x\na.ForeignDirectory: {foreign}\n\tat x"
+    assert in_one_line(RuntimeError(text)) == foreign

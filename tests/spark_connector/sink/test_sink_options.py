@@ -229,9 +229,9 @@ def _typed_headers(column: Column) -> bool:
 
 def test_headers_keep_their_types() -> None:
     column = next(each for each in STYLES[ColumnStyle.ARNEB] if _typed_headers(each))
-    said: dict[str, tuple[str, Any]]
-    said = {"n": ("long", 7), "f": ("double", 1.5), "b": ("boolean", True), "t": ("text", "x")}
-    said |= {
+    given: dict[str, tuple[str, Any]]
+    given = {"n": ("long", 7), "f": ("double", 1.5), "b": ("boolean", True), "t": ("text", "x")}
+    given |= {
         "o": ("binary", b"\xff\x00"),
         "w": ("time", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
         "d": ("decimal", "12e-1"),
@@ -241,7 +241,7 @@ def test_headers_keep_their_types() -> None:
     none = dict.fromkeys(("type", "text", "long", "double", "boolean", "time", "binary"))
     headers = [
         (name, {**none, "text": str(value), kind: value, "type": types.get(kind, kind)})
-        for name, (kind, value) in said.items()
+        for name, (kind, value) in given.items()
     ]
     batch = pa.record_batch({"value": ["v"], "headers": pa.array([headers], column.type)})
     encoder = RowEncoder(
@@ -255,4 +255,4 @@ def test_headers_keep_their_types() -> None:
     texts = {"o": "/wA=", "w": "1767323045", "d": "12e-1", "v": ""}
     assert found == {"n": 7, "f": 1.5, "b": True, "t": "x", **texts}
     (read,) = typed_headers([{**texts, TYPES_NAME: json.dumps(kinds)}]).to_pylist()
-    assert (dict(read)["o"]["binary"], dict(read)["w"]["time"]) == (said["o"][1], said["w"][1])
+    assert (dict(read)["o"]["binary"], dict(read)["w"]["time"]) == (given["o"][1], given["w"][1])

@@ -84,8 +84,10 @@ class Run:
 
     def _start(self) -> dict[str, Any]:
         if self.checkpoint.finished:
-            said: dict[str, Any] = json.loads(self.checkpoint.offsets[self.checkpoint.finished - 1])
-            return said
+            offset: dict[str, Any] = json.loads(
+                self.checkpoint.offsets[self.checkpoint.finished - 1]
+            )
+            return offset
         return self.planner.initial().to_json()
 
     def _offset(self, batch: int) -> StreamOffset:

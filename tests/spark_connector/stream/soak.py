@@ -231,9 +231,9 @@ def _backlog(broker: BrokerProcess, directory: Path) -> int:
     """Of the cursor whose name the checkpoint has."""
     offsets = directory / "checkpoint" / "offsets"
     last = max((path for path in offsets.iterdir() if path.name.isdecimal()), key=_number)
-    said: dict[str, Any] = json.loads(last.read_text().splitlines()[-1])
-    topics = {name: {"id": place["id"]} for name, place in said["topics"].items()}
-    holder = {"subscription": said["cursor"], "owner": said["cursor"], "topics": topics}
+    offset: dict[str, Any] = json.loads(last.read_text().splitlines()[-1])
+    topics = {name: {"id": place["id"]} for name, place in offset["topics"].items()}
+    holder = {"subscription": offset["cursor"], "owner": offset["cursor"], "topics": topics}
     found = ask(Address(_url(broker)), "POST", "/cursors/renew", body=holder)
     return sum(each["backlog"]["messages"] for each in found["cursors"].values())
 

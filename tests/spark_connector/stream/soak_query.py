@@ -109,12 +109,12 @@ def main(url: str, directory: Path, *, now: bool) -> None:
         out.trigger(availableNow=True).start().awaitTermination()
         return
     running = out.trigger(processingTime="0 seconds").start()
-    said = -1
+    batch_id = -1
     while running.isActive:
         progress = running.lastProgress
-        if progress is not None and progress.batchId > said:
-            said = progress.batchId
-            print("batch", said, flush=True)
+        if progress is not None and progress.batchId > batch_id:
+            batch_id = progress.batchId
+            print("batch", batch_id, flush=True)
         time.sleep(0.05)
     running.awaitTermination()
 

@@ -73,7 +73,7 @@ def test_a_trimmed_ledger_is_a_loss_if_it_was_not_read_to_its_end(
 
 
 @given(st.lists(st.lists(st.integers(1, 5), max_size=6), max_size=6), st.sets(st.integers(0, 5)))
-def test_a_counted_source_knows_what_open_ledgers_hold_and_reads_them_once(
+def test_a_counted_source_counts_what_open_ledgers_hold_and_reads_them_once(
     appended: list[list[int]], rolls: set[int]
 ) -> None:
     broker = directory()

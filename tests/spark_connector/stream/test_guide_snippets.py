@@ -35,9 +35,9 @@ def test_the_snippets_run(
             for place in PLACES:
                 code = code.replace(f'"{place}"', repr(os.fspath(tmp_path / place)))
             exec(code, names)
-        said = capsys.readouterr().out.splitlines()
-        assert said[0] == str(ORDERS)
-        assert said[1].startswith(f"0 {{'messages': {ORDERS}, 'bytes': ")
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[0] == str(ORDERS)
+        assert lines[1].startswith(f"0 {{'messages': {ORDERS}, 'bytes': ")
         read = spark.read.format("arneb").option(
             "service.url", f"http://{broker.addresses['http']}"
         )

@@ -55,8 +55,8 @@ def test_what_spark_may_hold_is_numbers_texts_and_booleans(offset: StreamOffset)
 def test_an_offset_with_the_same_places_is_no_news(offset: StreamOffset) -> None:
     """Else Spark would run a micro-batch of nothing."""
     same = {
-        name: TopicOffset(said.topic_id, said.next, said.messages + 1, Position(3))
-        for name, said in offset.topics.items()
+        name: TopicOffset(each.topic_id, each.next, each.messages + 1, Position(3))
+        for name, each in offset.topics.items()
     }
     assert offset.moved(same) is offset
 

@@ -246,7 +246,7 @@ def test_a_read_end_that_was_trimmed_is_no_loss() -> None:
     assert checkpoint.rows == [b"1", b"2", b"3"]
 
 
-def test_a_query_whose_count_is_wrong_goes_on_behind_what_was_trimmed() -> None:
+def test_a_query_whose_count_is_wrong_continues_after_what_was_trimmed() -> None:
     """In a directory the count of an open ledger with a damaged block is an estimate."""
     broker = FakeBroker()
     broker.create("a")
@@ -255,16 +255,16 @@ def test_a_query_whose_count_is_wrong_goes_on_behind_what_was_trimmed() -> None:
     broker.append("a", [b"3"])
     (extent,) = broker.extents([full_name("a")])
     assert extent.floor == position_at(2, 0)
-    said = TopicOffset(extent.topic_id, position_at(1, 2), messages=7)
-    assert continue_from(said, extent).loss == (
+    offset = TopicOffset(extent.topic_id, position_at(1, 2), messages=7)
+    assert continue_from(offset, extent).loss == (
         "topic a from 1:2 to before 2:0, removed by retention"
     )
     known = replace(extent, trimmed_end=position_at(1, 2))
-    assert continue_from(said, known).loss is None
-    early = replace(said, next=position_at(1, 1))
+    assert continue_from(offset, known).loss is None
+    early = replace(offset, next=position_at(1, 1))
     assert continue_from(early, known).loss is not None
     damaged = replace(known, ledgers=(replace(known.ledgers[0], first=position_at(2, 1)),))
-    assert continue_from(said, damaged).loss is not None
+    assert continue_from(offset, damaged).loss is not None
 
 
 def test_a_recreated_topic_is_data_loss_and_then_read_from_its_beginning() -> None:

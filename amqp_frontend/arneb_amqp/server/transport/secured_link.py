@@ -36,13 +36,13 @@ class SecuredLink(Link):
     async def receive(self, size: int = RECEIVE_BYTES_MAX) -> bytes:
         """Return the plain text of at most ``size`` bytes; empty when the peer has closed or the
         connection broke."""
-        said, self._early = self._early, b""
-        while not said and not self._records.ended:
+        data_received, self._early = self._early, b""
+        while not data_received and not self._records.ended:
             data = await super().receive(size)
             if not data:
                 break
-            said = self._opened(data)
-        return said
+            data_received = self._opened(data)
+        return data_received
 
     def receive_now(self, size: int) -> bytes:
         """Return the plain text of at most ``size`` bytes that are there already."""
@@ -68,10 +68,10 @@ class SecuredLink(Link):
         super().finish()
 
     def _opened(self, data: bytes) -> bytes:
-        said = self._records.opened(data)
+        data_received = self._records.opened(data)
         if answer := self._records.answer():
             super().send(answer)
-        return said
+        return data_received
 
 
 def link_of(

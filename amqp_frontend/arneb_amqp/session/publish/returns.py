@@ -65,5 +65,5 @@ class Returns:
         self.count += 1
         self._vhost.router.traffic.returned += 1
         error = amqp_error(ReplyCode.NO_ROUTE)
-        said = error.reply_code, error.reply_text, route, body, self._context.frame_bytes_max
-        return encode_return(self._channel, *said)
+        arguments = error.reply_code, error.reply_text, route, body, self._context.frame_bytes_max
+        return encode_return(self._channel, *arguments)

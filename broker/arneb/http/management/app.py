@@ -95,15 +95,15 @@ class ManagementApp:
             for name, value in scope["headers"]
         }
         client, caller = scope.get("client"), self._caller
-        said, vouched = scope.get("extensions", {}).get(VOUCHED, ""), ""
+        voucher, vouched = scope.get("extensions", {}).get(VOUCHED, ""), ""
         if caller is None and "authorization" not in headers:
             session = self._site.sessions.find(headers.get("cookie", ""))
             if session is not None:
                 scope[PRINCIPAL] = session.principal  # for the audit log
-                if said == PROOF_WANTED:
+                if voucher == PROOF_WANTED:
                     headers[PROOF] = SHOWN if scope["scheme"] == SECURE else ""
-            elif said and said != PROOF_WANTED:
-                vouched = said
+            elif voucher and voucher != PROOF_WANTED:
+                vouched = voucher
                 caller = scope[PRINCIPAL] = self._site.known(vouched)
         request = Request(
             scope["method"], raw_path, scope["query_string"].decode("latin-1"), bytes(body),

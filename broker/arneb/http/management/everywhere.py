@@ -39,8 +39,8 @@ async def asked_everywhere(app: ASGIApp, watch: Watch, watched: Watched) -> str:
     }
     with holding():
         answer = await whole_answer(app, scope, ANSWER_BYTES_MAX)
-        said = answer.body.decode() if _is_json(answer.body) else "null"
-        return f'{{"status": {answer.status}, "body": {said}}}'
+        body = answer.body.decode() if _is_json(answer.body) else "null"
+        return f'{{"status": {answer.status}, "body": {body}}}'
 
 
 def _is_json(body: bytes) -> bool:

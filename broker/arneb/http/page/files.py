@@ -114,10 +114,10 @@ class PageFiles:
         packed = "gzip" in headers.get("accept-encoding", "")
         known = found.tag in headers.get("if-none-match", "")
         data = b"" if known else found.packed if packed else found.data
-        said = found.headers(packed=packed and not known)
+        sent = found.headers(packed=packed and not known)
         if not known:
-            said["content-length"] = str(len(data))
-        raw = [(name.encode(), value.encode()) for name, value in said.items()]
+            sent["content-length"] = str(len(data))
+        raw = [(name.encode(), value.encode()) for name, value in sent.items()]
         status = 304 if known else 200
         await send({"type": "http.response.start", "status": status, "headers": raw})
         await send({"type": "http.response.body", "body": data})

@@ -61,8 +61,8 @@ async def pass_on(stream: trio.abc.Stream, scope: Scope, body: bytes, send: Send
     has_begun = False
     async with stream:
         try:
-            for said in (_head(scope, body), h11.Data(body), h11.EndOfMessage()):
-                if data := wire.send(said):
+            for part in (_head(scope, body), h11.Data(body), h11.EndOfMessage()):
+                if data := wire.send(part):
                     await stream.send_all(data)
             while True:
                 with trio.fail_after(ANSWER_S):

@@ -54,8 +54,8 @@ def path_and_query(target: bytes) -> tuple[bytes, bytes]:
 def phrase(status: int, reason: str) -> str:
     """Return the reason phrase of the status line, which clients show to people: ``reason``, if
     given. Other than printable ASCII is replaced: a line break would begin a header."""
-    said = (each if " " <= each <= "~" else "?" for each in reason[:PHRASE_CHARS_MAX])
-    return "".join(said) or responses.get(status, "")
+    printable = (each if " " <= each <= "~" else "?" for each in reason[:PHRASE_CHARS_MAX])
+    return "".join(printable) or responses.get(status, "")
 
 
 class Written(Protocol):

@@ -101,7 +101,7 @@ class Answer:
 
 async def whole_answer(app: ASGIApp, scope: Scope, bytes_max: int, body: bytes = b"") -> Answer:
     """Return the answer of ``app`` to a request with that body; 503 while too much is held."""
-    status, headers, said = UNAVAILABLE, list[tuple[bytes, bytes]](), bytearray()
+    status, headers, content = UNAVAILABLE, list[tuple[bytes, bytes]](), bytearray()
     request, has_room = _REQUEST.get(), True
 
     async def receive() -> Message:
@@ -112,14 +112,14 @@ async def whole_answer(app: ASGIApp, scope: Scope, bytes_max: int, body: bytes =
         if message["type"] == "http.response.start":
             status = message["status"]
             headers = [each for each in message["headers"] if each[0].lower() != b"content-length"]
-        elif len(said) <= bytes_max and has_room:
+        elif len(content) <= bytes_max and has_room:
             piece = message.get("body", b"")
             has_room = request is None or request.take(len(piece))
             if has_room:
-                said.extend(piece)
+                content.extend(piece)
 
     await app(scope, receive, take)
-    return Answer(status, headers, bytes(said)) if has_room else _come_again()
+    return Answer(status, headers, bytes(content)) if has_room else _come_again()
 
 
 def _come_again() -> Answer:

@@ -109,7 +109,7 @@ class Gathered:
                 await self._one(scope, receive, send)
                 return
             if kind is Kind.FILE:
-                answer = await self._take_in(scope, await body_of(receive))
+                answer = await self._import_definitions(scope, await body_of(receive))
             elif kind in (Kind.FOUND, Kind.EACH, Kind.CHECK):
                 answer = await self._one_after_the_other(kind, scope, await body_of(receive))
             elif kind is Kind.NUMBERED:
@@ -118,8 +118,8 @@ class Gathered:
             else:
                 answer = await self._gather(kind, scope)
         except Refused as refused:
-            said = {"error": refused.error, "reason": refused.reason}
-            answer = json_answer(said, refused.status)
+            document = {"error": refused.error, "reason": refused.reason}
+            answer = json_answer(document, refused.status)
         await answer.pass_on(send, is_head=scope["method"] == "HEAD")
 
     async def _one_after_the_other(self, kind: Kind, scope: Scope, body: bytes) -> Answer:
@@ -158,7 +158,7 @@ class Gathered:
             return refusal
         parts = gathering.parts
         if kind is Kind.LIST:
-            documents = [each for _, said in parts for each in said]
+            documents = [each for _, document in parts for each in document]
             source: Source[Any] = Source(documents, lambda each: each, order_of)
             return await long_answer_of(await listed(source, listing, between_pieces))
         if kind is Kind.PAGE_NODE:
@@ -207,13 +207,13 @@ class Gathered:
         if part.pages and answer.status == BAD_REQUEST:
             part.has_all = True  # the list has become shorter meanwhile
             return True
-        said = await gathering.take(part.shard, answer)
-        if said is None:
+        document = await gathering.take(part.shard, answer)
+        if document is None:
             return False
-        part.take(said)
+        part.take(document)
         return True
 
-    async def _take_in(self, scope: Scope, body: bytes) -> Answer:
+    async def _import_definitions(self, scope: Scope, body: bytes) -> Answer:
         """Have each shard import its part; the first shard, which has the users, goes first."""
         try:
             kind = Headers(scope=scope).get("content-type", "")
@@ -224,8 +224,8 @@ class Gathered:
             raise bad_request("expected an object")
         done: list[str] = []
         for shard, part in cut(found, self._shards, self._shard_of).items():
-            said = await long_answer_of(part)
-            answer = await self._asked(shard, scope, path=DEFINITIONS, body=said.body)
+            upload = await long_answer_of(part)
+            answer = await self._asked(shard, scope, path=DEFINITIONS, body=upload.body)
             if not answer.is_good:
                 return _in_part(answer, shard, done)
             done.append(shard)
@@ -309,11 +309,11 @@ class _Gathering:
                 "host after the other"
             )
         if len(answer.body) > WHOLE_CHARACTERS_MAX:
-            said = await trio.to_thread.run_sync(parse_own_json, answer.body)
+            document = await trio.to_thread.run_sync(parse_own_json, answer.body)
         else:
-            said = json.loads(answer.body)
-        self.parts.append((shard, said))
-        return said
+            document = json.loads(answer.body)
+        self.parts.append((shard, document))
+        return document
 
 
 PAGED: Final = (Kind.LIST, Kind.PAGE_ROWS, Kind.PAGE_CLIENTS)
@@ -357,12 +357,12 @@ def of_shard(answer: Answer, shard: str) -> Answer:
     if answer.status != UNAVAILABLE:
         return answer
     reason, named = _reason_in(answer), f"shard '{shard}'"
-    said = {
+    document = {
         "error": "unavailable",
         "reason": reason if reason.startswith(named) else f"{named}: {reason}",
     }
     headers = [each for each in answer.headers if each[0].lower() == b"retry-after"]
-    found = json_answer(said, answer.status)
+    found = json_answer(document, answer.status)
     return Answer(found.status, [*found.headers, *headers], found.body)
 
 
@@ -373,14 +373,14 @@ def _reason_in(answer: Answer) -> str:
         return f"status {answer.status}"
 
 
-def json_answer(said: Any, status: int = 200) -> Answer:
+def json_answer(document: Any, status: int = 200) -> Answer:
     """Return an answer made here."""
-    return Answer(status, _HEADERS, json.dumps(said).encode())
+    return Answer(status, _HEADERS, json.dumps(document).encode())
 
 
-async def long_answer_of(said: Any) -> Answer:
+async def long_answer_of(document: Any) -> Answer:
     """Return an answer made here, written in turns."""
-    return Answer(200, _HEADERS, b"".join([each async for each in rendered(said)]))
+    return Answer(200, _HEADERS, b"".join([each async for each in rendered(document)]))
 
 
 def _definitions_in(file: bytes) -> Any:

@@ -148,7 +148,7 @@ class GatheredPulsar:
 def _namespace_in(body: bytes) -> str:
     """Return the namespace of the first topic in a body; the shard that answers checks the rest."""
     try:
-        said: Any = json.loads(body)
-        return namespace_in(str(said[0]["topic"]))
+        rows: Any = json.loads(body)
+        return namespace_in(str(rows[0]["topic"]))
     except (ValueError, TypeError, LookupError, RecursionError):
         return namespace_in("")

@@ -100,18 +100,18 @@ def kind_of(method: str, path: str) -> Kind:
 
 def order_of(document: Any) -> tuple[str, ...]:
     """Return an object's default sort key; the last part is its name."""
-    said = document.get("queue", document)
-    said = said if isinstance(said, dict) else document
+    fields = document.get("queue", document)
+    fields = fields if isinstance(fields, dict) else document
     names = ("vhost", "source", "destination", "component", "user", "name")
-    found = [str(said.get(each, "")) for each in names]
+    found = [str(fields.get(each, "")) for each in names]
     return (*found[:-1], str(document.get("consumer_tag", "")), found[-1])
 
 
 def joined(parts: Parts) -> dict[str, Any]:
     """Join objects of lists."""
     found: dict[str, Any] = {}
-    for _, said in parts:
-        for name, value in said.items():
+    for _, document in parts:
+        for name, value in document.items():
             if isinstance(value, list):
                 found[name] = [*found.get(name, ()), *value]
             else:
@@ -124,24 +124,32 @@ def alarms(parts: Parts) -> dict[str, Any]:
     (_, first), *_ = parts
     found = dict(first)
     for resource in ("memory", "disk"):
-        for _, said in reversed(parts):
-            if said[f"{resource}_alarm"]:
-                found |= {name: value for name, value in said.items() if name.startswith(resource)}
-    trims = [f"shard '{shard}': {why}" for shard, said in parts if (why := said["log_trim_alarm"])]
+        for _, document in reversed(parts):
+            if document[f"{resource}_alarm"]:
+                found |= {
+                    name: value for name, value in document.items() if name.startswith(resource)
+                }
+    trims = [
+        f"shard '{shard}': {why}"
+        for shard, document in parts
+        if (why := document["log_trim_alarm"])
+    ]
     return {**found, "log_trim_alarm": "; ".join(trims)}
 
 
 def in_all(parts: Parts) -> list[Any]:
     """Return what is in every list."""
     (_, first), *others = parts
-    return [each for each in first if all(each in said for _, said in others)]
+    return [each for each in first if all(each in document for _, document in others)]
 
 
 def totals(parts: Parts) -> dict[str, Any]:
     """Combine the overviews of all shards."""
     (_, first), *_ = parts
     return {
-        name: added([said[name] for _, said in parts if name in said]) if name in NUMBERS else value
+        name: added([document[name] for _, document in parts if name in document])
+        if name in NUMBERS
+        else value
         for name, value in first.items()
     }
 
@@ -176,7 +184,7 @@ def definitions(parts: Parts) -> dict[str, Any]:
     """Join files of definitions."""
     (_, first), *others = parts
     return {
-        name: [*value, *(each for _, said in others for each in said.get(name, ()))]
+        name: [*value, *(each for _, document in others for each in document.get(name, ()))]
         if name in OF_VHOSTS
         else value
         for name, value in first.items()
@@ -196,8 +204,10 @@ def cut(
             continue
         found[first][name] = []
         for each in value:
-            said = each.get("name" if name == "vhosts" else "vhost") if _is_object(each) else None
-            shard = shard_of(proposed_namespace(said)) if isinstance(said, str) and said else first
+            vhost = each.get("name" if name == "vhosts" else "vhost") if _is_object(each) else None
+            shard = (
+                shard_of(proposed_namespace(vhost)) if isinstance(vhost, str) and vhost else first
+            )
             found.setdefault(shard, {}).setdefault(name, []).append(each)
     return {each: found[each] for each in (first, *others) if each in found}
 

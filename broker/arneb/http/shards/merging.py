@@ -77,16 +77,16 @@ class FirstRows:
         """The number of rows per request."""
         return min(self.wanted, PAGE_SIZE_MAX)
 
-    def take(self, said: Any) -> None:
+    def take(self, page: Any) -> None:
         """Take the next page."""
         self.pages += 1
-        if isinstance(said, list):
-            self.rows, self.is_whole, self.has_all = said, True, True
+        if isinstance(page, list):
+            self.rows, self.is_whole, self.has_all = page, True, True
             return
-        self.rows += said["items"]
-        self.total, self.filtered = said["total_count"], said["filtered_count"]
-        self.flow = said.get("flow", 0.0)
-        self.has_all = self.pages >= said["page_count"] or len(self.rows) >= self.wanted
+        self.rows += page["items"]
+        self.total, self.filtered = page["total_count"], page["filtered_count"]
+        self.flow = page.get("flow", 0.0)
+        self.has_all = self.pages >= page["page_count"] or len(self.rows) >= self.wanted
 
 
 async def merged(parts: Sequence[FirstRows], listing: Listing, order: Order) -> Any:

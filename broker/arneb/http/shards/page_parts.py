@@ -33,21 +33,21 @@ OF_A_BROKER: Final = ("memory", "disk", "full")
 
 def transactions(parts: Parts) -> dict[str, Any]:
     """Combine the open transactions: AMQP's largest first, Pulsar's oldest first."""
-    amqp = [_of(shard, each) for shard, said in parts for each in said["amqp"]]
-    pulsar = [_of(shard, each) for shard, said in parts for each in said["pulsar"]]
+    amqp = [_of(shard, each) for shard, part in parts for each in part["amqp"]]
+    pulsar = [_of(shard, each) for shard, part in parts for each in part["pulsar"]]
     amqp.sort(key=lambda each: -each["messages"] - each["acknowledgements"])
     pulsar.sort(key=lambda each: each["opened_ms"])
     return {
-        "amqp_total": sum(said["amqp_total"] for _, said in parts),
+        "amqp_total": sum(part["amqp_total"] for _, part in parts),
         "amqp": amqp[: opened.SHOWN_MAX],
-        "pulsar_total": sum(said["pulsar_total"] for _, said in parts),
+        "pulsar_total": sum(part["pulsar_total"] for _, part in parts),
         "pulsar": pulsar[: opened.SHOWN_MAX],
     }
 
 
 def delayed(parts: Parts) -> list[Any]:
     """Combine the places with delayed messages, those with the most first."""
-    rows = [each for _, said in parts for each in said]
+    rows = [each for _, part in parts for each in part]
     return sorted(rows, key=lambda each: -each["delayed"])[: delays.SHOWN_MAX]
 
 
@@ -59,30 +59,30 @@ def node(parts: Parts, missing: Missing) -> dict[str, Any]:
         "shards": [shard for shard, _ in parts],
         "alarms": [*_alarms(parts), *(_away(shard, why) for shard, why in missing.items())],
     }
-    known = [(shard, said) for shard, said in parts if "memory_bytes" in said]
+    known = [(shard, part) for shard, part in parts if "memory_bytes" in part]
     if known:
-        figures = [said for _, said in known]
-        found |= {name: sum(said[name] for said in figures) for name in ADDED}
-        found |= {name: _added([said[name] for said in figures]) for name in HISTOGRAMS}
+        figures = [part for _, part in known]
+        found |= {name: sum(part[name] for part in figures) for name in ADDED}
+        found |= {name: _added([part[name] for part in figures]) for name in HISTOGRAMS}
         found["leaders"] = [
-            {"shard": shard, "node": _node_of(said), **{name: said[name] for name in MACHINE}}
-            for shard, said in known
+            {"shard": shard, "node": _node_of(part), **{name: part[name] for name in MACHINE}}
+            for shard, part in known
         ]
-        memberships = {_node_of(said): said["cluster"] for said in figures if said["cluster"]}
+        memberships = {_node_of(part): part["cluster"] for part in figures if part["cluster"]}
         found["members"] = list(memberships.values())
     return found
 
 
-def _node_of(said: Mapping[str, Any]) -> str:
-    cluster = said["cluster"]
-    return str(cluster["node"] if cluster else said["node"])
+def _node_of(part: Mapping[str, Any]) -> str:
+    cluster = part["cluster"]
+    return str(cluster["node"] if cluster else part["node"])
 
 
 def _alarms(parts: Parts) -> Sequence[dict[str, Any]]:
     """Return each alarm once: a node that leads two shards reports its own alarms for both."""
     found: dict[str, dict[str, Any]] = {}
-    for shard, said in parts:
-        for each in said["alarms"]:
+    for shard, part in parts:
+        for each in part["alarms"]:
             alarm = each
             if each["name"] in OF_A_BROKER:
                 alarm = {

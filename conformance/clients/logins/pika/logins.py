@@ -60,9 +60,9 @@ COMMANDS: dict[str, Callable[..., str]] = {
 for line in sys.stdin:
     name, *arguments = line.rstrip("\n").split("\t")
     try:
-        said = COMMANDS[name](*arguments)
+        outcome = COMMANDS[name](*arguments)
     except (AMQPConnectionError, AMQPChannelError) as error:
-        said = f"{type(error).__name__} {error!r}"
+        outcome = f"{type(error).__name__} {error!r}"
         if hasattr(error, "reply_text"):
-            said = f"{error.reply_code} {error.reply_text}"
-    print(said.replace("\n", " "), flush=True)
+            outcome = f"{error.reply_code} {error.reply_text}"
+    print(outcome.replace("\n", " "), flush=True)

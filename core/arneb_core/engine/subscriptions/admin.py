@@ -230,7 +230,7 @@ class SubscriptionAdmin(SubscriptionWithholding):
         for position, mask in list(other.masks.items()):
             if position > self.mark_delete and (size := await self.topic.size_at(position)):
                 cursor.acknowledge_messages(position, (1 << size) - 1 & ~mask, size)
-        self.machine.state.reader.let_go()
+        self.machine.state.reader.drop_cached()
         self.machine.state.cursor_changed()
 
     async def skip_through(self, position: Position, reason: Departure | None = None) -> None:

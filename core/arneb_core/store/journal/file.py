@@ -212,13 +212,17 @@ class _Walk:
             return None
         if self.stamp is not None and self._stands(self.stamp):
             return None
-        said = self._said(self.offset)
+        header = self._header_at(self.offset)
         head = (self.magic, state.head_checksum, state.epoch, state.head)
-        if self.offset == 0 and state.head < number and said == head:
+        if self.offset == 0 and state.head < number and header == head:
             # Records that were taken over are partly gone: an unconfirmed record was being written
             # over them, or they are damaged, and perhaps those after them.
             return self._cut_off(number)
-        if said is not None and (said[0], *said[2:]) == (self.magic, state.epoch, number):
+        if header is not None and (header[0], *header[2:]) == (
+            self.magic,
+            state.epoch,
+            number,
+        ):
             return self._cut_off(number)
         return Fault(
             FaultKind.UNREADABLE,
@@ -239,8 +243,8 @@ class _Walk:
     def _later(self) -> tuple[CommitRecord, int] | None:
         """Return the next whole record from here on with a number still to come."""
         for offset in self._headers():
-            said = self._said(offset)
-            if said is None or said[2] != self.state.epoch or said[3] <= self.number:
+            header = self._header_at(offset)
+            if header is None or header[2] != self.state.epoch or header[3] <= self.number:
                 continue
             if (found := self._record_at(offset)) is not None:
                 return found
@@ -254,7 +258,7 @@ class _Walk:
                 yield at
             at = self.data.find(self.magic, at + 1)
 
-    def _said(self, offset: int) -> tuple[bytes, int, int, int] | None:
+    def _header_at(self, offset: int) -> tuple[bytes, int, int, int] | None:
         """Return magic, checksum, epoch and number of a header, without checking it."""
         if offset + HEADER_BYTES > len(self.data):
             return None

@@ -69,10 +69,10 @@ def read_in_child(module: str, path: Path) -> Iterator[Any]:
             raise
         status = child.wait()
         complaints.seek(0)
-        said = complaints.read().decode("utf-8", "replace")
+        output = complaints.read().decode("utf-8", "replace")
     if not done:
-        raise ReadingFailed(at, _end(status, said))
-    sys.stderr.write(said)  # what was logged
+        raise ReadingFailed(at, _end(status, output))
+    sys.stderr.write(output)  # what was logged
 
 
 def speak(read: Callable[[Path, Say, Say], None]) -> None:
@@ -94,11 +94,11 @@ def speak(read: Callable[[Path, Say, Say], None]) -> None:
         say(DONE)
 
 
-def _end(status: int, said: str) -> str:
+def _end(status: int, output: str) -> str:
     """Describe the end of a child that did not report it itself."""
     if status < 0:
         how = f"LMDB ended the process with {signal.Signals(-status).name}"
     else:
         how = f"the process ended with status {status}"
-    lines = said.strip().splitlines()
+    lines = output.strip().splitlines()
     return f"{how} ({' '.join(lines[-1].split())})" if lines else how

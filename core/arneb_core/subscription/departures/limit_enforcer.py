@@ -23,7 +23,7 @@ from arneb_core.subscription.sources.replay import ReplaySet
 from arneb_core.subscription.state.effects import WakeAt
 from arneb_core.subscription.state.state import SubscriptionState
 
-LET_GO_MAX: Final = 512
+DEPARTURES_MAX: Final = 512
 """Entries that depart before others get their turn."""
 
 
@@ -92,13 +92,13 @@ class LimitEnforcer:
         state = self._state
         return count_alive(entries, state.limits.message_ttl_ms, state.now_ms(), is_new=is_new)
 
-    def let_go(self, *, has_room: bool) -> int:
+    def enforce(self, *, has_room: bool) -> int:
         """Let expired and surplus entries depart; return how many. ``has_room``: some consumer
         would take more."""
         state = self._state
         expiring = state.is_expiring
         total = 0
-        while total < LET_GO_MAX and not state.is_fenced:
+        while total < DEPARTURES_MAX and not state.is_fenced:
             source = self._ready.first()
             gone: int | None = 0
             if expiring:
@@ -152,7 +152,7 @@ class LimitEnforcer:
     def drop_returned(self) -> bool:
         """Let surplus entries depart before anything is handed out, if some came back or came when
         no consumer had room; later ones do not count yet. Return False while more has to go."""
-        left = LET_GO_MAX
+        left = DEPARTURES_MAX
         while self._has_returned and left > 0:
             source = self._ready.first()
             gone = self.take_excess(source, only_before=True)

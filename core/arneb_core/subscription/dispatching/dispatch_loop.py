@@ -60,7 +60,7 @@ class DispatchLoop:
     def end(self) -> None:
         """The last consumer left."""
         if self.keyed is not None:
-            self.keyed.let_go()
+            self.keyed.drop_cached()
         if self.grouped is not None:
             self.grouped.end()
         self.keyed = self.grouped = None
@@ -72,11 +72,11 @@ class DispatchLoop:
             return self.keyed.dispatcher
         return self.grouped if self.grouped is not None and self.grouped.is_active else None
 
-    def let_go(self) -> None:
+    def drop_cached(self) -> None:
         """Drop what was read ahead; it is read again when there is room for it."""
-        self._state.reader.let_go()
+        self._state.reader.drop_cached()
         if self.keyed is not None:
-            self.keyed.let_go()
+            self.keyed.drop_cached()
 
     def turn(self) -> int:
         """Hand out what can be handed out now; return how many entries that was, deliveries counted
@@ -90,7 +90,7 @@ class DispatchLoop:
         taken = 0
         if enforcer.drop_returned():
             taken = self._hand_out()
-            taken += enforcer.let_go(has_room=self._delivery.has_room)
+            taken += enforcer.enforce(has_room=self._delivery.has_room)
             if not state.limits.waits and taken < DISPATCH_ENTRIES_MAX:
                 self._let_fall()
         self._state.outbox.flush()
@@ -103,7 +103,7 @@ class DispatchLoop:
         while taken_total < DISPATCH_ENTRIES_MAX and not state.is_fenced:
             if not delivery.has_room:
                 if state.ahead.is_spent:
-                    self.let_go()
+                    self.drop_cached()
                 break
             special = self._special
             taken = self._take_run() if special is None else special.hand_out()

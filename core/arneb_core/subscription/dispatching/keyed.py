@@ -94,7 +94,7 @@ class KeyedDelivery:
         handed_out = self._hand_out_due()
         return handed_out if handed_out or self._is_reading else self._hand_out_new()
 
-    def let_go(self) -> None:
+    def drop_cached(self) -> None:
         """Drop the entries held; they are read again when they are needed."""
         self._held.clear()
         self._count(-self._held_bytes)

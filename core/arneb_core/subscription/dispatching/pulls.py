@@ -45,14 +45,14 @@ class Pulls:
             at_hand = source.peek()
             if at_hand is not None:
                 if enforcer.must_go(at_hand[1]):
-                    if not enforcer.let_go(has_room=False):
+                    if not enforcer.enforce(has_room=False):
                         return Unanswered.LATER  # the dead-letter target has no room
                     continue
                 run = self._take(consumer, source, *at_hand)
                 if run is not None:
                     if self._state.is_expiring and not self._delivery.has_room:
                         # A pull's answer counts what is left, without what has expired.
-                        enforcer.let_go(has_room=False)
+                        enforcer.enforce(has_room=False)
                     return run
             elif not source:
                 continue  # the log no longer had any of them
@@ -74,5 +74,5 @@ class Pulls:
         if self._delivery.is_done_with(position, entry):
             source.take([position])
         if self._state.ahead.is_spent:
-            self._state.reader.let_go()
+            self._state.reader.drop_cached()
         return run

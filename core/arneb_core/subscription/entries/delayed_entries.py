@@ -168,7 +168,7 @@ class DelayedEntries:
             self._reader.skip = BitMap64(
                 [position for position in self._out() if position > self._free_through]
             )
-        self._reader.let_go()
+        self._reader.drop_cached()
 
     # Going
 
@@ -223,9 +223,9 @@ class DelayedEntries:
         self._due.clear()
         self.discard_through(position)
 
-    def let_go(self) -> None:
+    def drop_cached(self) -> None:
         """Drop the entries held; they are read again when they are needed."""
-        self._due.let_go()
+        self._due.drop_cached()
 
     def reset(self) -> None:
         """A seek: everything is judged again."""

@@ -108,11 +108,11 @@ class Ready:
         self.delayed.start_over()
         self._reader.rewind(self._reader.after)
 
-    def let_go(self) -> None:
+    def drop_cached(self) -> None:
         """Drop the entries held: nobody is attached."""
         self._reader.rewind(self._reader.after)
-        self._state.replay.let_go()
-        self.delayed.let_go()
+        self._state.replay.drop_cached()
+        self.delayed.drop_cached()
 
     def retry(self) -> None:
         """Try again to read what could not be read."""

@@ -99,7 +99,7 @@ class BacklogReader:
         self._count(-self._bytes)
         self.after = self._ahead = after
 
-    def let_go(self) -> None:
+    def drop_cached(self) -> None:
         """Drop what was read and not handed out; it is read again when it is needed."""
         if self._chunks:
             self.rewind(self.after)
@@ -108,7 +108,7 @@ class BacklogReader:
         """Read the entries at hand again if ``positions``, which became acknowledged or ceased to
         be, may be among them."""
         if self._chunks and any(self.after < position <= self._ahead for position in positions):
-            self.let_go()
+            self.drop_cached()
 
     def take(self, positions: list[Position]) -> None:
         """Remove ``positions``, the first of :meth:`peek`, which were handed out."""

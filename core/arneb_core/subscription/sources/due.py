@@ -153,9 +153,9 @@ class DueSource:
         self._runs.clear()
         self._positions.clear()
         self._at, self._has_gaps = 0, False
-        self.let_go()
+        self.drop_cached()
 
-    def let_go(self) -> None:
+    def drop_cached(self) -> None:
         """Drop the entries held; they are read again when they are needed."""
         self._page = None
         self._asked = self._page_ends = 0
@@ -366,7 +366,7 @@ class DueSource:
         kept = (array("Q", [e for e in run if e in self._positions]) for run in left)
         self._runs = deque(run for run in kept if run)
         self._at, self._has_gaps, self._is_last_own = 0, False, True
-        self.let_go()
+        self.drop_cached()
 
     def _pass_gaps(self) -> None:
         """Go on to the next wanted entry."""
@@ -380,5 +380,5 @@ class DueSource:
                 return
             runs.popleft()
             self._at = 0
-            self.let_go()
+            self.drop_cached()
         self._has_gaps = False

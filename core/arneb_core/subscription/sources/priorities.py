@@ -108,10 +108,10 @@ class PrioritySource:
         for each in self._all():
             each.clear()
 
-    def let_go(self) -> None:
+    def drop_cached(self) -> None:
         """Drop the entries held; they are read again when they are needed."""
         for each in self._all():
-            each.let_go()
+            each.drop_cached()
 
     def peek(self) -> tuple[list[Position], list[bytes]] | None:
         """Return the first entries of the highest priority; None while they, or entries that may
@@ -192,7 +192,7 @@ class PrioritySource:
             self._holding.remove(front)
         self._holding.append(front)
         if len(self._holding) > HOLDING_MAX:
-            self._holding.pop(0).let_go()
+            self._holding.pop(0).drop_cached()
 
     def _all(self) -> Iterable[ReplaySet]:
         return (self._returned, self._aside, *self._sets.values())

@@ -91,22 +91,22 @@ class ReplaySet:
             self._positions.difference_update(BitMap64(positions))
             if not self._positions:
                 self._aside.clear()
-                self.let_go()
+                self.drop_cached()
 
     def discard_through(self, position: Position) -> None:
         """Remove everything up to ``position``, which was acknowledged."""
         if self._positions:
             self._positions.remove_range(0, position + 1)
             if not self._positions:
-                self.let_go()
+                self.drop_cached()
 
     def clear(self) -> None:
         """Forget everything."""
         self._positions.clear()
         self._aside.clear()
-        self.let_go()
+        self.drop_cached()
 
-    def let_go(self) -> None:
+    def drop_cached(self) -> None:
         """Drop the entries held; they are read again when they are needed."""
         self._fetched.clear()
         self.kept_bytes = 0
@@ -171,7 +171,7 @@ class ReplaySet:
             end = position if following is None else before(following)
             self._positions.remove_range(position, end + 1)
             if not self._positions:
-                self.let_go()
+                self.drop_cached()
             return
         self.fetch.ask(position, REPLAY_READ_BYTES, lambda runs: self._read(position, runs))
 

@@ -175,8 +175,8 @@ def _bundles(document: Any) -> Boundaries | None:
 
 def allowed_clusters(context: BrokerContext, tenant: str) -> list[str]:
     """Return where namespaces of a tenant may be; by default in this cluster."""
-    said: list[str] = context.namespaces.tenant(tenant).get("allowedClusters", [])
-    return said or [context.config.cluster]
+    allowed: list[str] = context.namespaces.tenant(tenant).get("allowedClusters", [])
+    return allowed or [context.config.cluster]
 
 
 def _check_places(context: BrokerContext, tenant: str, table: Mapping[str, Any]) -> None:

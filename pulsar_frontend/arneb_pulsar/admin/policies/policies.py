@@ -99,9 +99,9 @@ def _routes(kind: Kind, below: str, *, of_topic: bool) -> list[Route]:
         target = target_of(context, request)
         wanted = kind.empty
         if kind.query in request.query and not request.body:
-            if not (said := request.query[kind.query]):
+            if not (text := request.query[kind.query]):
                 return await drop(context, request)
-            wanted = AdminRequest(body=said.encode()).json()
+            wanted = AdminRequest(body=text.encode()).json()
         elif request.body.strip():
             wanted = request.json()
         elif not kind.boxed and kind.empty is None:
@@ -150,11 +150,11 @@ def _broker_quota(target: PolicyTarget) -> Quota:
 def _check_retention(target: PolicyTarget, retention: RetentionPolicy) -> None:
     """Raise :class:`AdminError` if a backlog within its quota could exceed the retention. As in
     Pulsar, ages are checked for topics only."""
-    said = target.context.namespaces.namespace_policies(target.namespace).quotas
-    kinds: Iterable[QuotaType] = [QuotaType.SIZE] if said else []
+    quotas = target.context.namespaces.namespace_policies(target.namespace).quotas
+    kinds: Iterable[QuotaType] = [QuotaType.SIZE] if quotas else []
     if target.topic is not None:
-        said, kinds = {**said, **target.own.quotas}, QuotaType
-    if not all(fits(said.get(kind, _broker_quota(target)), retention) for kind in kinds):
+        quotas, kinds = {**quotas, **target.own.quotas}, QuotaType
+    if not all(fits(quotas.get(kind, _broker_quota(target)), retention) for kind in kinds):
         where = "namespace" if target.topic is None else "topic"
         text = f"Retention Quota must exceed configured backlog quota for {where}."
         raise AdminError(412, f"{text} Please increase retention quota and retry")

@@ -82,7 +82,7 @@ def _part(found: "re.Match[str]") -> bytes | Callable[[Message[Any]], bytes]:
 def json_of(message: Message[Any]) -> bytes:
     """Return a message as one line of JSON. Bytes that are not UTF-8 are in base64, in fields whose
     names end in ``_base64``."""
-    said: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "topic": message.topic,
         "id": id_text(message.id),
         "publish_time_ms": message.publish_time_ms,
@@ -90,22 +90,22 @@ def json_of(message: Message[Any]) -> bytes:
         "sequence_id": message.sequence_id,
     }
     if message.id.partition >= 0:
-        said["partition"] = message.id.partition
+        fields["partition"] = message.id.partition
     if message.event_time_ms:
-        said["event_time_ms"] = message.event_time_ms
+        fields["event_time_ms"] = message.event_time_ms
     if message.redelivery_count:
-        said["redelivery_count"] = message.redelivery_count
+        fields["redelivery_count"] = message.redelivery_count
     if message.properties:
-        said["properties"] = message.properties
+        fields["properties"] = message.properties
     if message.key_bytes is not None:
-        said.update(_text_or_base64("key", message.key_bytes))
+        fields.update(_text_or_base64("key", message.key_bytes))
     if message.ordering_key is not None:
-        said.update(_text_or_base64("ordering_key", message.ordering_key))
+        fields.update(_text_or_base64("ordering_key", message.ordering_key))
     if message.is_null:
-        said["value"] = None
+        fields["value"] = None
     else:
-        said.update(_text_or_base64("value", message.data))
-    return json.dumps(said, ensure_ascii=False).encode() + b"\n"
+        fields.update(_text_or_base64("value", message.data))
+    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
 
 
 def _text_or_base64(name: str, data: bytes) -> dict[str, str]:
@@ -140,19 +140,19 @@ def line_of_json(data: bytes) -> Line:
     """Parse a line of JSON as :func:`json_of` makes it, ignoring fields that producers and brokers
     set. Raises :class:`ConfigurationError`."""
     try:
-        said = json.loads(data)
-        if not isinstance(said, dict):
+        fields = json.loads(data)
+        if not isinstance(fields, dict):
             raise ConfigurationError(f"expected a JSON object a line, got {data[:80]!r}")
-        key = _bytes_of(said, "key")
-        properties = said.get("properties")
+        key = _bytes_of(fields, "key")
+        properties = fields.get("properties")
         if properties is not None and not isinstance(properties, dict):
             raise ConfigurationError(f"expected properties as a JSON object, got {properties!r}")
         return Line(
-            _bytes_of(said, "value"),
+            _bytes_of(fields, "value"),
             None if key is None else _text(key),
-            _bytes_of(said, "ordering_key"),
+            _bytes_of(fields, "ordering_key"),
             properties,
-            int(said.get("event_time_ms", 0)),
+            int(fields.get("event_time_ms", 0)),
         )
     except (ValueError, TypeError) as error:
         if isinstance(error, ConfigurationError):
@@ -160,10 +160,10 @@ def line_of_json(data: bytes) -> Line:
         raise ConfigurationError(f"expected a line of JSON, got {data[:80]!r}: {error}") from error
 
 
-def _bytes_of(said: Mapping[str, Any], name: str) -> bytes | None:
-    if (text := said.get(f"{name}_base64")) is not None:
+def _bytes_of(fields: Mapping[str, Any], name: str) -> bytes | None:
+    if (text := fields.get(f"{name}_base64")) is not None:
         return b64decode(text, validate=True)
-    value = said.get(name)
+    value = fields.get(name)
     if value is None:
         return None
     return value.encode() if isinstance(value, str) else json.dumps(value).encode()

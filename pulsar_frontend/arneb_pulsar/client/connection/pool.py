@@ -78,12 +78,12 @@ class Pool:
         return found
 
     async def own(self, address: Address, through: Address | None = None) -> Connection:
-        """Open a connection for one user only; :meth:`let_go` closes it."""
+        """Open a connection for one user only; :meth:`release` closes it."""
         made = await self._make(address, through)
         self._own = {each for each in self._own if each.is_open} | {made}
         return made
 
-    def let_go(self, connection: Connection) -> None:
+    def release(self, connection: Connection) -> None:
         """Close a connection made by :meth:`own`; leave a shared one open."""
         if connection in self._own:
             self._own.discard(connection)

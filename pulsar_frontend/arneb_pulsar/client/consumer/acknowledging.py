@@ -157,7 +157,7 @@ class Acknowledging:
             self.give_up(chunks[:-1], now)
             self._apart.done(chunks[-1:])
         full = self.tracker.acknowledge(entry, now, index, size, receipt)
-        self._let_go(entry, index)
+        self._forget(entry, index)
         if full:
             self.flush(now)
 
@@ -205,7 +205,7 @@ class Acknowledging:
             full = self._pass(passing, entry, index, size, now, receipt)
         else:
             full = self.tracker.acknowledge_cumulative(entry, now, index, size, receipt)
-        self._let_go_up_to(entry, index, size)
+        self._forget_up_to(entry, index, size)
         if full:
             self.flush(now)
 
@@ -243,10 +243,10 @@ class Acknowledging:
         """Note that the broker has stored an acknowledgement as part of a transaction."""
         self._counts.acknowledged += 1
         if cumulative:
-            self._let_go_up_to(entry, index, size)
+            self._forget_up_to(entry, index, size)
         else:
             self._apart.done(self._chunks.pop(entry, ()))
-            self._let_go(entry, index)
+            self._forget(entry, index)
 
     def flush(self, now: float) -> None:
         """Move the pending acknowledgements to :attr:`output`, if attached."""
@@ -274,7 +274,7 @@ class Acknowledging:
             full |= self.tracker.acknowledge(each, now, at, count, answers)
         return full
 
-    def _let_go(self, entry: EntryId, index: int) -> None:
+    def _forget(self, entry: EntryId, index: int) -> None:
         """Stop tracking a message that was acknowledged."""
         if entry in self._given_back:
             left = self._given_back[entry] & ~(1 << max(index, 0))
@@ -290,7 +290,7 @@ class Acknowledging:
         self._open.pop(entry, None)
         self._unacked.remove(entry)
 
-    def _let_go_up_to(self, entry: EntryId, index: int, size: int) -> None:
+    def _forget_up_to(self, entry: EntryId, index: int, size: int) -> None:
         """Stop tracking a message and all before it."""
         if self._apart:
             self._apart.passed(entry)

@@ -137,7 +137,7 @@ class DispatchThrottles:
         is_limited = of_all is not None and of_all.limits
         if not (rates or is_limited):
             if present is not None:
-                self._let_go(present)
+                self._release(present)
             return
         if present is None:
             present = self.by_topic[topic.id] = TopicThrottle(topic)
@@ -164,7 +164,7 @@ class DispatchThrottles:
         for topic in {each.topic.id: each.topic for each in self._consumers.all()}.values():
             self.refresh(topic)
 
-    def _let_go(self, throttle: TopicThrottle) -> None:
+    def _release(self, throttle: TopicThrottle) -> None:
         """Hand all permits on: there is no rate any more."""
         del self.by_topic[throttle.topic.id]
         for attached, share in throttle.shares.items():

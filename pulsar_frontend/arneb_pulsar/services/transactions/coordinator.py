@@ -107,7 +107,7 @@ class TransactionCoordinator:
             else:
                 with trio.move_on_after(GATHER_S):
                     await self._opened.wait()
-            await self.held.let_go()
+            await self.held.acknowledge_ended()
             await self.expire(self._clock.wall_ms())
             await self._beginning.record_idle()
             now_s = self._clock.now()
@@ -371,7 +371,7 @@ class TransactionCoordinator:
             self._has_ended(found, end)
         with trio.CancelScope(shield=True):
             self.held.ended(found.records)
-            await self.held.let_go()
+            await self.held.acknowledge_ended()
 
     def _ended_by(self, found: OpenTransaction, *, commit: bool) -> End:
         """Return how it would end now: its outcome outlives its range if the clock is set back."""

@@ -109,7 +109,7 @@ class HeldRecords:
         if ENDED_TOGETHER <= len(self._ended) <= ENDED_PER_TURN:
             self._acknowledge()
 
-    async def let_go(self) -> None:
+    async def acknowledge_ended(self) -> None:
         """Acknowledge all ended records. Often not a checkpoint."""
         while self._ended:
             self._acknowledge()

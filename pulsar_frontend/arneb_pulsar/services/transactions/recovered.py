@@ -40,7 +40,7 @@ async def recovered(
         elif isinstance(record, Acked):
             transaction.records.add(position)
             _withhold_again(transaction, record, topics.get(record.topic))
-    await held.let_go()
+    await held.acknowledge_ended()
     return found
 
 

@@ -65,9 +65,9 @@ def refusal(broker: Broker, user: str, **where: str) -> str:
     """What a client receives that may not open the vhost."""
     with pytest.raises(AMQPConnectionError) as refused, connection_of(broker, user, **where):
         pass
-    told = re.search(r"\(530\) (.*)", str(refused.value.args[0]))
-    assert told is not None, refused.value
-    return str(literal_eval(told[1])).removeprefix("NOT_ALLOWED - ")
+    match = re.search(r"\(530\) (.*)", str(refused.value.args[0]))
+    assert match is not None, refused.value
+    return str(literal_eval(match[1])).removeprefix("NOT_ALLOWED - ")
 
 
 def closing(connection: Any) -> str:

@@ -53,7 +53,7 @@ async def test_bytes_go_both_ways() -> None:
         assert await pair.link.receive() == b""
 
 
-async def test_it_knows_whether_something_has_arrived_without_reading_it() -> None:
+async def test_it_detects_arrived_data_without_reading_it() -> None:
     async with pair_of_sockets() as pair:
         assert not pair.link.has_come()
         await pair.peer.send_all(b"hello")

@@ -164,7 +164,7 @@ async def test_a_client_that_waits_for_something_or_is_not_alone_is_not_polled()
     assert not reading.bytes.polls
 
 
-async def test_nobody_is_polled_where_the_client_needs_the_core() -> None:
+async def test_no_connection_is_polled_where_the_client_needs_the_core() -> None:
     reading = Reading(cores=1)
     await reading.rested()
     assert await reading.read([b"", b"soon"]) == b"passed"

@@ -215,12 +215,12 @@ async def test_hundreds_of_records_fill_a_read_as_far_as_it_may_be_filled(
         link = SecuredLink(
             socket.socket(fileno=stream.socket.detach()), nursery, 0, nobody_waits, records
         )
-        said = await link.receive(16 * 1024)
+        received = await link.receive(16 * 1024)
         assert link.reads == 1
         assert link.filled, "more is buffered, and must be read"
-        assert 12_000 < len(said) < 16 * 1024
-        said += link.receive_now(1 << 20)
-        assert said == bytes(20_000)
+        assert 12_000 < len(received) < 16 * 1024
+        received += link.receive_now(1 << 20)
+        assert received == bytes(20_000)
         link.close()
     theirs.close()
 

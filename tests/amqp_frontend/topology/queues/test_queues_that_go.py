@@ -194,21 +194,21 @@ async def test_a_publish_is_not_confirmed_if_somebody_else_deletes_the_queues_to
     """Before the fence, in the commit that removes the topic, and behind the fence."""
     async with broker() as place:
         queue = await place.declare()
-        told = [Outcome(), Outcome()]
+        outcomes = [Outcome(), Outcome()]
 
-        def publish(told: Outcome) -> None:
-            place.engine.append(queue.topic, [make_entry(b"a")], told, passes_over_gone=True)
+        def publish(outcomes: Outcome) -> None:
+            place.engine.append(queue.topic, [make_entry(b"a")], outcomes, passes_over_gone=True)
 
         place.faults.hold()
         async with trio.open_nursery() as nursery:
             place.engine.commit(Unit(metadata=[("other", b"x")]), Outcome())
             await trio.testing.wait_all_tasks_blocked()
-            publish(told[0])
+            publish(outcomes[0])
             nursery.start_soon(place.engine.delete_topic, TOPIC)
             await trio.testing.wait_all_tasks_blocked()
-            publish(told[1])
+            publish(outcomes[1])
             place.faults.release()
-        for each in told:
+        for each in outcomes:
             assert isinstance(await each.wait(), TopicFenced)
         assert place.vhost.queues.lost("q")
         await place.declare()

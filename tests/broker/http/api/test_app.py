@@ -143,7 +143,7 @@ def quiet_alarms() -> Alarms:
     )
 
 
-async def told(alarms: Alarms, *bodies: bytes) -> list[Answer]:
+async def answers_about(alarms: Alarms, *bodies: bytes) -> list[Answer]:
     """What ``PUT /api/alarms`` answers to each body, and ``GET`` after them."""
     listeners = await Listeners.bind({"http": Address("127.0.0.1", 0)})
     [address] = listeners.addresses("http")
@@ -160,7 +160,7 @@ async def told(alarms: Alarms, *bodies: bytes) -> list[Answer]:
 
 @pytest.mark.real_time
 async def test_watermarks_are_moved_and_alarms_shown() -> None:
-    moved, shown = await told(quiet_alarms(), b'{"memory_high_watermark": 0}')
+    moved, shown = await answers_about(quiet_alarms(), b'{"memory_high_watermark": 0}')
     assert moved == shown
     assert json.loads(shown[2]) == {
         "memory_alarm": True,
@@ -177,7 +177,7 @@ async def test_watermarks_are_moved_and_alarms_shown() -> None:
 async def test_the_reason_why_a_replicated_log_is_not_trimmed_is_shown() -> None:
     alarms = quiet_alarms()
     alarms.log_trim_alarm = lambda: "1 of 2 nodes (n1) have a copy"
-    (shown,) = await told(alarms)
+    (shown,) = await answers_about(alarms)
     assert json.loads(shown[2])["log_trim_alarm"] == "1 of 2 nodes (n1) have a copy"
     assert not alarms.resource_alarms.short  # nobody is blocked
 
@@ -192,7 +192,7 @@ async def test_invalid_watermarks_are_refused_with_a_text() -> None:
         b'{"memory_high_watermark": NaN}',
         b'{"memory_high_watermark": 1e999}', b'{"disk_free_min_bytes": ' + b"9" * 30 + b"}",
     )  # fmt: skip
-    *refused, shown = await told(alarms, *bodies)
+    *refused, shown = await answers_about(alarms, *bodies)
     assert [status for status, _, _ in refused] == [400] * len(bodies)
     assert all(json.loads(body)["reason"] for _, _, body in refused)
     assert not json.loads(shown[2])["memory_alarm"]
@@ -249,7 +249,7 @@ async def test_few_pages_are_in_memory_however_many_clients_read_them() -> None:
     assert made == PAGES_MAX + 1
 
 
-async def test_a_client_that_does_not_read_an_old_page_keeps_nobody_from_a_new_one() -> None:
+async def test_a_client_that_does_not_read_an_old_page_keeps_no_other_from_a_new_one() -> None:
     made = 0
 
     async def make() -> AsyncIterator[str]:

@@ -13,7 +13,11 @@ from tests.broker.http.management.kit import ADMIN, Caller, managed
 from tests.broker.http.management.requests.test_rules import path_of
 
 from arneb.http.management.definitions.file import definitions_in
-from arneb.http.management.definitions.importing import PUTS_PER_TURN, load_definitions, take_in
+from arneb.http.management.definitions.importing import (
+    PUTS_PER_TURN,
+    import_definitions,
+    load_definitions,
+)
 from arneb.http.management.requests.calls import Refused
 from arneb.http.management.table import ROUTER
 from arneb.http.management.topology import messages
@@ -251,7 +255,7 @@ async def test_users_of_a_large_import_are_added_in_turns_and_all_or_none(
         async with trio.open_nursery() as nursery:
             nursery.start_soon(others)
             with pytest.raises(Refused, match="nothing was imported"):
-                await take_in(call.site.catalogue, call.site.topology, read)
+                await import_definitions(call.site.catalogue, call.site.topology, read)
             assert turns >= count // PUTS_PER_TURN
             nursery.cancel_scope.cancel()
         assert (await call("GET", "users/u0")).status == 404

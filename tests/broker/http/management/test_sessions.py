@@ -253,13 +253,13 @@ async def test_credentials_are_passed_only_to_nodes_that_ask_by_tls(
         verdicts = InternalVerdicts(call.site.catalogue.tables, ADMIN)
         principal = Principal("anna", verdicts, frozenset({"administrator"}), secret)
         session = call.site.sessions.open(principal)
-        said: list[Any] = []
+        messages: list[Any] = []
 
         async def nothing() -> Message:
             return {"type": "http.request", "body": b"", "more_body": False}
 
         async def take(message: Message) -> None:
-            said.append(message)
+            messages.append(message)
 
         cookie = f"arneb-session={session.token}".encode()
         scope = {
@@ -268,7 +268,7 @@ async def test_credentials_are_passed_only_to_nodes_that_ask_by_tls(
             "extensions": {VOUCHED: vouched},
         }  # fmt: skip
         await ManagementApp(call.site, nothing_behind)(scope, nothing, take)
-    body = json.loads(b"".join(each.get("body", b"") for each in said[1:]))
+    body = json.loads(b"".join(each.get("body", b"") for each in messages[1:]))
     found = body.get("proof")
     assert (found and b64decode(found).decode()) == shown
 
@@ -287,13 +287,13 @@ async def test_users_of_another_server_are_not_users_of_the_same_name_at_other_l
         verdicts = InternalVerdicts(first.site.catalogue.tables, "nobody")
         foreign = Principal(ADMIN, verdicts, frozenset({"management"}), "token")
         cookie = f"arneb-session={first.site.sessions.open(foreign).token}".encode()
-        said: list[Message] = []
+        messages: list[Message] = []
 
         async def nothing() -> Message:
             return {"type": "http.request", "body": b"", "more_body": False}
 
         async def take(message: Message) -> None:
-            said.append(message)
+            messages.append(message)
 
         scope = {
             "type": "http", "method": "GET", "path": "/api/users", "query_string": b"",
@@ -301,4 +301,4 @@ async def test_users_of_another_server_are_not_users_of_the_same_name_at_other_l
         }  # fmt: skip
         leaders = [ManagementApp(each.site, nothing_behind) for each in (first, other)]
         await Vouching(leaders[0], lambda _: True, leaders[1])(scope, nothing, take)
-    assert said[0]["status"] == (403 if scheme == "http" else 401)
+    assert messages[0]["status"] == (403 if scheme == "http" else 401)

@@ -19,8 +19,8 @@ async def passed_on(answer: bytes) -> tuple[bool, list[bytes]]:
     await theirs.send_eof()
     pieces: list[bytes] = []
 
-    async def send(said: Any) -> None:
-        pieces.append(said.get("body", b""))
+    async def send(message: Any) -> None:
+        pieces.append(message.get("body", b""))
 
     return await pass_on(ours, SCOPE, b"", send), pieces
 

@@ -41,8 +41,8 @@ async def test_an_answer_waits_a_little_for_the_lease() -> None:
     lease = GivenLease(holds=False)
     async with client_of(lease) as client:
         began = trio.current_time()
-        said = await client.get("/queues")
-        assert (said.status_code, said.headers["retry-after"]) == (503, "1")
+        answer = await client.get("/queues")
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
         assert 2 <= trio.current_time() - began < 3
         assert (await client.get("/healthz")).text == "all"
 

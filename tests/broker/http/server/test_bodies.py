@@ -40,7 +40,7 @@ async def test_a_body_in_tiny_chunks_is_read_in_many_passes() -> None:
         b"PUT /a HTTP/1.0\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n",
     ],
 )
-async def test_a_request_with_two_lengths_is_refused_with_all_behind_it(head: bytes) -> None:
+async def test_a_request_with_two_lengths_is_refused_with_everything_after_it(head: bytes) -> None:
     """Its body may hold another request, which a proxy in front takes for a part of the body."""
     async with served(SMALL) as one:
         client = one.connect()

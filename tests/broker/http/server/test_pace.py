@@ -56,7 +56,7 @@ def test_everybody_begins_and_no_pass_does_more_than_its_part(
 
 
 @pytest.mark.parametrize("before", [Lane.NEW, Lane.KNOWN])
-def test_those_who_have_had_less_go_first_and_the_others_get_their_part_meanwhile(
+def test_clients_that_have_had_less_go_first_and_the_others_get_their_share_meanwhile(
     before: Lane,
 ) -> None:
     crowd = [Lane.PART] * 1000 + [before] * 200
@@ -84,7 +84,7 @@ def test_long_answers_continue_slowly_meanwhile() -> None:
     assert 1 <= len(meanwhile) <= (last_new - begun[0][0]) / LONG_EVERY + 1
 
 
-async def test_with_little_to_do_nobody_waits_for_anything() -> None:
+async def test_with_little_to_do_no_client_waits() -> None:
     pace = Pace()
     with trio.CancelScope() as scope:
         scope.cancel()  # a checkpoint would end it

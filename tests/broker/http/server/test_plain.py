@@ -147,12 +147,12 @@ class Port:
     listener: trio.SocketListener
     clients: list[trio.SocketStream] = field(default_factory=list)
 
-    async def come(self, said: bytes) -> trio.SocketStream:
+    async def come(self, data: bytes) -> trio.SocketStream:
         """A client that has sent something before the server sees it."""
         port = self.listener.socket.getsockname()[1]
         client = await trio.open_tcp_stream("127.0.0.1", port)
-        if said:
-            await client.send_all(said)
+        if data:
+            await client.send_all(data)
         self.clients.append(client)
         return client
 
@@ -192,13 +192,13 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[Lane]:
 
 
 @pytest.mark.parametrize(
-    "said", [b"", QUESTION[:-1], b"PUT / HTTP/1.1\r\nx: y"], ids=["nothing", "part", "head"]
+    "first", [b"", QUESTION[:-1], b"PUT / HTTP/1.1\r\nx: y"], ids=["nothing", "part", "head"]
 )
 async def test_clients_that_have_sent_a_request_overtake_those_that_have_only_connected(
-    begun: list[Lane], said: bytes
+    begun: list[Lane], first: bytes
 ) -> None:
     async with opened() as port, trio.open_nursery() as nursery:
-        for text in (said, said, QUESTION):
+        for text in (first, first, QUESTION):
             client = await port.come(text)
             nursery.start_soon(port.server.accepted, await port.listener.accept())
         assert b"200" in await client.receive_some()
@@ -249,8 +249,8 @@ async def test_clients_that_took_too_long_are_answered_a_few_per_pass(
 
     monkeypatch.setattr(Pace, "begin", counted)
     limits = replace(DEFAULT_LIMITS, head_timeout_s=0.01, body_timeout_s=0.01)
-    said = (QUESTION[:-1], b"PUT / HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\n\r\n")
-    for text, coming in zip(said, (Lane.COMING, Lane.NEW), strict=True):
+    requests = (QUESTION[:-1], b"PUT / HTTP/1.1\r\nhost: h\r\ncontent-length: 2\r\n\r\n")
+    for text, coming in zip(requests, (Lane.COMING, Lane.NEW), strict=True):
         async with opened(limits) as port, trio.open_nursery() as nursery:
             client = await port.come(text)
             nursery.start_soon(port.server.accepted, await port.listener.accept())

@@ -295,7 +295,7 @@ async def test_what_an_application_still_holds_of_an_answer_is_counted() -> None
         assert one.server.room.bytes == 1 + LEFT_BYTES
 
 
-async def test_few_long_answers_are_made_at_a_time_and_nobody_waits_behind_them() -> None:
+async def test_few_long_answers_are_made_at_a_time_and_others_do_not_wait_for_them() -> None:
     async with served() as one:
         makers = [one.connect() for _ in range(LONG_AT_ONCE + 3)]
         for maker in makers:

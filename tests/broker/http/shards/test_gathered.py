@@ -22,7 +22,7 @@ class Leaders:
     """The leaders of two shards: what they answer, and what they were asked."""
 
     def __init__(self, main: Said, audit: Said) -> None:
-        self.said = {"main": main, "audit": audit}
+        self.answers = {"main": main, "audit": audit}
         self.asked: list[tuple[str, str, str, bytes]] = []
 
     def of(self, shard: str) -> ASGIApp:
@@ -33,12 +33,12 @@ class Leaders:
                 body, more = body + message["body"], message["more_body"]
             target = f"{scope['path']}?{scope['query_string'].decode()}"
             self.asked.append((shard, scope["method"], target, body))
-            status, said = self.said[shard]
-            if status == 200 and isinstance(said, list):
-                said = paged(said, dict(parse_qsl(scope["query_string"].decode())))
+            status, document = self.answers[shard]
+            if status == 200 and isinstance(document, list):
+                document = paged(document, dict(parse_qsl(scope["query_string"].decode())))
             headers = [(b"content-type", b"application/json"), (b"x-shard", shard.encode())]
             await send({"type": "http.response.start", "status": status, "headers": headers})
-            await send({"type": "http.response.body", "body": json.dumps(said).encode()})
+            await send({"type": "http.response.body", "body": json.dumps(document).encode()})
 
         return answer
 
@@ -98,8 +98,8 @@ async def test_a_refusal_by_one_shard_is_the_answer(status: int) -> None:
     async with leaders.client() as http:
         for path in ("/api/queues", "/api/overview", "/api/definitions", "/api/topics"):
             answer = await http.get(path)
-            said = "shard 'audit': no" if status == 503 else "no"
-            assert (answer.status_code, answer.json()["reason"]) == (status, said)
+            reason = "shard 'audit': no" if status == 503 else "no"
+            assert (answer.status_code, answer.json()["reason"]) == (status, reason)
 
 
 async def test_answers_that_are_too_large_are_refused_and_not_held(
@@ -118,7 +118,7 @@ async def test_a_client_is_searched_for_in_one_shard_after_the_other() -> None:
     async with leaders.client() as http:
         assert (await http.get("/api/connections/c")).json() == {"name": "c"}
         assert [each[0] for each in leaders.asked] == ["main", "audit"]
-        leaders.said["main"] = 200, {"name": "other"}
+        leaders.answers["main"] = 200, {"name": "other"}
         assert (await http.get("/api/connections/c")).json() == {"name": "other"}
         assert len(leaders.asked) == 3
 
@@ -127,9 +127,9 @@ async def test_a_health_check_succeeds_if_it_does_everywhere() -> None:
     leaders = Leaders((200, {"status": "ok"}), (503, {"status": "failed"}))
     async with leaders.client() as http:
         assert (await http.get("/api/health/checks/alarms")).status_code == 503
-        leaders.said["audit"] = leaders.said["main"]
+        leaders.answers["audit"] = leaders.answers["main"]
         assert (await http.get("/api/health/checks/alarms")).status_code == 200
-        leaders.said["main"] = 204, {}
+        leaders.answers["main"] = 204, {}
         assert (await http.delete("/api/connections/username/anna")).is_success
         assert [each[:2] for each in leaders.asked[-2:]] == [
             ("main", "DELETE"),
@@ -164,11 +164,11 @@ async def test_a_definitions_file_goes_to_each_shard_that_it_concerns() -> None:
         assert json.loads(leaders.asked[-1][3]) == {"queues": []}
         for wrong in (b"[]", b"{"):
             assert (await http.post("/api/definitions", content=wrong)).status_code == 400
-        leaders.said["audit"] = 400, {"reason": "no such user"}
+        leaders.answers["audit"] = 400, {"reason": "no such user"}
         refused = await http.post("/api/definitions", json=file)
     assert refused.status_code == 400
-    said = "shard 'audit': no such user; shard 'main' has taken in its part"
-    assert refused.json()["reason"] == said
+    reason = "shard 'audit': no such user; shard 'main' has taken in its part"
+    assert refused.json()["reason"] == reason
 
 
 async def test_a_definitions_file_may_be_as_long_as_without_shards() -> None:
@@ -201,7 +201,7 @@ async def test_long_lists_are_read_and_written_in_parts(monkeypatch: pytest.Monk
     async with leaders.client() as http:
         found = (await http.get("/api/queues")).json()
         assert (found, pieces) == ([*many, *queues("b", "x")], 10)
-        leaders.said = {"main": (200, {"queues": many}), "audit": (200, {"queues": []})}
+        leaders.answers = {"main": (200, {"queues": many}), "audit": (200, {"queues": []})}
         assert (await http.get("/api/definitions")).json() == {"queues": many}
     assert len(read) == 2
     assert threading.get_ident() not in read
@@ -244,7 +244,7 @@ async def test_as_many_rows_of_each_shard_are_read_as_a_page_could_have(
     assert [each["name"] for each in by_name["items"]][-2:] == ["p", "t/n/x"]
 
 
-async def test_for_a_page_behind_the_last_row_only_the_first_rows_are_read(
+async def test_for_a_page_after_the_last_row_only_the_first_rows_are_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(merging, "PAGE_SIZE_MAX", 2)
@@ -252,15 +252,15 @@ async def test_for_a_page_behind_the_last_row_only_the_first_rows_are_read(
     async with leaders.client() as http:
         answer = await http.get("/api/queues?page=900000000&page_size=2")
         assert answer.status_code == 400
-        said = answer.json()
-        assert said["error"] == "page_out_of_range"
-        assert said["reason"] == "Page out of range, page: 900000000 page size: 2, len: 9"
+        page = answer.json()
+        assert page["error"] == "page_out_of_range"
+        assert page["reason"] == "Page out of range, page: 900000000 page size: 2, len: 9"
         assert len(leaders.asked) == 2
         last = (await http.get("/api/queues?page=5&page_size=2")).json()
     assert [each["name"] for each in last["items"]] == ["z"]
 
 
-async def test_a_page_behind_the_last_row_is_refused_as_a_shard_refuses_it() -> None:
+async def test_a_page_after_the_last_row_is_refused_as_a_shard_refuses_it() -> None:
     leaders = Leaders((200, queues("b", "x")), (403, {"reason": "no"}))
     async with leaders.client() as http:
         assert (await http.get("/api/queues?page=900&page_size=2")).status_code == 403
@@ -275,12 +275,12 @@ async def test_the_oldest_and_the_noisiest_are_those_of_all_shards() -> None:
     async with leaders.client() as http:
         found = (await http.get("/api/page/topics?page=1&sort=age&sort_reverse=true")).json()
         assert [each["name"] for each in found["items"]] == ["old", "new", "none"]
-        leaders.said = {
+        leaders.answers = {
             "main": (200, [client("x", 400_000.0)]), "audit": (200, [client("y", 500_000.0)]),
         }  # fmt: skip
         for share, noisy in ((500_000.0, ["y"]), (400_000.0, [])):
             audit_rows: Any = [client("y", share)]
-            leaders.said["audit"] = 200, audit_rows
+            leaders.answers["audit"] = 200, audit_rows
             found = (await http.get("/api/page/connections?page=1&sort=flow")).json()
             assert [each["shown_name"] for each in found["items"] if each["noisy"]] == noisy
 
@@ -319,7 +319,7 @@ async def test_each_row_is_on_exactly_one_page_whatever_the_order_of_its_shard()
 
     assert sorted(await pages("connections", "")) == ["1", "2", "3"]
     empty = rows(("a", "1", 0), ("a", "2", 0), ("a", "3", 0))
-    leaders.said = {"main": (200, empty), "audit": (200, [])}
+    leaders.answers = {"main": (200, empty), "audit": (200, [])}
     assert sorted(await pages("page/topics", "&sort=age&sort_reverse=true")) == ["1", "2", "3"]
 
 
@@ -333,7 +333,7 @@ async def test_the_page_works_without_a_shard_and_says_so() -> None:
         found = (await http.get("/api/page/topics?page=1")).json()
         assert ([each["name"] for each in found["items"]], found["missing"]) == (["q"], ["audit"])
         alarm = {"name": "memory", "text": "Publishers wait.", "advice": "", "is": 1, "limit": 0}
-        leaders.said["main"] = 200, standing("arneb@a", alarms=[alarm])
+        leaders.answers["main"] = 200, standing("arneb@a", alarms=[alarm])
         shown = (await http.get("/api/page/node")).json()
         assert [each["name"] for each in shown["alarms"]] == ["memory main", "away audit"]
         assert shown["alarms"][0]["text"] == "Shard main: Publishers wait."
@@ -345,9 +345,9 @@ async def test_the_page_works_without_a_shard_and_says_so() -> None:
             503, "shard 'audit': nobody leads",
         )  # fmt: skip
         for status in (401, 403):
-            leaders.said["audit"] = status, {"reason": "no"}
+            leaders.answers["audit"] = status, {"reason": "no"}
             assert (await http.get("/api/page/node")).status_code == status
-        leaders.said = dict.fromkeys(leaders.said, (503, {"reason": "nobody leads"}))
+        leaders.answers = dict.fromkeys(leaders.answers, (503, {"reason": "nobody leads"}))
         assert (await http.get("/api/page/node")).status_code == 503
 
 
@@ -375,7 +375,7 @@ async def test_a_list_that_becomes_shorter_meanwhile_is_returned_as_it_was(
 
     def of(shard: str) -> ASGIApp:
         if any(each[0] == "main" for each in leaders.asked):
-            leaders.said["main"] = 400, {"reason": "Page out of range"}
+            leaders.answers["main"] = 400, {"reason": "Page out of range"}
         return asked(shard)
 
     monkeypatch.setattr(leaders, "of", of)

@@ -144,8 +144,12 @@ def shard_of(namespace: str) -> str:
 
 @given(st.dictionaries(st.sampled_from([each for each in OF_VHOSTS if each != "vhosts"]), ENTRIES))
 def test_a_file_that_was_divided_is_the_same_when_joined_again(document: dict[str, Any]) -> None:
-    said = {"users": [{"name": "anna"}], "vhosts": [{"name": "books/a"}, {"name": "/"}], **document}
-    parts = cut(said, ["main", "audit"], shard_of)
+    divided = {
+        "users": [{"name": "anna"}],
+        "vhosts": [{"name": "books/a"}, {"name": "/"}],
+        **document,
+    }
+    parts = cut(divided, ["main", "audit"], shard_of)
     assert next(iter(parts)) == "main"
     assert all("users" not in part for shard, part in parts.items() if shard != "main")
     for shard, part in parts.items():
@@ -153,7 +157,7 @@ def test_a_file_that_was_divided_is_the_same_when_joined_again(document: dict[st
             if name in document:
                 assert all(shard_of(namespace(row["vhost"])) == shard for row in rows)
     whole = definitions(list(parts.items()))
-    for name, rows in said.items():
+    for name, rows in divided.items():
         assert sorted(map(repr, whole[name])) == sorted(map(repr, rows))
 
 

@@ -226,10 +226,10 @@ def test_ignored_settings_are_reported_with_the_reason(tmp_path: Path) -> None:
     (tmp_path / "10.conf").write_text("cluster_partition_handling = pause_minority\n")
     (tmp_path / "20.conf").write_text("listeners.tcp.1 = 5672\nlisteners.tcp.2 = 5673\n")
     (tmp_path / "ignored.txt").write_text("nonsense")
-    told: list[str] = []
-    config = load_config(None, rabbitmq_conf=tmp_path, tell=told.append)
+    notes: list[str] = []
+    config = load_config(None, rabbitmq_conf=tmp_path, tell=notes.append)
     assert config.amqp.listen == Address("*", 5672)
-    assert told == [
+    assert notes == [
         f"{tmp_path}: cluster_partition_handling is ignored: an Arneb broker is one node",
         f"{tmp_path}: listeners….2 = 5673 is ignored: amqp.listen is *:5672 already",
     ]

@@ -130,7 +130,7 @@ def test_a_proxy_header_is_read_byte_by_byte(binary: bool) -> None:
         SIGNATURE + b"\x21\x31\0\xd8" + bytes(216),
     ],
 )
-def test_a_header_may_leave_open_who_comes(header: bytes) -> None:
+def test_a_header_need_not_name_the_client(header: bytes) -> None:
     assert read([header + BEHIND]) == (None, BEHIND)
 
 
@@ -138,7 +138,7 @@ GOOD = b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n"
 
 
 @pytest.mark.parametrize(
-    "said",
+    "data",
     [
         b"",
         b"AMQP\0\0\t\1",
@@ -167,9 +167,9 @@ GOOD = b"PROXY TCP4 192.0.2.1 192.0.2.2 1 2\r\n"
         SIGNATURE + b"\x21\x11" + (BINARY_BYTES_MAX + 1).to_bytes(2) + bytes(BINARY_BYTES_MAX + 1),
     ],
 )
-def test_what_is_no_header_is_refused(said: bytes) -> None:
+def test_what_is_no_header_is_refused(data: bytes) -> None:
     with pytest.raises(BadProxyHeader):
-        read([said])
+        read([data])
 
 
 @given(PROXIED, st.booleans(), st.integers(0, 200), st.integers(1, 255))

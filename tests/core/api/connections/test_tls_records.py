@@ -87,9 +87,9 @@ def test_all_that_has_come_is_opened_at_once_and_all_that_is_said_is_sealed(
     contexts: tuple[ssl.SSLContext, ssl.SSLContext], messages: list[bytes]
 ) -> None:
     pair = Pair(contexts)
-    said = b"".join(messages)
-    assert pair.records.opened(b"".join(map(pair.says, messages))) == said
-    assert pair.hears(pair.records.sealed(said)) == said
+    plain = b"".join(messages)
+    assert pair.records.opened(b"".join(map(pair.says, messages))) == plain
+    assert pair.hears(pair.records.sealed(plain)) == plain
 
 
 @pytest.mark.parametrize("rest", [b"", b"no record at all, but long enough to be looked at"])

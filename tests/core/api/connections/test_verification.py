@@ -41,7 +41,7 @@ def test_no_extension_is_missed(
     assert (context.verify_mode is ssl.CERT_REQUIRED) is verifies_names
 
 
-def test_nobody_makes_a_context_with_the_defaults_of_his_python() -> None:
+def test_no_context_is_made_with_pythons_defaults() -> None:
     found = {
         file
         for root in SOURCES

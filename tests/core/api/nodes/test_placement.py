@@ -40,7 +40,7 @@ class Said:
 
 
 @pytest.mark.parametrize(
-    ("said", "found", "took_s"),
+    ("announced", "found", "took_s"),
     [
         ({0.0: HERE}, HERE, 0.0),
         ({0.0: NOBODY}, NOBODY, WAIT_S),
@@ -54,13 +54,13 @@ class Said:
     ],
 )
 async def test_a_leader_that_is_not_heard_is_waited_for_less_than_a_next_one(
-    said: dict[float, Placement], found: Placement, took_s: float
+    announced: dict[float, Placement], found: Placement, took_s: float
 ) -> None:
-    placements = Said(said.pop(0.0))
+    placements = Said(announced.pop(0.0))
     began = trio.current_time()
 
     async def play() -> None:
-        for at, placement in said.items():
+        for at, placement in announced.items():
             await trio.sleep_until(began + at)
             placements.say(placement)
 

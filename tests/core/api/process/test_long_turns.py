@@ -159,7 +159,7 @@ async def test_a_cancelled_task_waits_no_more_and_takes_no_turn() -> None:
     assert had[-1] == -1
 
 
-async def test_without_somebody_who_gives_turns_out_nobody_waits() -> None:
+async def test_without_passes_no_turn_waits() -> None:
     turns = LongTurns()
     for _ in range(10 * LONG_TURNS_MAX):
         await turns.begin()

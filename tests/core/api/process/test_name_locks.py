@@ -17,7 +17,7 @@ wishes = st.tuples(st.frozensets(names, max_size=3), st.frozensets(names, max_si
     wanted=st.lists(st.tuples(wishes, st.integers(0, 3), st.integers(0, 4)), max_size=12),
     given_up=st.sets(st.integers(0, 11), max_size=3),
 )
-def test_nobody_shares_what_somebody_has_alone_and_all_come_to_their_turn(
+def test_an_exclusive_lock_is_shared_with_nobody_and_everybody_gets_a_turn(
     wanted: list[tuple[tuple[frozenset[str], frozenset[str]], int, int]], given_up: set[int]
 ) -> None:
     locks, alone, shared = NameLocks(), Counter[str](), Counter[str]()

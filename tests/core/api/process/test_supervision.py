@@ -57,10 +57,10 @@ async def test_a_sound_run_makes_the_next_failure_a_first_one() -> None:
 
 async def test_the_traceback_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     await supervise("the look at it", Failing(3).run)
-    said = [record for record in caplog.records if "the look at it" in record.message]
-    assert len(said) == 3
-    assert [record.exc_info is not None for record in said] == [True, False, False]
-    assert all(record.levelno == logging.ERROR for record in said)
+    logged = [record for record in caplog.records if "the look at it" in record.message]
+    assert len(logged) == 3
+    assert [record.exc_info is not None for record in logged] == [True, False, False]
+    assert all(record.levelno == logging.ERROR for record in logged)
 
 
 async def test_a_cancelled_task_ends() -> None:

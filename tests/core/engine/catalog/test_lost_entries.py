@@ -112,7 +112,7 @@ async def test_it_stays_so_after_further_starts_and_kills(data: Path, tmp_path: 
         data = killed
 
 
-async def test_offsets_behind_it_do_not_move(data: Path) -> None:
+async def test_offsets_after_it_do_not_move(data: Path) -> None:
     async with open_engine(data) as engine:
         topic = engine.topic("q")
         assert await offset_of(topic, position_at(1, 12)) == 12

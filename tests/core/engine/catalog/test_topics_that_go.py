@@ -45,19 +45,19 @@ async def test_an_append_to_a_topic_that_is_going_fails(data_dir: Path, *, durab
         topic = await engine.create_topic("q", TopicSettings(durable=durable))
         await engine.create_topic("other")
         faulty.hold()
-        told = [Outcome() for _ in range(5)]
+        outcomes = [Outcome() for _ in range(5)]
         under_way = await occupy(engine, "other")
-        engine.append(topic, [ENTRY], told[0])
+        engine.append(topic, [ENTRY], outcomes[0])
         async with trio.open_nursery() as nursery:
             nursery.start_soon(engine.delete_topic, "q")
             await wait()
             assert topic.fenced
-            engine.append(topic, [ENTRY], told[1])
-            engine.commit(Unit([(engine.topic("other"), [ENTRY]), (topic, [ENTRY])]), told[2])
+            engine.append(topic, [ENTRY], outcomes[1])
+            engine.commit(Unit([(engine.topic("other"), [ENTRY]), (topic, [ENTRY])]), outcomes[2])
             faulty.release()
-        engine.append(topic, [ENTRY], told[3])
-        engine.commit(Unit([(topic, [ENTRY])]), told[4])
-        errors = [await each.wait() for each in told]
+        engine.append(topic, [ENTRY], outcomes[3])
+        engine.commit(Unit([(topic, [ENTRY])]), outcomes[4])
+        errors = [await each.wait() for each in outcomes]
         assert topic.gone
         if not durable:
             assert errors.pop(0) is None, "the commit came before the deletion, so it must succeed"
@@ -74,18 +74,18 @@ async def test_only_the_owner_of_a_topic_has_what_comes_for_it_go_with_it(
         topic = await engine.create_topic("q")
         other = await engine.create_topic("other")
         faulty.hold()
-        told = [Outcome() for _ in range(4)]
+        outcomes = [Outcome() for _ in range(4)]
         under_way = await occupy(engine, "other")
-        engine.append(topic, [ENTRY], told[0], passes_over_gone=True)
+        engine.append(topic, [ENTRY], outcomes[0], passes_over_gone=True)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(partial(engine.delete_topic, "q", as_owner=as_owner))
             await wait()
-            engine.append(topic, [ENTRY], told[1], passes_over_gone=True)
+            engine.append(topic, [ENTRY], outcomes[1], passes_over_gone=True)
             both = Unit([(topic, [ENTRY]), (other, [ENTRY])], passes_over_gone=True)
-            engine.commit(both, told[2])
+            engine.commit(both, outcomes[2])
             faulty.release()
-        engine.append(topic, [ENTRY], told[3], passes_over_gone=True)
-        errors = [await each.wait() for each in told]
+        engine.append(topic, [ENTRY], outcomes[3], passes_over_gone=True)
+        errors = [await each.wait() for each in outcomes]
         if as_owner:
             assert errors == [None] * 4
         else:
@@ -264,17 +264,17 @@ async def test_what_is_kept_in_memory_waits_for_the_rest_of_its_unit(data_dir: P
     async with faulty_engine(data_dir) as (engine, faulty):
         durable, memory, sink = await both_topics(engine)
         faulty.hold()
-        told = [Outcome() for _ in range(4)]
+        outcomes = [Outcome() for _ in range(4)]
         unit = Unit([(durable, [ENTRY]), (memory, [make_entry(b"1")])])
-        assert not engine.commit(unit, told[0])
+        assert not engine.commit(unit, outcomes[0])
         # Behind it, to keep the publisher's order, whichever way it comes.
-        engine.append(memory, [make_entry(b"2")], told[1])
-        assert not engine.commit(Unit([(memory, [make_entry(b"3")])]), told[2])
+        engine.append(memory, [make_entry(b"2")], outcomes[1])
+        assert not engine.commit(Unit([(memory, [make_entry(b"3")])]), outcomes[2])
         await wait()
-        assert sink.bodies == [] and not any(each.calls for each in told)
+        assert sink.bodies == [] and not any(each.calls for each in outcomes)
         faulty.release()
-        assert [await each.wait() for each in told[:3]] == [None] * 3
-        assert engine.commit(Unit([(memory, [make_entry(b"4")])]), told[3])
+        assert [await each.wait() for each in outcomes[:3]] == [None] * 3
+        assert engine.commit(Unit([(memory, [make_entry(b"4")])]), outcomes[3])
         await quiet(engine)
         assert sink.bodies == [b"1", b"2", b"3", b"4"]
 

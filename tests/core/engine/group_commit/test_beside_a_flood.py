@@ -76,7 +76,7 @@ class Run(Outcome):
         (self.first,) = cast(tuple[Position], first)
 
     @property
-    def is_told(self) -> bool:
+    def is_answered(self) -> bool:
         return bool(self.calls)
 
 
@@ -96,7 +96,7 @@ async def steps() -> None:
 async def stored(run: Run) -> None:
     """Wait for it, but not for a commit that is held."""
     for _ in range(1000):
-        if run.is_told:
+        if run.is_answered:
             assert run.calls == [None]
             return
         await trio.to_thread.run_sync(sleep, 0.001)
@@ -127,10 +127,10 @@ async def test_a_small_run_is_stored_and_delivered_while_a_large_commit_is_made(
                 await stored(small)
             await steps()
             assert sink.bodies == [b"first", b"0", b"1", b"2"]
-            assert not (flood.is_told or more.is_told)
+            assert not (flood.is_answered or more.is_answered)
             own = append(engine, "flood", [make_entry(b"behind")])
             await steps()
-            assert not own.is_told, "a run overtook its own topic"
+            assert not own.is_answered, "a run overtook its own topic"
         await quiet(engine)
         assert sink.bodies == [b"first", b"0", b"1", b"2"]
         assert flood.first < more.first < own.first
@@ -164,24 +164,24 @@ async def test_a_small_run_is_stored_and_delivered_in_the_turn_that_brings_it(
                 more = append(engine, "flood", LARGE)
             with turn(engine, 2):
                 small = append(engine, "small", [make_entry(b"x")])
-                assert not small.is_told, "told before the end of its turn"
+                assert not small.is_answered, "told before the end of its turn"
             assert small.calls == [None]
             assert sink.bodies == [b"x"]
             with turn(engine, 2, may_be_called=False):
                 second = append(engine, "small", [make_entry(b"y")])
-            assert not second.is_told
+            assert not second.is_answered
             await stored(second)
             with turn(engine, 3):  # many may send so much: what they do in a pass goes together
                 third = append(engine, "third", [make_entry(bytes(LITTLE_BYTES_MAX))])
-            assert not third.is_told
+            assert not third.is_answered
             await stored(third)
-            assert not (flood.is_told or more.is_told)
+            assert not (flood.is_answered or more.is_answered)
         await quiet(engine)
         assert sink.bodies == [b"x", b"y"]
 
 
 @pytest.mark.parametrize("are_few", [True, False])
-async def test_others_who_are_ready_have_their_deliveries_before(
+async def test_other_ready_clients_have_their_deliveries_first(
     data_dir: Path, are_few: bool
 ) -> None:
     """If they are many, that is a step of the pump, and not the end of a small turn."""
@@ -223,11 +223,11 @@ async def test_between_two_large_commits_what_is_little_is_stored_by_itself(
         assert little.calls == [None]
         with turn(engine, 2):
             rest = append(engine, "small", [make_entry(bytes(LITTLE_BYTES_MAX))])
-        assert not rest.is_told
+        assert not rest.is_answered
         await quiet(engine)  # with a small commit
         with turn(engine, 2):
             alone = append(engine, "small", [make_entry(b"x")])
-        assert not alone.is_told
+        assert not alone.is_answered
         await quiet(engine)
         assert little.first < rest.first < alone.first
 
@@ -241,7 +241,7 @@ async def test_what_comes_with_a_large_run_does_not_wait_for_it(data_dir: Path) 
             small = append(engine, "small", [make_entry(b"x")])
             await stored(small)
             await commit.entered()
-            assert not flood.is_told
+            assert not flood.is_answered
         await quiet(engine)
 
 
@@ -257,11 +257,11 @@ async def test_entries_with_rows_of_a_frontend_overtake_and_are_there_after_a_cr
             for value in (b"1", b"2"):
                 entry = make_entry(value)
                 runs = [CountedRun(engine.topic(name), [entry], 1, len(entry)) for name in "ab"]
-                told = Run()
+                run = Run()
                 unit = Unit(runs=runs, metadata=[("row", value)])
-                engine.commit(unit, lambda error, told=told: told(error, Position(0)))
-                await stored(told)
-            assert not flood.is_told
+                engine.commit(unit, lambda error, run=run: run(error, Position(0)))
+                await stored(run)
+            assert not flood.is_answered
             assert engine.metadata("row") == {"row": b"2"}
             shutil.copytree(data_dir, tmp_path / "killed")
         await quiet(engine)
@@ -286,7 +286,7 @@ async def test_a_unit_with_more_is_not_overtaken_and_overtakes_nobody(data_dir: 
             engine.commit(Unit(appends, acks=acks, metadata=[("row", b"value")]), unit)
             behind = append(engine, "small", [make_entry(b"x")])
             await steps()
-            assert not (unit.calls or behind.is_told)
+            assert not (unit.calls or behind.is_answered)
         await quiet(engine)
         assert unit.calls == behind.calls == [None]
 
@@ -304,9 +304,9 @@ async def test_after_a_slow_write_small_runs_go_with_the_others_for_a_while(
             await stored(append(engine, "small", [make_entry(b"x")]))
             second = append(engine, "small", [make_entry(b"x")])
             await steps()
-            assert not second.is_told
+            assert not second.is_answered
         await quiet(engine)
-        assert second.is_told
+        assert second.is_answered
 
 
 async def test_alone_a_small_run_takes_the_way_that_it_took(data_dir: Path) -> None:
@@ -317,7 +317,7 @@ async def test_alone_a_small_run_takes_the_way_that_it_took(data_dir: Path) -> N
         outcomes = [append(engine, name, [make_entry(b"x")]) for name in ("a", "b", "a", "b")]
         assert engine._committer.waiting_bytes < SMALL_BYTES_MAX
         await quiet(engine)
-        assert all(each.is_told for each in outcomes)
+        assert all(each.is_answered for each in outcomes)
         assert engine.statistics().commits_total == before + 1
 
 

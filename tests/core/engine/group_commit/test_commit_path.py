@@ -59,7 +59,7 @@ async def bodies_after_a_start(path: Path) -> list[bytes]:
 async def broken_engine(path: Path, monkeypatch: pytest.MonkeyPatch, kind: type, name: str) -> None:
     """An engine that ends because ``name`` fails while one message is on its way; two waited
     for it, and one more comes when it has broken."""
-    told: list[list[Exception | None]] = []
+    calls: list[list[Exception | None]] = []
 
     async def use(engine: Engine) -> None:
         topic = await engine.create_topic("t")
@@ -73,7 +73,7 @@ async def broken_engine(path: Path, monkeypatch: pytest.MonkeyPatch, kind: type,
         engine.commit(unit, during)
         await engine.broken()
         engine.commit(Unit([(topic, [make_entry(b"after")])]), after)
-        told.extend([during.calls, after.calls])
+        calls.extend([during.calls, after.calls])
         assert not engine.is_quiet or engine.statistics().commits_total
         with trio.CancelScope(shield=True):
             await after.wait()
@@ -180,9 +180,9 @@ async def test_a_receipt_fails_when_the_entry_that_was_read_for_it_is_invalid(
         await quiet(engine)
         consumer, _ = attach(subscription)
         once(monkeypatch, Acknowledgements, "_acknowledge_messages")
-        told = Outcome()
-        consumer.acknowledge_messages(Position(first), 1, told)  # type: ignore[attr-defined]
-        assert isinstance(await told.wait(), StoreFailed)
+        outcome = Outcome()
+        consumer.acknowledge_messages(Position(first), 1, outcome)  # type: ignore[attr-defined]
+        assert isinstance(await outcome.wait(), StoreFailed)
         again = Outcome()
         consumer.acknowledge_messages(Position(first), 1, again)  # type: ignore[attr-defined]
         assert await again.wait() is None

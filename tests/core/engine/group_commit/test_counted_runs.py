@@ -43,7 +43,7 @@ async def bodies(engine: Engine, name: str) -> list[bytes]:
     return found
 
 
-async def test_runs_stand_behind_what_is_appended_across_topics_in_one_commit(
+async def test_runs_come_after_what_is_appended_across_topics_in_one_commit(
     tmp_path: Path,
 ) -> None:
     async with open_engine(tmp_path) as engine:
@@ -88,7 +88,7 @@ async def test_runs_that_fail_leave_nothing_and_may_come_again(tmp_path: Path) -
             await engine.create_topic("b")
             await publish(engine, "a", [b"0"])
             faulty.fail_until_healed()
-            told = Outcome()
+            outcome = Outcome()
             engine.commit(
                 Unit(
                     runs=[
@@ -98,9 +98,9 @@ async def test_runs_that_fail_leave_nothing_and_may_come_again(tmp_path: Path) -
                     ],
                     metadata=[("mark", b"1")],
                 ),
-                told,
+                outcome,
             )
-            assert isinstance(await told.wait(), StoreFailed)
+            assert isinstance(await outcome.wait(), StoreFailed)
             faulty.heal()
             assert await bodies(engine, "a") == [b"0"]
             assert not engine.metadata("mark")
@@ -142,8 +142,8 @@ async def test_a_topic_has_something_coming_while_a_run_of_it_is_on_its_way(
 ) -> None:
     async with open_engine(tmp_path) as engine:
         topic = await engine.create_topic("a", TopicSettings())
-        told = Outcome()
-        engine.commit(Unit(runs=[run_of(engine, "a", [make_entry(b"1")])]), told)
+        outcome = Outcome()
+        engine.commit(Unit(runs=[run_of(engine, "a", [make_entry(b"1")])]), outcome)
         assert topic.has_incoming
-        assert await told.wait() is None
+        assert await outcome.wait() is None
         assert not topic.has_incoming

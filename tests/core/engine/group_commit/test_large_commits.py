@@ -41,12 +41,12 @@ async def test_publishes_of_a_thousand_go_into_several_commits_in_their_order(
         assert isinstance(topic, LogTopic)
         _, sink = attach(topic.subscriptions["s"], permits=1000)
         stored.clear()
-        told: list[int] = []
+        calls: list[int] = []
 
         def tell(number: int) -> Any:
             def done(error: CommitFailed | None, first: Position) -> None:
                 assert error is None
-                told.append(number)
+                calls.append(number)
 
             return done
 
@@ -54,7 +54,7 @@ async def test_publishes_of_a_thousand_go_into_several_commits_in_their_order(
             entry = make_entry(str(number).encode(), publish_time_ms=1)
             engine.append(topic, [entry], tell(number))
         await quiet(engine)
-        assert told == list(range(1000))
+        assert calls == list(range(1000))
         assert sink.bodies == [str(number).encode() for number in range(1000)]
         counts = [len(each.requests) for each in stored if each.requests]
         assert sum(counts) == 1000
@@ -95,7 +95,7 @@ async def test_a_cursor_that_is_waited_for_is_written_first_and_reported(
             subscriptions.append(topic.subscriptions["s"])
         await quiet(engine)
         stored.clear()
-        told: list[int] = []
+        calls: list[int] = []
 
         def tell(subscription: LogSubscription) -> Any:
             def done(error: CommitFailed | None) -> None:
@@ -105,7 +105,7 @@ async def test_a_cursor_that_is_waited_for_is_written_first_and_reported(
                     if any(one is subscription for one, _ in each.cursors)
                 ]  # fmt: skip
                 assert writers, "told before it was written"
-                told.append(writers[0])
+                calls.append(writers[0])
 
             return done
 
@@ -114,7 +114,7 @@ async def test_a_cursor_that_is_waited_for_is_written_first_and_reported(
         for subscription in subscriptions[-200:]:
             subscription.receipt(tell(subscription))
         await quiet(engine)
-        assert len(told) == 200
-        assert max(told) <= -(-200 // COMMIT_CURSORS_MAX), (
+        assert len(calls) == 200
+        assert max(calls) <= -(-200 // COMMIT_CURSORS_MAX), (
             "cursors that nobody waits for were written first"
         )

@@ -66,7 +66,7 @@ class Play:
     def __init__(self, records: Records) -> None:
         self.records = records
         self.sink = RecordingSink()
-        self.told: dict[bytes, Outcome] = {}
+        self.outcomes: dict[bytes, Outcome] = {}
         self.acks: list[Outcome] = []
         self.published = 0
 
@@ -93,9 +93,9 @@ class Play:
             for size in runs:
                 self.publish(engine, size)
                 if self.published % 3 == 0:
-                    told = Outcome()
-                    self.acks.append(told)
-                    consumer.acknowledge([*self.sink.positions], told)
+                    outcome = Outcome()
+                    self.acks.append(outcome)
+                    consumer.acknowledge([*self.sink.positions], outcome)
                 for _ in range(delays.randrange(4)):
                     await trio.lowlevel.checkpoint()
             while True:
@@ -109,8 +109,8 @@ class Play:
         for _ in range(size):
             body = b"%d" % self.published
             self.published += 1
-            told = self.told[body] = Outcome()
-            engine.append(engine.topic("t"), [make_entry(body)], told)
+            outcome = self.outcomes[body] = Outcome()
+            engine.append(engine.topic("t"), [make_entry(body)], outcome)
 
     async def check_closed(self, engine: Engine) -> None:
         """Nobody gets anything any more, and whoever asks for something is told why not."""
@@ -123,12 +123,12 @@ class Play:
         engine.append(topic, [make_entry(b"late")], self.late[0])
         engine.append(engine.topic("m"), [make_entry(b"late")], self.late[1])
         engine.commit(Unit([(topic, [make_entry(b"late")])]), self.late[2])
-        for told in self.late:
-            await told.wait()
+        for outcome in self.late:
+            await outcome.wait()
 
 
-def outcome_of(told: Outcome) -> CommitFailed | None:
-    [error] = told.calls
+def outcome_of(outcome: Outcome) -> CommitFailed | None:
+    [error] = outcome.calls
     assert error is None or isinstance(error, LeadershipLost), f"{error!r}"
     return error
 
@@ -140,7 +140,7 @@ def outcome_of(told: Outcome) -> CommitFailed | None:
     runs=st.lists(st.integers(1, 4), max_size=12),
     after=st.integers(0, 12),
 )
-def test_what_is_not_stored_when_leadership_is_lost_is_refused_and_nobody_had_it(
+def test_what_is_not_stored_when_leadership_is_lost_is_refused_and_was_never_delivered(
     depth: int, seed: int, runs: list[int], after: int
 ) -> None:
     with TemporaryDirectory() as directory:
@@ -149,10 +149,10 @@ def test_what_is_not_stored_when_leadership_is_lost_is_refused_and_nobody_had_it
         with pytest.RaisesGroup(EngineFenced, flatten_subgroups=True):
             trio.run(play.run, path, depth, Random(seed), runs, after)
         stored = stored_bodies(records)
-        answers = {body: outcome_of(told) for body, told in play.told.items()}
+        answers = {body: outcome_of(outcome) for body, outcome in play.outcomes.items()}
         assert [body for body, error in answers.items() if error is None] == stored
-        assert all(isinstance(outcome_of(told), LeadershipLost) for told in play.late)
-        assert all(told.calls for told in play.acks)
+        assert all(isinstance(outcome_of(outcome), LeadershipLost) for outcome in play.late)
+        assert all(outcome.calls for outcome in play.acks)
         # Delivered in order, nothing that is not stored, and nothing afterwards.
         assert play.sink.bodies == stored[: len(play.sink.bodies)]
         assert len(play.sink.bodies) == play.delivered

@@ -115,7 +115,7 @@ def topics_of(request: Request) -> set[Any]:
     coming=st.lists(st.lists(requests, max_size=8), min_size=1, max_size=5),
     busy=st.sets(st.sampled_from(range(len(TOPICS))), max_size=3),
 )
-def test_nobody_passes_its_own_topic_and_who_stays_keeps_its_place(
+def test_no_commit_overtakes_its_own_topic_and_one_that_stays_keeps_its_place(
     coming: list[list[Request]], busy: set[int]
 ) -> None:
     """Requests come little by little, and after each of them all is chosen that can be."""
@@ -170,7 +170,7 @@ def test_a_topic_of_which_a_cursor_is_written_is_overtaken() -> None:
     assert topics_of(chosen) == {TOPICS[1].name}
 
 
-def test_in_a_crowd_nobody_overtakes() -> None:
+def test_in_a_crowd_no_commit_overtakes() -> None:
     """Each is one of many, and to look for whom would cost more than it gives."""
     waiting = deque(run(TOPICS[index % 2]) for index in range(LOOKED_AT_MAX + 1))
     chooser = overtaking()
@@ -193,7 +193,7 @@ def test_a_large_commit_does_not_overtake_itself() -> None:
 
 
 @given(st.lists(requests, max_size=12))
-def test_before_a_large_commit_nobody_passes_its_own_topic_or_what_has_rows(
+def test_before_a_large_commit_none_overtakes_its_own_topic_or_what_has_rows(
     coming: list[Request],
 ) -> None:
     waiting = deque(coming)
@@ -207,7 +207,7 @@ def test_before_a_large_commit_nobody_passes_its_own_topic_or_what_has_rows(
             assert each.is_appends and topics_of(each).isdisjoint(topics_of(request))
 
 
-def test_nothing_passes_a_transaction_that_stays_for_the_large_commit_behind_it() -> None:
+def test_nothing_overtakes_a_transaction_that_waits_for_the_large_commit_after_it() -> None:
     """It stays with what it shares a topic with; another of its topics goes on behind it, and so
     does what has rows."""
     third = BESIDE_BYTES_MAX // 3

@@ -205,7 +205,7 @@ class Asked:
     """A request: what it appends, and what it was told."""
 
     bodies: dict[int, list[bytes]]
-    told: list[CommitFailed | None] = field(default_factory=list)
+    answers: list[CommitFailed | None] = field(default_factory=list)
     firsts: list[Position] = field(default_factory=list)
 
 
@@ -254,8 +254,8 @@ class PlanningMachine(RuleBasedStateMachine):
             self.made += size
             asked.bodies[number] = bodies
 
-        def told(error: CommitFailed | None, firsts: list[Position]) -> None:
-            asked.told.append(error)
+        def note(error: CommitFailed | None, firsts: list[Position]) -> None:
+            asked.answers.append(error)
             asked.firsts = firsts
             if error is None:
                 self.check_stored(asked)
@@ -268,11 +268,11 @@ class PlanningMachine(RuleBasedStateMachine):
             )
             for number, bodies in asked.bodies.items()
         ]
-        request = Request(told, appends)
+        request = Request(note, appends)
         if is_run:
             ((number, _),) = sizes.items()
             request.finish = None
-            request.appended = lambda error, first: told(error, [] if error else [first])
+            request.appended = lambda error, first: note(error, [] if error else [first])
         elif row is None:
             request.puts = [(Table.META, b"row%d" % len(self.asked), b"")]
         else:
@@ -380,11 +380,11 @@ class PlanningMachine(RuleBasedStateMachine):
         reader.unsaved = True
         mark = reader.mark_delete
 
-        def told(error: CommitFailed | None) -> None:
+        def note(error: CommitFailed | None) -> None:
             if error is None:
                 assert int(self.log.rows[reader.key]) >= mark, "told before it was stored"
 
-        self.committer.cursor_changed(cast(LogSubscription, reader), told if wait else None)
+        self.committer.cursor_changed(cast(LogSubscription, reader), note if wait else None)
 
     @rule(number=st.sampled_from(TOPICS), at_once=st.booleans())
     def look_for_trims(self, number: int, at_once: bool) -> None:
@@ -399,10 +399,10 @@ class PlanningMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.log.under_way)
     @rule(error=st.sampled_from([StoreFailed("told to"), StoreFull("told to")]))
     def refuse(self, error: CommitFailed) -> None:
-        before = [each for each in self.asked if each.told]
+        before = [each for each in self.asked if each.answers]
         self.log.refuse(error)
-        refused = [each for each in self.asked if each.told and each not in before]
-        assert all(each.told == [error] for each in refused if each.told != [None])
+        refused = [each for each in self.asked if each.answers and each not in before]
+        assert all(each.answers == [error] for each in refused if each.answers != [None])
 
     @precondition(lambda self: self.log.under_way)
     @rule(likely=st.integers(0, 9))
@@ -411,7 +411,7 @@ class PlanningMachine(RuleBasedStateMachine):
             return
         self.log.refuse(LeadershipLost("told to"))
         assert self.lost
-        assert all(each.told for each in self.asked), "somebody was told nothing"
+        assert all(each.answers for each in self.asked), "somebody was told nothing"
 
     @invariant()
     def memory_is_what_is_stored(self) -> None:
@@ -443,25 +443,27 @@ class PlanningMachine(RuleBasedStateMachine):
     def a_row_is_as_it_was_put_last(self) -> None:
         for key in (FRONTEND_PREFIX + b"a", FRONTEND_PREFIX + b"b"):
             found = self.log.rows.get((Table.CATALOG, key))
-            stored = [n for n, each in enumerate(self.asked) if each.told == [None]]
+            stored = [n for n, each in enumerate(self.asked) if each.answers == [None]]
             mine = [n for n in stored if self.rows_of[n] == key]
             assert found == (b"%d" % mine[-1] if mine else None), "rows changed their order"
 
     @invariant()
     def each_is_told_once_and_in_order(self) -> None:
-        assert all(len(each.told) <= 1 for each in self.asked)
+        assert all(len(each.answers) <= 1 for each in self.asked)
         last = dict.fromkeys(TOPICS, BEFORE_ALL)
         for each in self.asked:
-            if each.told == [None]:
+            if each.answers == [None]:
                 for number, first in zip(each.bodies, each.firsts, strict=True):
                     assert first > last[number], "publishers' messages changed their order"
                     last[number] = Position(first + len(each.bodies[number]) - 1)
         for number in TOPICS:
             # A run that fails takes along the runs behind it.
             asked = [
-                each for each in self.asked if number in each.bodies and each.told in ([], [None])
+                each
+                for each in self.asked
+                if number in each.bodies and each.answers in ([], [None])
             ]
-            unanswered = [each for each in asked if not each.told]
+            unanswered = [each for each in asked if not each.answers]
             if not self.lost and unanswered:
                 # What waits or is under way is what came last.
                 assert unanswered == asked[-len(unanswered) :]
@@ -481,7 +483,7 @@ class PlanningMachine(RuleBasedStateMachine):
         self.each_is_told_once_and_in_order()
         assert self.committer.is_idle
         assert self.committer.waiting_bytes == 0
-        assert all(each.told for each in self.asked)
+        assert all(each.answers for each in self.asked)
         for number, topic in self.topics.items():
             assert isinstance(topic.log, DurableLog)
             assert not topic.log.planned
@@ -536,7 +538,7 @@ def test_a_request_that_comes_when_a_commit_could_not_be_planned_overtakes_none(
         machine.each_is_told_once_and_in_order()
     assert len(retried) == 4
     assert not machine.log.beside_total
-    assert all(each.told == [None] for each in retried)
+    assert all(each.answers == [None] for each in retried)
 
 
 async def test_a_waiter_for_the_end_is_woken_when_everything_was_stored_at_once() -> None:
@@ -576,4 +578,4 @@ def test_little_waits_for_what_is_under_way_and_much_is_begun_beside_it() -> Non
         assert len(machine.log.under_way) == left
     while machine.log.under_way:
         machine.log.store()
-    assert all(each.told == [None] for each in machine.asked)
+    assert all(each.answers == [None] for each in machine.asked)

@@ -67,11 +67,11 @@ async def lines(engine: Engine) -> list[dict[str, Any]]:
     return [line for batch in await batches(engine) for line in batch[1:]]
 
 
-def told(line: dict[str, Any]) -> tuple[str, list[int]]:
+def event_of(line: dict[str, Any]) -> tuple[str, list[int]]:
     return line["event"], line["entries"]
 
 
-async def test_deliveries_and_what_ends_them_are_told_in_their_order(data_dir: Path) -> None:
+async def test_deliveries_and_what_ends_them_are_recorded_in_order(data_dir: Path) -> None:
     async with open_engine(data_dir, now_ms=lambda: 5_000) as engine:
         subscription = await recorded(engine)
         positions = await append(engine, "q", [make_entry(b"x", publish_time_ms=4_000)] * 4)
@@ -83,7 +83,7 @@ async def test_deliveries_and_what_ends_them_are_told_in_their_order(data_dir: P
         await quiet(engine)
         consumer.detach()
         found = await lines(engine)
-        assert list(map(told, found)) == [
+        assert list(map(event_of, found)) == [
             ("delivered", [0, 1, 2, 3]),
             ("acknowledged", [0]),
             ("returned", [1]),
@@ -191,7 +191,7 @@ async def test_it_is_recorded_with_the_cursor_after_a_failure_and_beside_a_unit_
     store.close()
 
 
-async def test_histories_whose_commits_fail_keep_nobody_waiting(data_dir: Path) -> None:
+async def test_histories_whose_commits_fail_keep_no_client_waiting(data_dir: Path) -> None:
     store = Store.open(data_dir)
     faulty = FaultyStore(store)
     async with open_engine(data_dir, store=store, committing=faulty) as engine:
@@ -226,17 +226,17 @@ async def test_a_history_goes_before_what_has_waited_for_longer(data_dir: Path) 
             entries = [make_entry(b"")] * (COMMIT_ENTRIES_MAX + 1)
             engine.append(engine.topic("other"), entries, lambda error, first: None)
         consumer.acknowledge(sink.positions)
-        told: list[list[str]] = []
+        calls: list[list[str]] = []
 
         def durable(error: CommitFailed | None) -> None:
             last = engine.topic(TOPIC).last
-            told.append([] if last is None else [render(last)])
+            calls.append([] if last is None else [render(last)])
 
         subscription.receipt(durable)  # type: ignore[attr-defined]
         before = engine.topic(TOPIC).last
         faulty.release()
         await quiet(engine)
-        assert before is not None and told == [[render(Position(before + 1))]]
+        assert before is not None and calls == [[render(Position(before + 1))]]
     store.close()
 
 
@@ -257,7 +257,7 @@ async def test_a_history_whose_commit_failed_is_written_by_the_next(data_dir: Pa
             found = await lines(engine)
             if len(found) == 2:
                 break
-        assert list(map(told, found)) == [("delivered", [0, 1, 2]), ("acknowledged", [0, 1, 2])]
+        assert list(map(event_of, found)) == [("delivered", [0, 1, 2]), ("acknowledged", [0, 1, 2])]
         numbers = [batch[0]["batch"] for batch in await batches(engine)]
         assert numbers == list(range(len(numbers)))
     store.close()
@@ -300,7 +300,7 @@ async def test_messages_of_batches_are_recorded_by_their_indexes(data_dir: Path)
         delivered, part, through = await lines(engine)
         assert delivered["messages"] == 3
         assert part["parts"] == {"0": [0, 2]}
-        assert told(through) == ("acknowledged_through", [0])
+        assert event_of(through) == ("acknowledged_through", [0])
 
 
 async def test_deliveries_to_a_consumer_without_acknowledgements_are_recorded_as_acknowledged(
@@ -314,8 +314,8 @@ async def test_deliveries_to_a_consumer_without_acknowledgements_are_recorded_as
         )
         assert await consumer.pull() is not None
         delivered, settled = await lines(engine)
-        assert told(delivered) == ("delivered", [0])
-        assert told(settled) == ("acknowledged", [0]) and settled["auto"] is True
+        assert event_of(delivered) == ("delivered", [0])
+        assert event_of(settled) == ("acknowledged", [0]) and settled["auto"] is True
 
 
 async def test_a_failed_unit_is_recorded_as_acknowledging_nothing(data_dir: Path) -> None:
@@ -466,11 +466,11 @@ async def take(
     await quiet(engine)
 
 
-def replay(told: list[dict[str, Any]]) -> tuple[set[Position], dict[str, set[Position]]]:
+def replay(calls: list[dict[str, Any]]) -> tuple[set[Position], dict[str, set[Position]]]:
     """What is acknowledged, and what each consumer has, by a history alone."""
     acked: set[Position] = set()
     out: dict[str, set[Position]] = {}
-    for line in told:
+    for line in calls:
         positions = {position_at(line["ledger"], entry) for entry in line["entries"]}
         mine = out.setdefault(line.get("consumer", "").partition("#")[0], set())
         match line["event"]:

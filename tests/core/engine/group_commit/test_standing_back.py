@@ -38,21 +38,21 @@ def with_a_journal() -> PlanningMachine:
 
 
 @pytest.mark.parametrize("cursors", [False, True], ids=["takeover", "cursors"])
-def test_a_publisher_does_not_wait_for_what_nobody_waits_for(cursors: bool) -> None:
+def test_a_publisher_does_not_wait_for_commits_without_a_waiter(cursors: bool) -> None:
     machine = with_a_journal()
     if cursors:
         machine.acknowledge(1, 4, wait=False)
     machine.take_over(cursors)
     asked = machine.ask({1: 1}, is_run=True)
     machine.committer.start()
-    assert asked.told == [None]
+    assert asked.answers == [None]
     assert machine.log.submitted == [(1, False), (0, True)]
     machine.log.store()
     assert not machine.committer.needs_takeover
     assert machine.committer.is_idle
 
 
-def test_what_nobody_waits_for_waits_once() -> None:
+def test_a_commit_without_a_waiter_waits_once() -> None:
     machine = with_a_journal()
     machine.take_over(False)
     machine.log.at_once = False
@@ -65,7 +65,7 @@ def test_what_nobody_waits_for_waits_once() -> None:
 
 
 @pytest.mark.parametrize("case", ["large", "more than a run", "a receipt", "no journal"])
-def test_much_is_stored_with_what_nobody_waits_for(case: str) -> None:
+def test_much_is_stored_with_commits_without_a_waiter(case: str) -> None:
     machine = with_a_journal()
     if case == "no journal":
         machine.committer.take_over()
@@ -97,7 +97,7 @@ def test_much_is_stored_with_what_nobody_waits_for(case: str) -> None:
         (1, SMALL_BYTES_MAX // 1_000 + 1, 1_000, False),
     ],
 )
-def test_only_what_one_write_stores_goes_before_what_nobody_waits_for(
+def test_only_what_one_write_stores_goes_before_commits_without_a_waiter(
     topics: int, entries: int, entry_bytes: int, is_one_write: bool
 ) -> None:
     """By anything else the cursors would wait for two flushes more."""

@@ -128,12 +128,12 @@ async def test_a_failed_unit_whose_consumer_left_makes_its_entries_ready(data_di
         await quiet(engine)
         faulty.fail_until_healed()
         faulty.hold()
-        told = Outcome()
-        engine.commit(Unit(acks=[(consumer, sink.positions)]), told)
+        outcome = Outcome()
+        engine.commit(Unit(acks=[(consumer, sink.positions)]), outcome)
         await trio.testing.wait_all_tasks_blocked()
         consumer.detach()
         faulty.release()
-        assert isinstance(await told.wait(), StoreFailed)
+        assert isinstance(await outcome.wait(), StoreFailed)
         faulty.heal()
         _, new_sink = attach(subscription, unlimited=True)
         await quiet(engine)
@@ -149,14 +149,14 @@ async def test_a_seek_is_not_undone_by_a_unit_that_fails_after_it(data_dir: Path
         await quiet(engine)
         faulty.fail_next(1)
         faulty.hold()
-        told = Outcome()
-        engine.commit(Unit(acks=[(consumer, [first])]), told)
+        outcome = Outcome()
+        engine.commit(Unit(acks=[(consumer, [first])]), outcome)
         await trio.testing.wait_all_tasks_blocked()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(subscription.seek, Position(first + 3))
             await trio.testing.wait_all_tasks_blocked()
             faulty.release()
-        assert isinstance(await told.wait(), StoreFailed)
+        assert isinstance(await outcome.wait(), StoreFailed)
         consumer.acknowledge([Position(first + 4)])  # it was put out and is about the past
         _, new_sink = attach(subscription, unlimited=True)
         await quiet(engine)
@@ -179,11 +179,11 @@ async def test_a_unit_takes_entries_out_of_a_memory_topic_only_when_it_is_durabl
             Unit([(engine.topic("q"), [make_entry(b"dead")])], [(consumer, sink.positions)])
         )
         assert consumer.in_flight == 0 and memory.statistics().backlog_entries == 0
-        told = Outcome()
+        outcome = Outcome()
         await publish(engine, "m", [b"other"])
         await quiet(engine)
-        engine.commit(Unit(acks=[(consumer, sink.positions[1:])]), told)
-        assert await told.wait() is None
+        engine.commit(Unit(acks=[(consumer, sink.positions[1:])]), outcome)
+        assert await outcome.wait() is None
         assert memory.statistics().backlog_entries == 0
 
 
@@ -198,9 +198,9 @@ async def test_late_acks_of_what_was_removed_leave_no_trace(data_dir: Path) -> N
         await quiet(engine)
         consumer.acknowledge(sink.positions[1:2])
         await engine.topic("q").unsubscribe("amqp", force=True)
-        told = Outcome()
-        consumer.acknowledge(sink.positions[3:], told)
-        assert await told.wait() is None
+        outcome = Outcome()
+        consumer.acknowledge(sink.positions[3:], outcome)
+        assert await outcome.wait() is None
         await engine.committed(
             Unit([(engine.topic("q"), [make_entry(b"x")])], [(consumer, sink.positions)])
         )
@@ -241,13 +241,13 @@ async def test_publishers_get_room_though_every_commit_fails(data_dir: Path) -> 
         faulty.fail_until_healed(StoreFull("full"))
         faulty.hold()
         tolds = [Outcome() for _ in range(5)]
-        for told in tolds:
-            engine.append(engine.topic("q"), [make_entry(bytes(4 << 20))], told)
+        for outcome in tolds:
+            engine.append(engine.topic("q"), [make_entry(bytes(4 << 20))], outcome)
         assert engine.crowded
         faulty.release()
         with trio.fail_after(5):
             await engine.room()
-            assert all([isinstance(await told.wait(), StoreFull) for told in tolds])
+            assert all([isinstance(await outcome.wait(), StoreFull) for outcome in tolds])
         faulty.heal()
         assert engine.statistics().waiting_bytes == 0 and engine.statistics().full
         await publish(engine, "q", [b"x"])
@@ -262,12 +262,12 @@ async def test_trims_go_on_after_a_failed_commit(
         topic = await engine.create_topic("q")  # nobody subscribes, so nothing is kept
         faulty.hold()
         tolds = [Outcome() for _ in range(3)]
-        for told in tolds:
-            engine.append(topic, [make_entry(b"x"), make_entry(b"y")], told)
+        for outcome in tolds:
+            engine.append(topic, [make_entry(b"x"), make_entry(b"y")], outcome)
             await trio.testing.wait_all_tasks_blocked()
         faulty.release()
-        for told in tolds:
-            assert await told.wait() is None
+        for outcome in tolds:
+            assert await outcome.wait() is None
         faulty.fail_until_healed()
         with pytest.raises(StoreFailed):
             await engine.committed(Unit(metadata=[("a", b"b")]))
@@ -280,9 +280,9 @@ async def test_trims_go_on_after_a_failed_commit(
         await publish(engine, "q", [b"z"])
         consumer, sink = attach(other, unlimited=True)
         await quiet(engine)
-        told = Outcome()
-        consumer.acknowledge(sink.positions, told)
-        assert await told.wait() is None
+        outcome = Outcome()
+        consumer.acknowledge(sink.positions, outcome)
+        assert await outcome.wait() is None
         await quiet(engine)
         assert len(topic.log.ledgers) == 1
 
@@ -343,12 +343,12 @@ async def test_call_backs_that_raise_cost_nobody_anything(data_dir: Path) -> Non
             raise RuntimeError("a bug of a frontend")
 
         topic = engine.topic("q")
-        told = Outcome()
+        outcome = Outcome()
         engine.append(topic, [make_entry(b"0")], bad)
         engine.commit(Unit([(topic, [make_entry(b"1")])]), bad)
         engine.commit(Unit(), bad)
-        engine.append(topic, [make_entry(b"2")], told)
-        assert await told.wait() is None
+        engine.append(topic, [make_entry(b"2")], outcome)
+        assert await outcome.wait() is None
         consumer, sink = attach(subscription, unlimited=True)
         await quiet(engine)
         assert sink.bodies == [b"0", b"1", b"2"]
@@ -389,7 +389,7 @@ async def test_call_backs_may_publish_and_acknowledge(data_dir: Path) -> None:
 # Windows and turns.
 
 
-async def test_a_shared_window_lets_go_on_whoever_waits_for_it_on_another_queue(
+async def test_a_shared_window_that_opens_resumes_consumers_on_other_queues(
     data_dir: Path,
 ) -> None:
     """AMQP's channel-wide prefetch over two queues."""
@@ -446,7 +446,7 @@ async def test_a_step_is_bounded_however_many_subscriptions_are_ready(
         assert 0 < most <= 110 and steps >= 15
 
 
-async def test_no_queue_is_left_behind_under_a_shared_window(data_dir: Path) -> None:
+async def test_no_queue_is_starved_under_a_shared_window(data_dir: Path) -> None:
     """Each acknowledgement lets the next queue have its turn."""
     async with open_engine(data_dir) as engine:
         window = Window(1)
@@ -463,7 +463,7 @@ async def test_no_queue_is_left_behind_under_a_shared_window(data_dir: Path) -> 
         assert [len(sink.bodies) for _, sink in pairs] == [3, 3, 3]
 
 
-async def test_nobody_looks_how_many_messages_are_in_entries_that_are_one_each(
+async def test_messages_are_not_counted_in_entries_of_one_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[bytes] = []

@@ -66,11 +66,11 @@ class AtOnce:
 
 def committed(engine: Engine, name: str, count: int) -> int:
     """The calls in which the loop commits ``count`` requests together."""
-    topic, told = engine.topic(name), []
+    topic, outcomes = engine.topic(name), []
     for _ in range(count):
         entries = [make_entry(b"x", publish_time_ms=1)]
         request = Request(
-            lambda error, firsts: told.append((error, *firsts)),
+            lambda error, firsts: outcomes.append((error, *firsts)),
             [(topic, entries, 1)],
             passes_over_gone=True,
             entries=1,
@@ -78,8 +78,8 @@ def committed(engine: Engine, name: str, count: int) -> int:
         )
         engine._committer.add(request)
     calls = calls_of(engine._committer.start)
-    assert len(told) == count
-    assert not any(error for error, _ in told)
+    assert len(outcomes) == count
+    assert not any(error for error, _ in outcomes)
     return calls
 
 
@@ -95,7 +95,7 @@ async def test_the_loop_makes_few_calls_for_a_commit(data_dir: Path) -> None:
         assert log.commits == before + 2
 
 
-async def test_subscriptions_that_nobody_uses_cost_an_append_nothing(data_dir: Path) -> None:
+async def test_unused_subscriptions_cost_an_append_nothing(data_dir: Path) -> None:
     log = AtOnce()
     async with open_engine(data_dir, commit_log=lambda store, call_soon: log) as engine:
         calls: dict[str, list[int]] = {}

@@ -29,7 +29,7 @@ class Publisher:
 
     async def publish(self, name: str, *, together: int = 1) -> None:
         """One message in each of ``together`` appends."""
-        told = Outcome()
+        outcome = Outcome()
         left = together
 
         def done(error: CommitFailed | None, _: Position) -> None:
@@ -37,11 +37,11 @@ class Publisher:
             self.waits.append(self._engine.after_dispatch(self.dispatched))
             left -= 1
             if not left:
-                told(error)
+                outcome(error)
 
         for _ in range(together):
             self._engine.append(self._engine.topic(name), [make_entry(b"x")], done, 1)
-        assert await told.wait() is None
+        assert await outcome.wait() is None
 
     def dispatched(self) -> None:
         self.had.append(len(self._sink.positions))
@@ -77,7 +77,7 @@ async def test_several_requests_cause_one_call(tmp_path: Path) -> None:
         assert publisher.had == [3]
 
 
-async def test_nobody_waits_when_there_is_nothing_to_hand_out(tmp_path: Path) -> None:
+async def test_no_task_waits_when_there_is_nothing_to_hand_out(tmp_path: Path) -> None:
     async with open_engine(tmp_path) as engine:
         publisher, sink = await prepare(engine, durable=True)
         await engine.create_topic("read by nobody")
@@ -105,7 +105,7 @@ async def test_a_call_that_fails_does_not_affect_others(
         assert "a frontend's mistake" in caplog.text
 
 
-async def test_nobody_is_called_before_what_many_others_are_handed_out_in_between(
+async def test_callbacks_wait_for_what_is_handed_out_to_many_others_in_between(
     data_dir: Path,
 ) -> None:
     """More subscriptions are ready than have their turn in one step."""

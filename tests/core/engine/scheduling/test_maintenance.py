@@ -100,7 +100,7 @@ async def test_without_one_the_journal_is_taken_over_as_often() -> None:
     )
 
 
-async def test_what_comes_behind_the_last_flush_is_taken_over_in_time() -> None:
+async def test_what_comes_after_the_last_flush_is_taken_over_in_time() -> None:
     busy = Busy(has_dirty=True)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(settled_in, busy, 3 * CURSOR_FLUSH_S)

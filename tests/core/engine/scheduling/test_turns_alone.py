@@ -168,7 +168,7 @@ async def test_of_many_subscriptions_some_are_served_at_the_end_of_a_turn(data_d
         assert sum(len(sink.bodies) for sink in sinks) - before == len(sinks)
 
 
-async def test_a_lone_connection_knows_that_everything_is_done(data_dir: Path) -> None:
+async def test_a_lone_connection_learns_that_everything_is_done(data_dir: Path) -> None:
     async with opened(data_dir) as turns:
         engine = turns.engine
         for is_alone in (False, True):
@@ -270,7 +270,7 @@ async def test_what_is_not_done_at_the_end_of_a_turn_is_done_soon(data_dir: Path
         assert len(sink.bodies) == ALONE + 1
 
 
-async def test_a_log_that_may_be_cut_again_behind_the_cutting_of_a_turn_is_cut_soon(
+async def test_a_log_that_may_be_trimmed_again_after_the_trimming_of_a_turn_is_trimmed_soon(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing else need wake anybody for it."""

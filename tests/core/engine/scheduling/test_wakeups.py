@@ -29,9 +29,9 @@ def test_alarms_are_as_a_dictionary_says(ops: list[tuple[str, str, int]]) -> Non
     for op, name, at_ms in ops:
         if op == "set":
             before_ms = alarms.soonest_ms
-            told = alarms.set(named(name), at_ms)
+            is_earlier = alarms.set(named(name), at_ms)
             assert (
-                told
+                is_earlier
                 or at_ms >= (before_ms if before_ms is not None else 1_000)
                 or (model[name] <= at_ms)
             )

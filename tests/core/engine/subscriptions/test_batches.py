@@ -170,11 +170,11 @@ async def test_a_cumulative_ack_inside_a_batch_is_reported_once_and_when_it_is_d
         subscription = await make_queue(engine)
         first = await append(engine, "q", [make_entry(b"a"), make_entry(b"b", 4)])
         consumer = subscription.attach(EXCLUSIVE, RecordingSink())
-        told = Outcome()
-        consumer.acknowledge_until(Position(first + 1), 0b0011, told)
-        assert await told.wait() is None
+        outcome = Outcome()
+        consumer.acknowledge_until(Position(first + 1), 0b0011, outcome)
+        assert await outcome.wait() is None
         await quiet(engine)
-        assert told.calls == [None] and subscription.mark_delete == first
+        assert outcome.calls == [None] and subscription.mark_delete == first
         assert subscription.ready_messages == 2
 
 

@@ -263,7 +263,9 @@ async def test_a_pull_does_not_count_later_messages_that_have_expired(
     await in_world(data_dir, durable, play)
 
 
-async def test_what_lives_no_time_is_only_for_who_was_there(data_dir: Path, durable: bool) -> None:
+async def test_what_expires_at_once_is_only_for_consumers_already_attached(
+    data_dir: Path, durable: bool
+) -> None:
     async def play(world: World) -> None:
         world.subscription.limit(Limits(), world.target)
         await world.publish(b"waits")
@@ -493,7 +495,7 @@ async def test_a_time_to_live_that_changed_is_for_what_came_later(
     await in_world(data_dir, durable, play)
 
 
-async def test_other_limits_do_not_count_bytes_anew(data_dir: Path, durable: bool) -> None:
+async def test_other_limits_do_not_recount_bytes(data_dir: Path, durable: bool) -> None:
     async def play(world: World) -> None:
         world.subscription.limit(Limits(ready_bytes_max=1000), None)
         await world.publish(b"a")

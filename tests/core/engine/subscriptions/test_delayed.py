@@ -132,7 +132,7 @@ async def test_what_comes_due_a_millisecond_later_does_not_come_along(
 
 @pytest.mark.parametrize("came_first", [True, False])
 @pytest.mark.parametrize("by_time", [True, False])
-async def test_of_what_came_due_together_times_count_for_those_who_ask(
+async def test_of_entries_due_together_the_times_count_for_consumers_that_ask(
     data_dir: Path, by_time: bool, came_first: bool
 ) -> None:
     clock = Clock()
@@ -307,7 +307,7 @@ async def test_a_subscription_that_is_being_made_holds_back_too(
         assert sink.bodies == [b"1", b"0"]
 
 
-async def test_what_waits_behind_a_commit_that_fails_is_held_back_after_a_start_too(
+async def test_what_waits_for_a_commit_that_fails_is_held_back_after_a_restart_too(
     data_dir: Path,
 ) -> None:
     """The commit that failed was the one to note that something is delayed."""

@@ -72,7 +72,7 @@ def test_the_ring_moves_only_what_it_must(names: set[str], topic: str) -> None:
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 3)), max_size=30))
-def test_whoever_was_first_stays(steps: list[tuple[bool, int]]) -> None:
+def test_the_first_consumer_stays_active(steps: list[tuple[bool, int]]) -> None:
     made = FailoverDispatcher(first_come)
     model: list[Receiver] = []
     active: Receiver | None = None

@@ -103,7 +103,7 @@ async def test_groups_are_found_in_a_log_that_is_opened(data_dir: Path) -> None:
 
 @pytest.mark.real_time
 @pytest.mark.parametrize("cold", [False, True])
-async def test_what_came_back_does_not_wait_behind_a_group_that_waits(
+async def test_a_returned_message_does_not_wait_for_a_group_that_waits(
     data_dir: Path, *, cold: bool
 ) -> None:
     """However much the consumer of a group has no room for."""
@@ -184,7 +184,7 @@ async def test_a_group_that_waits_does_not_keep_a_queue_with_priorities_busy(
 
 
 @pytest.mark.real_time
-async def test_what_is_set_aside_is_there_for_who_comes_next(data_dir: Path) -> None:
+async def test_what_is_set_aside_is_delivered_to_the_next_consumer(data_dir: Path) -> None:
     """All consumers leave at once; it was acknowledged by a stranger meanwhile, or was not."""
     async with open_engine(data_dir) as engine:
         subscription, consumers, sinks = await begin(engine, 1, 1)

@@ -322,7 +322,7 @@ async def test_a_key_that_moves_waits_until_it_has_drained(data_dir: Path) -> No
         assert keys_of([one_sink, two_sink]) == [[b"1", b"2", b"4", b"4"], [b"3", b"5"]]
 
 
-async def test_a_newcomer_gets_at_once_what_nobody_holds(data_dir: Path) -> None:
+async def test_a_newcomer_gets_at_once_what_no_consumer_holds(data_dir: Path) -> None:
     async with open_engine(data_dir) as engine:
         subscription, (one, one_sink) = await begin(engine, "a")
         probe, _ = attach(subscription, name="b", type=KEY_SHARED)
@@ -370,7 +370,7 @@ async def test_a_consumer_that_leaves_gives_its_keys_back_in_order(data_dir: Pat
         assert not any(run.redelivery_counts for run in one_sink.runs)
 
 
-async def test_what_waits_is_bounded_and_nobody_starves(data_dir: Path) -> None:
+async def test_what_waits_is_bounded_and_no_consumer_starves(data_dir: Path) -> None:
     """One without permits cannot make the broker read on and on; the other gets on with what
     was read, and with the rest when there is room."""
     limit = 30

@@ -137,7 +137,7 @@ async def test_what_waited_for_permits_when_the_key_moved_goes_to_the_consumer_o
             assert (keys.old_sink.bodies, new_sink.bodies) == ([b"1", b"2", b"3"], [b"x"])
 
 
-async def test_without_order_nobody_but_the_chunks_waits_for_their_consumer(
+async def test_without_ordering_only_chunks_wait_for_their_consumer(
     data_dir: Path,
 ) -> None:
     async with open_engine(data_dir) as engine:
@@ -168,7 +168,7 @@ async def test_a_consumer_that_leaves_in_the_middle_gives_the_whole_message_away
         assert new_sink.bodies == [b"0", b"1", b"2", b"3"]
 
 
-async def test_chunks_given_back_come_again_to_who_has_the_others(data_dir: Path) -> None:
+async def test_returned_chunks_go_to_the_consumer_that_has_the_others(data_dir: Path) -> None:
     """And when it has none of them any more, to whom their key belongs now."""
     async with open_engine(data_dir) as engine:
         keys = await begin(engine)

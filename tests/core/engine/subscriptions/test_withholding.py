@@ -110,7 +110,7 @@ async def test_what_was_read_ahead_and_withheld_meanwhile_comes_when_it_is_given
         assert sorted(sink.positions) == positions
 
 
-async def test_a_transaction_conflicts_with_whoever_was_first(data_dir: Path) -> None:
+async def test_a_transaction_conflicts_with_an_earlier_one(data_dir: Path) -> None:
     async with open_engine(data_dir) as engine:
         subscription, positions = await filled(engine, [1, 3, 1])
         consumer, _ = attach(subscription, permits=10)

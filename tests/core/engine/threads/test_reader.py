@@ -121,7 +121,7 @@ class Passes(trio.abc.Instrument):
 
 
 @pytest.mark.parametrize("waits", [True, False])
-async def test_calls_are_made_behind_who_has_less_to_do(*, waits: bool) -> None:
+async def test_calls_go_to_the_thread_with_less_to_do(*, waits: bool) -> None:
     """Who is ready in the same pass has its turn in that."""
     calls, passes, seen = LoopCalls(), Passes(), list[int]()
 

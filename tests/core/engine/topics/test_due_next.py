@@ -57,7 +57,7 @@ async def test_looking_at_what_comes_due_next_changes_nothing(
             assert await engine.topic("t").soonest(100, clock()) == positions()[1:]
 
 
-async def test_what_comes_due_cannot_be_told_while_the_disk_fails(
+async def test_what_comes_due_is_unknown_while_the_disk_fails(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()

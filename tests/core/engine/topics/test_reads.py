@@ -72,7 +72,7 @@ async def until(condition) -> None:
 
 
 @pytest.mark.parametrize("block", [None, b""], ids=["other bytes", "no block"])
-async def test_a_damaged_block_stops_its_reader_and_nobody_else(
+async def test_a_damaged_block_stops_only_its_reader(
     store: Store, data_dir: Path, block: bytes | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Nothing of it is delivered, nothing is skipped, nothing spins, and when it can be read
@@ -135,9 +135,9 @@ async def test_a_failing_read_is_reported_to_everybody_who_waits_for_it(
             with pytest.raises(StoreFailed):
                 await subscription.seek(position, 0b1)
             assert getter.attached, "nothing has changed"
-            told = Outcome()
-            getter.acknowledge_messages(position, 0b111, told)
-            assert isinstance(await told.wait(), StoreFailed)
+            outcome = Outcome()
+            getter.acknowledge_messages(position, 0b111, outcome)
+            assert isinstance(await outcome.wait(), StoreFailed)
             assert subscription.mark_delete < position
         await until(lambda: not subscription.statistics().unreadable)
         run = await getter.pull()
@@ -189,16 +189,16 @@ async def test_a_trim_during_a_read_wakes_its_reader(
         monkeypatch.setattr(engine.reader, "read", ask)
         consumer = subscription.attach(EXCLUSIVE, RecordingSink())
         consumer.acknowledge_until(position_at(3, 1))
-        told = Outcome()
-        consumer.acknowledge([], told)
-        assert await told.wait() is None
+        outcome = Outcome()
+        consumer.acknowledge([], outcome)
+        assert await outcome.wait() is None
         await until(lambda: sink.bodies == [b"3", b"and", b"4", b"and"])
         ask(*held[0])  # the answer to the first question comes now, and changes nothing
         await quiet(engine)
         assert sink.bodies == [b"3", b"and", b"4", b"and"]
 
 
-async def test_a_purge_during_a_read_wakes_who_pulls(
+async def test_a_purge_during_a_read_wakes_a_pull(
     data_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_engine(data_dir) as engine:

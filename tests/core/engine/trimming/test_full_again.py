@@ -42,9 +42,9 @@ async def drain(engine: Engine, name: str) -> list[bytes]:
     """Acknowledge all of a topic; what it held."""
     consumer, sink = attach(engine.topic(name).subscriptions["amqp"], unlimited=True)
     await quiet(engine)
-    told = Outcome()
-    consumer.acknowledge(sink.positions, told)
-    assert await told.wait() is None
+    outcome = Outcome()
+    consumer.acknowledge(sink.positions, outcome)
+    assert await outcome.wait() is None
     consumer.detach()
     await quiet(engine)
     return [body_of(entry) for run in sink.runs for entry in run.entries]

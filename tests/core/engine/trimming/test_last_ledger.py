@@ -47,9 +47,9 @@ async def drain(engine: Engine, subscription) -> list[Position]:
 
 
 async def acknowledged(consumer, positions) -> None:
-    told = Outcome()
-    consumer.acknowledge(positions, told)
-    assert await told.wait() is None
+    outcome = Outcome()
+    consumer.acknowledge(positions, outcome)
+    assert await outcome.wait() is None
 
 
 async def until(is_so: Callable[[], bool]) -> None:
@@ -327,15 +327,15 @@ async def test_a_commit_that_fails_takes_nothing_away(data_dir: Path) -> None:
             consumer, sink = attach(subscription, unlimited=True)
             await quiet(engine)
             faulty.fail_next(2)
-            told = Outcome()
-            consumer.acknowledge(sink.positions, told)
-            assert isinstance(await told.wait(), StoreFailed)
+            outcome = Outcome()
+            consumer.acknowledge(sink.positions, outcome)
+            assert isinstance(await outcome.wait(), StoreFailed)
             topic = engine.topic("q")
             await until(lambda: not topic.messages)  # they are written again by themselves
             assert topic.next_append == position_at(2, 0) and rows(store, Table.LEDGERS) == 1
 
 
-async def test_a_restart_goes_on_behind_the_ledger_that_went(data_dir: Path) -> None:
+async def test_a_restart_continues_after_the_ledger_that_was_trimmed(data_dir: Path) -> None:
     for number in range(1, 4):
         async with open_engine(data_dir) as engine:
             subscription = (

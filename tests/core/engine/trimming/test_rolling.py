@@ -41,7 +41,7 @@ async def test_a_ledger_ends_when_that_is_asked_for_and_stays_so(tmp_path: Path)
         assert sizes(engine) == [(1, 2, True), (2, 1, True), (3, 0, False)]
 
 
-async def test_a_ledger_ends_beside_publishers_who_never_rest(tmp_path: Path) -> None:
+async def test_a_ledger_ends_beside_publishers_that_never_rest(tmp_path: Path) -> None:
     async with open_engine(tmp_path) as engine:
         topic = await engine.create_topic("t", FOR_EVER)
         await publish(engine, "t", [b"0"])
@@ -124,11 +124,11 @@ async def test_a_topic_in_memory_has_no_ledgers_to_end(tmp_path: Path) -> None:
 async def test_a_ledger_that_ends_beside_an_append_under_way_has_that_too(tmp_path: Path) -> None:
     async with open_engine(tmp_path) as engine:
         topic = await engine.create_topic("t", FOR_EVER)
-        told = Outcome()
-        engine.append(topic, [make_entry(b"1")], told)
+        outcome = Outcome()
+        engine.append(topic, [make_entry(b"1")], outcome)
         await trio.testing.wait_all_tasks_blocked()
         end = await topic.roll()
-        await told.wait()
+        await outcome.wait()
         assert sizes(engine)[0][1] == 1
         assert end in (position_at(1, 0), position_at(2, 0))
 

@@ -104,7 +104,7 @@ def test_what_has_gone_is_not_remembered() -> None:
     assert len(slowest._heap) <= 2 * len(there) + GONE_MIN
 
 
-def test_many_that_have_gone_are_not_remembered_though_nobody_comes() -> None:
+def test_many_removed_subscriptions_are_forgotten_though_none_is_added() -> None:
     there: dict[str, Reading] = {}
     slowest = Slowest(there)
     for number in range(10 * GONE_MIN):

@@ -189,7 +189,9 @@ def test_a_commit_that_is_there_after_all_succeeded(
         assert_store_holds(after, model)
 
 
-def test_a_reader_may_be_who_finds_out(store: Store, model: StoreModel, impatient: None) -> None:
+def test_a_reader_may_be_the_first_to_notice(
+    store: Store, model: StoreModel, impatient: None
+) -> None:
     changes = tiny(model, b"there")
     failed_and_there(store, changes)
     assert_store_holds(store, model)
@@ -374,7 +376,7 @@ def test_a_record_in_doubt_stays_so_when_lmdb_cannot_even_be_asked(
         assert_store_holds(after, model)
 
 
-def test_what_fails_behind_a_commit_does_not_undo_it(
+def test_a_failure_after_a_commit_does_not_undo_it(
     store: Store, model: StoreModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Room for the next one cannot be looked for."""

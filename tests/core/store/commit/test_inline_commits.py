@@ -205,7 +205,7 @@ def test_writes_that_are_slow_on_average_close_it_for_a_while() -> None:
     assert set(pauses[:-1]) == {SLOW_PAUSE_COMMITS}
 
 
-def test_a_disk_that_is_fast_again_is_written_by_the_loop_behind_that() -> None:
+def test_a_disk_that_is_fast_again_is_written_by_the_loop_from_then_on() -> None:
     disk = Disk()
     while disk.commit(took(inline_commits.FAST_S * 2)):
         pass
@@ -286,9 +286,9 @@ async def test_an_ack_goes_through_the_journal_if_somebody_waits_for_it(
         await quiet(engine)
         journal = engine._store._journal
         before = journal.number
-        told = Outcome()
-        consumer.acknowledge(sink.positions[:1], told)
-        assert await told.wait() is None
+        outcome = Outcome()
+        consumer.acknowledge(sink.positions[:1], outcome)
+        assert await outcome.wait() is None
         assert journal.number == before + 1
         with engine._store.snapshot() as snapshot:
             row = snapshot.get(Table.CURSORS, cursor_prefix(topic.id, subscription.id) + b"\0")
@@ -368,7 +368,7 @@ def test_a_failure_closes_it(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.messages == [f"cannot write to the journal, committing without it: {failing}"]
 
 
-def test_a_large_commit_is_not_for_the_journal_nor_are_the_first_behind_it() -> None:
+def test_a_large_commit_is_not_for_the_journal_nor_are_the_first_ones_after_it() -> None:
     cut = opened()
     assert cut.for_journal
     assert not cut.suits(MUCH["many entries"]) and not cut.for_journal

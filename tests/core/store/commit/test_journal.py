@@ -90,7 +90,7 @@ def in_slots(path: Path, size: int) -> None:
 
 @pytest.mark.parametrize("size", [JOURNAL_BYTES, JOURNAL_BYTES_BEFORE])
 @pytest.mark.parametrize("is_clean", [False, True])
-def test_a_file_of_the_layout_before_is_taken_over_and_written_anew(
+def test_a_file_of_the_previous_layout_is_taken_over_and_rewritten(
     store: Store, model: StoreModel, tmp_path: Path, size: int, is_clean: bool
 ) -> None:
     commit_small(store, tiny(model, b"a"))

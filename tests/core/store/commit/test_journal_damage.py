@@ -91,7 +91,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_what_stands_behind_a_damaged_record_is_served_and_the_loss_is_said(
+def test_what_follows_a_damaged_record_is_served_and_the_loss_is_logged(
     data: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     model, ends = published(data)
@@ -128,7 +128,7 @@ def test_what_stands_behind_a_damaged_record_is_served_and_the_loss_is_said(
     assert kinds(data) == [FindingKind.GAP]
 
 
-def test_a_cursor_stays_behind_a_lost_record_and_what_a_frontend_keeps_does_not(
+def test_a_cursor_stays_before_a_lost_record_and_what_a_frontend_keeps_does_not(
     data: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A cursor writes what has changed since it was written last: what was lost is missing."""

@@ -171,15 +171,15 @@ def test_outside_a_transaction_the_journal_is_not_lent_and_the_caller_learns_it(
 ) -> None:
     with Store.open(tmp_path) as store:
         model = begun(store)
-        told: list[str] = []
+        calls: list[str] = []
         run = small(model, "a")[1]
-        assert store.commit_beside(run, lambda: told.append("lent")) is None
-        assert not told
+        assert store.commit_beside(run, lambda: calls.append("lent")) is None
+        assert not calls
         changes = Changes()
         deepcopy(model).append(changes, "flood", LARGE)
-        with during(lambda: told.append("inside")):
+        with during(lambda: calls.append("inside")):
             store.commit(changes)
-        assert told == ["lent", "inside"], "a refused borrower is told once, when it may try again"
+        assert calls == ["lent", "inside"], "a refused borrower is told once, when it may try again"
         assert store.commit_beside(run, lambda: None) is None
 
 
@@ -205,7 +205,7 @@ def test_a_commit_that_deletes_rows_lends_nothing(tmp_path: Path, more: str) -> 
         assert answers == [None]
 
 
-def test_a_journal_that_never_begins_anew_is_full_at_last_and_begins_then(tmp_path: Path) -> None:
+def test_a_journal_that_is_never_restarted_fills_up_and_restarts_then(tmp_path: Path) -> None:
     """Something always comes beside, so records are never written over: until there is no room,
     and then the next commit takes all of it over."""
     with Store.open(tmp_path) as store:

@@ -92,7 +92,7 @@ def test_files_of_the_copying_go(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("has_journal", [False, True])
-def test_whoever_is_killed_leaves_the_one_or_the_other(
+def test_a_kill_leaves_either_the_old_file_or_the_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_journal: bool
 ) -> None:
     """At every call that changes a file; whether the other has a journal or not."""

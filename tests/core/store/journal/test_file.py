@@ -252,7 +252,7 @@ def test_a_stretch_that_was_wiped_out_is_noticed(file: File, data: st.DataObject
 
 @pytest.mark.parametrize("kind", [File, Slots])
 @pytest.mark.parametrize("first", [1, 20, 60, 100])
-def test_what_stood_behind_records_that_lmdb_has_is_not_wiped_out_in_silence(
+def test_what_followed_records_that_lmdb_has_is_not_erased_silently(
     first: int, kind: type[File]
 ) -> None:
     """From the body of the first of them on, all is zeros: what LMDB lacks as well."""
@@ -431,7 +431,7 @@ def test_a_file_of_another_time_is_noticed(epoch: int) -> None:
     assert file.read(stale).is_damaged
 
 
-def test_what_nobody_wants_is_not_read(tmp_path: Path) -> None:
+def test_what_is_not_needed_is_not_read(tmp_path: Path) -> None:
     assert read_journal(tmp_path, JournalState()) == Reading()
     (tmp_path / JOURNAL_NAME).write_bytes(b"anything")
     assert read_journal(tmp_path, JournalState()) == Reading()

@@ -211,7 +211,7 @@ def test_nothing_is_held_that_might_find_no_room_on_disk(tmp_path: Path) -> None
             store._room.ensure(commits_module.HELD_ROOM_BYTES)
 
 
-def test_nobody_holds_who_has_not_said_so(tmp_path: Path) -> None:
+def test_nothing_is_held_unless_asked_for(tmp_path: Path) -> None:
     with Store.open(tmp_path) as store:
         assert not store.hold(run(0), 10)
 

@@ -169,7 +169,7 @@ def test_what_comes_after_all_was_read_is_found_where_the_rest_begins(tmp_path: 
 
 
 @pytest.mark.parametrize("stops", [True, False], ids=["and stops", "and cannot"])
-def test_a_broker_that_begins_its_journal_anew_meanwhile_is_read_at_once(
+def test_a_broker_that_restarts_its_journal_meanwhile_is_read_at_once(
     tmp_path: Path, stops: bool
 ) -> None:
     """LMDB has everything then, and says so; the file that was begun to be read is no more."""

@@ -55,7 +55,7 @@ def test_few_entries_that_are_two_blocks_are_laid_out_in_the_plain_way(more: int
 
 
 @given(NUMBERS, NUMBERS, SUMS, SUMS, RUNS, st.booleans(), BLOCKS)
-def test_a_whole_record_says_what_stood_behind_it(
+def test_a_whole_record_says_what_followed_it(
     epoch: int, number: int, before: int, salt: int, run: tuple, is_plain: bool, offset: int
 ) -> None:
     puts = [] if is_plain else [(Table.META, b"key", b"value")]

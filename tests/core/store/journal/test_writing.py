@@ -44,7 +44,7 @@ WRITES = st.lists(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(WRITES)
-def test_what_is_written_is_there_for_those_who_read(
+def test_readers_see_what_is_written(
     file: OpenJournal, tmp_path: Path, writes: list[tuple[bytes, int, int]]
 ) -> None:
     path = tmp_path / JOURNAL_NAME

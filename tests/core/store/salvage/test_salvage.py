@@ -107,7 +107,7 @@ def test_of_two_blocks_at_one_place_the_longer_is_taken() -> None:
     assert not made.gaps
 
 
-def test_a_block_goes_behind_what_a_cursor_knows_though_that_ends_inside_of_it() -> None:
+def test_a_block_goes_after_what_a_cursor_knows_though_that_ends_inside_it() -> None:
     made = put_together(OPEN, [], up_to=position_at(1, 4), any_ledger=False, now_ms=3)  # type: ignore[arg-type]
     block = FoundBlock(position_at(1, 2), 8, 8, 800, 0)
     assert made.gaps == [(position_at(1, 0), position_at(1, 4))]

@@ -150,7 +150,7 @@ def make(path: Path, steps: list[tuple[str, str, int, bool]]) -> Made:
     losses=[("leaf of cursors", 0), ("root of freelist", 0)],
     filled_with=0,
 )
-def test_nobody_gets_what_is_not_theirs_and_nobody_is_passed_over(
+def test_no_subscription_gets_what_is_not_its_own_and_none_is_skipped(
     tmp_path_factory: pytest.TempPathFactory,
     steps: list[tuple[str, str, int, bool]],
     losses: list[tuple[str, int]],

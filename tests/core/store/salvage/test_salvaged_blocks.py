@@ -66,7 +66,7 @@ def test_the_last_block_of_a_log_that_is_damaged_is_missing_and_its_place_not_gi
         assert LedgerRecord.unpack(value).entries == 2
 
 
-def test_a_block_whose_row_names_a_topic_that_is_not_there_is_kept_and_told(tmp_path: Path) -> None:
+def test_a_block_whose_row_names_a_missing_topic_is_kept_and_reported(tmp_path: Path) -> None:
     data, out = tmp_path / "data", tmp_path / "out"
     model = make(data, "ab", size=10)
     key = entry_key(TopicId(2), position_at(1, 1))
@@ -90,7 +90,7 @@ def test_a_block_at_the_position_of_another_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fewer", [2, 4, -2])
-def test_meta_pages_out_of_step_are_told(tmp_path: Path, fewer: int) -> None:
+def test_meta_pages_out_of_step_are_reported(tmp_path: Path, fewer: int) -> None:
     data = tmp_path / "data"
     make(data, "a", size=10)
     with Store.open(data) as store:
@@ -105,7 +105,7 @@ def test_meta_pages_out_of_step_are_told(tmp_path: Path, fewer: int) -> None:
     assert any("meta page" in each for each in report.missing)
 
 
-def test_a_value_that_is_said_to_stand_behind_every_file_is_not_read(tmp_path: Path) -> None:
+def test_a_value_whose_offset_is_after_the_end_of_every_file_is_not_read(tmp_path: Path) -> None:
     make(tmp_path / "data", "a", size=10)
     with PageFile(tmp_path / "data" / "data.mdb") as file:
         assert file.read(1 << 70, 10) == b""

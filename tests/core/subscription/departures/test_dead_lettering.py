@@ -112,7 +112,7 @@ def test_a_unit_that_fails_leaves_a_dead_letter_where_it_was() -> None:
         assert held(play) == {position(0)} and not play.state.acks.is_acknowledged(position(0))
 
 
-def test_a_topic_that_keeps_nothing_for_anybody_lets_what_nobody_took_fall() -> None:
+def test_a_topic_that_keeps_nothing_drops_what_no_consumer_took() -> None:
     with Playbook() as play:
         play >> Limited(Limits(waits=False)) << HasWork()
         play.attach("a", 1, acks=False)

@@ -28,13 +28,13 @@ def left(those: Leaving) -> list[Position]:
 
 
 @given(st.lists(st.lists(st.integers(0, 9), unique=True)))
-def test_all_leave_in_the_order_in_which_they_were_told_first(told: list[list[int]]) -> None:
+def test_all_leave_in_the_order_in_which_they_were_first_notified(calls: list[list[int]]) -> None:
     with Playbook() as play:
         play >> play.append(*[b"x"] * 10)
         those = started(play)
-        for each in told:
+        for each in calls:
             those.add(positions(*each))
-        once = list(dict.fromkeys(positions(*[number for each in told for number in each])))
+        once = list(dict.fromkeys(positions(*[number for each in calls for number in each])))
         assert sorted(those) == sorted(once) and len(those) == len(once)
         assert left(those) == once
         play.effects.clear()

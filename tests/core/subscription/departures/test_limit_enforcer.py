@@ -69,7 +69,7 @@ def test_what_came_before_somebody_had_room_counts_as_too_much() -> None:
         play >> Turn() << Departed("maxlen", (4, 5)) << to("a", 6) << to("a", 7)
 
 
-def test_what_lives_no_time_is_not_for_who_comes_behind_it() -> None:
+def test_what_expires_at_once_is_not_for_later_consumers() -> None:
     with Playbook() as play:
         play >> Limited(Limits(message_ttl_ms=0), has_target=True) << HasWork()
         play >> play.append(b"missed")

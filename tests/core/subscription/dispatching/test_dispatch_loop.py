@@ -140,8 +140,8 @@ def test_a_cursor_that_changed_is_announced_once_until_it_is_taken() -> None:
         play.effects.clear()
         play >> Acknowledged("a", positions(0)) << WriteCursor() << HasWork()
         play >> Acknowledged("a", positions(1))
-        told: list[object] = []
-        play >> Acknowledged("a", positions(2), told.append) << WriteCursor(told.append)
+        calls: list[object] = []
+        play >> Acknowledged("a", positions(2), calls.append) << WriteCursor(calls.append)
         play.state.cursor_taken()
         play >> Acknowledged("a", positions(3)) << WriteCursor()
         assert play.state.acks.mark_delete == position(3)

@@ -12,7 +12,7 @@ def later(ms: int) -> int:
     return NOW_MS + ms
 
 
-def test_what_is_not_due_waits_and_what_is_behind_it_does_not() -> None:
+def test_what_is_not_due_waits_and_what_follows_it_does_not() -> None:
     with Playbook(holds_back=True) as play:
         play.attach("a", 9)
         play >> play.append(b"late", deliver_at_ms=later(500))

@@ -88,7 +88,7 @@ OPS = st.lists(
         st.tuples(st.just("hot"), st.integers(0, 60), st.integers(0, 20)),
         st.tuples(st.just("short"), st.integers(1, 5)),
         st.tuples(st.just("fail"), st.booleans()),
-        st.tuples(st.just("let go")),
+        st.tuples(st.just("drop cached")),
     ),
     max_size=40,
 )
@@ -140,8 +140,8 @@ def test_each_that_is_due_comes_once_in_its_turn(ops: list[tuple[Any, ...]]) -> 
                 log.most = most
             case ("fail", fails):
                 log.fails = fails
-            case ("let go",):
-                source.let_go()
+            case ("drop cached",):
+                source.drop_cached()
         flat = list(chain(*model))
         assert len(source) == len(flat) and bool(source) is bool(flat)
         assert all(Position(each) in source for each in flat)
@@ -253,7 +253,7 @@ def test_other_caches_push_it_out() -> None:
         assert budget.bytes == sum(each.size for each in caches) <= budget.bytes_max
 
 
-def test_a_read_that_fails_is_reported_to_all_who_wait() -> None:
+def test_a_read_that_fails_is_reported_to_all_waiters() -> None:
     log: Any = FakeLog()
     cache = DueCache(log, CacheBudget())
     found: list[Runs | StoreFailed] = []

@@ -51,12 +51,16 @@ async def test_a_cluster_has_addresses(open_broker: OpenBroker, body: Any, words
 
 
 async def test_what_was_said_of_a_cluster_is_shown(open_broker: OpenBroker) -> None:
-    said: dict[str, Any] = {"serviceUrl": "", "brokerServiceUrl": "pulsar://h:1"}
-    said |= {"brokerClientTlsKeyStoreType": "PKCS12", "proxyServiceUrl": "pulsar+ssl://h:2"}
-    said |= {"proxyProtocol": "SNI", "listenerName": "outside", "tlsAllowInsecureConnection": True}
+    cluster_data: dict[str, Any] = {"serviceUrl": "", "brokerServiceUrl": "pulsar://h:1"}
+    cluster_data |= {"brokerClientTlsKeyStoreType": "PKCS12", "proxyServiceUrl": "pulsar+ssl://h:2"}
+    cluster_data |= {
+        "proxyProtocol": "SNI",
+        "listenerName": "outside",
+        "tlsAllowInsecureConnection": True,
+    }
     secret = {"authenticationParameters": "token", "brokerClientTlsKeyStorePassword": "word"}
     async with open_broker() as running:
         admin = Admin(running)
-        assert (await admin("PUT", f"{ROOT}clusters/c", said | secret))[0] == 200
+        assert (await admin("PUT", f"{ROOT}clusters/c", cluster_data | secret))[0] == 200
         _, shown = await admin("GET", f"{ROOT}clusters/c")
-        assert {name: it for name, it in shown.items() if it is not False} == said
+        assert {name: it for name, it in shown.items() if it is not False} == cluster_data

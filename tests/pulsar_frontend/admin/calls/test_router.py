@@ -79,7 +79,7 @@ def test_what_is_fixed_wins_but_shadows_nothing() -> None:
     assert router.methods("/a/list") == ["GET", "HEAD", "OPTIONS", "PUT"]
 
 
-def test_a_told_part_is_one_of_the_names() -> None:
+def test_a_fixed_part_is_one_of_the_names() -> None:
     router = Router([route("GET", "/{d=one}/{x}", first), route("GET", "/{d=two}/{x}", second)])
     assert found_by(router, "GET", "/one/y") == (first, {"d": "one", "x": "y"})
     assert found_by(router, "GET", "/two/y") == (second, {"d": "two", "x": "y"})

@@ -55,37 +55,37 @@ def message(**fields: object) -> pb.MessageMetadata:
         ("replicated_from", "c", "replicated-from", "c"),
     ],
 )
-def test_everything_that_is_known_of_a_message_is_told(
+def test_everything_that_is_known_of_a_message_is_shown(
     field: str, value: object, header: str, text: str
 ) -> None:
     headers, _ = shown(message(**{field: value}))
     assert ("X-Pulsar-" + header, text) in headers
 
 
-def test_what_a_message_does_not_say_is_not_told() -> None:
+def test_what_a_message_does_not_have_is_not_shown() -> None:
     headers, _ = shown(message())
     assert [name.removeprefix("X-Pulsar-") for name, _ in headers] == [
         "Message-ID", "PROPERTY", "publish-time", "producer-name", "sequence-id", "Is-Encrypted",
     ]  # fmt: skip
 
 
-def test_what_there_is_several_of_is_told_of_each() -> None:
+def test_a_field_with_several_values_is_shown_for_each() -> None:
     keys = [pb.EncryptionKeys(key=each, value=b"v") for each in ("a", "b")]
     headers, payload = shown(message(encryption_keys=keys, replicate_to=["x", "y"]), b"secret")
-    told = [b64decode(value) for name, value in headers if name.endswith("encryption-keys")]
-    assert [pb.EncryptionKeys.FromString(each) for each in told] == keys
+    values = [b64decode(value) for name, value in headers if name.endswith("encryption-keys")]
+    assert [pb.EncryptionKeys.FromString(each) for each in values] == keys
     assert [value for name, value in headers if name.endswith("replicated-to")] == ["x", "y"]
     assert (dict(headers)["X-Pulsar-Is-Encrypted"], payload) == ("true", b"secret")
 
 
-def test_how_large_a_batch_is_stored_is_told() -> None:
+def test_the_size_of_a_stored_batch_is_shown() -> None:
     metadata = message(num_messages_in_batch=2)
     headers, _ = shown(metadata, b"12345")
     head = len(metadata.SerializeToString())
     size = len(join_body(metadata.SerializeToString(), b"12345")) - head
-    told = dict(headers)
-    assert told["X-Pulsar-num-batch-message"] == "2"
-    assert told["X-Pulsar-batch-size"] == str(size)
+    headers_by_name = dict(headers)
+    assert headers_by_name["X-Pulsar-num-batch-message"] == "2"
+    assert headers_by_name["X-Pulsar-batch-size"] == str(size)
 
 
 def test_what_cannot_be_unpacked_is_shown_as_it_is() -> None:
@@ -96,7 +96,7 @@ def test_what_cannot_be_unpacked_is_shown_as_it_is() -> None:
 
 @pytest.mark.real_time
 @pytest.mark.parametrize("exposed", [True, False])
-async def test_the_brokers_own_words_are_told_where_they_are_exposed(
+async def test_the_brokers_own_metadata_is_shown_where_it_is_exposed(
     open_broker: OpenBroker, exposed: bool
 ) -> None:
     """An entry has the number of its last message, as where consumers are told."""
@@ -116,7 +116,7 @@ async def test_the_brokers_own_words_are_told_where_they_are_exposed(
             path, _, query = path.partition("?")
             asked = dict(each.split("=") for each in query.split("&") if each)
             reply = await answer(running.context, "GET", f"{log}/{path}", asked, b"", "here")
-            told = dict(reply.headers)
-            found = told.get("X-Pulsar-Broker-Entry-METADATA-index")
+            headers_by_name = dict(reply.headers)
+            found = headers_by_name.get("X-Pulsar-Broker-Entry-METADATA-index")
             assert (reply.status, found) == (200, number if exposed else None)
-            assert ("X-Pulsar-Broker-Entry-METADATA-timestamp" in told) is exposed
+            assert ("X-Pulsar-Broker-Entry-METADATA-timestamp" in headers_by_name) is exposed

@@ -36,8 +36,8 @@ async def test_a_group_is_kept_and_stays_while_it_is_used(open_broker: OpenBroke
     async with open_broker() as running:
         admin = Admin(running)
         assert await admin("GET", GROUPS) == (200, ["empty", "g"])
-        said = NOTHING | {"publishRateInMsgs": 10, "dispatchRateInBytes": 7}
-        assert await admin("GET", f"{GROUPS}/g") == (200, said)
+        expected = NOTHING | {"publishRateInMsgs": 10, "dispatchRateInBytes": 7}
+        assert await admin("GET", f"{GROUPS}/g") == (200, expected)
         assert await admin("GET", f"{GROUPS}/empty") == (200, NOTHING)
         assert await admin("GET", f"{NAMESPACE}/resourcegroup") == (200, b"g")
         assert await admin("DELETE", f"{NAMESPACE}/resourcegroup") == (204, b"")

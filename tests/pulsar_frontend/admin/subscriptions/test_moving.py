@@ -31,7 +31,7 @@ pytestmark = pytest.mark.real_time
         ({"ledgerId": -1, "entryId": -1, "batchIndex": 2, "excluded": True}, 0, None),
     ],
 )
-async def test_a_subscription_is_moved_to_a_message_of_a_batch_or_behind_it(
+async def test_a_subscription_is_moved_to_a_message_of_a_batch_or_after_it(
     open_broker: OpenBroker, beyond: dict[str, Any], entry: int, left: int | None
 ) -> None:
     async with open_broker() as running, connected(running.context) as (client,):

@@ -43,8 +43,8 @@ async def test_all_partitions_together_are_refused(
         admin = Admin(running)
         await admin("PUT", "/p/partitions", 2)
         await admin("PUT", "/p/subscription/s", "earliest")
-        status, said = await admin(method, "/p" + path, body)
-        assert (status, said["reason"][: len(reason)]) == (405, reason)
+        status, answer = await admin(method, "/p" + path, body)
+        assert (status, answer["reason"][: len(reason)]) == (405, reason)
 
 
 async def test_cursors_have_the_names_of_subscriptions_as_java_encodes_them(
@@ -125,5 +125,5 @@ async def test_what_keeps_nothing_is_refused(
         admin = Admin(running)
         assert (await admin(method, topic + path, body))[0] == 404
         await client.producer("non-persistent://public/default/t")
-        status, said = await admin(method, topic + path, body)
-        assert (status, said["reason"][: len(reason)]) == (405, reason)
+        status, answer = await admin(method, topic + path, body)
+        assert (status, answer["reason"][: len(reason)]) == (405, reason)

@@ -79,7 +79,7 @@ def decryptor(name: str) -> Decryptor:
 
 
 @given(st.binary(), st.sampled_from(["a", "b"]))
-def test_whoever_has_one_of_the_keys_reads_it(payload: bytes, mine: str) -> None:
+def test_any_one_of_the_keys_decrypts_it(payload: bytes, mine: str) -> None:
     metadata, sealed = seal(encryptor(), payload)
     assert len(sealed) == len(payload) + 16
     assert [each.key for each in metadata.encryption_keys] == ["a", "b"]

@@ -60,23 +60,23 @@ def test_bytes_may_be_cut_anywhere(data: st.DataObject) -> None:
     assert machine.output[-1] == PONG
 
 
-def test_answers_go_to_who_asked() -> None:
+def test_answers_go_to_their_requests() -> None:
     machine = opened()
-    told: list[tuple[str, Any, PulsarError | None]] = []
+    calls: list[tuple[str, Any, PulsarError | None]] = []
     first = machine.request(
         CommandPartitionedTopicMetadata(topic="a"),
         "of a",
-        lambda reply, error: told.append(("a", reply, error)),
+        lambda reply, error: calls.append(("a", reply, error)),
     )
     second = machine.request(
         CommandSubscribe(topic="b", subscription="s", subType=1, consumer_id=1),
         "of b",
-        lambda reply, error: told.append(("b", reply, error)),
+        lambda reply, error: calls.append(("b", reply, error)),
     )
     third = machine.request(
         CommandPartitionedTopicMetadata(topic="c"),
         "of c",
-        lambda reply, error: told.append(("c", reply, error)),
+        lambda reply, error: calls.append(("c", reply, error)),
     )
     machine.forget(third)
     machine.receive(
@@ -86,40 +86,44 @@ def test_answers_go_to_who_asked() -> None:
         + commands.partitions(first, 4),
         0.0,
     )
-    assert [each[0] for each in told] == ["b", "a"]
-    assert isinstance(told[0][2], TopicNotFound)
-    assert str(told[0][2]) == "of b: gone"
-    assert told[1][1].partitions == 3
+    assert [each[0] for each in calls] == ["b", "a"]
+    assert isinstance(calls[0][2], TopicNotFound)
+    assert str(calls[0][2]) == "of b: gone"
+    assert calls[1][1].partitions == 3
 
 
 def test_a_queued_producer_goes_on_waiting() -> None:
     machine = opened()
-    told: list[Any] = []
+    calls: list[Any] = []
     number = machine.request(
-        pb.CommandProducer(topic="t", producer_id=1), "p", lambda reply, _error: told.append(reply)
+        pb.CommandProducer(topic="t", producer_id=1), "p", lambda reply, _error: calls.append(reply)
     )
     machine.receive(commands.producer_success(number, "p", ready=False), 0.0)
-    assert not told
+    assert not calls
     machine.receive(commands.producer_success(number, "p", epoch=3), 0.0)
-    assert told[0].topic_epoch == 3
+    assert calls[0].topic_epoch == 3
 
 
-def test_all_are_told_once_that_it_is_lost() -> None:
+def test_all_learn_once_that_it_is_lost() -> None:
     machine = opened()
-    told: list[PulsarError | None] = []
+    calls: list[PulsarError | None] = []
     attached = Attached()
     machine.senders[1] = machine.receivers[1] = attached
     machine.request(
-        CommandPartitionedTopicMetadata(topic="a"), "of a", lambda _reply, error: told.append(error)
+        CommandPartitionedTopicMetadata(topic="a"),
+        "of a",
+        lambda _reply, error: calls.append(error),
     )
     machine.lost(Disconnected("gone"))
     machine.lost(Disconnected("again"))
-    assert [str(each) for each in told] == ["gone"]
+    assert [str(each) for each in calls] == ["gone"]
     assert attached.seen == [Disconnected, Disconnected]
     machine.request(
-        CommandPartitionedTopicMetadata(topic="a"), "of a", lambda _reply, error: told.append(error)
+        CommandPartitionedTopicMetadata(topic="a"),
+        "of a",
+        lambda _reply, error: calls.append(error),
     )
-    assert [str(each) for each in told] == ["gone", "gone"]
+    assert [str(each) for each in calls] == ["gone", "gone"]
     machine.receive(message(1, b""), 0.0)
     assert len(attached.seen) == 2
 
@@ -177,7 +181,7 @@ def test_commands_without_an_answer_are_only_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "reason"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP"),
         (b"AMQP\x00\x00\x09\x01", "speaks AMQP"),
@@ -186,14 +190,14 @@ def test_commands_without_an_answer_are_only_written() -> None:
 )
 @pytest.mark.parametrize("at_once", [1, 3, 100])
 def test_a_server_that_is_not_a_broker_is_recognised_by_its_answer(
-    answer: bytes, said: str, at_once: int
+    answer: bytes, reason: str, at_once: int
 ) -> None:
     machine = made()
     for first in range(0, len(answer), at_once):
         machine.receive(answer[first : first + at_once], 0.0)
     assert isinstance(machine.failure, NotPulsar)
     assert not machine.failure.retriable
-    assert said in str(machine.failure)
+    assert reason in str(machine.failure)
 
 
 def test_a_broker_that_sends_the_same_later_is_one_whose_connection_broke() -> None:

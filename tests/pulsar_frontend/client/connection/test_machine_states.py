@@ -1,5 +1,5 @@
 """A connection's machine in each of its states: where each input leads, what it writes, and what
-those are told who wait."""
+those who wait are told."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import CommandFlow, CommandPartitionedTo
 
 LATER_S = KEEP_ALIVE_S + GRACE_S + 1
 
-Told = list[str]
+Outcomes = list[str]
 
 
 def closed() -> ConnectionMachine:
@@ -44,39 +44,39 @@ STATES: dict[State, Callable[[], ConnectionMachine]] = {
 }
 
 
-def ask(machine: ConnectionMachine, told: Told) -> int:
+def ask(machine: ConnectionMachine, outcomes: Outcomes) -> int:
     return machine.request(
         CommandPartitionedTopicMetadata(topic="t"),
         "of t",
-        lambda reply, error: told.append(type(reply or error).__name__),
+        lambda reply, error: outcomes.append(type(reply or error).__name__),
     )
 
 
-def ask_and_answer(machine: ConnectionMachine, told: Told) -> None:
-    machine.receive(commands.partitions(ask(machine, told), 1), 0.0)
+def ask_and_answer(machine: ConnectionMachine, outcomes: Outcomes) -> None:
+    machine.receive(commands.partitions(ask(machine, outcomes), 1), 0.0)
 
 
-def ask_and_refuse(machine: ConnectionMachine, told: Told) -> None:
-    machine.receive(commands.error(ask(machine, told), pb.TopicNotFound, "none"), 0.0)
+def ask_and_refuse(machine: ConnectionMachine, outcomes: Outcomes) -> None:
+    machine.receive(commands.error(ask(machine, outcomes), pb.TopicNotFound, "none"), 0.0)
 
 
-def ask_and_lose(machine: ConnectionMachine, told: Told) -> None:
-    ask(machine, told)
+def ask_and_lose(machine: ConnectionMachine, outcomes: Outcomes) -> None:
+    ask(machine, outcomes)
     machine.lost(Disconnected("gone"))
 
 
-def forget(machine: ConnectionMachine, told: Told) -> None:
-    number = ask(machine, told)
+def forget(machine: ConnectionMachine, outcomes: Outcomes) -> None:
+    number = ask(machine, outcomes)
     machine.forget(number)
     machine.receive(commands.partitions(number, 1), 0.0)
 
 
-def ping_and_pong(machine: ConnectionMachine, told: Told) -> None:
-    machine.ping(lambda reply, error: told.append(type(reply or error).__name__))
+def ping_and_pong(machine: ConnectionMachine, outcomes: Outcomes) -> None:
+    machine.ping(lambda reply, error: outcomes.append(type(reply or error).__name__))
     machine.receive(PONG, 0.0)
 
 
-Input = Callable[[ConnectionMachine, Told], object]
+Input = Callable[[ConnectionMachine, Outcomes], object]
 INPUTS: dict[str, Input] = {
     "connected": lambda machine, _: machine.receive(HELLO, 0.0),
     "asked for a sign of life": lambda machine, _: machine.receive(PING, 0.0),
@@ -126,8 +126,8 @@ WAITS: dict[str, Row] = {
 TABLE: dict[State, dict[str, Row]] = {
     State.HANDSHAKE: WAITS,
     State.OPEN: {
-        name: (State.OPEN if to is State.HANDSHAKE else to, written, told)
-        for name, (to, written, told) in WAITS.items()
+        name: (State.OPEN if to is State.HANDSHAKE else to, written, calls)
+        for name, (to, written, calls) in WAITS.items()
     }
     | {"an error for another": (State.OPEN, "", ""), "silence": (State.OPEN, "PING", "")},
     State.CLOSED: dict.fromkeys(WAITS, (State.CLOSED, "", ""))
@@ -147,15 +147,15 @@ TABLE: dict[State, dict[str, Row]] = {
 def test_each_input_leads_from_each_state_where_it_should(state: State, given: str) -> None:
     machine = STATES[state]()
     machine.output.clear()
-    attached, told = Attached(), Told()
+    attached, outcomes = Attached(), Outcomes()
     if state is not State.CLOSED:
         machine.receivers[1] = attached
-    INPUTS[given](machine, told)
+    INPUTS[given](machine, outcomes)
     to, written, expected = TABLE[state][given]
     assert machine.state is to
     assert to is state or to in MOVES[state]
     names = [pb.BaseCommand.Type.Name(each.type) for each in sent(machine)]
     assert " ".join(names) == written
     seen = [str(each[0]) if isinstance(each, tuple) else each.__name__ for each in attached.seen]
-    assert " ".join([*told, *seen]) == expected
+    assert " ".join([*outcomes, *seen]) == expected
     assert (machine.failure is None) == (machine.state is not State.CLOSED)

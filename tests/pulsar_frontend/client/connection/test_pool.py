@@ -35,7 +35,7 @@ class Dialled:
 
 
 @pytest.mark.parametrize("askers", [1, 2, 3, 8])
-def test_whoever_asks_beside_others_is_led_to_the_broker_that_is_there(askers: int) -> None:
+def test_concurrent_callers_all_get_the_open_connection(askers: int) -> None:
     async def main() -> None:
         dial = Dialled(FakeBroker())
         async with connect(TWO, ClientOptions(dial=dial)) as client:

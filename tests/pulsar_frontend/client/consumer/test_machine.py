@@ -373,12 +373,12 @@ def test_each_input_says_in_each_state_what_it_should(state: str, given: str) ->
     STATES[state](machine)
     machine.acks.output.clear()
     INPUTS[given](machine)
-    said = []
+    sent = []
     for each in machine.acks.output:
         name = SHORT[type(each)]  # type: ignore[index]
-        said.append(f"flow {each.messagePermits}" if isinstance(each, CommandFlow) else name)
-    assert " ".join(said) == SAID[state].get(given, "")
-    assert machine.attached or not said
+        sent.append(f"flow {each.messagePermits}" if isinstance(each, CommandFlow) else name)
+    assert " ".join(sent) == SAID[state].get(given, "")
+    assert machine.attached or not sent
 
 
 @pytest.mark.parametrize("state", STATES)
@@ -439,8 +439,8 @@ def test_a_chunk_without_the_others_comes_again_later_and_not_at_once(
     assert due is not None
     assert 5.0 <= due < 6.0
     machine.tick(due)
-    (said,) = [each for each in machine.acks.output if isinstance(each, redeliver)]
-    asked = [each.entryId for each in said.message_ids]
+    (request,) = [each for each in machine.acks.output if isinstance(each, redeliver)]
+    asked = [each.entryId for each in request.message_ids]
     assert asked == ([1, 3] if kind.is_shared else [])
     for entry, body in enumerate(bodies, 1):
         machine.on_message(command_of(entry, machine.epoch), body, due)
@@ -450,7 +450,7 @@ def test_a_chunk_without_the_others_comes_again_later_and_not_at_once(
 
 
 @pytest.mark.parametrize("kind", SubscriptionType)
-def test_a_broker_is_told_what_is_done_before_it_may_send_again(kind: SubscriptionType) -> None:
+def test_acknowledgements_are_sent_before_the_broker_may_redeliver(kind: SubscriptionType) -> None:
     machine = machine_of(kind)
     attached(machine)
     message = machine.take(0.0)

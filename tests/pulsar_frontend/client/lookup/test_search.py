@@ -79,7 +79,7 @@ def test_a_search_that_has_ended_neither_asks_nor_is_answered(state: State, give
     assert (made.state, made.broker) == (state, before)
 
 
-def test_whoever_is_sent_on_says_whether_the_next_one_decides() -> None:
+def test_a_redirected_lookup_says_whether_the_next_broker_decides() -> None:
     made = search()
     assert made.question().advertised_listener_name == "outside"
     for sure in (True, False):
@@ -93,7 +93,7 @@ def test_a_client_that_speaks_tls_is_sent_where_tls_is_spoken() -> None:
     assert made.broker == BrokerAddress(Address("here", 2, True), Address("service", 6651, True))
 
 
-def test_a_broker_that_names_nobody_means_itself() -> None:
+def test_a_broker_that_names_no_other_means_itself() -> None:
     made = search()
     made.answer(reply(found=False))
     made.answer(reply(found=True, url=""))

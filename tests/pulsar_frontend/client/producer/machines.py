@@ -58,7 +58,7 @@ def taken_output(machine: ProducerMachine) -> list[tuple[CommandSend, bytes]]:
     return found
 
 
-class Told:
+class Outcomes:
     """What senders were told, in the order of telling: ``stored 0``, or ``NotAllowed 0``."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.pulsar_frontend.client.producer.machines import (
     TIMEOUT_S,
-    Told,
+    Outcomes,
     attach,
     machine_of,
     receipt_of,
@@ -30,7 +30,7 @@ class ProducerProgram(RuleBasedStateMachine):
         self.machine = machine_of(batched=batched)
         self.now = 0.0
         self.messages: list[OutgoingMessage] = []
-        self.told: dict[int, list[MessageId | Exception]] = {}
+        self.outcomes: dict[int, list[MessageId | Exception]] = {}
         self.frames: dict[int, bytes] = {}
         self.unanswered: list[CommandSend] = []
         self.stored: list[int] = []
@@ -52,10 +52,10 @@ class ProducerProgram(RuleBasedStateMachine):
     @rule(size=st.integers(0, 10))
     def send(self, size: int) -> None:
         number = len(self.messages)
-        told = self.told.setdefault(number, [])
+        outcomes = self.outcomes.setdefault(number, [])
 
         def callback(found: MessageId | None, error: Exception | None) -> None:
-            told.append(found if found is not None else error or AssertionError())
+            outcomes.append(found if found is not None else error or AssertionError())
 
         message = OutgoingMessage(b"x" * size, callback=callback)
         self.machine.send(message, self.now, 0)
@@ -115,18 +115,18 @@ class ProducerProgram(RuleBasedStateMachine):
 
     @invariant()
     def each_is_told_once(self) -> None:
-        for message, told in zip(
-            getattr(self, "messages", []), getattr(self, "told", {}).values(), strict=True
+        for message, outcomes in zip(
+            getattr(self, "messages", []), getattr(self, "outcomes", {}).values(), strict=True
         ):
             match message.fate:
                 case Fate.STORED:
-                    (found,) = told
+                    (found,) = outcomes
                     assert isinstance(found, MessageId)
                 case Fate.FAILED:
-                    (found,) = told
+                    (found,) = outcomes
                     assert isinstance(found, TimedOut | NotAllowed)
                 case _:
-                    assert not told
+                    assert not outcomes
 
     @invariant()
     def what_is_pending_is_counted(self) -> None:
@@ -144,47 +144,47 @@ TestProducerProgram = ProducerProgram.TestCase
 TestProducerProgram.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
-def chunking(count: int, payload_bytes: int) -> tuple[ProducerMachine, Told]:
+def chunking(count: int, payload_bytes: int) -> tuple[ProducerMachine, Outcomes]:
     """A machine that has sent so many messages in chunks of 50 bytes, and what was told."""
-    machine, told = machine_of(chunking=True, chunk_bytes_max=50), Told()
+    machine, outcomes = machine_of(chunking=True, chunk_bytes_max=50), Outcomes()
     attach(machine)
     for _ in range(count):
-        machine.send(told.message(b"x" * payload_bytes), 0.0, 0)
-    return machine, told
+        machine.send(outcomes.message(b"x" * payload_bytes), 0.0, 0)
+    return machine, outcomes
 
 
 def test_a_receipt_of_what_is_there_already_may_overtake_those_of_chunks_before_it() -> None:
     """As Apache Pulsar answers what is sent again: all chunks but the last are stored once more."""
-    machine, told = chunking(3, 60)
+    machine, outcomes = chunking(3, 60)
     assert len(machine.output) == 6
     for number in range(3):
         assert machine.on_receipt(receipt_of(number, -1), 0.0)
     for number in range(3):
         assert machine.on_receipt(receipt_of(number, 10 + number), 0.0)
-    assert told.all == ["stored 0", "stored 1", "stored 2"]
+    assert outcomes.all == ["stored 0", "stored 1", "stored 2"]
     assert machine.pending_messages == 0
 
 
 def test_a_receipt_that_comes_twice_is_of_one_chunk() -> None:
-    machine, told = chunking(1, 120)
+    machine, outcomes = chunking(1, 120)
     frames = list(machine.output)
     for entry in (7, 7, 8, 7, 8):
         assert machine.on_receipt(receipt_of(0, entry), 0.0)
     machine.detach()
     attach(machine)
     assert machine.output == frames[2:]
-    assert told.ids == []
+    assert outcomes.ids == []
     for entry in (9, 9):
         assert machine.on_receipt(receipt_of(0, entry), 0.0)
-    (found,) = told.ids
+    (found,) = outcomes.ids
     assert (found.entry, found.first_chunk) == ((1, 9), MessageId(1, 7))
 
 
 def test_a_message_that_was_there_is_there_with_all_its_chunks() -> None:
-    machine, told = chunking(1, 120)
+    machine, outcomes = chunking(1, 120)
     for _ in range(3):
         assert machine.on_receipt(receipt_of(0, -1), 0.0)
-    assert [each.entry for each in told.ids] == [(-1, -1)]
+    assert [each.entry for each in outcomes.ids] == [(-1, -1)]
 
 
 @pytest.mark.parametrize("code", [ServerError.NotAllowedError, ServerError.ChecksumError])
@@ -193,12 +193,12 @@ def test_a_message_of_which_a_chunk_is_refused_has_failed(
     answered: int, code: "ServerError.ValueType"
 ) -> None:
     """What is stored of it is never whole: it is not to be taken for stored."""
-    machine, told = chunking(2, 120)
+    machine, outcomes = chunking(2, 120)
     for entry in range(answered):
         assert machine.on_receipt(receipt_of(0, entry), 0.0)
     assert machine.on_send_error(refusal_of(0, code), 0.0) is None
     name = "NotAllowed" if code == ServerError.NotAllowedError else "ChecksumRefused"
-    assert told.all == [f"{name} 0"]
+    assert outcomes.all == [f"{name} 0"]
     # The chunks behind it were stored.
     for entry in range(answered, 3):
         assert machine.on_receipt(receipt_of(0, entry), 0.0)
@@ -207,30 +207,30 @@ def test_a_message_of_which_a_chunk_is_refused_has_failed(
     assert [send.sequence_id for send, _ in taken_output(machine)] == [1, 1, 1]
     for entry in range(10, 13):
         assert machine.on_receipt(receipt_of(1, entry), 0.0)
-    assert told.all[1:] == ["stored 1"]
+    assert outcomes.all[1:] == ["stored 1"]
     assert (machine.pending_messages, machine.pending_bytes) == (0, 0)
 
 
 @pytest.mark.parametrize("batched", [True, False])
 def test_a_refusal_may_overtake_the_receipts_of_what_was_sent_before(batched: bool) -> None:
     """Brokers refuse at once, and confirm when the disk is done."""
-    machine, told = machine_of(batched=batched), Told()
+    machine, outcomes = machine_of(batched=batched), Outcomes()
     attach(machine)
     for _ in range(3):
-        machine.send(told.message(), 0.0, 0)
+        machine.send(outcomes.message(), 0.0, 0)
         machine.close_batches(0.0, 0)
     assert machine.on_send_error(refusal_of(1, ServerError.NotAllowedError), 0.0) is None
-    assert told.all == ["NotAllowed 1"]
+    assert outcomes.all == ["NotAllowed 1"]
     for number in (0, 2):
         assert machine.on_receipt(receipt_of(number, number), 0.0)
-    assert told.all == ["NotAllowed 1", "stored 0", "stored 2"]
+    assert outcomes.all == ["NotAllowed 1", "stored 0", "stored 2"]
     assert machine.pending_messages == 0
 
 
 def test_messages_that_overtook_a_refused_one_are_reported_with_its_refusal() -> None:
-    machine, told = chunking(2, 60)
+    machine, outcomes = chunking(2, 60)
     assert machine.on_receipt(receipt_of(1, -1), 0.0)
     assert machine.on_send_error(refusal_of(0, ServerError.NotAllowedError), 0.0) is None
-    assert told.all == ["NotAllowed 0"]
+    assert outcomes.all == ["NotAllowed 0"]
     assert machine.on_receipt(receipt_of(1, 5), 0.0)
-    assert told.all == ["NotAllowed 0", "stored 1"]
+    assert outcomes.all == ["NotAllowed 0", "stored 1"]

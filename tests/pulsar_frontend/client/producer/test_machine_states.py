@@ -7,7 +7,7 @@ import pytest
 from tests.pulsar_frontend.client.producer.machines import (
     DELAY_S,
     TIMEOUT_S,
-    Told,
+    Outcomes,
     attach,
     machine_of,
     receipt_of,
@@ -28,22 +28,22 @@ class Sending:
 
     def __init__(self) -> None:
         self.it = machine_of(batched=True)
-        self.told = Told()
+        self.outcomes = Outcomes()
 
     def attach(self) -> None:
         attach(self.it, BYTES_MAX)
 
     def send(self) -> None:
-        self.it.send(self.told.message(), 0.0, 0)
+        self.it.send(self.outcomes.message(), 0.0, 0)
 
     def send_batch(self) -> None:
-        self.it.send_batch([self.told.message(), self.told.message()], 0.0, 0)
+        self.it.send_batch([self.outcomes.message(), self.outcomes.message()], 0.0, 0)
 
     def close_batches(self) -> None:
         self.it.close_batches(0.0, 0)
 
     def withdraw(self) -> bool:
-        return bool(self.told.messages) and self.it.withdraw(self.told.messages[-1])
+        return bool(self.outcomes.messages) and self.it.withdraw(self.outcomes.messages[-1])
 
     def receipt(self, number: int = 0) -> bool:
         return self.it.on_receipt(receipt_of(number, number), 0.0)
@@ -164,16 +164,16 @@ def test_each_input_does_in_each_state_what_it_should(state: str, given: str) ->
     machine = Sending()
     STATES[state](machine)
     machine.it.output.clear()
-    machine.told.all.clear()
+    machine.outcomes.all.clear()
     if (state, given) == ("new", "send"):
         # Nobody knows yet how large a message may be; who sends has waited for a broker.
         with pytest.raises(MessageTooLarge):
             machine.send()
         return
     answer = INPUTS[given](machine)
-    written, told = TABLE[state].get(given, ("", ""))
+    written, reported = TABLE[state].get(given, ("", ""))
     assert machine.written() == written
-    assert ", ".join(machine.told.all) == told
+    assert ", ".join(machine.outcomes.all) == reported
     assert machine.it.attached or not written
     if given == "a receipt of what was not sent":
         assert answer is (state not in ("pending", "both", "lost")), (
@@ -197,7 +197,7 @@ ONE_MESSAGE: dict[Fate, Callable[[Sending], object]] = {
     Fate.FAILED: lambda machine: (pending(machine), machine.it.fail(ClientClosed("closed"))),
     Fate.WITHDRAWN: lambda machine: (
         holding(machine),
-        machine.it.withdraw(machine.told.messages[0]),
+        machine.it.withdraw(machine.outcomes.messages[0]),
     ),
 }
 
@@ -207,10 +207,10 @@ ONE_MESSAGE: dict[Fate, Callable[[Sending], object]] = {
 def test_a_message_comes_from_each_fate_only_where_it_may(fate: Fate, given: str) -> None:
     machine = Sending()
     ONE_MESSAGE[fate](machine)
-    message = machine.told.messages[0]
+    message = machine.outcomes.messages[0]
     assert message.fate is fate
-    machine.told.all.clear()
+    machine.outcomes.all.clear()
     INPUTS[given](machine)
     assert message.fate is fate or message.fate in MAY_BECOME[fate]
     settled = message.fate in (Fate.STORED, Fate.FAILED) and message.fate is not fate
-    assert len([each for each in machine.told.all if each.endswith(" 0")]) == settled
+    assert len([each for each in machine.outcomes.all if each.endswith(" 0")]) == settled

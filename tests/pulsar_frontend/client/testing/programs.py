@@ -199,14 +199,14 @@ class Program:
         for _ in range(count):
             number, self.sent = self.sent, self.sent + 1
 
-            def told(
+            def note(
                 found: MessageId | None, error: Exception | None, number: int = number
             ) -> None:
                 assert error is None, error
                 self.stored.append(number)
 
             try:
-                self.producer.send_nowait(self.body(number), callback=told)
+                self.producer.send_nowait(self.body(number), callback=note)
             except QueueFull:  # of the client's memory; nothing has happened
                 self.sent = number
                 return
@@ -366,14 +366,14 @@ class Program:
         number, self.sent = self.sent, self.sent + 1
         noted.sent.append(number)
 
-        def told(found: MessageId | None, error: Exception | None) -> None:
+        def note(found: MessageId | None, error: Exception | None) -> None:
             if error is None:
                 self.stored.append(number)
             else:
                 self.refused.add(number)
 
         try:
-            await transaction.send(self.producer, self.body(number), callback=told)
+            await transaction.send(self.producer, self.body(number), callback=note)
         except PulsarError:
             # Never handed over, or refused: the callback would say the same.
             self.refused.add(number)

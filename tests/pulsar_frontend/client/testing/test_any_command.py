@@ -139,8 +139,10 @@ def test_a_connection_takes_any_bytes(seed: int, opened: bool, mutated: bool) ->
         base = pb.BaseCommand(type=pb.BaseCommand.CONNECTED)
         base.connected.server_version = "x"
         machine.receive(simple_frame(base.SerializeToString()), 0.0)
-    told: list[PulsarError | None] = []
-    machine.request(pb.CommandSeek(consumer_id=1), "seek", lambda _reply, error: told.append(error))
+    calls: list[PulsarError | None] = []
+    machine.request(
+        pb.CommandSeek(consumer_id=1), "seek", lambda _reply, error: calls.append(error)
+    )
     data = bytearray(b"".join(any_frame(dice) for _ in range(10)))
     if mutated:
         for _ in range(5):
@@ -150,4 +152,4 @@ def test_a_connection_takes_any_bytes(seed: int, opened: bool, mutated: bool) ->
         machine.receive(bytes(data[:size]), 0.0)
         del data[:size]
     machine.lost(PulsarError("over"))
-    assert len(told) == 1
+    assert len(calls) == 1

@@ -9,7 +9,7 @@ from tests.pulsar_frontend.client.in_memory import (
     early,
     produce,
     produce_in_chunks,
-    said,
+    sent_count,
 )
 
 from arneb_pulsar.client import (
@@ -130,7 +130,7 @@ async def test_what_comes_again_comes_with_all_its_chunks(
         assert (again.id, again.data) == (first.id, first.data)
         consumer.acknowledge(again)
         await anyio.sleep(60)
-        assert said(broker, REDELIVER) == 1
+        assert sent_count(broker, REDELIVER) == 1
         assert broker.backlog("orders", "billing") == []
 
 
@@ -162,7 +162,7 @@ async def test_a_transaction_acknowledges_all_chunks_of_a_message(commit: bool) 
 
 
 @pytest.mark.parametrize("kind", SubscriptionType)
-async def test_behind_a_message_in_chunks_comes_the_next(kind: SubscriptionType) -> None:
+async def test_after_a_message_in_chunks_comes_the_next(kind: SubscriptionType) -> None:
     """Though brokers begin with its last chunk."""
     broker = FakeBroker()
     async with client_of(broker) as client:
@@ -174,12 +174,12 @@ async def test_behind_a_message_in_chunks_comes_the_next(kind: SubscriptionType)
         assert again.id == second.id
         consumer.acknowledge(again)
         await anyio.sleep(200)
-        assert said(broker, REDELIVER) == 0
+        assert sent_count(broker, REDELIVER) == 0
         assert broker.backlog("orders", "billing") == []
 
 
 @pytest.mark.parametrize("inclusive", [False, True])
-async def test_a_reader_begins_at_a_message_in_chunks_or_behind_it(inclusive: bool) -> None:
+async def test_a_reader_begins_at_a_message_in_chunks_or_after_it(inclusive: bool) -> None:
     broker = FakeBroker()
     async with client_of(broker) as client:
         await produce_in_chunks(client, 3)
@@ -194,7 +194,7 @@ async def test_a_reader_begins_at_a_message_in_chunks_or_behind_it(inclusive: bo
                 found = [(await reader.read(timeout_s=5.0)).id for _ in wanted]
                 assert found == wanted
                 await reader.seek(ids[1])
-        assert said(broker, REDELIVER) == 0
+        assert sent_count(broker, REDELIVER) == 0
 
 
 @pytest.mark.parametrize("kind", SubscriptionType)
@@ -212,13 +212,13 @@ async def test_chunks_without_the_others_come_again_a_few_times_and_are_given_up
         assert whole.id.entry == (1, 5)
         consumer.acknowledge(whole)
         await anyio.sleep(50)
-        assert said(broker, REDELIVER) == 2
+        assert sent_count(broker, REDELIVER) == 2
         assert len(broker.backlog("orders", "billing")) == 2
         await anyio.sleep(15)
-        assert said(broker, REDELIVER) == 3
+        assert sent_count(broker, REDELIVER) == 3
         assert broker.backlog("orders", "billing") == []
         await anyio.sleep(1_000)
-        assert said(broker, REDELIVER) == 3
+        assert sent_count(broker, REDELIVER) == 3
 
 
 async def test_messages_that_make_way_for_each_other_end() -> None:
@@ -231,4 +231,4 @@ async def test_messages_that_make_way_for_each_other_end() -> None:
         await client.subscribe("orders", "billing", options)
         await anyio.sleep(130)
         assert broker.backlog("orders", "billing") == []
-        assert said(broker, REDELIVER) <= 12
+        assert sent_count(broker, REDELIVER) <= 12

@@ -10,7 +10,7 @@ from tests.pulsar_frontend.client.in_memory import (
     early,
     produce,
     produce_in_chunks,
-    said,
+    sent_count,
 )
 
 from arneb_pulsar.client import (
@@ -127,7 +127,7 @@ async def test_a_connection_may_be_cut_at_any_byte(cut_bytes: int) -> None:
     assert sum(each.messages for each in entries) == 50
 
 
-async def test_nobody_is_there_when_it_is_down() -> None:
+async def test_no_connection_is_accepted_while_it_is_down() -> None:
     broker = FakeBroker()
     with pytest.raises(ConnectError, match="nobody is there"):
         await broker.dial(Address("elsewhere", 6650))
@@ -168,7 +168,7 @@ async def test_exclusive_producers_are_let_in_as_pulsar_lets_them_in() -> None:
     assert len(broker.topic("orders").entries) == 1
 
 
-async def test_one_who_waits_for_exclusive_access_gets_it_in_the_end() -> None:
+async def test_a_producer_that_waits_for_exclusive_access_gets_it_in_the_end() -> None:
     broker = FakeBroker()
     waiting = ProducerOptions(access=AccessMode.WAIT_FOR_EXCLUSIVE)
     async with client_of(broker) as client:
@@ -210,7 +210,7 @@ async def test_keys_keep_to_one_consumer_and_in_order() -> None:
         assert numbers == sorted(numbers)
 
 
-async def test_a_batch_comes_again_without_what_the_broker_knows_to_be_done() -> None:
+async def test_a_batch_comes_again_without_its_acknowledged_messages() -> None:
     broker = FakeBroker()
     options = ConsumerOptions(
         type=SubscriptionType.SHARED, batch_index_acks=True, initial_position=EARLIEST
@@ -226,7 +226,7 @@ async def test_a_batch_comes_again_without_what_the_broker_knows_to_be_done() ->
     assert broker.backlog("orders", "billing") == [(1, 0)]
 
 
-async def test_a_seek_begins_anew_where_it_was_wanted() -> None:
+async def test_a_seek_starts_again_at_the_place_asked_for() -> None:
     broker = FakeBroker()
     async with client_of(broker) as client:
         await produce(client, 5)
@@ -260,13 +260,13 @@ async def test_a_seek_whose_broker_is_lost_is_asked_for_again(how: str, after_s:
 
 async def test_failover_consumers_learn_which_one_is_active() -> None:
     broker = FakeBroker()
-    told: list[tuple[str, bool]] = []
+    calls: list[tuple[str, bool]] = []
 
     def options(name: str) -> ConsumerOptions:
         return ConsumerOptions(
             type=SubscriptionType.FAILOVER,
             name=name,
-            on_active=lambda _, is_active: told.append((name, is_active)),
+            on_active=lambda _, is_active: calls.append((name, is_active)),
         )
 
     async with client_of(broker) as client:
@@ -275,7 +275,7 @@ async def test_failover_consumers_learn_which_one_is_active() -> None:
         await anyio.sleep(1)
         await first.close()
         await anyio.sleep(1)
-    assert told == [("b", True), ("b", False), ("a", True), ("b", True)] or told == [
+    assert calls == [("b", True), ("b", False), ("a", True), ("b", True)] or calls == [
         ("b", True), ("a", True), ("b", False), ("b", True)
     ]  # fmt: skip
 
@@ -392,7 +392,7 @@ async def test_a_seek_that_waits_for_a_broker_waits_on_where_that_is_lost_at_onc
 
 
 @pytest.mark.parametrize("batching", [None, Batching()])
-async def test_what_a_seek_stands_behind_is_done_and_what_others_set_back_comes_again(
+async def test_a_seek_acknowledges_what_is_before_it_and_other_consumers_returns_come_again(
     batching: Batching | None,
 ) -> None:
     broker = FakeBroker()
@@ -422,9 +422,9 @@ async def test_chunks_whose_last_never_comes_are_given_up_in_their_time() -> Non
         topic.entries.pop()
         consumer = await client.subscribe("orders", "billing", early(chunk_expire_s=60.0))
         await anyio.sleep(59)
-        assert (said(broker, "ack"), len(broker.backlog("orders", "billing"))) == (0, 2)
+        assert (sent_count(broker, "ack"), len(broker.backlog("orders", "billing"))) == (0, 2)
         await anyio.sleep(3)
-        assert (said(broker, "ack"), len(broker.backlog("orders", "billing"))) == (1, 0)
+        assert (sent_count(broker, "ack"), len(broker.backlog("orders", "billing"))) == (1, 0)
         assert consumer.receive_nowait() is None
 
 

@@ -194,7 +194,7 @@ def test_a_receipt_of_what_was_not_sent_is_none(sequence_id: int) -> None:
     played(main)
 
 
-def test_receipts_and_messages_for_nobody_are_left_out() -> None:
+def test_receipts_and_messages_for_unknown_ids_are_ignored() -> None:
     def attack(line: Line, command: Any) -> bool:
         for number in (0, 77, (1 << 64) - 1):
             line.say(
@@ -284,7 +284,7 @@ def test_chunks_of_impossible_messages_are_put_aside(chunk: dict[str, int]) -> N
         played(main)
 
 
-def test_messages_that_nobody_asked_for_do_not_fill_the_memory() -> None:
+def test_messages_beyond_the_permits_do_not_fill_the_memory() -> None:
     entries = count()
     frames = 0
 

@@ -7,7 +7,7 @@ import logging
 
 import anyio
 import pytest
-from tests.pulsar_frontend.client.in_memory import billing, client_of, early, produce, said
+from tests.pulsar_frontend.client.in_memory import billing, client_of, early, produce, sent_count
 
 from arneb_pulsar.client import Batching, ProducerOptions, SubscriptionType
 from arneb_pulsar.client.errors import ConfigurationError
@@ -21,9 +21,9 @@ async def test_grouping_one_command_acknowledges_what_came_within_a_tenth_of_a_s
     async with billing(500) as (broker, consumer):
         for _ in range(500):
             consumer.acknowledge(await consumer.receive())
-        assert said(broker, "ack") == 0
+        assert sent_count(broker, "ack") == 0
         await anyio.sleep(0.11)
-        assert said(broker, "ack") == 1
+        assert sent_count(broker, "ack") == 1
         assert broker.backlog("orders", "billing") == []
 
 
@@ -34,7 +34,7 @@ async def test_grouping_a_thousand_acknowledgements_do_not_wait() -> None:
             consumer.acknowledge(await consumer.receive())
         await anyio.sleep(0.001)
         assert anyio.current_time() < before + 0.1
-        assert (said(broker, "ack"), broker.backlog("orders", "billing")) == (1, [])
+        assert (sent_count(broker, "ack"), broker.backlog("orders", "billing")) == (1, [])
 
 
 async def test_grouping_with_no_time_each_acknowledgement_is_a_command() -> None:
@@ -42,7 +42,7 @@ async def test_grouping_with_no_time_each_acknowledgement_is_a_command() -> None
         for _ in range(5):
             consumer.acknowledge(await consumer.receive())
         await anyio.sleep(0.001)
-        assert said(broker, "ack") == 5
+        assert sent_count(broker, "ack") == 5
 
 
 @pytest.mark.parametrize("later", [{"ack_timeout_s": 30.0}, {"negative_ack_delay_s": 30.0}])
@@ -55,7 +55,7 @@ async def test_grouping_takes_no_longer_where_something_else_is_due_later(
         await anyio.sleep(1)
         consumer.acknowledge(messages[1])
         await anyio.sleep(0.11)
-        assert said(broker, "ack") == 1
+        assert sent_count(broker, "ack") == 1
         before = anyio.current_time()
         await consumer.acknowledge_stored(messages[2])
         assert anyio.current_time() < before + 0.11
@@ -74,7 +74,7 @@ async def test_cumulative_only_the_last_place_is_said() -> None:
         for _ in range(20):
             consumer.acknowledge_cumulative(await consumer.receive())
         await anyio.sleep(0.11)
-        assert (said(broker, "ack"), broker.backlog("orders", "billing")) == (1, [])
+        assert (sent_count(broker, "ack"), broker.backlog("orders", "billing")) == (1, [])
 
 
 @pytest.mark.parametrize("kind", [SHARED, SubscriptionType.KEY_SHARED])
@@ -92,7 +92,7 @@ async def test_batch_indexes_off_a_batch_comes_again_whole_until_its_last_acknow
         for message in messages[:2]:
             consumer.acknowledge(message)
         await anyio.sleep(1)
-        assert said(broker, "ack") == 0
+        assert sent_count(broker, "ack") == 0
         broker.cut()
         again = [await consumer.receive() for _ in range(3)]
         assert [each.data for each in again] == [b"0", b"1", b"2"]
@@ -129,9 +129,9 @@ async def test_negative_acks_are_merged_and_wait_for_a_minute() -> None:
         for _ in range(100):
             consumer.negative_acknowledge(await consumer.receive())
         await anyio.sleep(59)
-        assert said(broker, REDELIVER) == 0
+        assert sent_count(broker, REDELIVER) == 0
         await anyio.sleep(2)
-        assert said(broker, REDELIVER) == 1
+        assert sent_count(broker, REDELIVER) == 1
         again = [await consumer.receive() for _ in range(100)]
         assert [int(each.data) for each in again] == list(range(100))
         assert {each.redelivery_count for each in again} == {1}
@@ -149,7 +149,7 @@ async def test_negative_acks_of_a_message_outlast_what_is_done_with_the_rest_of_
         for index in (1, 3, 4):
             consumer.acknowledge(messages[index])
         await anyio.sleep(61)
-        assert said(broker, REDELIVER) == 1
+        assert sent_count(broker, REDELIVER) == 1
         again = [await consumer.receive() for _ in range(5)]
         assert [each.data for each in again] == [b"0", b"1", b"2", b"3", b"4"]
         assert {each.redelivery_count for each in again} == {1}
@@ -169,7 +169,7 @@ async def test_negative_acks_are_taken_back_by_an_acknowledgement(
         consumer.acknowledge(messages[1])
         consumer.acknowledge(messages[2])
         await anyio.sleep(120)
-        assert (said(broker, REDELIVER), broker.backlog("orders", "billing")) == (0, [])
+        assert (sent_count(broker, REDELIVER), broker.backlog("orders", "billing")) == (0, [])
 
 
 async def test_ack_timeout_ends_with_the_last_message_of_a_batch() -> None:
@@ -181,18 +181,18 @@ async def test_ack_timeout_ends_with_the_last_message_of_a_batch() -> None:
         for each in messages:
             consumer.acknowledge(each)
         await anyio.sleep(60)
-        assert (said(broker, REDELIVER), broker.backlog("orders", "billing")) == (0, [])
+        assert (sent_count(broker, REDELIVER), broker.backlog("orders", "billing")) == (0, [])
 
 
 async def test_ack_timeout_begins_when_the_application_gets_a_message() -> None:
     async with billing(3, early(ack_timeout_s=10.0)) as (broker, consumer):
         await anyio.sleep(600)
-        assert said(broker, REDELIVER) == 0
+        assert sent_count(broker, REDELIVER) == 0
         message = await consumer.receive()
         await anyio.sleep(9)
-        assert said(broker, REDELIVER) == 0
+        assert sent_count(broker, REDELIVER) == 0
         await anyio.sleep(3)
-        assert said(broker, REDELIVER) == 1
+        assert sent_count(broker, REDELIVER) == 1
         following = [await consumer.receive() for _ in range(3)]
         assert [each.data for each in following] == [b"1", b"2", message.data]
 
@@ -221,24 +221,24 @@ async def test_prefetched_messages_go_to_others_when_their_consumer_closes() -> 
 async def test_permits_are_given_half_a_queue_at_a_time() -> None:
     async with billing(100, early(queue_size=10)) as (broker, consumer):
         await anyio.sleep(1)
-        assert (said(broker, "flow"), consumer.waiting) == (1, 10)
+        assert (sent_count(broker, "flow"), consumer.waiting) == (1, 10)
         for _ in range(4):
             await consumer.receive()
         await anyio.sleep(1)
-        assert said(broker, "flow") == 1
+        assert sent_count(broker, "flow") == 1
         await consumer.receive()
         await anyio.sleep(1)
-        assert (said(broker, "flow"), consumer.waiting) == (2, 10)
+        assert (sent_count(broker, "flow"), consumer.waiting) == (2, 10)
 
 
 async def test_zero_queue_a_message_is_asked_for_when_the_application_waits() -> None:
     async with billing(3, early(queue_size=0)) as (broker, consumer):
         await anyio.sleep(1)
-        assert said(broker, "flow") == 0
+        assert sent_count(broker, "flow") == 0
         for number in range(3):
             assert (await consumer.receive()).data == b"%d" % number
             await anyio.sleep(1)
-            assert (said(broker, "flow"), consumer.waiting) == (number + 1, 0)
+            assert (sent_count(broker, "flow"), consumer.waiting) == (number + 1, 0)
 
 
 async def test_statistics_say_what_waits_in_the_local_queue() -> None:
@@ -253,7 +253,7 @@ async def test_statistics_say_what_waits_in_the_local_queue() -> None:
     )
 
 
-async def test_statistics_are_logged_each_minute_of_whoever_did_anything(
+async def test_statistics_of_active_producers_and_consumers_are_logged_each_minute(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     broker = FakeBroker()
@@ -267,9 +267,9 @@ async def test_statistics_are_logged_each_minute_of_whoever_did_anything(
             await anyio.sleep(59)
             assert not caplog.records
             await anyio.sleep(2)
-            said = sorted(each.getMessage() for each in caplog.records)
-            assert len(said) == 2
-            assert "119 in the local queue; received 0.0 messages/s" in said[0]
-            assert "sent 2.0 messages/s" in said[1]
+            lines = sorted(each.getMessage() for each in caplog.records)
+            assert len(lines) == 2
+            assert "119 in the local queue; received 0.0 messages/s" in lines[0]
+            assert "sent 2.0 messages/s" in lines[1]
             await anyio.sleep(600)
             assert len(caplog.records) == 2

@@ -5,7 +5,7 @@ from typing import Any
 
 import anyio
 import pytest
-from tests.pulsar_frontend.client.in_memory import client_of, early, produce, said
+from tests.pulsar_frontend.client.in_memory import client_of, early, produce, sent_count
 from tests.pulsar_frontend.client.test_cancelling import cancelled_after
 
 from arneb_pulsar.client import (
@@ -34,7 +34,7 @@ async def test_of_several_seeks_at_once_the_last_counts(seed: int) -> None:
             for each in (ids[4], ids[0], ids[2]):
                 tasks.start_soon(consumer.seek, each)
                 await anyio.sleep(0.001)
-        assert said(broker, "seek") == 3
+        assert sent_count(broker, "seek") == 3
         assert [int((await consumer.receive()).data) for _ in range(3)] == [3, 4, 5]
 
 
@@ -71,7 +71,7 @@ async def test_a_seek_that_waits_for_another_ends_with_the_consumer() -> None:
             await anyio.sleep(0.01)
             await cancelled_after(0.001, consumer.close)
         assert ends == [ClientClosed, ClientClosed]
-        assert said(broker, "seek") <= 1
+        assert sent_count(broker, "seek") <= 1
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ async def test_a_subscription_asks_for_its_state_to_be_replicated() -> None:
 
 
 @pytest.mark.parametrize("batching", [None, Batching()], ids=["single", "batch"])
-async def test_behind_the_end_there_is_nothing_whoever_wants_its_place_inclusive(
+async def test_after_the_end_there_is_nothing_even_for_an_inclusive_seek(
     batching: Batching | None,
 ) -> None:
     broker = FakeBroker()

@@ -2,7 +2,7 @@
 
 import anyio
 import pytest
-from tests.pulsar_frontend.client.in_memory import client_of, early, said
+from tests.pulsar_frontend.client.in_memory import client_of, early, sent_count
 
 from arneb_pulsar.client.consumer.multi_topic import MultiTopicConsumer
 from arneb_pulsar.client.testing import FakeBroker
@@ -23,15 +23,15 @@ async def test_a_topic_is_consumed_as_soon_as_a_broker_tells_of_it(name: str) ->
             producer = await client.create_producer(f"{name}-{number}")
             await producer.send(b"%d" % number)
             assert (await consumer.receive(1.0)).data == b"%d" % number
-        asked = said(broker, ASKED)
+        asked = sent_count(broker, ASKED)
         for number in range(5):
             broker.create_topic(f"another-{number}")
         await anyio.sleep(60)
-        assert said(broker, ASKED) == asked
+        assert sent_count(broker, ASKED) == asked
         assert len(consumer.topics) == 3
 
 
-async def test_a_watch_begins_anew_with_a_new_connection() -> None:
+async def test_a_watch_starts_again_with_a_new_connection() -> None:
     broker = FakeBroker()
     async with client_of(broker) as client:
         options = early(partition_poll_s=3_600.0)

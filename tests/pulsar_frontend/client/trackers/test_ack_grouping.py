@@ -248,7 +248,7 @@ def test_a_cumulative_acknowledgement_inside_a_batch_means_the_entry_before() ->
     assert tracker.flush(1.0) == Acks(cumulative=(2, 0))
 
 
-def test_with_batch_indexes_the_broker_is_told_which_messages_are_left() -> None:
+def test_with_batch_indexes_the_broker_learns_which_messages_are_left() -> None:
     tracker = AckGroupingTracker(batch_index_acks=True)
     tracker.acknowledge((1, 1), 0.0, index=0, size=3)
     tracker.acknowledge((1, 1), 0.0, index=2, size=3)
@@ -306,7 +306,7 @@ def test_receipts_come_with_the_group_that_has_their_entry() -> None:
     assert given == ["a", "b", "c"]
 
 
-def test_batches_that_nobody_finishes_are_forgotten_beyond_a_bound() -> None:
+def test_unfinished_batches_are_forgotten_beyond_a_bound() -> None:
     tracker = AckGroupingTracker()
     for number in range(OPEN_BATCHES_MAX + 1):
         tracker.acknowledge((1, number), 0.0, index=0, size=2)

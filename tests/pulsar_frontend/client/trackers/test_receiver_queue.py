@@ -132,7 +132,7 @@ def test_the_default_is_a_thousand_messages() -> None:
     assert ReceiverQueue[int]().connected() == 1_000
 
 
-def test_what_nobody_is_given_costs_no_permits() -> None:
+def test_messages_not_handed_out_cost_no_permits() -> None:
     queue = ReceiverQueue[int](4)
     queue.connected()
     queue.skip(1)

@@ -24,7 +24,7 @@ def test_others_can_only_ask_for_everything(kind: int) -> None:
 
 
 @pytest.mark.parametrize("kind", CommandSubscribe.SubType.values())
-def test_nobody_asks_for_nothing(kind: int) -> None:
+def test_an_empty_redelivery_is_not_requested(kind: int) -> None:
     assert list(redelivery_requests([], kind)) == []
 
 

@@ -112,7 +112,7 @@ def test_with_a_backoff_what_comes_again_may_be_kept_longer() -> None:
     assert waits == [5.0, 5.0, 16.0, 60.0, 60.0]
 
 
-def test_nobody_is_woken_for_nothing() -> None:
+def test_no_timer_runs_when_nothing_is_tracked() -> None:
     tracker = UnackedMessageTracker(ack_timeout_s=5.0)
     assert tracker.due() is None
     tracker.add((1, 1), 0.0)

@@ -133,7 +133,7 @@ def acknowledged_by(passing: Passing | None, last: EntryId, log: Log) -> set[Ent
 TestPieceProgram = PieceProgram.TestCase
 
 
-def test_the_chunks_of_a_message_behind_are_left_out() -> None:
+def test_the_chunks_of_a_later_message_are_left_out() -> None:
     tracker = UnackedChunks()
     for number in (0, 2):
         tracker.came((1, number), is_chunk=True)

@@ -28,7 +28,7 @@ STEP = st.tuples(
 
 
 @given(st.lists(STEP, max_size=30))
-def test_the_registry_holds_who_came_and_has_not_left(
+def test_the_registry_holds_the_consumers_that_have_not_left(
     steps: list[tuple[bool, FakeConnection, Any, Any]],
 ) -> None:
     registry, present = ConsumerRegistry(), list[ClientConsumer]()
@@ -59,8 +59,8 @@ def test_the_end_of_a_topic_reaches_the_consumers_of_that_subscription_only() ->
     registry.add(attached(one, topic, mine, 7))
     registry.add(attached(other, topic, same_name, 8))
     registry.end_reached(topic, mine)
-    assert one.told == [EndReached(7)]  # type: ignore[arg-type]
-    assert not other.told
+    assert one.events == [EndReached(7)]  # type: ignore[arg-type]
+    assert not other.events
 
 
 def test_a_disconnected_consumer_is_detached_and_notified() -> None:

@@ -129,7 +129,9 @@ async def test_the_epoch_goes_with_its_topic(open_broker: OpenBroker) -> None:
         assert len(running.core.metadata("pulsar/topic/")) == 1, "what nobody needs is removed"
 
 
-async def test_those_who_wait_are_sent_away_when_the_topic_goes(open_broker: OpenBroker) -> None:
+async def test_waiting_producers_are_refused_when_the_topic_is_deleted(
+    open_broker: OpenBroker,
+) -> None:
     async with open_broker() as running, connected(running.context, 2) as (first, second):
         await first.producer(producer_access_mode=pb.Exclusive)
         await second.producer(producer_access_mode=pb.WaitForExclusive)

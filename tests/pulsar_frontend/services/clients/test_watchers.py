@@ -25,15 +25,15 @@ async def test_a_watcher_hears_when_it_is_on_disk(open_broker: OpenBroker) -> No
         await other.send(pb.CommandProducer(topic="t1", producer_id=1, request_id=1))
         assert await watcher.silent()
         running.store.release()
-        told = await watcher.expect(pb.CommandWatchTopicUpdate)
-        assert list(told.new_topics) == ["persistent://public/default/t1"]
+        update = await watcher.expect(pb.CommandWatchTopicUpdate)
+        assert list(update.new_topics) == ["persistent://public/default/t1"]
         await other.expect(pb.CommandProducerSuccess)
         await other.producer("else", producer_id=2)
         await running.core.create_topic("non-persistent://public/default/t", TopicSettings())
         await running.core.create_topic("persistent://other/space/t")
         await running.core.delete_topic("persistent://public/default/t1")
-        told = await watcher.expect(pb.CommandWatchTopicUpdate)
-        assert list(told.deleted_topics) == ["persistent://public/default/t1"]
+        update = await watcher.expect(pb.CommandWatchTopicUpdate)
+        assert list(update.deleted_topics) == ["persistent://public/default/t1"]
         await watcher.send(pb.CommandWatchTopicListClose(request_id=6, watcher_id=1))
         await watcher.expect(pb.CommandSuccess)
         await other.producer("t2", producer_id=3)

@@ -46,7 +46,9 @@ def test_what_left_stays_sent() -> None:
 
 
 @real_time
-async def test_rates_and_counters_are_those_of_who_sent_and_got(open_broker: OpenBroker) -> None:
+async def test_rates_and_counters_belong_to_each_producer_and_consumer(
+    open_broker: OpenBroker,
+) -> None:
     ahead = [0.0]
     clock = Clock(now=lambda: trio.current_time() + ahead[0])
     async with open_broker(clock) as running, connected(running.context, 3) as (one, two, reader):

@@ -31,7 +31,9 @@ RATE = {"publishThrottlingRateInMsg": 100, "publishThrottlingRateInByte": -1}
 @pytest.mark.parametrize(
     "where", ["/t/publishRate", "/admin/v2/namespaces/public/default/publishRate"]
 )
-async def test_whoever_sent_too_much_is_heard_later(open_broker: OpenBroker, where: str) -> None:
+async def test_a_producer_that_sent_too_much_is_read_later(
+    open_broker: OpenBroker, where: str
+) -> None:
     async with open_broker() as running, connected(running.context, 2) as (client, other):
         admin = Admin(running)
         await client.producer("t")
@@ -61,7 +63,7 @@ async def test_whoever_sent_too_much_is_heard_later(open_broker: OpenBroker, whe
         assert publishing.receive_bytes == RECEIVE_BYTES
 
 
-async def test_what_comes_right_behind_the_first_producer_keeps_to_the_rate(
+async def test_what_comes_right_after_the_first_producer_keeps_to_the_rate(
     open_broker: OpenBroker,
 ) -> None:
     """The read that waits for it was asked for before the topic was known."""

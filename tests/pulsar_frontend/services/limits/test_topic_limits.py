@@ -136,7 +136,7 @@ async def test_delays_are_bounded_or_left_out(open_broker: OpenBroker) -> None:
         assert (await reader.reply())[1].endswith(b"now")
 
 
-async def test_limits_of_what_is_unacknowledged_reach_who_is_there(
+async def test_limits_of_unacknowledged_messages_reach_attached_consumers(
     open_broker: OpenBroker,
 ) -> None:
     async with open_broker() as running, connected(running.context, 2) as (client, reader):
@@ -159,7 +159,7 @@ async def test_limits_of_what_is_unacknowledged_reach_who_is_there(
         await reader.take(1)
 
 
-async def test_a_subscription_that_nobody_uses_expires(open_broker: OpenBroker) -> None:
+async def test_an_unused_subscription_expires(open_broker: OpenBroker) -> None:
     async with open_broker() as running, connected(running.context) as (client,):
         admin, enforcer = Admin(running), running.policy_enforcer
         await client.subscribe("t", 1, subscription="used")

@@ -17,7 +17,9 @@ NAMESPACE = "/admin/v2/namespaces/public/default"
 SCHEMA = pb.Schema(name="s", schema_data=b"", type=pb.Schema.String)
 
 
-async def test_what_the_broker_demands_of_producers_nobody_lifts(open_broker: OpenBroker) -> None:
+async def test_no_policy_lifts_what_the_broker_demands_of_producers(
+    open_broker: OpenBroker,
+) -> None:
     defaults = DefaultPolicies(schema_validation=True)
     async with (
         open_broker(defaults=defaults) as running,
@@ -37,7 +39,9 @@ async def test_what_the_broker_demands_of_producers_nobody_lifts(open_broker: Op
         assert applied == (200, False)
 
 
-async def test_what_the_broker_demands_of_encryption_nobody_lifts(open_broker: OpenBroker) -> None:
+async def test_no_policy_lifts_what_the_broker_demands_of_encryption(
+    open_broker: OpenBroker,
+) -> None:
     defaults = DefaultPolicies(encryption_required=True)
     async with (
         open_broker(defaults=defaults) as running,

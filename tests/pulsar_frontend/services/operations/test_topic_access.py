@@ -38,7 +38,7 @@ def is_refused(answer: Any) -> bool:
 
 
 @pytest.mark.parametrize("subscription", ["amqp", "mine"])
-async def test_nobody_else_uses_an_exclusive_queue(
+async def test_no_other_connection_uses_an_exclusive_queue(
     open_broker: OpenBroker, subscription: str
 ) -> None:
     """Clients take the error as final: they do not try for half a minute."""

@@ -142,7 +142,7 @@ async def test_what_follows_waits_for_what_is_on_its_way(open_broker: OpenBroker
         assert await receipts(client, 3) == [(0, False), (1, False), (2, False)]
 
 
-async def test_thousands_of_batches_of_duplicates_are_told_some_a_turn(
+async def test_thousands_of_batches_of_duplicates_are_recognised_some_per_turn(
     open_broker: OpenBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a transaction and others send in turn are as many batches, none of which is stored."""
@@ -206,8 +206,8 @@ async def test_thousands_of_messages_that_waited_are_sorted_some_a_turn(
         monkeypatch.setattr(Deduplication, "_fly", counted)
         monkeypatch.setattr(Deduplication, "_next_batch", measured)
         running.store.release()
-        told = await receipts(client, 1 + many)
-    assert told[0] == (6, False) and len(set(told[1:])) == (1 if first == 5 else many)
+        answers = await receipts(client, 1 + many)
+    assert answers[0] == (6, False) and len(set(answers[1:])) == (1 if first == 5 else many)
     assert sum(sizes) == many and turns >= len(sizes) == -(-many // most)
 
 
@@ -296,8 +296,8 @@ async def test_a_disk_that_fails_when_it_is_turned_off_brings_no_numbers_back(
         assert await receipts(client, 1) == [(0, is_on)]
         assert (running.context.deduplications.of(running.core.topic(NAME)) is None) is not is_on
     async with open_broker(deduplication=True) as running, connected(running.context) as (client,):
-        told = (await client.producer(producer_name="p")).last_sequence_id
-        assert told == (0 if is_on else -1)
+        last = (await client.producer(producer_name="p")).last_sequence_id
+        assert last == (0 if is_on else -1)
         assert (await client.producer(producer_id=2, producer_name="q")).last_sequence_id == -1
 
 

@@ -49,7 +49,9 @@ async def test_a_lookup_finds_a_system_topic_and_no_listing_has_it(
         "persistent://pulsar/system/transaction_coordinator_assign-partition-0",
     ],
 )
-async def test_what_belongs_to_transactions_is_nobody_s(open_broker: OpenBroker, name: str) -> None:
+async def test_system_topics_of_transactions_are_refused(
+    open_broker: OpenBroker, name: str
+) -> None:
     async with (
         open_broker(namespaces=("public/default", "pulsar/system")) as running,
         connected(running.context) as (client,),

@@ -3,7 +3,7 @@
 import math
 from pathlib import Path
 
-from tests.pulsar_frontend.session.playbook import Playbook, received, said
+from tests.pulsar_frontend.session.playbook import Playbook, received, sent
 
 from arneb_pulsar.config import AuthenticationConfig, PulsarConfig
 from arneb_pulsar.session.connection.authentication import ANSWER_WITHIN_S, CHECK_INTERVAL_S
@@ -47,14 +47,14 @@ def connected(expires_in_s: float, refreshes: bool = True, original: str = "") -
 
 def test_a_client_begins_when_its_proof_holds() -> None:
     play = connected(math.inf)
-    play >> received(pb.CommandPing()) << said(pb.CommandPong())
+    play >> received(pb.CommandPing()) << sent(pb.CommandPong())
     play.pass_time(5_000).over()
 
 
 def test_a_client_whose_proof_does_not_hold_is_closed() -> None:
     play = connecting() >> NotAuthenticated("Failed to authenticate")
     text = "Failed to authenticate"
-    play << said(
+    play << sent(
         pb.CommandError(request_id=(1 << 64) - 1, error=pb.AuthenticationError, message=text)
     )
     play.take(Close)
@@ -80,7 +80,7 @@ def test_another_proof_is_asked_for_when_the_first_ends() -> None:
     play.pass_time(99).over()
     play.pass_time(2)
     challenge = pb.AuthData(auth_data=b"PulsarAuthRefresh")
-    play << said(
+    play << sent(
         pb.CommandAuthChallenge(
             server_version="Arneb test", challenge=challenge, protocol_version=20
         )
@@ -132,7 +132,7 @@ def test_a_proof_ends_by_the_clock_as_it_is_then() -> None:
     assert isinstance(play.heard().command, pb.CommandAuthChallenge)
 
 
-def test_an_answer_that_nobody_asked_for_says_nothing() -> None:
+def test_an_unrequested_answer_is_ignored() -> None:
     response = pb.AuthData(auth_method_name="token", auth_data=b"later")
     play = connected(math.inf) >> received(pb.CommandAuthResponse(response=response))
     play.over()

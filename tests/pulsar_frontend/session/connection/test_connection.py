@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.pulsar_frontend.session.playbook import Playbook, Received, base, received, said
+from tests.pulsar_frontend.session.playbook import Playbook, Received, base, received, sent
 from tests.pulsar_frontend.wire.strategies import cuts, encode, frames, mutated
 
 from arneb_core.api import errors as core
@@ -41,7 +41,7 @@ def fill(message: object) -> None:
 
 def test_connect_is_answered_with_the_lower_version_and_the_message_size() -> None:
     play = Playbook(connected=False) >> received(CONNECT)
-    play << said(
+    play << sent(
         pb.CommandConnected(
             server_version="Arneb test",
             protocol_version=20,
@@ -89,7 +89,7 @@ def test_a_closed_connection_says_and_asks_nothing() -> None:
 
 
 def test_ping_is_answered_with_pong() -> None:
-    play = Playbook() >> received(pb.CommandPing()) << said(pb.CommandPong())
+    play = Playbook() >> received(pb.CommandPing()) << sent(pb.CommandPong())
     play >> received(pb.CommandPong())
     play.over()
 
@@ -97,7 +97,7 @@ def test_ping_is_answered_with_pong() -> None:
 def test_a_silent_peer_is_asked_and_then_given_up() -> None:
     play = Playbook()
     play.pass_time(29.9).over()
-    play.pass_time(0.2) << said(pb.CommandPing())
+    play.pass_time(0.2) << sent(pb.CommandPing())
     play.pass_time(29).over()
     play.pass_time(2)
     assert play.session.state is ConnectionState.CLOSED
@@ -108,18 +108,18 @@ def test_a_silent_peer_is_asked_and_then_given_up() -> None:
 def test_any_byte_is_a_sign_of_life() -> None:
     play = Playbook()
     for _ in range(5):
-        play.pass_time(31) << said(pb.CommandPing())
+        play.pass_time(31) << sent(pb.CommandPing())
         play.pass_time(28).over()
         play >> Received(b"\0")
 
 
 def test_silence_that_was_ours_does_not_count() -> None:
     play = Playbook()
-    play.pass_time(31) << said(pb.CommandPing())
+    play.pass_time(31) << sent(pb.CommandPing())
     play.now += 100
     play.session.resumed(play.now)
     play.pass_time(29).over()
-    play.pass_time(2) << said(pb.CommandPing())
+    play.pass_time(2) << sent(pb.CommandPing())
 
 
 def test_a_handshake_that_takes_too_long_ends() -> None:

@@ -46,7 +46,7 @@ def test_a_client_that_cannot_answer_gets_no_ping() -> None:
     assert keep_alive.deadline == math.inf
 
 
-def test_while_we_did_not_run_nobody_was_silent() -> None:
+def test_a_pause_of_the_broker_does_not_count_as_the_clients_silence() -> None:
     late = 2 * INTERVAL_S + LATE_S + 0.1
     for is_heard in (True, False):
         pinged = connected()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.pulsar_frontend.session.consume.test_consumers import subscribe
-from tests.pulsar_frontend.session.playbook import Playbook, received, said
+from tests.pulsar_frontend.session.playbook import Playbook, received, sent
 
 from arneb_pulsar.session.consume.consumers import ACTIVE_AFTER_S
 from arneb_pulsar.session.interface.effects import (
@@ -40,9 +40,9 @@ def test_a_consumer_with_permits_is_notified_first(is_before: bool) -> None:
     if not is_before:
         play >> ActiveChanged(key, True)
     play.over()
-    play >> received(FLOW) << said(active(True)) << AddPermits(key, 9)
+    play >> received(FLOW) << sent(active(True)) << AddPermits(key, 9)
     play >> received(FLOW) << AddPermits(key, 9)
-    play >> ActiveChanged(key, False) << said(active(False))
+    play >> ActiveChanged(key, False) << sent(active(False))
     play.pass_time(ACTIVE_AFTER_S)
     play.over()
 
@@ -53,7 +53,7 @@ def test_a_consumer_without_permits_is_notified_after_a_second() -> None:
     play.pass_time(ACTIVE_AFTER_S - 0.25).over()
     play >> ActiveChanged(key, True)
     play.over()
-    play.pass_time(0.25) << said(active(True))
+    play.pass_time(0.25) << sent(active(True))
     play >> received(FLOW) << AddPermits(key, 9)
     play.over()
 
@@ -102,5 +102,5 @@ def test_the_last_notification_is_always_true(steps: list[bool | str]) -> None:
                 play.pass_time(ACTIVE_AFTER_S)
             knows, tells = True, not knows
         if tells and is_active is not None:
-            play << said(active(is_active))
+            play << sent(active(is_active))
         play.over()

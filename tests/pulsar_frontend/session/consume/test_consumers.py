@@ -1,7 +1,7 @@
 """Consumers: subscribing, delivering, acknowledging, seeking, leaving."""
 
 import pytest
-from tests.pulsar_frontend.session.playbook import Playbook, received, said
+from tests.pulsar_frontend.session.playbook import Playbook, received, sent
 
 from arneb_core.api.entries.entry import EntryHeader, Origin
 from arneb_core.api.entries.position import AFTER_ALL, BEFORE_ALL, position_at
@@ -50,7 +50,7 @@ from arneb_pulsar.wire.proto.pulsar_pb2 import CommandAck, CommandSubscribe, Mes
 MINUS_ONE = (1 << 64) - 1
 LARGEST = (1 << 63) - 1
 FIRST = position_at(1, 0)
-CLOSED_BY_BROKER = said(pb.CommandCloseConsumer(consumer_id=1, request_id=MINUS_ONE))
+CLOSED_BY_BROKER = sent(pb.CommandCloseConsumer(consumer_id=1, request_id=MINUS_ONE))
 
 
 def subscribe(**fields: object) -> CommandSubscribe:
@@ -69,16 +69,16 @@ def attach(play: Playbook, **fields: object) -> int:
     """Attach a consumer; its key."""
     play >> received(subscribe(**fields))
     key = play.take(AttachConsumer).key
-    play >> ConsumerAttached(key) << said(pb.CommandSuccess(request_id=5))
+    play >> ConsumerAttached(key) << sent(pb.CommandSuccess(request_id=5))
     return key
 
 
 def success(request_id: int) -> object:
-    return said(pb.CommandSuccess(request_id=request_id))
+    return sent(pb.CommandSuccess(request_id=request_id))
 
 
 def error(request_id: int, code: int, text: str) -> object:
-    return said(pb.CommandError(request_id=request_id, error=code, message=text))
+    return sent(pb.CommandError(request_id=request_id, error=code, message=text))
 
 
 # Coming and going
@@ -278,7 +278,7 @@ def pulsar_entry(body: bytes = b"body") -> bytes:
 
 def message(entry: int, body: bytes, **fields: object) -> object:
     place = MessageIdData(ledgerId=1, entryId=entry)
-    return said(pb.CommandMessage(consumer_id=1, message_id=place, **fields), body)
+    return sent(pb.CommandMessage(consumer_id=1, message_id=place, **fields), body)
 
 
 def test_deliveries_become_messages() -> None:
@@ -393,7 +393,7 @@ def test_a_receipt_comes_only_when_the_ack_is_durable() -> None:
     play >> received(ack(CommandAck.Individual, (1, 2, []), request_id=8))
     play << Acknowledge(key, 1, [position_at(1, 2)], [], 8)
     play.over()
-    play >> Acknowledged(1, 8, None) << said(pb.CommandAckResponse(consumer_id=1, request_id=8))
+    play >> Acknowledged(1, 8, None) << sent(pb.CommandAckResponse(consumer_id=1, request_id=8))
     play.over()
 
 

@@ -96,7 +96,7 @@ def test_redeliveries_are_cut(count: int) -> None:
     assert max(sum(isinstance(one, Redeliver) for one in turn) for turn in turns) == 1
 
 
-def test_a_connection_that_breaks_the_protocol_behind_it_is_told_when_it_is_done() -> None:
+def test_a_connection_that_breaks_the_protocol_after_it_is_answered_when_it_is_done() -> None:
     command = pb.CommandRedeliverUnacknowledgedMessages(consumer_id=1)
     for number in range(2 * IDS_PER_TURN):
         command.message_ids.add(ledgerId=1, entryId=number)

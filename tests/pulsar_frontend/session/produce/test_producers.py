@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.pulsar_frontend.session.playbook import CLOCK_MS, Playbook, Received, received, said
+from tests.pulsar_frontend.session.playbook import CLOCK_MS, Playbook, Received, received, sent
 
 from arneb_core.api.entries.entry import HEADER_BYTES, read_header
 from arneb_core.api.entries.position import position_at
@@ -53,7 +53,7 @@ def open_producer(play: Playbook, producer_id: int = 1, topic: str = "t", name: 
     (
         play
         >> ProducerOpened(key, name)
-        << said(
+        << sent(
             pb.CommandProducerSuccess(
                 request_id=5, producer_name=name, last_sequence_id=-1, schema_version=b""
             )
@@ -64,13 +64,13 @@ def open_producer(play: Playbook, producer_id: int = 1, topic: str = "t", name: 
 
 def receipt(sequence_id: int, ledger: int, entry: int, producer_id: int = 1) -> object:
     place = pb.MessageIdData(ledgerId=ledger, entryId=entry)
-    return said(
+    return sent(
         pb.CommandSendReceipt(producer_id=producer_id, sequence_id=sequence_id, message_id=place)
     )
 
 
 def send_error(sequence_id: int, code: int, text: str) -> object:
-    return said(
+    return sent(
         pb.CommandSendError(producer_id=1, sequence_id=sequence_id, error=code, message=text)
     )
 
@@ -98,7 +98,7 @@ def test_a_producer_is_opened_by_the_shell() -> None:
     (
         play
         >> ProducerOpened(1, "me")
-        << said(
+        << sent(
             pb.CommandProducerSuccess(
                 request_id=5, producer_name="me", last_sequence_id=-1, schema_version=b""
             )
@@ -111,7 +111,7 @@ def test_a_refused_producer_gets_the_reason() -> None:
     play = Playbook() >> received(CommandProducer(topic="t", producer_id=3, request_id=5))
     key = play.take(OpenProducer).key
     play >> ProducerRefused(key, Failure(pb.ProducerBusy, "taken"))
-    play << said(pb.CommandError(request_id=5, error=pb.ProducerBusy, message="taken"))
+    play << sent(pb.CommandError(request_id=5, error=pb.ProducerBusy, message="taken"))
     play.over()
     play >> received(CommandProducer(topic="t", producer_id=3, request_id=6))
     play.take(OpenProducer)
@@ -124,7 +124,7 @@ def queued_producer() -> tuple[Playbook, int]:
     play = Playbook() >> received(command)
     key = play.take(OpenProducer).key
     play >> ProducerQueued(key, "me")
-    play << said(
+    play << sent(
         pb.CommandProducerSuccess(
             request_id=5,
             producer_name="me",
@@ -140,7 +140,7 @@ def test_a_producer_that_waited_is_answered_twice() -> None:
     play, key = queued_producer()
     play.over()
     play >> ProducerOpened(key, "me", 4)
-    play << said(
+    play << sent(
         pb.CommandProducerSuccess(
             request_id=5, producer_name="me", last_sequence_id=-1, schema_version=b"", topic_epoch=4
         )
@@ -151,11 +151,11 @@ def test_a_producer_that_waited_is_answered_twice() -> None:
 def test_a_producer_that_waits_may_leave_or_lose_its_place() -> None:
     play, key = queued_producer()
     play >> received(pb.CommandCloseProducer(producer_id=3, request_id=6))
-    play << LeaveProducer(key) << said(pb.CommandSuccess(request_id=6))
+    play << LeaveProducer(key) << sent(pb.CommandSuccess(request_id=6))
     play.over()
     play, key = queued_producer()
     play >> ProducerLost(key, Failure(pb.ProducerFenced, "out"))
-    play << said(pb.CommandError(request_id=5, error=pb.ProducerFenced, message="out"))
+    play << sent(pb.CommandError(request_id=5, error=pb.ProducerFenced, message="out"))
     play.over()
 
 
@@ -164,7 +164,7 @@ def test_a_producer_that_waits_is_sent_away_with_its_topic() -> None:
     play >> ProducerDisconnected(key)
     text = "Topic is temporarily unavailable"
     play << LeaveProducer(key)
-    play << said(pb.CommandError(request_id=5, error=pb.ServiceNotReady, message=text))
+    play << sent(pb.CommandError(request_id=5, error=pb.ServiceNotReady, message=text))
     play.over()
 
 
@@ -192,8 +192,8 @@ def test_a_producer_that_was_fenced_out_hears_what_became_of_what_it_had_sent() 
     play.over()
     play >> Appended(first, None, position_at(7, 5))
     place = pb.MessageIdData(ledgerId=7, entryId=5)
-    play << said(pb.CommandSendReceipt(producer_id=1, sequence_id=0, message_id=place))
-    play << said(
+    play << sent(pb.CommandSendReceipt(producer_id=1, sequence_id=0, message_id=place))
+    play << sent(
         pb.CommandSendError(producer_id=1, sequence_id=1, error=pb.PersistenceError, message="no")
     )
     play.over()
@@ -206,7 +206,7 @@ def test_a_producer_that_was_fenced_out_while_closing_is_closed() -> None:
     play.take(AppendRun)
     play >> received(pb.CommandCloseProducer(producer_id=1, request_id=6))
     play >> ProducerLost(key, Failure(pb.ProducerFenced, "out"))
-    play << said(pb.CommandSuccess(request_id=6))
+    play << sent(pb.CommandSuccess(request_id=6))
     play.over()
 
 
@@ -234,7 +234,7 @@ def test_a_second_producer_of_the_same_id_is_the_first() -> None:
     play >> ProducerOpened(key, "me")
     play.heard()
     play >> received(CommandProducer(topic="t", producer_id=1, request_id=7))
-    play << said(
+    play << sent(
         pb.CommandProducerSuccess(
             request_id=7, producer_name="me", last_sequence_id=-1, schema_version=b""
         )
@@ -255,11 +255,11 @@ def test_one_receive_is_one_run_for_each_topic() -> None:
     play.over()
     play >> Appended(run_b, None, position_at(1, 7)) << receipt(0, 1, 7, producer_id=2)
     play >> Appended(run_a, None, position_at(2, 40))
-    told = sorted(
+    answers = sorted(
         (each.producer_id, each.sequence_id, each.message_id.entryId)
         for each in (play.heard().command for _ in range(3))
     )
-    assert told == [(1, 0, 40), (1, 1, 42), (3, 9, 41)]
+    assert answers == [(1, 0, 40), (1, 1, 42), (3, 9, 41)]
     play.over()
 
 
@@ -367,16 +367,16 @@ def test_each_producer_hears_in_the_order_in_which_it_sent(
     for ledger, run in enumerate(reversed(runs)):
         assert sum(len(each.sequences) for each in run.sends) == len(run.entries)
         play >> Appended(run, None, position_at(ledger + 1, 0))
-    told: dict[int, list[tuple[int, bool]]] = {}
+    calls: dict[int, list[tuple[int, bool]]] = {}
     while play._frames:
         command = play.heard().command
         is_receipt = isinstance(command, pb.CommandSendReceipt)
-        told.setdefault(command.producer_id, []).append((command.sequence_id, is_receipt))
+        calls.setdefault(command.producer_id, []).append((command.sequence_id, is_receipt))
     for producer_id in (1, 2, 3):
         expected = [
             (number, good) for number, (each, good) in enumerate(plan) if each == producer_id
         ]
-        assert told.get(producer_id, []) == expected
+        assert calls.get(producer_id, []) == expected
 
 
 def sent_in(play: Playbook, *sent: tuple[int, int, int]) -> list[tuple[int, list[int]]]:
@@ -455,9 +455,9 @@ def test_closing_waits_for_the_last_receipt() -> None:
     run = play.take(AppendRun)
     play.over()
     play >> Appended(run, None, position_at(1, 0))
-    play << receipt(0, 1, 0) << said(pb.CommandSuccess(request_id=9)) << LeaveProducer(key)
+    play << receipt(0, 1, 0) << sent(pb.CommandSuccess(request_id=9)) << LeaveProducer(key)
     play.over()
-    play >> received(close) << said(pb.CommandSuccess(request_id=9))
+    play >> received(close) << sent(pb.CommandSuccess(request_id=9))
     play.over()
 
 
@@ -465,7 +465,7 @@ def test_closing_while_opening_gives_up_what_is_opened() -> None:
     play = Playbook() >> received(CommandProducer(topic="t", producer_id=1, request_id=5))
     key = play.take(OpenProducer).key
     play >> received(pb.CommandCloseProducer(producer_id=1, request_id=6))
-    play << said(pb.CommandSuccess(request_id=6))
+    play << sent(pb.CommandSuccess(request_id=6))
     play >> ProducerOpened(key, "me") << LeaveProducer(key)
     play.over()
 
@@ -476,7 +476,7 @@ def test_a_producer_whose_topic_is_gone_has_to_reopen() -> None:
     play >> sends((1, 0, body()))
     run = play.take(AppendRun)
     play >> ProducerDisconnected(key) << LeaveProducer(key)
-    play << said(pb.CommandCloseProducer(producer_id=1, request_id=(1 << 64) - 1))
+    play << sent(pb.CommandCloseProducer(producer_id=1, request_id=(1 << 64) - 1))
     play >> Appended(run, StoreFailed("gone"), position_at(0, 0))
     play >> sends((1, 1, body()))
     play.over()

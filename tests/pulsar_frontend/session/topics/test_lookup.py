@@ -1,7 +1,7 @@
 """Lookups: each is answered in the response type of its request."""
 
 import pytest
-from tests.pulsar_frontend.session.playbook import Playbook, received, said
+from tests.pulsar_frontend.session.playbook import Playbook, received, sent
 
 from arneb_pulsar.names import parse_topic
 from arneb_pulsar.session.errors import Failure
@@ -24,7 +24,7 @@ def test_a_topic_has_no_partitions() -> None:
     play = Playbook() >> received(CommandPartitionedTopicMetadata(topic="t", request_id=4))
     play << FindTopic(4, parse_topic("t"), create=True, lookup=False)
     play >> TopicFound(4, False, URL, None)
-    play << said(
+    play << sent(
         CommandPartitionedTopicMetadataResponse(
             request_id=4, response=CommandPartitionedTopicMetadataResponse.Success, partitions=0
         )
@@ -49,7 +49,7 @@ def test_a_lookup_ends_here() -> None:
     play = Playbook() >> received(CommandLookupTopic(topic="t", request_id=4))
     play << FindTopic(4, parse_topic("t"), create=True, lookup=True)
     play >> TopicFound(4, True, URL, None)
-    play << said(
+    play << sent(
         CommandLookupTopicResponse(
             request_id=4,
             response=CommandLookupTopicResponse.Connect,
@@ -119,7 +119,7 @@ def test_lists_have_the_hash_that_pulsars_clients_compute(
     assert hash_of_topics(names) == expected
 
 
-def test_a_list_that_the_client_knows_is_not_sent_again() -> None:
+def test_a_list_that_the_client_has_is_not_sent_again() -> None:
     play = Playbook() >> TopicsListed(4, ["a"], hash_of_topics(["a"]))
     answer = play.heard().command
     assert (list(answer.topics), answer.changed) == ([], False)

@@ -1,7 +1,7 @@
 """Watchers of topics."""
 
 import pytest
-from tests.pulsar_frontend.session.playbook import Playbook, received, said
+from tests.pulsar_frontend.session.playbook import Playbook, received, sent
 
 from arneb_pulsar.session.interface.effects import ListTopics, UnwatchTopics, WatchTopics
 from arneb_pulsar.session.interface.events import TopicChanged, TopicsListed, TopicsWatched
@@ -38,25 +38,25 @@ def update(
 
 def test_a_watcher_gets_the_topics_and_their_changes() -> None:
     play = watching(A1, B)
-    play << said(
+    play << sent(
         pb.CommandWatchTopicListSuccess(
             request_id=7, watcher_id=1, topic=[A1], topics_hash=hash_of_topics([A1])
         )
     )
-    play >> TopicChanged(SPACE, A2, came=True) << said(update([A2], [], [A1, A2]))
+    play >> TopicChanged(SPACE, A2, came=True) << sent(update([A2], [], [A1, A2]))
     play >> TopicChanged(SPACE, A2, came=True)
     play >> TopicChanged(SPACE, B, came=True)
     play >> TopicChanged("other/space", A1, came=False)
     play.over()
-    play >> TopicChanged(SPACE, A1, came=False) << said(update([], [A1], [A2]))
+    play >> TopicChanged(SPACE, A1, came=False) << sent(update([], [A1], [A2]))
     play >> TopicChanged(SPACE, A1, came=False)
     play.over()
 
 
-def test_a_list_that_is_known_is_not_told() -> None:
+def test_a_list_that_is_known_is_not_sent() -> None:
     play = watching(A1, known=hash_of_topics([A1]))
     assert list(play.heard().command.topic) == []
-    play >> TopicChanged(SPACE, A1, came=False) << said(update([], [A1], []))
+    play >> TopicChanged(SPACE, A1, came=False) << sent(update([], [A1], []))
 
 
 def test_what_changes_before_the_first_answer_is_part_of_it() -> None:
@@ -69,10 +69,10 @@ def test_what_changes_before_the_first_answer_is_part_of_it() -> None:
     play.over()
     play >> TopicsWatched(7, 1, [A1])
     assert list(play.heard().command.topic) == [A2]
-    play >> TopicChanged(SPACE, A2, came=False) << said(update([], [A2], []))
+    play >> TopicChanged(SPACE, A2, came=False) << sent(update([], [A2], []))
 
 
-def test_the_watchers_of_a_connection_are_told_of_so_many_topics(
+def test_the_watchers_of_a_connection_share_a_bound_of_topics(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(watchers_module, "WATCHED_NAMES_MAX", 2)
@@ -96,14 +96,14 @@ def test_a_watcher_ends() -> None:
     )
     play >> received(second) << WatchTopics(8, 2, SPACE)
     play >> received(pb.CommandWatchTopicListClose(request_id=9, watcher_id=1))
-    play << said(pb.CommandSuccess(request_id=9))
+    play << sent(pb.CommandSuccess(request_id=9))
     play >> TopicsWatched(7, 1, [A1])
     play >> TopicChanged(SPACE, A2, came=True)
     play.over()
     play >> received(pb.CommandWatchTopicListClose(request_id=9, watcher_id=2))
-    play << UnwatchTopics(SPACE) << said(pb.CommandSuccess(request_id=9))
+    play << UnwatchTopics(SPACE) << sent(pb.CommandSuccess(request_id=9))
     play >> received(pb.CommandWatchTopicListClose(request_id=9, watcher_id=2))
-    play << said(pb.CommandSuccess(request_id=9))
+    play << sent(pb.CommandSuccess(request_id=9))
     play.over()
 
 

@@ -11,7 +11,7 @@ from arneb.http.management.access.permissions import permission_document, topic_
 from arneb.http.management.access.users import user_document
 from arneb.http.management.access.vhosts import UNDEFINED, record_in
 from arneb.http.management.definitions.file import definitions_in
-from arneb.http.management.definitions.importing import take_in
+from arneb.http.management.definitions.importing import import_definitions
 from arneb.http.management.parameters.parameters import (
     all_global_parameters,
     all_parameters,
@@ -156,7 +156,7 @@ async def _import(site: Site, call: Call) -> Reply:
     vhost = site.vhost_for_change(call).name if "vhost" in call.params else None
     kind = call.headers.get("content-type", "")
     definitions = await uploaded(kind, call.body, partial(definitions_in, vhost=vhost))
-    await take_in(site.catalogue, site.topology, definitions, call.caller.name)
+    await import_definitions(site.catalogue, site.topology, definitions, call.caller.name)
     return DONE
 
 

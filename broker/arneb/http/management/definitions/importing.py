@@ -45,7 +45,7 @@ SHOWN_MAX: Final = 20
 """Failures named in an answer."""
 
 
-async def take_in(
+async def import_definitions(
     catalogue: Catalogue, topology: Topology, definitions: Definitions, maker: str | None = None
 ) -> None:
     """Import all of ``definitions``. The user ``maker``, if given, gets all rights in the vhosts
@@ -175,7 +175,7 @@ async def load_definitions(
             if part is not None:
                 data = await trio.to_thread.run_sync(_cut, data, part)
             read = await trio.to_thread.run_sync(definitions_in, data, None)
-            await take_in(catalogue, topology, read)
+            await import_definitions(catalogue, topology, read)
     except Refused as refused:
         raise ValueError(f"{where}: {refused.reason}") from refused
     except OSError as error:

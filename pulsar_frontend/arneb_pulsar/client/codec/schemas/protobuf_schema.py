@@ -100,13 +100,13 @@ def read_protobuf(data: bytes, definition: bytes) -> Message:
 @lru_cache(CLASSES_MAX)
 def _class_of(definition: bytes) -> type[Message]:
     try:
-        said = json.loads(definition)
-        files = FileDescriptorSet.FromString(b64decode(said["fileDescriptorSet"]))
+        document = json.loads(definition)
+        files = FileDescriptorSet.FromString(b64decode(document["fileDescriptorSet"]))
         pool = DescriptorPool()
         for each in files.file:
             pool.Add(each)
         made: type[Message] = GetMessageClass(
-            pool.FindMessageTypeByName(said["rootMessageTypeName"])
+            pool.FindMessageTypeByName(document["rootMessageTypeName"])
         )
     except (ValueError, KeyError, TypeError, DecodeError, RecursionError) as error:
         raise SchemaError(f"expected descriptors of a message, got {error!r}") from error

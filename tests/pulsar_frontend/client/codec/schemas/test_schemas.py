@@ -255,7 +255,7 @@ def test_types_that_avro_does_not_know_are_refused() -> None:
         JsonSchema(int)
 
 
-def test_whoever_takes_everything_reads_what_the_writer_meant() -> None:
+def test_an_automatic_schema_reads_what_the_producer_meant() -> None:
     auto = AutoConsumeSchema()
     ear = Ear(2.5, ["x"])
     for schema in (AvroSchema(Ear), JsonSchema(Ear)):
