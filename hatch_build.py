@@ -37,6 +37,7 @@ SOURCE_ROOTS: Final = (
 HOT: Final = (
     "amqp_frontend/arneb_amqp/plain_strings.py",
     "amqp_frontend/arneb_amqp/routing/routes.py",
+    "amqp_frontend/arneb_amqp/session/consume/answers.py",
     "amqp_frontend/arneb_amqp/session/consume/deliverer.py",
     "amqp_frontend/arneb_amqp/session/consume/unacked.py",
     "amqp_frontend/arneb_amqp/session/effect_queue.py",

@@ -241,7 +241,7 @@ EDGE_MUTANTS: Final = (
     ),
     Mutant(
         "acknowledgements in a transaction do not count",
-        AMQP + "session/consume/deliverer.py",
+        AMQP + "session/consume/answers.py",
         "        transaction.expect(len(tags))\n",
         "",
         TRANSACTION_BYTES,

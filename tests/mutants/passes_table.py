@@ -333,14 +333,14 @@ PASSES_MUTANTS: Final = (
     ),
     Mutant(
         "a transaction takes any number of acknowledgements in one turn",
-        "amqp_frontend/arneb_amqp/session/consume/deliverer.py",
+        "amqp_frontend/arneb_amqp/session/consume/answers.py",
         "        tags = self.unacked.tags_through(tag, TRANSACTION_ANSWERS_PER_TURN)\n",
         "        tags = self.unacked.tags_through(tag)\n",
         ("tests/amqp_frontend/session/consume/test_many_answers.py",),
     ),
     Mutant(
         "a transaction takes any number of single acknowledgements in one turn",
-        "amqp_frontend/arneb_amqp/session/consume/deliverer.py",
+        "amqp_frontend/arneb_amqp/session/consume/answers.py",
         "            count = TRANSACTION_ANSWERS_PER_TURN\n"
         "            self._add_answers(tags[:count], transaction, Answer.ACKNOWLEDGE)\n",
         "            count = len(tags)\n"
@@ -349,7 +349,7 @@ PASSES_MUTANTS: Final = (
     ),
     Mutant(
         "a transaction takes any number of single rejections in one turn",
-        "amqp_frontend/arneb_amqp/session/consume/deliverer.py",
+        "amqp_frontend/arneb_amqp/session/consume/answers.py",
         "            count = TRANSACTION_ANSWERS_PER_TURN\n"
         "            self._add_answers(tags[:count], transaction, _ANSWERS[run.requeue])\n",
         "            count = len(tags)\n"
@@ -358,14 +358,14 @@ PASSES_MUTANTS: Final = (
     ),
     Mutant(
         "rejections before that of a stream's message are lost",
-        "amqp_frontend/arneb_amqp/session/consume/deliverer.py",
-        "for part in [[tag] for tag in tags] if self._streams else [tags]:",
+        "amqp_frontend/arneb_amqp/session/consume/answers.py",
+        "for part in [[tag] for tag in tags] if self.streams else [tags]:",
         "for part in [tags]:",
         ("tests/amqp_frontend/session/consume/test_stream_reader.py",),
     ),
     Mutant(
         "rejections before that of an unknown tag are lost",
-        "amqp_frontend/arneb_amqp/session/consume/deliverer.py",
+        "amqp_frontend/arneb_amqp/session/consume/answers.py",
         "            self._give_back(groups, requeue=run.requeue)\n",
         "            if unknown is None:\n"
         "                self._give_back(groups, requeue=run.requeue)\n",
@@ -394,7 +394,7 @@ PASSES_MUTANTS: Final = (
     ),
     Mutant(
         "acknowledgements in a transaction do not count as work of its turn",
-        "amqp_frontend/arneb_amqp/session/consume/deliverer.py",
+        "amqp_frontend/arneb_amqp/session/consume/answers.py",
         "        self._context.work_left -= len(tags)\n",
         "",
         ("tests/amqp_frontend/session/consume/test_many_answers.py",),
@@ -408,7 +408,7 @@ PASSES_MUTANTS: Final = (
     ),
     Mutant(
         "any number of acknowledgements is undone in one turn",
-        "amqp_frontend/arneb_amqp/session/consume/deliverer.py",
+        "amqp_frontend/arneb_amqp/session/consume/answers.py",
         "            count = min(len(pending), work_left)\n",
         "            count = len(pending)\n",
         ("tests/amqp_frontend/session/consume/test_many_answers.py",),

@@ -26,14 +26,14 @@ TRAFFIC_MUTANTS: Final = (
     ),
     Mutant(
         "returned messages count as acknowledged",
-        AMQP + "session/consume/deliverer.py",
+        AMQP + "session/consume/answers.py",
         "        return answered - self._given_back - pending\n",
         "        return answered - pending\n",
         TRAFFIC,
     ),
     Mutant(
         "acknowledgements in a transaction count before it is committed",
-        AMQP + "session/consume/deliverer.py",
+        AMQP + "session/consume/answers.py",
         "        return answered - self._given_back - pending\n",
         "        return answered - self._given_back\n",
         TRAFFIC,

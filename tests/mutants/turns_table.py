@@ -506,7 +506,7 @@ TURNS_MUTANTS: Final = (
     ),
     Mutant(
         "millions of acknowledgements are one turn",
-        SESSION + "consume/deliverer.py",
+        SESSION + "consume/answers.py",
         "        if part is not None:\n"
         "            self._context.work_left = 0\n        return part\n",
         "        return None\n",

@@ -300,7 +300,7 @@ def _channel(connection: Connection, channel: Channel) -> ChannelStatistics:
         "running" if channel.state is ChannelState.OPEN else "closing",
         confirms is not None,
         transaction is not None,
-        0 if deliverer is None else len(deliverer.unacked),
+        0 if deliverer is None else len(deliverer.answers.unacked),
         0 if confirms is None else confirms.last_expected - confirms.last_answered,
         *channel.limits,
         0 if transaction is None else transaction.messages,

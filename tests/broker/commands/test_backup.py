@@ -8,26 +8,14 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
-import trio
 from click.testing import CliRunner
 
 from arneb.cli import arneb
 from arneb.commands import backup
 from arneb.settings.shards import node_directory_of
-from arneb_core.engine.engine import open_engine
 from arneb_core.store.directory.directory import CONTROL_NAME
 
 MISSING = "may be missing"
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    async def make() -> None:
-        async with open_engine(tmp_path / "data"):
-            pass
-
-    trio.run(make)
-    return tmp_path / "data"
 
 
 @contextmanager

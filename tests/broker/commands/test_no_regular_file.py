@@ -5,24 +5,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import trio
 from conformance.brokers.arneb import arneb_command, arneb_environment
 
-from arneb_core.engine.engine import open_engine
 from arneb_core.store.data_file.opening import DATA_NAME, LOCK_NAME
 
 WITHIN_S = 60.0
 NOWHERE = [f"--{name}=off" for name in ("amqp", "pulsar", "http", "http-pulsar")]
-
-
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    async def make() -> None:
-        async with open_engine(tmp_path / "data"):
-            pass
-
-    trio.run(make)
-    return tmp_path / "data"
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ class Channel:
         self._prefetch = self._limit = 0
 
     def __repr__(self) -> str:
-        unacked = len(self._deliverer.unacked) if self._deliverer is not None else 0
+        unacked = len(self._deliverer.answers.unacked) if self._deliverer is not None else 0
         return f"<Channel {self.id} {self.state.value}, {unacked} unacked>"
 
     if not TYPE_CHECKING:  # else any name would be an attribute
@@ -117,21 +117,21 @@ class Channel:
         if self.state is not ChannelState.OPEN:
             return
         # Tag 0 means all that is unanswered now, not what is delivered before the next turn.
-        tag = item.tag or self.deliverer.unacked.last
+        tag = item.tag or self.deliverer.answers.unacked.last
         try:
-            self.deliverer.acknowledge_through(tag, self.publisher.transaction)
+            self.deliverer.answers.acknowledge_through(tag, self.publisher.transaction)
         except Pause:
             raise Pause(Ack(item.channel, DeliveryTag(tag))) from None
 
     def ack_run(self, item: AckRun) -> None:
         """Handle single acks."""
         if self.state is ChannelState.OPEN:
-            self.deliverer.acknowledge(item.tags, self.publisher.transaction)
+            self.deliverer.answers.acknowledge(item.tags, self.publisher.transaction)
 
     def reject_run(self, item: RejectRun) -> None:
         """Handle single rejects or nacks."""
         if self.state is ChannelState.OPEN:
-            self.deliverer.reject(item, self.publisher.transaction)
+            self.deliverer.answers.reject(item, self.publisher.transaction)
 
     def handle(self, method: Command) -> None:
         """Handle any other method."""
@@ -286,15 +286,15 @@ class Channel:
         if not method.delivery_tag:
             # Tag 0 means all that is unanswered now: this same method is handled again after a
             # pause.
-            method.delivery_tag = self.deliverer.unacked.last
-        self.deliverer.reject_through(
+            method.delivery_tag = self.deliverer.answers.unacked.last
+        self.deliverer.answers.reject_through(
             method.delivery_tag, self.publisher.transaction, requeue=method.requeue
         )
 
     def _recover_async(self, method: Basic.RecoverAsync | Basic.Recover) -> None:
         if not method.requeue:
             raise not_implemented("requeue=false")
-        self.deliverer.recover()
+        self.deliverer.answers.recover()
 
     def _recover(self, method: Basic.Recover) -> None:
         self._recover_async(method)
@@ -323,14 +323,14 @@ class Channel:
 
         def committed(_: object) -> None:
             self._begin_transaction()
-            self.deliverer.committed(transaction)
+            self.deliverer.answers.committed(transaction)
             self._send(Tx.CommitOk)
 
         self.publisher.returns.send(transaction)
         self._context.ask(transaction.commit(self._context.now_ms), committed)
 
     def _rollback(self, _: Command) -> None:
-        self.deliverer.rollback(self._transaction())
+        self.deliverer.answers.rollback(self._transaction())
         self._begin_transaction()
         self._send(Tx.RollbackOk)
 

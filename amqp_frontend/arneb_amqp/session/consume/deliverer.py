@@ -1,11 +1,10 @@
-"""Delivering: consumers, deliveries and their acknowledgement, on one channel.
+"""Delivering: the consumers of one channel and what is sent to them.
 
-The rule: deliveries and acks are handled by the run. Messages are handled one by one only where it
-is necessary: a batch of another protocol, or a run of which some are redelivered.
+The rule: deliveries are handled by the run. Messages are handled one by one only where it is
+necessary: a batch of another protocol, or a run of which some are redelivered. What the client
+answers is handled by :mod:`arneb_amqp.session.consume.answers`.
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from operator import itemgetter
 from typing import Final
@@ -15,32 +14,23 @@ from arneb_amqp.errors import not_allowed
 from arneb_amqp.routing.reply_to import REPLY_TO, ReplyTo
 from arneb_amqp.session.compressed_runs import Messages
 from arneb_amqp.session.consume.ack_timeouts import AckTimeouts, timed_out
+from arneb_amqp.session.consume.answers import Answers
 from arneb_amqp.session.consume.consumer import ChannelConsumer, ConsumerState
-from arneb_amqp.session.consume.stream_reader import check_no_stream, of_stream
-from arneb_amqp.session.consume.unacked import Unacked, unknown_tag
+from arneb_amqp.session.consume.stream_reader import of_stream
 from arneb_amqp.session.consume.unbatching import unbatched
-from arneb_amqp.session.context import ChannelContext, Pause, VhostContext
-from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId, consumer_of
-from arneb_amqp.session.effects import Consume, Leave, Reject, Release, Wake
+from arneb_amqp.session.context import ChannelContext, VhostContext
+from arneb_amqp.session.deliveries import ConsumerId, consumer_of
+from arneb_amqp.session.effects import Consume, Leave, Wake
 from arneb_amqp.session.events import Pulled
-from arneb_amqp.session.transaction import Answer, Transaction
+from arneb_amqp.session.transaction import Transaction
 from arneb_amqp.traffic import QueueTraffic
 from arneb_amqp.wire.constants import ChannelId, DeliveryTag
 from arneb_amqp.wire.deliver import DeliverEncoder, encode_get_ok
-from arneb_amqp.wire.items import AckRun, RejectRun
 from arneb_amqp.wire.tables import Table
 from arneb_core.api.entries.entry import Origin
 from arneb_core.api.entries.position import Position
 from arneb_core.api.subscriptions.deliveries import Deliveries
 from arneb_core.api.subscriptions.windows import Window
-
-ANSWERS_PER_TURN: Final = 40_000
-"""Deliveries that one method answers in a turn: some 2 ms."""
-
-TRANSACTION_ANSWERS_PER_TURN: Final = 2_000
-"""The same in a transaction, which remembers every answer until it ends."""
-
-_ANSWERS: Final = {True: Answer.RELEASE, False: Answer.REJECT}  # by whether the client requeues
 
 _ORIGIN: Final = itemgetter(1)
 _AMQP: Final = bytes((Origin.AMQP,))
@@ -54,9 +44,9 @@ class Deliverer:
     """
 
     __slots__ = (
-        "_ack_timeouts", "_context", "_getters", "_given_back", "_no_ack", "_orphans", "_streams",
-        "_vhost", "channel", "consumers", "got", "got_no_ack", "got_nothing", "prefetch",
-        "redelivered", "reply_to", "unacked", "window",
+        "_ack_timeouts", "_context", "_getters", "_no_ack", "_vhost", "answers", "channel",
+        "consumers", "got", "got_no_ack", "got_nothing", "prefetch", "redelivered", "reply_to",
+        "window",
     )  # fmt: skip
 
     def __init__(
@@ -68,19 +58,16 @@ class Deliverer:
         self.channel = channel
         self._getters: dict[tuple[str, bool], ConsumerId] = {}
         self.consumers: dict[str, ChannelConsumer] = {}
-        self._streams: dict[ConsumerId, str] = {}
-        self._orphans: dict[ConsumerId, None] = {}  # a set takes three times the memory
         self.prefetch = 0
-        self.unacked = Unacked()
         self._ack_timeouts = AckTimeouts()
         self.window = Window()
+        self.answers = Answers(context, channel, self.consumers, self.window)
         self.got = self.got_no_ack = self.got_nothing = self.redelivered = 0
         self._no_ack = 0
-        self._given_back = 0
 
     def __repr__(self) -> str:
         count = len(self.consumers)
-        return f"<Deliverer of channel {self.channel}, {count} consumers, {self.unacked!r}>"
+        return f"<Deliverer of channel {self.channel}, {count} consumers, {self.answers.unacked!r}>"
 
     @property
     def delivered_no_ack(self) -> int:
@@ -90,14 +77,11 @@ class Deliverer:
     @property
     def delivered(self) -> int:
         """Messages delivered to consumers that acknowledge."""
-        return self.unacked.next_tag - 1 - self._no_ack - self.got
+        return self.answers.unacked.next_tag - 1 - self._no_ack - self.got
 
     def acknowledged(self, transaction: Transaction | None) -> int:
-        """Messages that the client has acknowledged, except those in ``transaction``: those that
-        needed an answer, were answered and were not returned."""
-        pending = 0 if transaction is None else len(transaction.pending)
-        answered = self.unacked.next_tag - 1 - self._no_ack - len(self.unacked)
-        return answered - self._given_back - pending
+        """Messages that the client has acknowledged, except those in ``transaction``."""
+        return self.answers.acknowledged(transaction) - self._no_ack
 
     def limit_to(self, prefetch: int, limit: int) -> None:
         """Set the limit of each later consumer, and the shared one; 0 = no limit."""
@@ -141,7 +125,7 @@ class Deliverer:
         consumer.state = ConsumerState.ACTIVE
         consumer.traffic = self._vhost.queue_traffic(consumer.queue)
         if consumer.stream is not None:
-            self._streams[consumer.id] = consumer.stream.filter.queue
+            self.answers.streams[consumer.id] = consumer.stream.filter.queue
         self._time(consumer.id, consumer.queue)
         early, consumer.early = consumer.early, []
         for owner, run in early:
@@ -156,22 +140,9 @@ class Deliverer:
         self._context.forget(consumer.id)
 
     def orphaned(self, owner: ConsumerId) -> None:
-        """Note that a consumer's queue is gone. Answers to its deliveries reach nobody, but as in
-        RabbitMQ they fill the channel's prefetch until the client answers."""
-        if owner in self._orphans or consumer_of(owner) in self._getters.values():
-            return
-        if count := self.unacked.count(owner):
-            self._orphans[owner] = None
-            self.window.in_flight += count
-
-    def _answered(self, groups: Sequence[AnsweredDeliveries]) -> None:
-        """Free the room of answered orphans in the shared window: nobody else counts them."""
-        freed = sum(each.messages for each in groups if each.consumer in self._orphans)
-        if freed:
-            self.window.in_flight -= freed
-            if self.consumers:
-                ids = tuple(consumer.id for consumer in self.consumers.values())
-                self._context.effects.emit(Wake(ids))
+        """Note that a consumer's queue is gone."""
+        if consumer_of(owner) not in self._getters.values():
+            self.answers.orphaned(owner)
 
     def leave(self) -> Leave:
         """End consuming and return the request that requeues all that the core has not back."""
@@ -179,7 +150,7 @@ class Deliverer:
         for consumer in list(self.consumers.values()):
             self.remove(consumer)
         self._context.output.compressed.forget(self.channel)
-        unacked, self.unacked = self.unacked, Unacked()
+        unacked = self.answers.take_unacked()
         self._context.discarded.add(unacked)
         return Leave(self.channel, ids)
 
@@ -214,88 +185,6 @@ class Deliverer:
         chunks = consumer.encoder.encode_run(DeliveryTag(first), entries, redelivered or False)
         self._context.output.send_chunks(chunks)
 
-    def acknowledge(self, tags: Sequence[int], transaction: Transaction | None) -> None:
-        """Acknowledge these deliveries. Raises 406 for an unknown tag; those before it count."""
-        if transaction is not None:
-            count = TRANSACTION_ANSWERS_PER_TURN
-            self._add_answers(tags[:count], transaction, Answer.ACKNOWLEDGE)
-            if rest := tags[count:]:
-                self._context.work_left = 0
-                raise Pause(AckRun(self.channel, list(rest)))
-            return
-        groups, unknown = self.unacked.pop(tags)
-        for answered in groups:
-            self._context.effects.acknowledge(answered)
-        if self._orphans:
-            self._answered(groups)
-        if unknown is not None:
-            raise unknown_tag(unknown)
-
-    def acknowledge_through(self, tag: int, transaction: Transaction | None) -> None:
-        """Acknowledge everything up to ``tag``; 0 means all."""
-        if transaction is not None:
-            self._add_answers_through(tag, transaction, Answer.ACKNOWLEDGE)
-            return
-        part = self._part_through(tag)
-        groups, unknown = self.unacked.pop_through(tag if part is None else part)
-        if unknown is not None:
-            raise unknown_tag(unknown)
-        for answered in groups:
-            self._context.effects.acknowledge(answered)
-        if self._orphans:
-            self._answered(groups)
-        if part is not None:
-            raise Pause
-
-    def reject(self, run: RejectRun, transaction: Transaction | None) -> None:
-        """Requeue or discard these deliveries. Raises 406 for an unknown tag and 540 for a delivery
-        of a stream; those before it count."""
-        tags = run.tags
-        if transaction is not None:
-            count = TRANSACTION_ANSWERS_PER_TURN
-            self._add_answers(tags[:count], transaction, _ANSWERS[run.requeue])
-            if rest := tags[count:]:
-                self._context.work_left = 0
-                raise Pause(replace(run, tags=rest))
-            return
-        for part in [[tag] for tag in tags] if self._streams else [tags]:
-            groups, unknown = self.unacked.pop(part)
-            self._give_back(groups, requeue=run.requeue)
-            if unknown is not None:
-                raise unknown_tag(unknown)
-
-    def reject_through(self, tag: int, transaction: Transaction | None, *, requeue: bool) -> None:
-        """Requeue or discard everything up to ``tag``; 0 means all."""
-        if transaction is not None:
-            self._add_answers_through(tag, transaction, _ANSWERS[requeue])
-            return
-        part = self._part_through(tag)
-        groups, unknown = self.unacked.pop_through(tag if part is None else part)
-        if unknown is not None:
-            raise unknown_tag(unknown)
-        self._give_back(groups, requeue=requeue)
-        if part is not None:
-            raise Pause
-
-    def _give_back(self, groups: Sequence[AnsweredDeliveries], *, requeue: bool) -> None:
-        check_no_stream(groups, self._streams)
-        for answered in groups:
-            self._given_back += answered.messages
-            if requeue:
-                self._context.effects.emit(Release(answered))
-            else:
-                self._context.effects.reject(answered)
-        self._answered(groups)
-
-    def _part_through(self, tag: int) -> int | None:
-        """Return the tag at which this turn must stop; None = ``tag`` itself."""
-        if tag and tag not in self.unacked:
-            return None
-        part = self.unacked.part_through(tag, ANSWERS_PER_TURN)
-        if part is not None:
-            self._context.work_left = 0
-        return part
-
     def check_ack_timeouts(self, now: float, timeout_s: float) -> None:
         """Raise 406 when a delivery has waited too long for its answer. The queues' own timeouts
         are read again: they may have changed."""
@@ -305,7 +194,7 @@ class Deliverer:
             if own_s is not None:
                 self._context.check_ack_timeouts_within(own_s)
         here = {each.id for each in self.consumers.values()} | set(self._getters.values())
-        if self._ack_timeouts.is_over(self.unacked, here, now, timeout_s):
+        if self._ack_timeouts.is_over(self.answers.unacked, here, now, timeout_s):
             raise timed_out(self.channel, self._ack_timeouts.timeout_s)
 
     def _time(self, owner: ConsumerId, queue: str) -> None:
@@ -314,10 +203,6 @@ class Deliverer:
         if timeout_s is not None:
             self._ack_timeouts.begin(owner, timeout_s)
             self._context.check_ack_timeouts_within(timeout_s)
-
-    def recover(self) -> None:
-        """Requeue everything unanswered."""
-        self._give_back(self.unacked.pop_all(), requeue=True)
 
     def getter(self, queue: str, *, no_ack: bool) -> ConsumerId:
         """Return the consumer id that holds what ``basic.get`` takes from ``queue``."""
@@ -351,50 +236,10 @@ class Deliverer:
     def _tags(
         self, owner: ConsumerId, positions: list[Position], parts: dict[int, int], *, no_ack: bool
     ) -> int:
+        unacked = self.answers.unacked
         if no_ack:
             self._no_ack += len(positions)
-            return self.unacked.skip(len(positions))
+            return unacked.skip(len(positions))
         if parts:
-            return self.unacked.add_parts(owner, positions, parts)
-        return self.unacked.add(owner, positions)
-
-    def _add_answers_through(self, tag: int, transaction: Transaction, answer: Answer) -> None:
-        """Answer everything up to ``tag`` in a transaction, or as much as a turn may."""
-        if tag and tag not in self.unacked:
-            raise unknown_tag(tag)
-        tags = self.unacked.tags_through(tag, TRANSACTION_ANSWERS_PER_TURN)
-        self._add_answers(tags, transaction, answer)
-        if tags and tags[-1] < tag:
-            self._context.work_left = 0
-            raise Pause
-
-    def _add_answers(self, tags: Sequence[int], transaction: Transaction, answer: Answer) -> None:
-        transaction.expect(len(tags))
-        self._context.work_left -= len(tags)
-        pending = self.unacked.snapshot(tags)
-        groups, unknown = self.unacked.pop(tags)
-        if unknown is not None:
-            raise unknown_tag(unknown)
-        if answer is not Answer.ACKNOWLEDGE:
-            check_no_stream(groups, self._streams)
-        transaction.add_answers(groups, pending, answer)
-
-    def rollback(self, transaction: Transaction) -> None:
-        """Restore the deliveries that the transaction answered. Raises :class:`.Pause` when they
-        are too many for a turn; the next call continues."""
-        pending = transaction.pending
-        while pending:
-            if (work_left := self._context.work_left) <= 0:
-                raise Pause
-            count = min(len(pending), work_left)
-            self.unacked.restore([pending.popleft() for _ in range(count)])
-            self._context.work_left -= count
-
-    def committed(self, transaction: Transaction) -> None:
-        """Requeue and reject what the committed transaction answered so."""
-        for answer, effect in ((Answer.RELEASE, Release), (Answer.REJECT, Reject)):
-            for each in transaction.answers[answer].values():
-                self._given_back += each.messages
-                self._context.effects.emit(effect(each))
-        for groups in transaction.answers.values():
-            self._answered(list(groups.values()))
+            return unacked.add_parts(owner, positions, parts)
+        return unacked.add(owner, positions)

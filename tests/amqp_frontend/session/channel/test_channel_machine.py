@@ -144,7 +144,7 @@ class ChannelMachine(RuleBasedStateMachine):
 
     @invariant()
     def nobody_holds_more_than_the_limits_allow(self) -> None:
-        unacked = self.play.session._channel(ChannelId(1)).deliverer.unacked
+        unacked = self.play.session._channel(ChannelId(1)).deliverer.answers.unacked
         assert len(unacked) == len(self.model.out)
         assert not self.play.frames
         assert not self.play.effects

@@ -15,7 +15,7 @@ from tests.counting import calls_of
 
 from arneb_amqp.server.operations.effects import POSITIONS_PER_TURN, in_pieces
 from arneb_amqp.session.connection.session import TURN_WORK
-from arneb_amqp.session.consume.deliverer import ANSWERS_PER_TURN, TRANSACTION_ANSWERS_PER_TURN
+from arneb_amqp.session.consume.answers import ANSWERS_PER_TURN, TRANSACTION_ANSWERS_PER_TURN
 from arneb_amqp.session.deliveries import AnsweredDeliveries, ConsumerId
 from arneb_amqp.session.discarded import SHED_PER_TURN
 from arneb_amqp.session.effects import Acknowledge, Commit, Leave, Reject, Release
@@ -67,7 +67,7 @@ def test_many_are_acknowledged_in_turns_and_in_order(method: object, kind: type[
     play.effects.clear()
     assert answered[: MANY - 1] == places(0, MANY - 1)
     # No part looks at the tags of the parts before it.
-    assert play.session._channel(ChannelId(1)).deliverer.unacked._low >= MANY
+    assert play.session._channel(ChannelId(1)).deliverer.answers.unacked._low >= MANY
 
 
 def test_an_unknown_tag_acknowledges_nothing_however_many_there_are() -> None:
@@ -126,7 +126,7 @@ def test_the_unacknowledged_deliveries_of_an_ended_channel_are_forgotten_in_piec
 ) -> None:
     """To forget millions at once would be a long turn."""
     play = with_unanswered(MANY)
-    unacked = play.session._channel(ChannelId(1)).deliverer.unacked
+    unacked = play.session._channel(ChannelId(1)).deliverer.answers.unacked
     if several:
         unacked.add(ConsumerId(2), places(MANY, MANY + 1))
     count = len(unacked)
@@ -239,7 +239,7 @@ def test_many_acknowledgements_are_undone_in_turns() -> None:
     before = play.pauses
     play >> client(Tx.Rollback) << sent(Tx.RollbackOk)
     assert play.pauses - before >= 2
-    unacked = play.session._channel(ChannelId(1)).deliverer.unacked
+    unacked = play.session._channel(ChannelId(1)).deliverer.answers.unacked
     assert unacked.tags_through(0) == list(range(1, FEW_TURNS + 1))
     play >> client(Tx.Rollback) << sent(Tx.RollbackOk)
     assert len(unacked) == FEW_TURNS, "a delivery was returned twice"

@@ -26,8 +26,9 @@ PAGE = "page=1&page_size=5"
 
 def a_channel(number: int, unacked: int) -> Any:
     deliverer = SimpleNamespace(
-        consumers={}, unacked=range(unacked), delivered=0, delivered_no_ack=0, got=0, got_no_ack=0,
-        got_nothing=0, redelivered=0, acknowledged=lambda _: 0,
+        consumers={}, answers=SimpleNamespace(unacked=range(unacked)), delivered=0,
+        delivered_no_ack=0, got=0, got_no_ack=0, got_nothing=0, redelivered=0,
+        acknowledged=lambda _: 0,
     )  # fmt: skip
     state = ChannelState.OPEN if unacked % 2 else ChannelState.CLOSING
     return SimpleNamespace(
