@@ -19,9 +19,9 @@ Placed = Callable[[Placement], None]
 """Called with this node's knowledge of the leader, whenever that changes."""
 
 
-def nobody_waits() -> None:
+def do_nothing() -> None:
     """Do nothing: there are no waiters for the directory."""
 
 
-def nobody_asks(_: Placement) -> None:
+def ignore_placement(_: Placement) -> None:
     """Do nothing: the leader is not shown to anyone."""

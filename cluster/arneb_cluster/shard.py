@@ -28,7 +28,7 @@ from arneb_cluster.pulsar.election import Election
 from arneb_cluster.pulsar.log_topic import LogTopic
 from arneb_cluster.pulsar.producer import FencingProducer
 from arneb_cluster.replica import Replica
-from arneb_cluster.serving import OpenEngine, Placed, Serve, nobody_asks, nobody_waits
+from arneb_cluster.serving import OpenEngine, Placed, Serve, do_nothing, ignore_placement
 from arneb_cluster.serving_lease import ServingLease
 from arneb_cluster.settings import ShardSettings, boot_s
 from arneb_cluster.warming import Warming
@@ -59,8 +59,8 @@ class Shard:
         replica: Replica,
         serve: Serve,
         *,
-        placed: Placed = nobody_asks,
-        applied: Callable[[], None] = nobody_waits,
+        placed: Placed = ignore_placement,
+        applied: Callable[[], None] = do_nothing,
         opens: OpenEngine = open_engine,
         now: Callable[[], float] = boot_s,
         now_ms: Callable[[], int] = wall_clock_ms,

@@ -25,7 +25,7 @@ Owner = Callable[[int], str]
 """Tells who owns the connection whose own end is this loopback port."""
 
 
-def _nobody(_: int) -> str:
+def _no_owner(_: int) -> str:
     return ""
 
 
@@ -54,7 +54,7 @@ class Splitter:
         servers: Callable[[], Sequence[Address]],
         *,
         at: Address | None = None,
-        owner: Owner = _nobody,
+        owner: Owner = _no_owner,
     ) -> None:
         """``servers`` is called for each connection, and its addresses are tried in turn."""
         self.address = at or Address("127.0.0.1", free_port())

@@ -1,7 +1,7 @@
 """The queries of RabbitMQ's Grafana dashboard 10991 (RabbitMQ-Overview) to Prometheus, panel by
 panel.
 
-The rule: the queries were written anew from the facts. Every panel joins its metric with the
+The rule: the queries were rewritten from the facts. Every panel joins its metric with the
 identity of the node. A panel that adds up several metrics is empty if one of them is missing.
 """
 

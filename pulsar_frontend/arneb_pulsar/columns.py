@@ -253,7 +253,7 @@ def _add_piece(
     )
     columns.sequence_ids += _sequence_ids(singles, joined, metadata.sequence_id + first)
     if properties:
-        known = PROPERTIES_TAG in joined and PROPERTIES_TAG in b"".join(map(_behind_key, heads))
+        known = PROPERTIES_TAG in joined and PROPERTIES_TAG in b"".join(map(_after_key, heads))
         columns.properties += (
             [properties_of(single.properties) for single in singles]
             if known
@@ -262,7 +262,7 @@ def _add_piece(
     return at
 
 
-def _behind_key(head: bytes) -> bytes:
+def _after_key(head: bytes) -> bytes:
     """Return metadata without a key at its beginning, as a key's length or letters may be any
     byte."""
     return head[2 + head[1] :] if head[:1] == KEY_TAG and head[1] < 0x80 else head

@@ -236,7 +236,7 @@ def test_nothing_in_the_image_is_run_as_root() -> None:
 
 
 def test_every_line_that_the_image_runs_does_what_it_should(tmp_path: Path) -> None:
-    """As its user, in a clean directory. What others have written is not fetched anew: the long
+    """As its user, in a clean directory. What others have written is not fetched again: the long
     form (``make soak-image``) does that."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as clean:
         os.chmod(clean, 0o755)  # its user is another

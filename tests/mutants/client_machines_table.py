@@ -428,7 +428,7 @@ CLIENT_MACHINE_MUTANTS: Final = (
     Mutant(
         "the last chunk of the message that one is behind waits for the others",
         CLIENT + "consumer/machine.py",
-        "            is_passed = self._begins_behind(each.entries[-1])\n",
+        "            is_passed = self._begins_after(each.entries[-1])\n",
         "            is_passed = False\n",
         CHUNKS_TESTS,
     ),

@@ -48,7 +48,7 @@ DATA_MUTANTS: Final = (
         ("tests/spark_connector/test_decode.py",),
     ),
     Mutant(
-        "messages without a sequence id are numbered anew in each piece of a batch",
+        "messages without a sequence id are renumbered in each piece of a batch",
         "pulsar_frontend/arneb_pulsar/columns.py",
         "_sequence_ids(singles, joined, metadata.sequence_id + first)\n",
         "_sequence_ids(singles, joined, metadata.sequence_id)\n",
@@ -57,7 +57,7 @@ DATA_MUTANTS: Final = (
     Mutant(
         "properties are searched for only before the key",
         "pulsar_frontend/arneb_pulsar/columns.py",
-        'PROPERTIES_TAG in b"".join(map(_behind_key, heads))\n',
+        'PROPERTIES_TAG in b"".join(map(_after_key, heads))\n',
         "any(head[:1] == PROPERTIES_TAG for head in heads)\n",
         ("tests/pulsar_frontend/test_columns.py",),
     ),
@@ -227,7 +227,7 @@ DATA_MUTANTS: Final = (
     Mutant(
         "entries after trimmed ones are returned in their place",
         CORE + "store/reading/exported_blocks.py",
-        "        if begins_behind(stored, end, last):\n",
+        "        if begins_after(stored, end, last):\n",
         "        if False:\n",
         ("tests/core/store/reading/test_exported_blocks.py",),
     ),

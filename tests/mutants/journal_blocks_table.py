@@ -103,7 +103,7 @@ JOURNAL_BLOCKS_MUTANTS: Final = (
         READER_TESTS,
     ),
     Mutant(
-        "a reader never ends if the journal begins anew and is then idle",
+        "a reader never ends if the journal starts over and is then idle",
         CORE + "store/journal/reader.py",
         "(state.in_use and epoch not in (-1, state.epoch))",
         "epoch not in (-1, state.epoch)",

@@ -143,7 +143,7 @@ MANAGEMENT_MUTANTS: Final = (
         ORDERING_TESTS,
     ),
     Mutant(
-        "everything is sorted anew when one comes or goes",
+        "everything is sorted again when one comes or goes",
         HTTP + "lists/ordering.py",
         "if len(few) <= FIGURES_PER_TURN else []",
         "if False else []",
@@ -263,7 +263,7 @@ MANAGEMENT_MUTANTS: Final = (
     ),
     Mutant(
         "the broker's internal topics can be opened",
-        HTTP + "page/places.py",
+        HTTP + "page/log_lookup.py",
         "        if topic is None or not full_name.startswith(CLIENTS_SCHEMES):\n",
         "        if topic is None:\n",
         PAGE_ROW_TESTS,

@@ -63,7 +63,7 @@ OPERATOR_MUTANTS: Final = (
     Mutant(
         "the control socket is removed when the broker is stopped",
         BROKER + "node/node.py",
-        '            self._say("the broker is stopped, its process goes on")\n',
+        '            self._say("the broker is stopped, its process keeps running")\n',
         "            return\n",
         (*CONTROL_TESTS, *NODE_TESTS),
     ),

@@ -58,7 +58,7 @@ PAGE_MUTANTS: Final = (
         STREAM_TESTS,
     ),
     Mutant(
-        "each open page makes the broker compute its answers anew",
+        "each open page makes the broker recompute its answers",
         MANAGEMENT + "watchers.py",
         "            if self._clock() - answer.made_s >= FRESH_S:\n",
         "            if True:\n",
@@ -87,7 +87,7 @@ PAGE_MUTANTS: Final = (
     ),
     Mutant(
         "messages are shown to users who may not read the queue",
-        MANAGEMENT + "page/places.py",
+        MANAGEMENT + "page/log_lookup.py",
         "    if not verdicts.may(vhost, question):\n",
         "    if False:\n",
         MESSAGE_TESTS,
@@ -214,7 +214,7 @@ PAGE_MUTANTS: Final = (
     Mutant(
         "a user who may not read a queue can have its messages published elsewhere",
         MANAGEMENT + "page/republishing.py",
-        "    await expect_readable(call, place)\n",
+        "    await expect_readable(call, log)\n",
         "",
         MESSAGE_TESTS,
     ),

@@ -99,7 +99,7 @@ PULSAR_MUTANTS: Final = (
         ("tests/pulsar_frontend/wire/test_sends.py",),
     ),
     Mutant(
-        "numbers that count up begin each page anew",
+        "numbers that count up start over on each page",
         PULSAR + "wire/counting.py",
         "    low = first % PAGE\n",
         "    low = 0\n",

@@ -130,7 +130,7 @@ ROOM_MUTANTS: Final = (
         ("tests/broker/listening/test_accepting.py",),
     ),
     Mutant(
-        "the data file is opened anew to grow",
+        "the data file is reopened to grow",
         CORE + "store/data_file/room.py",
         "            os.posix_fallocate(self._fd, self._allocated, size - self._allocated)\n",
         "            fd = os.dup(self._fd)\n"

@@ -418,7 +418,7 @@ SHARDS_MUTANTS: Final = (
     Mutant(
         "a resource group keeps in other shards the limits of an earlier one",
         CLUSTERED + "copied_tenants.py",
-        "groups.put(name, json.loads(raw), anew=True)",
+        "groups.put(name, json.loads(raw), replace=True)",
         "groups.put(name, json.loads(raw))",
         SHARE_TESTS,
     ),

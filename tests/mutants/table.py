@@ -152,8 +152,8 @@ MUTANTS: Final = (
     Mutant(
         "a delayed index is rebuilt in the event loop",
         CORE + "engine/catalog/delayed_indexes.py",
-        "await in_thread(_behind, store, topic.id, after, end, known, settings.seal_entries)",
-        "_behind(store, topic.id, after, end, known, settings.seal_entries)",
+        "await in_thread(_after, store, topic.id, after, end, known, settings.seal_entries)",
+        "_after(store, topic.id, after, end, known, settings.seal_entries)",
         LOADING_TESTS,
     ),
     Mutant(

@@ -168,7 +168,7 @@ TRAFFIC_MUTANTS: Final = (
         ("tests/broker/metrics/test_pulsar.py",),
     ),
     Mutant(
-        "a Pulsar rate is computed anew at once",
+        "a Pulsar rate is recomputed at once",
         "broker/arneb/metrics/pulsar.py",
         "        if before is not None and now - before.at_s < RATE_S_MIN:\n",
         "        if before is None:\n",

@@ -27,8 +27,8 @@ TURNS_MUTANTS: Final = (
     Mutant(
         "output behind a translation overtakes it",
         "pulsar_frontend/arneb_pulsar/session/output.py",
-        "        if self._behind:\n            self._behind.append(frames)\n",
-        "        if not self:\n            self._behind.append(frames)\n",
+        "        if self._waiting:\n            self._waiting.append(frames)\n",
+        "        if not self:\n            self._waiting.append(frames)\n",
         TRANSLATING_TESTS,
     ),
     Mutant(
@@ -370,7 +370,7 @@ TURNS_MUTANTS: Final = (
         ("tests/amqp_frontend/session/connection/test_channels.py",),
     ),
     Mutant(
-        "all names of a watcher are joined anew with every change",
+        "all names of a watcher are joined again with every change",
         "pulsar_frontend/arneb_pulsar/session/topics/watched_names.py",
         "            blocks[number].join()\n        elif",
         "            for each in blocks:\n                each.join()\n        elif",
@@ -402,7 +402,7 @@ TURNS_MUTANTS: Final = (
         "a queue that expires by a policy is not checked",
         "amqp_frontend/arneb_amqp/topology/queues/enforcing.py",
         "        if options.expires_ms is not None or queue.dead_lettering is not None:\n",
-        "        if queue.dead_lettering is not None or (anew and options.expires_ms):\n",
+        "        if queue.dead_lettering is not None or (is_new and options.expires_ms):\n",
         ("tests/amqp_frontend/topology/queues/test_limits.py",),
     ),
     Mutant(

@@ -230,7 +230,7 @@ class Load:
             tasks.cancel_scope.cancel()
 
     def note_disturbance(self) -> None:
-        """From now on first receipts are noted anew."""
+        """From now on first receipts are noted again."""
         self.disturbances += 1
         for each in self.senders:
             each.sent_before = each.sent

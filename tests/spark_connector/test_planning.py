@@ -237,7 +237,7 @@ def test_the_possible_end_of_a_ledger_that_is_gone_is_reported() -> None:
     log = replace(WHOLE, floor=position_at(3, 0))
     (loss,) = select([log], options(start=Offsets(position_at(2, 8))))[1]
     assert loss.first == position_at(2, 8)
-    assert loss.why == "retention removed it; if ledger 2 ended at 2:8, go on at 3:0"
+    assert loss.why == "retention removed it; if ledger 2 ended at 2:8, continue at 3:0"
     (loss,) = select([log], options(start=Offsets(position_at(1, 8))))[1]
     assert loss.why == "retention removed it"
 
@@ -284,7 +284,7 @@ def test_a_start_before_a_log_that_was_drained_is_a_loss() -> None:
     log = Extent(TopicId(1), full_name("t"), (), floor=position_at(5, 0), end=position_at(5, 0))
     spans, losses = select([log], options(start=Offsets(position_at(4, 2))))
     assert spans == []
-    why = "retention removed it; if ledger 4 ended at 4:2, go on at 5:0"
+    why = "retention removed it; if ledger 4 ended at 4:2, continue at 5:0"
     lost = Loss(log.topic, position_at(4, 2), Position(position_at(5, 0) - 1), why, log.topic_id)
     assert losses == [lost]
     assert select([log], options(start=Offsets(position_at(5, 0)))) == ([], [])

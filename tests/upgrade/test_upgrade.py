@@ -114,7 +114,7 @@ def test_damage_is_found_in_a_journal_of_the_size_before_as_in_one_of_today(
     assert before.records == today.records
     assert before.faults == today.faults
     assert before.end == today.end
-    assert not before.is_sound  # it is written anew in any case
+    assert not before.is_sound  # it is rewritten in any case
     if len(before.records) < len(parse_journal(data, state).records):
         assert before.faults, "what was confirmed is missing, and nobody is told"
 

@@ -110,6 +110,6 @@ def _editors(context: BrokerContext) -> Mapping[str, Editor]:
             lambda name, raw: registry.put_cluster(name, json.loads(raw)),
             lambda name: registry.put_cluster(name, None),
         ),
-        GROUPS: (lambda name, raw: groups.put(name, json.loads(raw), anew=True), groups.drop),
+        GROUPS: (lambda name, raw: groups.put(name, json.loads(raw), replace=True), groups.drop),
         SETTINGS: (lambda name, raw: settings.put(name, raw.decode()), settings.drop),
     }  # fmt: skip

@@ -54,7 +54,7 @@ def alarms_of(about: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             "lease",
             f"The log of {shard} does not answer node {node}, which leads it: nothing is "
             "confirmed, delivered or answered.",
-            "Look at Pulsar's brokers and bookies. All goes on by itself when they answer.",
+            "Look at Pulsar's brokers and bookies. All continues by itself once they answer.",
         )
     elif not about["led_by"]:
         yield alarm(

@@ -108,7 +108,7 @@ def following_metrics_app(figures: Callable[[], str]) -> ASGIApp:
 
 def _rest() -> list[RuledRoute]:
     every = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
-    return [RuledRoute("/{path:path}", _nobody_leads, MONITORING, methods=every)]
+    return [RuledRoute("/{path:path}", _without_leader, MONITORING, methods=every)]
 
 
 async def _health(request: Request) -> Response:
@@ -141,7 +141,7 @@ def _membership(membership: Callable[[], dict[str, Any]]) -> Endpoint:
     return answer
 
 
-async def _nobody_leads(request: Request) -> Response:
+async def _without_leader(request: Request) -> Response:
     document = {"error": "service_unavailable", "reason": "this node does not lead"}
     headers = {"retry-after": str(RETRY_AFTER_S)}
     return Response(json.dumps(document), 503, headers, "application/json")

@@ -34,9 +34,9 @@ def ask(url: str, path: str, body: Any = None) -> Any:
         known = False
     if not known:
         raise Refused(f"expected http://HOST:PORT, got {url}")
-    place = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    base_url = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
     request = Request(
-        place.rstrip("/").removesuffix(path) + path,
+        base_url.rstrip("/").removesuffix(path) + path,
         data=None if body is None else json.dumps(body).encode(),
         method="GET" if body is None else "PUT",
         headers={"content-type": "application/json"} | _proof(parts),
@@ -45,17 +45,17 @@ def ask(url: str, path: str, body: Any = None) -> Any:
         with urlopen(request, timeout=TIMEOUT_S) as answer:
             return json.load(answer)
     except HTTPError as error:
-        raise Refused(_refusal(place, error)) from error
+        raise Refused(_refusal(base_url, error)) from error
     except URLError as error:
         reason = getattr(error.reason, "strerror", None) or error.reason
-        raise Refused(f"cannot reach {place}: {reason}") from error
+        raise Refused(f"cannot reach {base_url}: {reason}") from error
     except (OSError, HTTPException, ValueError) as error:
-        raise unlike(place) from error
+        raise unlike(base_url) from error
 
 
-def unlike(place: str) -> Refused:
+def unlike(url: str) -> Refused:
     """Return the error for an answer that is not an Arneb broker's."""
-    return Refused(f"{place} does not answer as an Arneb broker does")
+    return Refused(f"{url} does not answer as an Arneb broker does")
 
 
 def _proof(parts: SplitResult) -> dict[str, str]:
@@ -68,11 +68,11 @@ def _proof(parts: SplitResult) -> dict[str, str]:
     return {"authorization": f"Basic {b64encode(user.encode()).decode()}"}
 
 
-def _refusal(place: str, error: HTTPError) -> str:
+def _refusal(url: str, error: HTTPError) -> str:
     if error.code == UNAUTHORIZED:
         how = f"http://USER:PASSWORD@HOST:PORT, or a token in {TOKEN}"
-        return f"{place} requires authentication: {how}"
+        return f"{url} requires authentication: {how}"
     try:
         return str(json.load(error)["reason"])
     except (OSError, ValueError, KeyError, TypeError):
-        return f"{place} answers {error.code} {error.reason}: no Arneb broker?"
+        return f"{url} answers {error.code} {error.reason}: no Arneb broker?"

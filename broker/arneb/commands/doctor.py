@@ -62,8 +62,8 @@ def doctor(
                 raise Refused(str(error)) from error
             return directory_findings(directory)
         except TimeoutError:
-            place = url.rpartition("@")[2] if directory is None else str(directory)
-            found = [silent(place, ANSWER_S)]
+            where = url.rpartition("@")[2] if directory is None else str(directory)
+            found = [silent(where, ANSWER_S)]
         except (Failed, Misused) as error:
             raise Refused(error.text.removeprefix("Error:").strip()) from error
         return chain(found, () if directory is None else outside_findings(directory))

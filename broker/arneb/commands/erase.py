@@ -23,7 +23,7 @@ def erase(target: str, topic: str, keys: tuple[str, ...], storage: tuple[str, ..
     Queries that are reading the old files fail. The command may be repeated. Exit status 2: it
     failed.
     """
-    place = lake_target(target, storage)
+    tier = lake_target(target, storage)
     from pyspark_arneb.lake.erasure import ErasedKeys, forget
     from pyspark_arneb.lake.erasure import erase as erase_rows
     from pyspark_arneb.lake.table import SealedTable
@@ -34,9 +34,9 @@ def erase(target: str, topic: str, keys: tuple[str, ...], storage: tuple[str, ..
     except ValueError as error:
         raise Refused(str(error)) from error
     with refusing():
-        table = SealedTable.open(place, name)
+        table = SealedTable.open(tier, name)
         if table is None:
-            raise Refused(f"{place} has no table of {name}")
+            raise Refused(f"{tier} has no table of {name}")
         erased = ErasedKeys.from_now((key.encode() for key in keys), time_ns() // 1_000_000)
         erased.write_down(table.target)
         rows = erase_rows(table, erased)

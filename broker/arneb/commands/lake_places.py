@@ -42,9 +42,9 @@ def broker_address(text: str) -> "Address":
 
     try:
         parts = urlsplit(text)
-        place = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+        base_url = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
         return Address(
-            place,
+            base_url,
             unquote(parts.username or ""),
             unquote(parts.password or ""),
             "" if parts.username else os.environ.get(TOKEN, ""),

@@ -79,7 +79,7 @@ def offload(
     this target advances, makes a broker keep what is not written yet. Exit status 2: it cannot
     continue.
     """
-    place = lake_target(target, storage)
+    tier = lake_target(target, storage)
     from pyspark_arneb.lake.cursor_guard import CursorGuard
     from pyspark_arneb.lake.offload import Offload, OffloadOptions
     from pyspark_arneb.lake.trim_guard import NoGuard
@@ -112,7 +112,7 @@ def offload(
     elif roll or roll_after or trim:
         raise Refused(f"--roll, --roll-after and --trim need a broker's URL, got {log}")
     bar = _Bar()
-    work = Offload(log_location(log), place, chosen, guard, options, bar.went, bar.expected)
+    work = Offload(log_location(log), tier, chosen, guard, options, bar.went, bar.expected)
     stopped = Event()
 
     def stop(number: int, frame: object) -> None:

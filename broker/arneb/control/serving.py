@@ -178,11 +178,11 @@ def _object(body: bytes) -> dict[str, Any]:
 
 
 async def serve_control(
-    node: Steered, place: ControlPlace, *, task_status: trio.TaskStatus[None]
+    node: Steered, claim: ControlPlace, *, task_status: trio.TaskStatus[None]
 ) -> NoReturn:
     """Serve the control socket until cancelled. Raises :class:`OSError` if it cannot be made; the
     node then runs without it."""
-    listener = CarefulListener.of(place.listen(), RefusalLog())
+    listener = CarefulListener.of(claim.listen(), RefusalLog())
     servers: list[HttpServer] = []
 
     async def accepted(stream: trio.SocketStream) -> None:

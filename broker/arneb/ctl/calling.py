@@ -122,13 +122,13 @@ class HttpCaller:
         password = unquote(parts.password) if parts.password is not None else self.password
         proof = b64encode(f"{user}:{password}".encode()).decode()
         sent = {"authorization": f"Basic {proof}", **(headers or {})}
-        place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
-        return _exchange(connection, place, method, path, body, sent)
+        url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+        return _exchange(connection, url, method, path, body, sent)
 
 
 def _exchange(
     connection: http.client.HTTPConnection,
-    place: str,
+    where: str,
     method: str,
     path: str,
     body: Body,
@@ -145,12 +145,12 @@ def _exchange(
     except TimeoutError:
         raise
     except (FileNotFoundError, ConnectionRefusedError) as error:
-        raise NoneRunning(f"no broker answers at {place}: none is running there") from error
+        raise NoneRunning(f"no broker answers at {where}: none is running there") from error
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        raise Unreachable(f"cannot reach the broker in {place}: {reason}") from error
+        raise Unreachable(f"cannot reach the broker in {where}: {reason}") from error
     except ValueError as error:
-        raise Unreachable(f"{place} does not answer as an Arneb broker does") from error
+        raise Unreachable(f"{where} does not answer as an Arneb broker does") from error
     finally:
         connection.close()
 

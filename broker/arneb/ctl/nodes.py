@@ -93,7 +93,7 @@ def _reset(session: Session) -> None:
 
 
 def _rotate_logs(session: Session) -> None:
-    session.says("Opening log files anew ...")
+    session.says("Reopening log files ...")
     session.steer("POST", "reload")
 
 
@@ -301,7 +301,7 @@ COMMANDS: Final = (
             runs_stopped=True),
     Command("force_reset", "", "Removes all that a stopped broker has stored", _reset, 0, 0,
             runs_stopped=True),
-    Command("rotate_logs", "", "Opens log files anew and reads the settings again", _rotate_logs,
+    Command("rotate_logs", "", "Reopens log files and reads the settings again", _rotate_logs,
             0, 0),
     Command("set_log_level", "<log_level>", "Sets the log level of the running node",
             _set_log_level, 1, 1),

@@ -199,9 +199,9 @@ def way_in(line: CommandLine, environment: Mapping[str, str]) -> Caller:
     named = options.get("data-dir") or environment.get(DATA_DIR)
     if named:
         return SocketCaller(Path(named))
-    for place in PLACES:
-        if place.is_dir():
-            return SocketCaller(place)
+    for directory in PLACES:
+        if directory.is_dir():
+            return SocketCaller(directory)
     raise Failed(
         ExitCode.CONFIG,
         f"Error: where is the broker? Say so by --data-dir DIR or {DATA_DIR}, or from elsewhere "

@@ -168,10 +168,10 @@ class Session:
 
     # Arguments
 
-    def secret(self, place: int, prompt: str = "Password: ") -> str:
+    def secret(self, index: int, prompt: str = "Password: ") -> str:
         """Return a password: the argument, or else a line of standard input."""
-        if len(self.arguments) > place:
-            return self.arguments[place]
+        if len(self.arguments) > index:
+            return self.arguments[index]
         self.says(prompt)
         line = sys.stdin.readline()
         if not line.rstrip("\n"):

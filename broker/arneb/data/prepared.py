@@ -79,20 +79,20 @@ def unpack(value: bytes, start: int, publish_ms: int) -> Prepared:
     lengths = unpack_from(f">{count}I", value, at + 4 * count)
     body = at + 8 * count
     stamped = bytearray(value[body:])
-    places = accumulate(lengths[:-1], initial=TIMES_OFFSET) if count else ()
+    offsets = accumulate(lengths[:-1], initial=TIMES_OFFSET) if count else ()
     if document["expires"]:
-        for place in places:
-            _, deliver_ms, expires_ms = TIMES.unpack_from(stamped, place)
+        for offset in offsets:
+            _, deliver_ms, expires_ms = TIMES.unpack_from(stamped, offset)
             expires_ms = expires_ms and expires_ms + publish_ms
-            TIMES.pack_into(stamped, place, publish_ms, deliver_ms, expires_ms)
+            TIMES.pack_into(stamped, offset, publish_ms, deliver_ms, expires_ms)
     else:
         stamp = STAMP.pack(publish_ms)
         if len(set(lengths)) == 1:  # often so with rows: the times are then at a fixed stride
             for index, byte in enumerate(stamp, TIMES_OFFSET):
                 stamped[index :: lengths[0]] = bytes([byte]) * count
         else:
-            for place in places:
-                stamped[place : place + len(stamp)] = stamp
+            for offset in offsets:
+                stamped[offset : offset + len(stamp)] = stamp
     read = BytesIO(bytes(stamped)).read
     return Prepared(
         rows,

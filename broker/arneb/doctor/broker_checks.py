@@ -154,7 +154,7 @@ def connections(found: list[Document]) -> Iterator[Finding]:
     if blocked:
         yield warning(
             "blocked", f"{len(blocked):,} connections publish and are blocked by an alarm",
-            "end the alarm: consumers go on meanwhile",
+            "end the alarm: consumers continue meanwhile",
         )  # fmt: skip
 
 

@@ -40,7 +40,7 @@ def file_system(path: Path, mounts: str) -> str:
     return kind
 
 
-def place(path: Path, mounts: str, free: float) -> Iterator[Finding]:
+def disk_findings(path: Path, mounts: str, free: float) -> Iterator[Finding]:
     """Check where the directory is; ``free`` is the free share of its disk."""
     kind = file_system(path, mounts)
     if kind in OVER_NETWORK:
@@ -137,5 +137,6 @@ def outside_findings(path: Path) -> Iterator[Finding]:
     path = path.absolute()
     if path.is_dir():
         usage = shutil.disk_usage(path)
-        yield from place(Path(os.path.realpath(path)), MOUNTS.read_text(), usage.free / usage.total)
+        free = usage.free / usage.total
+        yield from disk_findings(Path(os.path.realpath(path)), MOUNTS.read_text(), free)
         yield from rights(path)

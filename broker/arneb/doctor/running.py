@@ -54,11 +54,11 @@ def running_findings(
         )
 
 
-def silent(place: str, waited_s: float) -> Finding:
+def silent(where: str, waited_s: float) -> Finding:
     """What is wrong with a broker at ``place`` that accepts a request and does not answer."""
     return error(
         "no-answer", f"the broker has not answered for {waited_s:.0f} s: it hangs, or is suspended",
-        "see its log, what its process does and whether its disk answers", place,
+        "see its log, what its process does and whether its disk answers", where,
     )  # fmt: skip
 
 

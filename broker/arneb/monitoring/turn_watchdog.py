@@ -181,17 +181,17 @@ class TurnWatchdog(trio.abc.Instrument):
     def _put_down(self, task: str, ms: float) -> None:
         # A copy: the thread may append to the list meanwhile.
         seen = Counter(self._places[:]).most_common(1)
-        place = seen[0][0] if seen else UNSEEN
-        culprit = self._culprits.get((task, place))
+        location = seen[0][0] if seen else UNSEEN
+        culprit = self._culprits.get((task, location))
         if culprit is None:
             if len(self._culprits) >= PLACES_MAX:
-                place = ELSEWHERE
-            culprit = self._culprits.setdefault((task, place), Culprit(task, place))
+                location = ELSEWHERE
+            culprit = self._culprits.setdefault((task, location), Culprit(task, location))
         culprit.add(ms)
         now = time.monotonic()
         if ms >= TOO_LONG_MS and now - self._logged_at >= LOG_EVERY_S:
             self._logged_at = now
-            logger.warning("the event loop was blocked for %.0f ms by %s at %s", ms, task, place)
+            logger.warning("the event loop was blocked for %.0f ms by %s at %s", ms, task, location)
 
     def _collected(self, phase: str, info: Mapping[str, int]) -> None:
         # The interpreter collects in one thread at a time.
@@ -210,9 +210,9 @@ class TurnWatchdog(trio.abc.Instrument):
             # Skip a turn seen for the first time: nearly all end before the second sample.
             if task is not None and task is seen and since == began:
                 frame = sys._current_frames().get(self._loop_thread)
-                place = UNSEEN if frame is None else place_of(frame)
+                location = UNSEEN if frame is None else place_of(frame)
                 if self._task is task and self._began == since:
-                    self._places.append(place)
+                    self._places.append(location)
             seen, began = task, since
 
 

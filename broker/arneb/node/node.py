@@ -98,7 +98,7 @@ MOVES: Final[Mapping[NodeState, frozenset[NodeState]]] = {
 """The states that may follow each state."""
 
 
-def _nobody() -> None:
+def _do_nothing() -> None:
     """Do nothing: the process cannot be ended, and no hook has to be removed."""
 
 
@@ -111,7 +111,7 @@ class Node:
         say: Say,
         manager: ServiceManager = NO_MANAGER,
         reloading: Reloading | None = None,
-        end: Callable[[], None] = _nobody,
+        end: Callable[[], None] = _do_nothing,
         audit: AuditLog = NO_AUDIT,
     ) -> None:
         """``end`` is called when the control socket requests the end of the process."""
@@ -212,7 +212,7 @@ class Node:
             if is_again:
                 self._move(NodeState.STARTING)
             else:
-                self._say("the broker is stopped, its process goes on")
+                self._say("the broker is stopped, its process keeps running")
             is_again = False
             listeners = await self._bound_again(bound)
 
@@ -278,7 +278,7 @@ class Node:
         """Call ``hook`` with the settings at each reload while this broker runs; changes of the
         settings ``followed`` then take effect at once. Return a function that removes the hook."""
         if self._reloading is None:
-            return _nobody
+            return _do_nothing
         forget = self._reloading.add(name, hook, *followed)
         self._followers.append(forget)
 

@@ -70,7 +70,7 @@ async def run_watched(
     """Run the broker, with its signals from an iterator."""
     listeners = await Listeners.bind(listens(config))
     try:
-        place = await trio.to_thread.run_sync(ControlPlace.claim, config.data_dir)
+        claim = await trio.to_thread.run_sync(ControlPlace.claim, config.data_dir)
     except BaseException:
         await listeners.close()
         raise
@@ -82,14 +82,14 @@ async def run_watched(
             obey = partial(_obey, signals, node, say)
             watch.start_soon(supervise, "the signal handler", obey)
             try:
-                await watch.start(serve_control, node, place)
+                await watch.start(serve_control, node, claim)
             except OSError as error:
                 logger.warning("no control socket in %s: %s", config.data_dir, error)
             await node.run(listeners)
             say("stopped")
             watch.cancel_scope.cancel()
     finally:
-        place.leave()
+        claim.leave()
 
 
 async def _obey(signals: AsyncIterator[int], node: Node, say: Say) -> None:

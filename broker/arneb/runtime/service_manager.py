@@ -46,10 +46,10 @@ class ServiceManager:
             return
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
             sock.setblocking(False)
-            place = f"\0{address[1:]}" if address.startswith("@") else address
+            path = f"\0{address[1:]}" if address.startswith("@") else address
 
             def send(message: bytes) -> None:
-                sock.sendto(message, place)
+                sock.sendto(message, path)
 
             manager = cls(send)
             async with trio.open_nursery() as nursery:

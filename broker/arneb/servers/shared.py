@@ -303,7 +303,7 @@ class Shared:
 
     def serving(self, name: str) -> "Callable[[HttpServer | None], None]":
         """Return a callback for the HTTP server of a listener, and for None when it closes."""
-        return _nobody_asks if self.handed is None else self.handed.serving(name)
+        return _ignore if self.handed is None else self.handed.serving(name)
 
     @property
     def audit(self) -> AuditLog:
@@ -333,5 +333,5 @@ class Shared:
         return found is not None and found.has_queue(name)
 
 
-def _nobody_asks(_: "HttpServer | None") -> None:
+def _ignore(_: "HttpServer | None") -> None:
     """Ignore the server: its requests come through its listener only."""

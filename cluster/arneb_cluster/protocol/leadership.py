@@ -170,7 +170,7 @@ class Leadership:
         if self.state is not State.PROBING:
             return
         if last > read_up_to or not self.silence.may_try(now, self.node):
-            self._give_up(now, "the topic goes on")
+            self._give_up(now, "the topic has more entries")
             return
         self._becomes(State.FENCING)
         self._deadline = now + TAKING_S

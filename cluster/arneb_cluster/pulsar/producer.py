@@ -140,7 +140,7 @@ class FencingProducer:
             wire.senders.pop(self._id, None)
             raise
         if wire.senders.get(self._id) is not self:
-            raise Disconnected(f"producer of {self._topic}: was let go of at once")
+            raise Disconnected(f"producer of {self._topic}: expected to stay, was detached at once")
         is_first = self.epoch is None
         self.epoch, self.entry_bytes_max = reply.topic_epoch, wire.message_bytes_max
         if not is_first:

@@ -57,7 +57,7 @@ class Bucket:
         """The last key."""
         return self.last_keys[-1]
 
-    def segment_behind(self, reached: DueKey) -> int | None:
+    def segment_after(self, reached: DueKey) -> int | None:
         """Return the first segment that has keys after ``reached``."""
         index = bisect_right(self.last_keys, reached)
         return index if index < len(self.spans) else None

@@ -168,7 +168,7 @@ class BucketDelayedDeliveryTracker:
         missing: list[SegmentName] = []
         complete = end
         for bucket in self._buckets:
-            index = bucket.segment_behind(reached)
+            index = bucket.segment_after(reached)
             if index is None:
                 continue
             span = bucket.spans[index]
@@ -211,7 +211,7 @@ class BucketDelayedDeliveryTracker:
         if self._sealing:
             count += self._sealing.count(reached, end)
         for bucket in self._buckets:
-            start = bucket.segment_behind(reached)
+            start = bucket.segment_after(reached)
             if start is None:
                 continue
             for index, span in enumerate(bucket.spans[start:], start):

@@ -84,7 +84,7 @@ class _Read:
     until_ms: int
     reading: Reading
 
-    def behind(self, reached: DueKey, until_ms: int, limit: int) -> Reading | None:
+    def after(self, reached: DueKey, until_ms: int, limit: int) -> Reading | None:
         """Return the part of it after ``reached``, if nothing came in since; None if it has none.
         Subscriptions that were apart so meet at its end."""
         keys = self.reading.keys
@@ -175,7 +175,7 @@ class DelayedIndex:
     def read(self, reached: DueKey, until_ms: int, limit: int, on_read: OnRead) -> Reading | None:
         """As :meth:`.DelayedDeliveryTracker.read`, once for all that want the same."""
         if self._last is not None and reached >= self._passed:
-            known = self._last.behind(reached, until_ms, limit)
+            known = self._last.after(reached, until_ms, limit)
             if known is not None:
                 return known
         reading = self.tracker.read(reached, until_ms, limit, on_read)
@@ -183,7 +183,7 @@ class DelayedIndex:
             self._last = _Read(reached, until_ms, reading)
         return reading
 
-    def behind(self, position: Position) -> int:
+    def count_after(self, position: Position) -> int:
         """Count its entries after ``position`` in the log."""
         members = self.tracker.members
         return len(members) - members.rank(max(position, 0))
@@ -204,7 +204,7 @@ class DelayedIndex:
             return known
         gathering = self._gatherings.pop(reached, None) if is_shared else None
         if gathering is None:
-            entries = self._entries_behind(reached, until_ms) if is_shared else 1
+            entries = self._entries_after(reached, until_ms) if is_shared else 1
             gathering = Gathering(reached, entries, end_of(self.opened_ms))
         reading = self.tracker.read(gathering.last, until_ms, BATCH_STEP, on_read)
         if reading is not None:
@@ -224,7 +224,7 @@ class DelayedIndex:
             self._gatherings = kept
         return batch
 
-    def _entries_behind(self, reached: DueKey, now_ms: int) -> int:
+    def _entries_after(self, reached: DueKey, now_ms: int) -> int:
         """Return how many entries the batch that begins after ``reached`` is to have."""
         if self._full is not None and self._full[0] == reached:
             took_ms = now_ms - self._full[1]

@@ -1,4 +1,4 @@
-"""A merging: several buckets written anew as one.
+"""A merging: several buckets rewritten as one.
 
 The rule: it goes on in steps of a few segments, so that neither memory nor a commit grows with the
 buckets. The last step writes the new bucket's head and deletes the old buckets in one commit; rows
@@ -60,7 +60,7 @@ class Merging:
         """Read the missing segments, or take the records that are complete and write some."""
         names: list[SegmentName] = []
         for bucket in self._sources:
-            index = bucket.segment_behind(self._reached)
+            index = bucket.segment_after(self._reached)
             if index is not None:
                 names.append((bucket.id, index))
         if not names:

@@ -114,7 +114,7 @@ class Engine(Steps):
             first = topic.append_now(entries, messages)
             self._completed.append(lambda: done(None, first))
         elif isinstance(topic.log, MemoryLog):
-            self._append_behind(topic, entries, messages, done)
+            self._append_after(topic, entries, messages, done)
         else:
             request = Request(
                 appended=done,
@@ -271,7 +271,7 @@ class Engine(Steps):
             for subscription in list(topic.subscriptions.values()):
                 subscription.machine.put_out("leadership lost")
 
-    def _append_behind(
+    def _append_after(
         self, topic: LogTopic, entries: list[bytes], messages: int | None, done: Appended
     ) -> None:
         """Append to a topic kept in memory, after requests that wait for a commit."""

@@ -26,7 +26,7 @@ from arneb_core.log.planning import (
     PlannedRun,
     closed_record,
     count_in,
-    ledger_id_behind,
+    ledger_id_after,
     plan_placed,
     plan_run,
 )
@@ -135,7 +135,7 @@ class DurableLog:
         """Place ``runs``, which are to be written ahead."""
         assert self.ahead is None, f"{self!r} is being written ahead already"
         newest = self.planned[-1] if self.planned else self.ledgers.newest
-        free = ledger_id_behind(newest, self.used)
+        free = ledger_id_after(newest, self.used)
         placed, self.ahead = placed_from(LedgerId(free + 1), runs, self.ledger_bytes_max)
         return placed, self.ahead
 
@@ -189,8 +189,8 @@ class DurableLog:
         assert last is not None, "a log without ledgers has none that could end"
         assert not self.planned, f"expected a last ledger that stays as it is, got {self.planned}"
         before = self.ledgers.messages_ever
-        if self._overtakes(ledger := ledger_id_behind(last, self.used)):
-            ledger = ledger_id_behind(last, self.used)
+        if self._overtakes(ledger := ledger_id_after(last, self.used)):
+            ledger = ledger_id_after(last, self.used)
         successor = LedgerInfo(ledger, created_ms=now_ms, messages_before=before)
         self.planned.append(successor)
         return [

@@ -72,7 +72,7 @@ def plan_run(
         messages = sum(map(messages_in, entries))
     opens = newest is None or bool(newest.closed_ms) or roll or _is_full(newest, now_ms, bytes_max)
     if newest is None or opens:
-        newest = ledger_behind(newest, ledger_id_behind(newest, used), now_ms)
+        newest = ledger_after(newest, ledger_id_after(newest, used), now_ms)
     first = position_at(newest.id, newest.entries)
     ledger = newest.extended(len(entries), messages, size)
     return PlannedRun(first, entries, messages, size, ledger, opens)
@@ -84,18 +84,18 @@ def plan_placed(
     """Plan a run that was written ahead at ``first``, after ``newest``, the last ledger."""
     opens = newest is None or newest.id < ledger_of(first)
     if newest is None or opens:
-        newest = ledger_behind(newest, ledger_of(first), now_ms)
+        newest = ledger_after(newest, ledger_of(first), now_ms)
     assert position_at(newest.id, newest.entries) == first, f"not due at {render(first)}: {newest}"
     ledger = newest.extended(len(run.entries), run.messages, run.bytes)
     return PlannedRun(first, run.entries, run.messages, run.bytes, ledger, opens)
 
 
-def ledger_id_behind(newest: LedgerInfo | None, used: LedgerId) -> LedgerId:
+def ledger_id_after(newest: LedgerInfo | None, used: LedgerId) -> LedgerId:
     """Return the id of the ledger to open next."""
     return LedgerId(max(FIRST_LEDGER if newest is None else newest.id + 1, used + 1))
 
 
-def ledger_behind(newest: LedgerInfo | None, ledger: LedgerId, now_ms: int) -> LedgerInfo:
+def ledger_after(newest: LedgerInfo | None, ledger: LedgerId, now_ms: int) -> LedgerInfo:
     """Return an empty ledger after the last one."""
     before = 0 if newest is None else newest.messages_before + newest.messages
     return LedgerInfo(ledger, created_ms=now_ms, messages_before=before)

@@ -189,7 +189,7 @@ class SubscriptionMachine:
         if counter := self.state.byte_counter:
             counter.came(first, entries)
         if self.state.may_depart and not self.delivery.has_room:
-            self._enforcer.nobody_waited()
+            self._enforcer.no_consumer_waited()
         self.state.wake()
 
     def log_trimmed(self) -> None:

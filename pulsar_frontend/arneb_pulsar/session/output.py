@@ -15,7 +15,7 @@ TRANSLATED_UNITS: Final = 4_000
 class Output:
     """Collects frames and effects until the connection takes them.
 
-    Invariants: ``waiting_bytes`` is the size of ``frames`` and of ``_behind``, which is empty or
+    Invariants: ``waiting_bytes`` is the size of ``frames`` and of ``_waiting``, which is empty or
     begins with a run that is to be translated.
     """
 
@@ -31,15 +31,15 @@ class Output:
         """How many of those bytes the client did not ask for."""
         self.pieces: Iterator[Effect] | None = None
         """The rest of a request that is carried out in pieces."""
-        self._behind: deque[bytes | TranslatedRun] = deque()
+        self._waiting: deque[bytes | TranslatedRun] = deque()
 
     def __repr__(self) -> str:
-        return f"<Output {self.waiting_bytes} bytes, {len(self._behind)} behind a translation>"
+        return f"<Output {self.waiting_bytes} bytes, {len(self._waiting)} behind a translation>"
 
     def send(self, frames: bytes) -> None:
         """Send one or more whole frames to the client."""
-        if self._behind:
-            self._behind.append(frames)
+        if self._waiting:
+            self._waiting.append(frames)
         else:
             self.frames.append(frames)
         self.waiting_bytes += len(frames)
@@ -49,7 +49,7 @@ class Output:
         if isinstance(frames, bytes):
             self.send(frames)
         else:
-            self._behind.append(frames)
+            self._waiting.append(frames)
             self.waiting_bytes += frames.waiting_bytes
 
     def notify(self, frames: bytes) -> None:
@@ -79,18 +79,18 @@ class Output:
     @property
     def has_untranslated(self) -> bool:
         """:meth:`take_frames` did not give everything: there was too much to translate at once."""
-        return bool(self._behind)
+        return bool(self._waiting)
 
     def take_frames(self) -> list[bytes]:
         """Return what was sent to the client since the last call, or one turn's part of it."""
         frames, self.frames, self.unrequested_bytes = self.frames, [], 0
-        if not self._behind:
+        if not self._waiting:
             self.waiting_bytes = 0
             return frames
         self.waiting_bytes -= sum(map(len, frames))
         units = TRANSLATED_UNITS
-        while self._behind:
-            first = self._behind[0]
+        while self._waiting:
+            first = self._waiting[0]
             if isinstance(first, bytes):
                 self.waiting_bytes -= len(first)
                 frames.append(first)
@@ -103,7 +103,7 @@ class Output:
                 frames.append(translated)
                 if first.has_more:
                     break
-            self._behind.popleft()
+            self._waiting.popleft()
         return frames
 
     def take_effects(self) -> list[Effect]:

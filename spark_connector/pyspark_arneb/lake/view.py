@@ -96,7 +96,7 @@ def view_of(
             for extent, start in zip(extents, starts, strict=True)
             if start > extent.end
         ),
-        tuple(map(_behind, extents, starts)),
+        tuple(map(_part_after, extents, starts)),
         sum(missing(table, extent, start) for extent, start in zip(extents, starts, strict=True)),
         sum(file.rows for file in files),
         ErasedKeys.of(table.target),
@@ -112,7 +112,7 @@ def missing(table: SealedTable, extent: "Extent", start: Position) -> int:
     return table.missing_before(LogId(extent.topic, extent.topic_id), behind.messages_before)
 
 
-def _behind(extent: "Extent", start: Position) -> "Extent":
+def _part_after(extent: "Extent", start: Position) -> "Extent":
     """Return the part of the log from ``start`` on."""
     ledgers = tuple(each for each in extent.ledgers if each.first >= start)
     return replace(extent, ledgers=ledgers, floor=max(start, extent.floor))

@@ -184,7 +184,7 @@ def losses_of(extent: Extent, options: ReadOptions) -> Iterator[Loss]:
         if is_near and entry_of(start) > 0 and extent.trimmed_end is None:
             # An older version trimmed it, and did not write down how long it was.
             at = render(start)
-            why += f"; if ledger {ledger_of(start)} ended at {at}, go on at {render(first)}"
+            why += f"; if ledger {ledger_of(start)} ended at {at}, continue at {render(first)}"
         yield Loss(extent.topic, start, Position(min(first, end) - 1), why, extent.topic_id)
 
 

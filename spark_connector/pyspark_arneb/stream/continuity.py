@@ -60,14 +60,14 @@ def continuations(
             found.append(Continuation(extent, extent.first, is_known=False))
         else:
             found.append(continue_from(offset, extent))
-    return found, [left_behind(name, offset, present) for name, offset in known.items()]
+    return found, [loss_of_topic(name, offset, present) for name, offset in known.items()]
 
 
-def left_behind(name: str, offset: TopicOffset, present: Collection[str]) -> str:
+def loss_of_topic(name: str, offset: TopicOffset, present: Collection[str]) -> str:
     """Describe, for users, what is lost of a topic that was read so far and is no longer read."""
     why = "is not read any more" if name in present else "is gone"
     reached = render(offset.next)
-    return f"topic {short_name(name)} (id {offset.topic_id}) {why}, with all behind {reached}"
+    return f"topic {short_name(name)} (id {offset.topic_id}) {why}, with everything after {reached}"
 
 
 def continue_from(offset: TopicOffset, extent: Extent) -> Continuation:
@@ -76,7 +76,7 @@ def continue_from(offset: TopicOffset, extent: Extent) -> Continuation:
     if offset.topic_id != extent.topic_id:
         loss = (
             f"topic {topic} was deleted and recreated (id {offset.topic_id} is now "
-            f"{extent.topic_id}): what stood behind {render(offset.next)} of the old one"
+            f"{extent.topic_id}): what came after {render(offset.next)} of the old one"
         )
         return Continuation(extent, extent.first, is_known=False, loss=loss)
     if offset.next > extent.end:

@@ -26,7 +26,7 @@ from pyspark_arneb.stream.continuity import (
     acknowledged_by,
     continuations,
     continue_from,
-    left_behind,
+    loss_of_topic,
 )
 from pyspark_arneb.stream.cursor import CursorState, QueryCursor
 from pyspark_arneb.stream.offset import StreamOffset, TopicOffset, begins
@@ -157,10 +157,12 @@ class StreamPlanner:
                 continue
             extent = self._extents.get(topic)
             if extent is None:
-                self._options.read.lose(left_behind(topic, begin, self._present))
+                self._options.read.lose(loss_of_topic(topic, begin, self._present))
                 continue
             if extent.topic_id != begin.topic_id:
-                what = f"topic {short_name(topic)} is gone, with all behind {render(begin.next)}"
+                what = (
+                    f"topic {short_name(topic)} is gone, with everything after {render(begin.next)}"
+                )
                 self._options.read.lose(what)
                 continue
             continued = continue_from(begin, extent)

@@ -40,7 +40,7 @@ def queue(made: ConsistentHashIndex, key: str, properties: Properties | None = N
 
 
 class Plain:
-    """The bindings in a list, whose buckets are counted anew each time."""
+    """The bindings in a list, whose buckets are recounted each time."""
 
     def __init__(self) -> None:
         self.bindings: list[Binding] = []

@@ -229,7 +229,7 @@ bindings = st.one_of(
 
 
 class Topology(RuleBasedStateMachine):
-    """Any operations in any order, compared with a router that is built anew each time."""
+    """Any operations in any order, compared with a router that is rebuilt each time."""
 
     @initialize()
     def begin(self) -> None:

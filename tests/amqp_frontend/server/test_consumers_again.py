@@ -133,14 +133,14 @@ def test_messages_got_from_a_queue_cannot_be_acknowledged_in_a_new_queue_of_its_
     broker: Any, channel: Any
 ) -> None:
     """The first message of each queue is at the same position."""
-    fill(channel, "made-anew", 1)
-    before, _, _ = channel.basic_get("made-anew")
-    channel.queue_delete("made-anew")
-    fill(channel, "made-anew", 1)
-    after, _, _ = channel.basic_get("made-anew")
+    fill(channel, "made-again", 1)
+    before, _, _ = channel.basic_get("made-again")
+    channel.queue_delete("made-again")
+    fill(channel, "made-again", 1)
+    after, _, _ = channel.basic_get("made-again")
     channel.basic_ack(before.delivery_tag)
     settle(channel)
-    assert backlog(broker, "made-anew") == 1
+    assert backlog(broker, "made-again") == 1
     channel.basic_ack(after.delivery_tag)
     settle(channel)
-    assert backlog(broker, "made-anew") == 0
+    assert backlog(broker, "made-again") == 0

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from arneb.cli import arneb
 from arneb.demo.process import BrokerProcess
 from arneb.doctor import broker_checks
-from arneb.doctor.directory import directory_findings, file_system, place
+from arneb.doctor.directory import directory_findings, disk_findings, file_system
 from arneb.doctor.findings import Finding, Severity
 from arneb_core.store.checking.findings import Finding as StoreFinding
 from arneb_core.store.checking.findings import FindingKind
@@ -141,10 +141,12 @@ def test_the_place_of_the_data() -> None:
         ("/mntx", "ext4"),
     ):
         assert file_system(Path(path), MOUNTS) == kind
-    assert not checks(place(Path("/x"), MOUNTS, 0.5))
-    assert checks(place(Path("/x"), MOUNTS, 0.01)) == ["disk"]
-    assert [each.severity for each in place(Path("/mnt/a b"), MOUNTS, 0.5)] == [Severity.ERROR]
-    assert [each.severity for each in place(Path("/x"), "", 0.5)] == [Severity.NOTE]
+    assert not checks(disk_findings(Path("/x"), MOUNTS, 0.5))
+    assert checks(disk_findings(Path("/x"), MOUNTS, 0.01)) == ["disk"]
+    assert [each.severity for each in disk_findings(Path("/mnt/a b"), MOUNTS, 0.5)] == [
+        Severity.ERROR
+    ]
+    assert [each.severity for each in disk_findings(Path("/x"), "", 0.5)] == [Severity.NOTE]
 
 
 def test_a_directory_without_a_broker(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ class Contender:
 
     def commit(self, body: bytes) -> bool:
         """Have a commit stored; False means that it no longer leads."""
-        taken = self.node.commit(body, wall_clock_ms(), _nobody, boot_s())
+        taken = self.node.commit(body, wall_clock_ms(), _do_nothing, boot_s())
         self._gather()
         return taken
 
@@ -203,7 +203,7 @@ class Contender:
             self._gather()
 
 
-def _nobody() -> None:
+def _do_nothing() -> None:
     """The caller of a commit: notes when it is confirmed."""
 
 

@@ -77,7 +77,7 @@ def test_rows_say_what_the_bucket_says(
     found = [key_of(record) for part in parts for record in part]
     assert found == [key for key in keys if behind < key <= until]
     assert_between(segments, keys, behind, until, limit)
-    first = bucket.segment_behind(behind)
+    first = bucket.segment_after(behind)
     following = [key for key in keys if key > behind]
     if first is None:
         assert not following

@@ -47,7 +47,7 @@ def untold(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 async def test_a_reader_that_does_not_learn_the_last_message_does_not_stay_at_that_broker(
     untold: Iterator[list[str]],
 ) -> None:
-    """A broker that is away later is none of its business: it is at another, or subscribed anew."""
+    """A broker that goes away later does not concern it: it is at another, or has resubscribed."""
     broker = FakeBroker(brokers=2)
     (refused,) = untold
     async with client_of(broker) as client:

@@ -3,7 +3,7 @@
 The rule: the order of what is written and asked is that of Spark 4.3's ``MicroBatchExecution``: the
 end of a batch is written before the batch runs, the commit log after it; a run that begins with
 a batch that was planned and not finished runs that one, between the same offsets; the first
-batch's start is asked for anew whenever no batch is finished.
+batch's start is asked for again whenever no batch is finished.
 """
 
 import json

@@ -110,7 +110,7 @@ def test_a_micro_batch_begins_where_its_start_ends() -> None:
 
 
 def test_a_micro_batch_begins_where_its_end_says_so() -> None:
-    """A restart before the first batch was done asks for the initial offset anew, and would get
+    """A restart before the first batch was done asks for the initial offset again, and would get
     another one; the batch that is run again is the one that was planned."""
     first_end = StreamOffset(
         {full_name("a"): TopicOffset(1, position_at(1, 9), 9, position_at(1, 2), 2)}, "spark-1"

@@ -175,7 +175,7 @@ def test_the_cursor_has_its_whole_lease_before_the_first_batch_runs() -> None:
 
 
 def test_a_restart_before_the_first_batch_was_done_runs_the_batch_that_was_planned() -> None:
-    """With ``latest`` the initial offset that Spark asks for anew is behind the batch's end."""
+    """With ``latest`` the initial offset that Spark asks for again is behind the batch's end."""
     broker = FakeBroker()
     broker.create("a")
     checkpoint = Checkpoint()
@@ -292,7 +292,7 @@ def test_a_topic_that_is_gone_is_data_loss_and_then_forgotten() -> None:
     checkpoint = Checkpoint()
     run(broker, checkpoint).trigger()
     broker.delete("a")
-    with pytest.raises(DataLossError, match=r"topic a \(id 1\) is gone, with all behind 1:1"):
+    with pytest.raises(DataLossError, match=r"topic a \(id 1\) is gone, with everything after 1:1"):
         run(broker, checkpoint).trigger()
     again = run(broker, checkpoint, fail=False)
     again.trigger()
@@ -308,7 +308,9 @@ def test_a_topic_that_is_not_chosen_any_more_is_said_to_be_there() -> None:
     checkpoint = Checkpoint()
     run(broker, checkpoint).trigger()
     fewer = StreamOptions(ReadOptions(Directory("/nowhere"), TopicSelection((full_name("a"),))))
-    with pytest.raises(DataLossError, match=r"topic b \(id 2\) is not read any more, with all"):
+    with pytest.raises(
+        DataLossError, match=r"topic b \(id 2\) is not read any more, with everything"
+    ):
         Run(checkpoint, planner(broker, fewer), broker).trigger()
 
 

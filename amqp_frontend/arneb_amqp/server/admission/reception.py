@@ -201,7 +201,7 @@ class _Received:
         broker = BrokerContext(config, _no_name, _Unnoticed(), mechanisms)
         self._session = ConnectionSession(broker, trio.current_time())
         self._opening = OpeningBytes()
-        self._link = link_of(*ends, nursery, NONE_WAITS, _nobody_waits)
+        self._link = link_of(*ends, nursery, NONE_WAITS, _do_nothing)
         self._client: ReceivedClient | None = None
         self._disconnect: Disconnect | None = None
 
@@ -303,7 +303,7 @@ class _Received:
                 pass
 
 
-def _nobody_waits() -> None:
+def _do_nothing() -> None:
     """Do nothing: a reception writes little, and waits for the answer."""
 
 

@@ -159,7 +159,7 @@ class Link:
     def close(self) -> None:
         """Close the socket; what waits is lost."""
         self._break()
-        self._drained = _nobody_waits
+        self._drained = _do_nothing
         trio.lowlevel.notify_closing(self._socket)
         self._socket.close()
 
@@ -228,7 +228,7 @@ class Link:
             self._break()
 
 
-def _nobody_waits() -> None:
+def _do_nothing() -> None:
     """Replaces the callback of a closed link, which is no longer referenced."""
 
 

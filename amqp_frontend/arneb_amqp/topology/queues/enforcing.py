@@ -34,9 +34,8 @@ class Enforcing:
         attended = len(self.attended)
         return f"<Enforcing, {len(self.refusing)} queues may refuse, {attended} attended>"
 
-    def enforce(self, queue: Queue, *, anew: bool = False) -> None:
-        """Apply the options of ``queue`` from now on. ``anew``: the core has not been told of them
-        yet."""
+    def enforce(self, queue: Queue, *, is_new: bool = False) -> None:
+        """Apply the options of ``queue`` from now on. ``is_new``: the core has none of them yet."""
         options = queue.options
         target = None if options.type is QueueType.STREAM else self._dead_letters(queue)
         if options.expires_ms is not None or queue.dead_lettering is not None:
@@ -45,7 +44,7 @@ class Enforcing:
             self.attended.pop(queue.name, None)
         if options.type is QueueType.STREAM:
             return
-        if anew:
+        if is_new:
             queue.applied_limits = NO_LIMITS_APPLIED
         queue.subscription.prioritise(options.priority_max)
         limits = replace(options.limits, message_ttl_ms=queue.ttl)

@@ -372,7 +372,7 @@ class Queues:
         self._lost_lately.pop(queue.name, None)
         if begin:
             queue.used()
-            self._enforcing.enforce(queue, anew=True)
+            self._enforcing.enforce(queue, is_new=True)
         self._router.add_queue(queue.name)
 
     async def apply_policies(self, queues: Iterable[Queue]) -> None:

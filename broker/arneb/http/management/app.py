@@ -61,18 +61,18 @@ _ALWAYS: Final = {
 class ManagementApp:
     """The API, which passes other requests to another application."""
 
-    def __init__(self, site: Site, behind: ASGIApp, caller: Principal | None = None) -> None:
+    def __init__(self, site: Site, next_app: ASGIApp, caller: Principal | None = None) -> None:
         """``caller``: the sender of every request, if no login is needed."""
         self._site = site
-        self._behind = behind
+        self._next = next_app
         self._caller = caller
 
     def __repr__(self) -> str:
-        return f"<ManagementApp before {self._behind!r}>"
+        return f"<ManagementApp before {self._next!r}>"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._behind(scope, receive, send)
+            await self._next(scope, receive, send)
             return
         raw_path = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
         if raw_path == SCRIPT and scope["method"] in ("GET", "HEAD"):
@@ -81,7 +81,7 @@ class ManagementApp:
         elif raw_path.startswith(ROOT) and raw_path not in OWN:
             await self._answer(scope, raw_path, receive, send)
         else:
-            await self._behind(scope, receive, send)
+            await self._next(scope, receive, send)
 
     async def _answer(self, scope: Scope, raw_path: str, receive: Receive, send: Send) -> None:
         body = bytearray()

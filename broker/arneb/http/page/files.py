@@ -90,13 +90,13 @@ def _file(kind: str, data: bytes) -> PageFile:
 class PageFiles:
     """Serves the files, and passes other requests to another application."""
 
-    def __init__(self, behind: ASGIApp) -> None:
-        self._behind = behind
+    def __init__(self, next_app: ASGIApp) -> None:
+        self._next = next_app
         self._files: Mapping[str, PageFile] | None = None
         self._reading = trio.Lock()
 
     def __repr__(self) -> str:
-        return f"<PageFiles before {self._behind!r}>"
+        return f"<PageFiles before {self._next!r}>"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"] if scope["type"] == "http" else ""
@@ -104,11 +104,11 @@ class PageFiles:
             "GET",
             "HEAD",
         ):
-            await self._behind(scope, receive, send)
+            await self._next(scope, receive, send)
             return
         found = (await self._all()).get(path)
         if found is None:
-            await self._behind(scope, receive, send)
+            await self._next(scope, receive, send)
             return
         headers = Headers(scope=scope)
         packed = "gzip" in headers.get("accept-encoding", "")

@@ -215,7 +215,7 @@ def _addresses(ends: Endpoints) -> Addresses:
     return (str(source.address), source.port), (str(reached.address), reached.port)
 
 
-def _nobody(_: HttpServer | None) -> None:
+def _ignore(_: HttpServer | None) -> None:
     """Ignore the server: all requests come through its listeners."""
 
 
@@ -226,7 +226,7 @@ async def serve_http(
     larger: Mapping[str, int] = NOTHING_LARGER,
     by_tls: ByTls | None = None,
     *,
-    serving: Callable[[HttpServer | None], None] = _nobody,
+    serving: Callable[[HttpServer | None], None] = _ignore,
     task_status: trio.TaskStatus[object] = trio.TASK_STATUS_IGNORED,
 ) -> None:
     """Answer requests until cancelled; started when connections are accepted. ``larger`` has the

@@ -73,7 +73,7 @@ def parse_own_json(data: bytes) -> Any:
 def _by_parts(text: str, decoder: json.JSONDecoder) -> Any:
     """Decode ``text``, letting other threads run after each part of a list, of an object, and of a
     list in it."""
-    at = _behind(text, 0)
+    at = _past_space(text, 0)
     if text[at : at + 1] == "[":
         items, at = _list(text, at, decoder)
         _expect_end(text, at)
@@ -81,15 +81,15 @@ def _by_parts(text: str, decoder: json.JSONDecoder) -> Any:
     if text[at : at + 1] != "{":
         return decoder.decode(text)
     found: dict[str, Any] = {}
-    at = _behind(text, at + 1)
+    at = _past_space(text, at + 1)
     while text[at : at + 1] != "}" or found:
         if text[at : at + 1] != '"':
             raise json.JSONDecodeError("expected a name in double quotes", text, at)
         name, at = decoder.raw_decode(text, at)
-        at = _expected(text, _behind(text, at), ":")
+        at = _expected(text, _past_space(text, at), ":")
         is_list = text[at] == "["
         found[name], at = _list(text, at, decoder) if is_list else decoder.raw_decode(text, at)
-        at = _behind(text, at)
+        at = _past_space(text, at)
         if text[at : at + 1] == "}":
             break
         at = _expected(text, at, ",")
@@ -100,18 +100,18 @@ def _by_parts(text: str, decoder: json.JSONDecoder) -> Any:
 def _list(text: str, at: int, decoder: json.JSONDecoder) -> tuple[list[Any], int]:
     """Return the list that begins there, and where it ends."""
     found: list[Any] = []
-    at = _behind(text, at + 1)
+    at = _past_space(text, at + 1)
     while text[at : at + 1] != "]" or found:
         value, at = decoder.raw_decode(text, at)
         found.append(value)
-        at = _behind(text, at)
+        at = _past_space(text, at)
         if text[at : at + 1] == "]":
             break
         at = _expected(text, at, ",")
     return found, at + 1
 
 
-def _behind(text: str, at: int) -> int:
+def _past_space(text: str, at: int) -> int:
     """Return where the whitespace between two parts ends."""
     found = WHITESPACE.match(text, at)
     assert found is not None, "it matches nothing, too"
@@ -122,14 +122,14 @@ def _expected(text: str, at: int, what: str) -> int:
     """Return where the next part begins, after ``what``."""
     if text[at : at + 1] != what:
         raise json.JSONDecodeError(f"expected {what!r}", text, at)
-    at = _behind(text, at + 1)
+    at = _past_space(text, at + 1)
     if at == len(text):
         raise json.JSONDecodeError("expected more", text, at)
     return at
 
 
 def _expect_end(text: str, at: int) -> None:
-    if _behind(text, at) != len(text):
+    if _past_space(text, at) != len(text):
         raise json.JSONDecodeError("expected nothing more", text, at)
 
 

@@ -35,14 +35,14 @@ class WithholdingSubscription(Protocol):
         positions: Sequence[Position],
         parts: Mapping[Position, tuple[int, int]],
         *,
-        anew: bool = False,
+        again: bool = False,
     ) -> Consumer:
         """Withhold entries from all consumers, whoever had them, until a unit has the returned
         consumer acknowledge them or they are given back; of the batches in ``parts`` only the
         messages of a mask, given with their total number. This is only in memory: after a restart
-        the caller repeats it with ``anew``, and what was acknowledged meanwhile is skipped.
+        the caller repeats it with ``again``, and what was acknowledged meanwhile is skipped.
 
-        Raises :class:`SubscriptionFenced`, and without ``anew`` :class:`AlreadyAcknowledged`;
+        Raises :class:`SubscriptionFenced`, and without ``again`` :class:`AlreadyAcknowledged`;
         nothing has changed then. A seek lets go of everything withheld.
         """
         ...

@@ -144,7 +144,7 @@ async def _restore_buckets(
     after, end = max(through, topic.log.ledgers.floor), topic.log.ledgers.last or BEFORE_ALL
     known = all_members(buckets)
     while True:
-        found = await in_thread(_behind, store, topic.id, after, end, known, settings.seal_entries)
+        found = await in_thread(_after, store, topic.id, after, end, known, settings.seal_entries)
         unsealed, last = found
         if last is None:
             break
@@ -174,11 +174,11 @@ def _all_in_memory(
     return InMemoryDelayedDeliveryTracker(keys)
 
 
-def _behind(
+def _after(
     store: Store, topic_id: TopicId, after: Position, end: Position, known: BitMap64, most: int
 ) -> tuple[list[DueKey], Position | None]:
     """Return the keys of delayed entries beyond ``after`` that are not ``known``. At ``most`` keys
-    the scan stops, and the last entry read is returned too: there may be others behind it."""
+    the scan stops, and the last entry read is returned too: there may be others after it."""
     unsealed: list[DueKey] = []
     with store.snapshot() as snapshot:
         for keys in _delayed(snapshot, topic_id, after, end):

@@ -22,14 +22,14 @@ class SubscriptionWithholding:
         positions: Sequence[Position],
         parts: Mapping[Position, tuple[int, int]],
         *,
-        anew: bool = False,
+        again: bool = False,
     ) -> LogConsumer:
         """See :meth:`.WithholdingSubscription.withhold`."""
         machine = self.machine
         if machine.state.is_fenced:
             raise SubscriptionFenced(f"{machine!r} is being reset or removed")
         withheld = machine.withheld
-        if not anew and (position := withheld.conflict(positions, parts)) is not None:
+        if not again and (position := withheld.conflict(positions, parts)) is not None:
             raise AlreadyAcknowledged(f"{render(position)} is acknowledged, or withheld, already")
         try:
             # The machine makes it with make_consumer, like all its consumers.

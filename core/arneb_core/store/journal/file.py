@@ -179,16 +179,16 @@ class _Walk:
             if (record.number, expected) != (number, checksum):
                 return
             checksum = record.checksum
-            offset, stamp = self._behind(end)
+            offset, stamp = self._cut_after(end)
         if offset and checksum == state.checksum:
             self.passed_over, self.offset, self.stamp = True, offset, stamp
 
     def _take(self, record: CommitRecord, end: int) -> None:
         self.records.append(record)
         self.number, self.checksum = record.number, record.checksum
-        self.offset, self.stamp = self._behind(end)
+        self.offset, self.stamp = self._cut_after(end)
 
-    def _behind(self, end: int) -> tuple[int, bytes | None]:
+    def _cut_after(self, end: int) -> tuple[int, bytes | None]:
         """Return where the record after one that ends at ``end`` belongs, and what was there."""
         stamp = stamp_in(self.data, end) if self.step == BLOCK_BYTES else None
         return end + -end % self.step, stamp

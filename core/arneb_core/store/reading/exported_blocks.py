@@ -19,7 +19,7 @@ from arneb_core.store.format.block import (
 )
 from arneb_core.store.format.schema import TopicId
 from arneb_core.store.reading.snapshot import Snapshot
-from arneb_core.store.reading.stored_blocks import begins_behind
+from arneb_core.store.reading.stored_blocks import begins_after
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def export_blocks(
     blocks: list[tuple[Position, bytes]] = []
     size = 0
     for end, stored in snapshot.block_values(topic_id, first, last):
-        if begins_behind(stored, end, last):
+        if begins_after(stored, end, last):
             break  # what was asked for has been trimmed, and this came after it
         for position, value in _self_contained(snapshot, end, stored, first):
             if position < first:

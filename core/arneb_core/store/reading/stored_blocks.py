@@ -56,7 +56,7 @@ def read_stored_blocks(
     blocks: list[StoredBlock] = []
     bytes_read = 0
     for end, value in snapshot.block_values(topic_id, first, last):
-        if begins_behind(value, end, last):
+        if begins_after(value, end, last):
             break
         blocks.append(StoredBlock(end, value, _bodies(snapshot, value)))
         bytes_read += blocks[-1].size
@@ -65,7 +65,7 @@ def read_stored_blocks(
     return blocks
 
 
-def begins_behind(value: bytes, end: Position, last: Position) -> bool:
+def begins_after(value: bytes, end: Position, last: Position) -> bool:
     """Whether the block begins after ``last``. Its head is believed if it agrees with its key."""
     if end <= last:
         return False

@@ -143,7 +143,7 @@ class LimitEnforcer:
         if limits.ready_messages_max is not None or limits.ready_bytes_max is not None:
             self._has_returned = True
 
-    def nobody_waited(self) -> None:
+    def no_consumer_waited(self) -> None:
         """Have entries that came when no consumer had room checked likewise, even if a consumer
         has room before the next turn."""
         self.judged_through = self._state.log.ledgers.last or BEFORE_ALL

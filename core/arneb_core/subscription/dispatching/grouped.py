@@ -71,7 +71,7 @@ class GroupedDelivery:
         if taken is None and not held_up:
             return 0  # what goes first is being read
         if not taken and isinstance(replay, ReplaySet) and replay.aside < LOOK_AHEAD_MAX:
-            taken = self._hand_out_of(self._ready.behind_replays())
+            taken = self._hand_out_of(self._ready.after_replays())
         taken = taken or 0
         if not taken and not self._held.holders:
             self._end()

@@ -178,7 +178,7 @@ class KeyedDelivery:
         dispatcher = self.dispatcher
         if not dispatcher.may_look_ahead:
             return 0
-        source = self._ready.behind_replays()
+        source = self._ready.after_replays()
         at_hand = source.peek()
         if at_hand is None:
             return 0

@@ -215,7 +215,7 @@ class DelayedEntries:
     def discard_through(self, position: Position) -> None:
         """Everything up to ``position`` was acknowledged."""
         self._due.discard_through(position)
-        if self._held and not self._index.behind(position):
+        if self._held and not self._index.count_after(position):
             self._held, self._counted_from = 0, position
 
     def clear(self, position: Position) -> None:
@@ -397,4 +397,4 @@ class DelayedEntries:
 
     def _count_anew(self) -> None:
         self._counted_from = self._state.acks.mark_delete
-        self._held = self._index.behind(self._counted_from)
+        self._held = self._index.count_after(self._counted_from)

@@ -65,7 +65,7 @@ class Ready:
                 return due
         return replay or self._reader
 
-    def behind_replays(self) -> Source:
+    def after_replays(self) -> Source:
         """Return what goes next when the replays cannot go."""
         due = self.delayed.source()
         return self._reader if due is None else due

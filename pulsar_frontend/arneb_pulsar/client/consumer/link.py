@@ -135,7 +135,7 @@ class ConsumerLink(Receiving[T]):
         self._subscribed = True
         if wire.receivers.get(self._id) is not self:
             # The response and the broker's close were read together: the consumer is gone already.
-            raise Disconnected(f"{what}: expected to stay, was let go of at once")
+            raise Disconnected(f"{what}: expected to stay, was detached at once")
         self._machine.attach(self._context.clock.now())
         self._attached.ring()
         self._changed()

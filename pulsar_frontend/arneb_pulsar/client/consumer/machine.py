@@ -208,7 +208,7 @@ class ConsumerMachine(Generic[T]):
             self.acks.pass_over(messages[: len(messages) - len(wanted)], now)
         return wanted
 
-    def _begins_behind(self, chunk: EntryId) -> bool:
+    def _begins_after(self, chunk: EntryId) -> bool:
         """Return whether this is the last chunk of the message to begin after; brokers send it
         although the start is exclusive."""
         start = self.start
@@ -239,7 +239,7 @@ class ConsumerMachine(Generic[T]):
         Those worth redelivering come after the delay of a negative acknowledgement. Without a delay
         the broker would send them the same way again, in an endless loop."""
         for each in self._chunks.take_discarded():
-            is_passed = self._begins_behind(each.entries[-1])
+            is_passed = self._begins_after(each.entries[-1])
             if not each.is_final and not is_passed and not self._options.chunk_ack_oldest:
                 self.acks.put_off(each.entries, now)
                 continue

@@ -111,9 +111,7 @@ class ProducerLink(Generic[T]):
             raise
         if wire.senders.get(self._id) is not self:
             # The response and the broker's close were read together: the producer is gone already.
-            raise Disconnected(
-                f"producer of {self._topic}: expected to stay, was let go of at once"
-            )
+            raise Disconnected(f"producer of {self._topic}: expected to stay, was detached at once")
         if reply.HasField("topic_epoch"):
             self._topic_epoch = reply.topic_epoch
         self._machine.attach(reply, wire.message_bytes_max)

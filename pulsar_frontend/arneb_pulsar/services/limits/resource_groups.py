@@ -41,11 +41,11 @@ class ResourceGroups:
         """All groups."""
         return self._groups
 
-    async def put(self, name: str, document: object, *, anew: bool = False) -> None:
-        """Create a group, or change one; ``anew``: replace it wholly. Raises
+    async def put(self, name: str, document: object, *, replace: bool = False) -> None:
+        """Create a group, or change one; ``replace``: keep nothing of the old one. Raises
         :class:`ValueError`."""
         async with self._changing:
-            before = None if anew else self._groups.get(name)
+            before = None if replace else self._groups.get(name)
             group = (before or ResourceGroup()).changed(document)
             await self._keep(name, json.dumps(group.document).encode())
             self._groups[name] = group

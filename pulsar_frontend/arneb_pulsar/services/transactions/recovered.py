@@ -48,7 +48,7 @@ def _withhold_again(transaction: OpenTransaction, record: Acked, topic: Topic | 
     found = None if topic is None else topic.subscriptions.get(record.subscription)
     if topic is None or found is None or found.id != record.subscription_id:
         return
-    holder = found.withhold(record.whole, record.parts, anew=True)
+    holder = found.withhold(record.whole, record.parts, again=True)
     acks = transaction.acks.setdefault(holder, Acks(topic, found, holder))
     acks.add(record.whole, record.parts)
     acks.is_cumulative |= record.is_cumulative

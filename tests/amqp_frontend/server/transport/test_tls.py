@@ -47,14 +47,14 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, 
     return server, ssl.create_default_context(cafile=file)
 
 
-def nobody_waits() -> None:
+def do_nothing() -> None:
     """There is room again."""
 
 
 async def echo(sock: socket.socket, records: TlsRecords) -> None:
     """Sends back what it receives until the end."""
     async with trio.open_nursery() as nursery:
-        link = SecuredLink(sock, nursery, 0, nobody_waits, records)
+        link = SecuredLink(sock, nursery, 0, do_nothing, records)
         while data := await link.receive():
             link.send(data)
             await link.room()
@@ -65,7 +65,7 @@ async def echo(sock: socket.socket, records: TlsRecords) -> None:
 async def refuse(sock: socket.socket, records: TlsRecords) -> None:
     """Sends one message and closes."""
     async with trio.open_nursery() as nursery:
-        link = SecuredLink(sock, nursery, 0, nobody_waits, records)
+        link = SecuredLink(sock, nursery, 0, do_nothing, records)
         link.send(b"no")
         link.finish()
         link.close()
@@ -112,7 +112,7 @@ async def test_data_sent_together_with_the_end_of_the_handshake_is_received(
 
     async def serve(sock: socket.socket, records: TlsRecords) -> None:
         async with trio.open_nursery() as nursery:
-            link = SecuredLink(sock, nursery, 0, nobody_waits, records)
+            link = SecuredLink(sock, nursery, 0, do_nothing, records)
             heard.append(await link.receive())
             link.finish()
             link.close()
@@ -150,7 +150,7 @@ async def test_records_that_arrive_together_are_one_piece(
 
     async def serve(sock: socket.socket, records: TlsRecords) -> None:
         async with trio.open_nursery() as nursery:
-            links.append(SecuredLink(sock, nursery, 0, nobody_waits, records))
+            links.append(SecuredLink(sock, nursery, 0, do_nothing, records))
             await over.wait()
 
     def client() -> None:
@@ -213,7 +213,7 @@ async def test_hundreds_of_records_fill_a_read_as_far_as_it_may_be_filled(
     theirs.send(outgoing.read())
     async with trio.open_nursery() as nursery:
         link = SecuredLink(
-            socket.socket(fileno=stream.socket.detach()), nursery, 0, nobody_waits, records
+            socket.socket(fileno=stream.socket.detach()), nursery, 0, do_nothing, records
         )
         received = await link.receive(16 * 1024)
         assert link.reads == 1

@@ -106,15 +106,15 @@ async def test_nothing_is_lost_and_nothing_acknowledged_comes_back(
                 assert piece[0] is ReplaySet or piece == (Delivery, "hand_out")
                 return
         assert sink.closed == ["failed"]
-        consumer, anew = attach(subscription, type=kind, permits=1_000)
+        consumer, later = attach(subscription, type=kind, permits=1_000)
         await pass_time(engine, READ_RETRY_S + 1)
         unacknowledged = {
             each for each in range(sink.positions[0], sink.positions[0] + 60) if each not in done
         }
-        assert set(anew.positions) == unacknowledged
-        assert len(anew.positions) == len(unacknowledged), "something came twice"
-        assert unacknowledged & set(sink.positions) <= anew.redelivered
-        consumer.acknowledge(anew.positions)  # type: ignore[attr-defined]
+        assert set(later.positions) == unacknowledged
+        assert len(later.positions) == len(unacknowledged), "something came twice"
+        assert unacknowledged & set(sink.positions) <= later.redelivered
+        consumer.acknowledge(later.positions)  # type: ignore[attr-defined]
         await quiet(engine)
         assert subscription.machine.state.acks.backlog == 0
 
@@ -204,10 +204,10 @@ async def test_what_is_with_the_target_stays_there(tmp_path: Path, piece: tuple[
             await engine.committed(
                 Unit([(engine.topic("dead"), run.entries)], [(holder, run.positions)])
             )
-        _, anew = attach(subscription, permits=100)
+        _, later = attach(subscription, permits=100)
         await pass_time(engine, READ_RETRY_S + 1)
         assert await dead_of(engine) == [b"%d" % number for number in range(6)]
-        assert anew.bodies == [b"%d" % number for number in range(6, 10)]
+        assert later.bodies == [b"%d" % number for number in range(6, 10)]
 
 
 async def test_what_is_delayed_comes_at_its_time_and_once(tmp_path: Path) -> None:
@@ -231,13 +231,13 @@ async def test_what_is_delayed_comes_at_its_time_and_once(tmp_path: Path) -> Non
             first.flow(5)  # type: ignore[attr-defined]
             await quiet(engine)
         assert sink.closed == ["failed"]
-        _, anew = attach(subscription, permits=100)
+        _, later = attach(subscription, permits=100)
         await pass_time(engine, READ_RETRY_S + 1)
-        assert sorted(anew.bodies, key=int) == [b"%d" % number for number in range(0, 20, 2)]
+        assert sorted(later.bodies, key=int) == [b"%d" % number for number in range(0, 20, 2)]
         now[0] += 61_000
         subscription.machine.tick()
         await pass_time(engine, READ_RETRY_S + 1)
-        assert sorted(map(int, anew.bodies)) == list(range(20))
+        assert sorted(map(int, later.bodies)) == list(range(20))
 
 
 async def test_a_subscription_that_fails_again_and_again_costs_a_turn_now_and_then(

@@ -49,7 +49,7 @@ async def test_what_is_withheld_outlives_its_consumer_and_the_start_of_another(
         assert subscription.statistics().backlog_entries == 3
     async with open_engine(data_dir) as engine:
         subscription = engine.topic("t").subscriptions["s"]
-        holder = subscription.withhold([positions[1]], {}, anew=True)
+        holder = subscription.withhold([positions[1]], {}, again=True)
         _, sink = attach(subscription, permits=10)
         await quiet(engine)
         assert sink.positions == [positions[0], positions[2]], "nothing was acknowledged on disk"
@@ -222,7 +222,7 @@ async def play(path: Path, steps: list[tuple[str, int, int]], kind: Subscription
             subscription = engine.topic("t").subscriptions["s"]
             parts = {positions[i]: (mask, sizes[i]) for i, mask in withheld.items()}
             if parts:
-                subscription.withhold([], parts, anew=True)
+                subscription.withhold([], parts, again=True)
             consumer, sink = attach(subscription, permits=100, type=kind)
             await quiet(engine)
             for what, index, mask in segment:

@@ -146,7 +146,7 @@ def test_what_it_has_not_read_again_is_damaged_if_there_is_a_later_record(tmp_pa
 
 
 def test_what_comes_after_all_was_read_is_found_where_the_rest_begins(tmp_path: Path) -> None:
-    """The records end just where that ends which is read anew, and another comes before that."""
+    """The records end just where that ends which is reread, and another comes before that."""
     with Store.open(tmp_path) as store:
         store.commit(Changes())
         store.prepare_tiny()

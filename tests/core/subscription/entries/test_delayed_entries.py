@@ -76,7 +76,7 @@ def test_a_seek_has_it_wait_for_its_time_again() -> None:
         play.now_ms -= 40  # the clock was set back meanwhile
         play.attach("a", 9)
         play.effects.clear()
-        play >> Turn() << HasWork() << WakeAt(later(50))  # it has to be looked through anew
+        play >> Turn() << HasWork() << WakeAt(later(50))  # it has to be looked through again
         play >> Turn() << WakeAt(later(50))
         play.now_ms += 40
         play >> Tick() << HasWork() >> Turn() << to("a", 0)

@@ -1,4 +1,4 @@
-"""What the admin API says of a message: clients make it anew from its headers."""
+"""What the admin API says of a message: clients rebuild it from its headers."""
 
 from base64 import b64decode
 

@@ -31,7 +31,7 @@ class Sent:
 
 
 class ChunksMachine(RuleBasedStateMachine):
-    """Producers whose chunks interleave, begin anew, go missing, and never come."""
+    """Producers whose chunks interleave, start over, go missing, and never come."""
 
     @initialize(pending_max=st.integers(1, 3))
     def begin(self, pending_max: int) -> None:

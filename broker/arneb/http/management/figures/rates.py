@@ -191,13 +191,13 @@ class Rates:
         newest_ms = now_ms // 1000 // wanted.step_s * wanted.step_s * 1000
         kept = history.samples
         samples = []
-        place = len(kept) - 1
+        at = len(kept) - 1
         for back in range(0, wanted.age_s + 1, wanted.step_s):
             at_ms = newest_ms - back * 1000
             at_s = now - (now_ms - at_ms) / 1000
-            while place >= 0 and kept[place].at_s > at_s:
-                place -= 1
-            count = kept[place].counters[index] if place >= 0 else 0
+            while at >= 0 and kept[at].at_s > at_s:
+                at -= 1
+            count = kept[at].counters[index] if at >= 0 else 0
             samples.append({"sample": count, "timestamp": at_ms})
         counts = [each["sample"] for each in samples]
         span_s = (len(samples) - 1) * wanted.step_s

@@ -15,10 +15,10 @@ from typing import Final
 
 import trio
 
-from arneb.http.management.page.places import (
+from arneb.http.management.page.log_lookup import (
     expect_readable,
+    log_in,
     number_in,
-    place_in,
     position_in,
 )
 from arneb.http.management.page.schema_views import schema_views
@@ -106,7 +106,7 @@ def wanted_in(query: Mapping[str, str]) -> Wanted:
 class Found:
     """One message."""
 
-    place: Position
+    position: Position
     header: EntryHeader
     message: Message
 
@@ -128,12 +128,12 @@ def matches(
     return found, last
 
 
-def found_at(place: Position, entry: bytes) -> Iterator[Found]:
+def found_at(position: Position, entry: bytes) -> Iterator[Found]:
     """Yield the messages of an entry; none if it cannot be decoded."""
     header = read_header(entry)
     with suppress(ValueError, KeyError, LookupError):
         for message in codecs()[Origin(header.origin)].decode(entry):
-            yield Found(place, header, message)
+            yield Found(position, header, message)
 
 
 async def search(
@@ -149,35 +149,35 @@ async def search(
     given; where the next call continues (None at the end of the log); and the number of bytes
     searched. Raises :class:`.StoreFailed`."""
     found: list[Found] = []
-    place, size, until_s = start, 0, clock() + SEARCHED_S
-    while topic.last is not None and place <= topic.last:
-        runs = await topic.read(place, SLICE_BYTES)
+    position, size, until_s = start, 0, clock() + SEARCHED_S
+    while topic.last is not None and position <= topic.last:
+        runs = await topic.read(position, SLICE_BYTES)
         if not any(entries for _, entries in runs):
             break
         got, last = await trio.to_thread.run_sync(matches, runs, wanted, limit - len(found))
-        found += [each for each in got if waits is None or is_waiting(waits, each.place)]
+        found += [each for each in got if waits is None or is_waiting(waits, each.position)]
         size += sum(len(each) for _, entries in runs for each in entries)
         if last is not None:
-            place = Position(last + 1)
+            position = Position(last + 1)
         if len(found) >= limit or size >= SEARCHED_BYTES_MAX or clock() >= until_s:
-            return found, place if place <= topic.last else None, size
+            return found, position if position <= topic.last else None, size
     return found, None, size
 
 
-def is_waiting(subscription: Subscription, place: Position) -> bool:
+def is_waiting(subscription: Subscription, position: Position) -> bool:
     """Return whether an entry is unacknowledged in a subscription."""
-    return subscription.unacknowledged(1, Position(place - 1)) == [place]
+    return subscription.unacknowledged(1, Position(position - 1)) == [position]
 
 
 async def _look(site: Site, call: Call) -> Reply:
-    place = place_in(site, call)
-    await expect_readable(call, place)
-    query, topic = call.query, place.row.topic
+    log = log_in(site, call)
+    await expect_readable(call, log)
+    query, topic = call.query, log.row.topic
     wanted = wanted_in(query)
     limit = number_in(query, "limit", 20)
     if not 1 <= limit <= FOUND_MAX:
         raise bad_request(f"expected a limit of 1 to {FOUND_MAX}")
-    waits = place.row.main if query.get("of", "waiting") == "waiting" else None
+    waits = log.row.main if query.get("of", "waiting") == "waiting" else None
     first = topic.first
     start = BEFORE_ALL if first is None else first
     if given := query.get("from", ""):
@@ -189,7 +189,7 @@ async def _look(site: Site, call: Call) -> Reply:
     cut = WHOLE_BYTES if limit == 1 else SHOWN_BYTES
     found, then, size = await search(topic, start, wanted, limit, waits)
     last = topic.last
-    shown = [message_document(place.row.main, each, cut) for each in found]
+    shown = [message_document(log.row.main, each, cut) for each in found]
     views = await schema_views(site, topic, [each.message for each in found])
     for index, view in views.items():
         shown[index]["schema"] = view
@@ -211,10 +211,10 @@ def message_document(main: Subscription | None, found: Found, cut: int) -> Docum
     message, header = found.message, found.header
     value = message.value[:cut]
     document: Document = {
-        "position": render(found.place),
+        "position": render(found.position),
         "batch_index": message.batch_index,
         "batch_messages": header.messages,
-        "waits": main is not None and is_waiting(main, found.place),
+        "waits": main is not None and is_waiting(main, found.position),
         "published_ms": header.publish_time_ms,
         "deliver_at_ms": header.deliver_at_ms,
         "expires_at_ms": header.expires_at_ms,

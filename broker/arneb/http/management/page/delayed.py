@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from arneb.http.management.page.browsing import Found, found_at, message_document
-from arneb.http.management.page.places import (
+from arneb.http.management.page.log_lookup import (
     expect_readable,
     expect_right,
+    log_in,
     number_in,
-    place_in,
 )
 from arneb.http.management.requests.calls import Call, Document, Reply, not_found
 from arneb.http.management.requests.rules import USERS, VHOST
@@ -80,9 +80,9 @@ async def _next_ms(topic: Topic) -> int | None:
 
 
 async def _of_queue(site: Site, call: Call) -> Reply:
-    place = place_in(site, call)
-    await expect_readable(call, place)
-    return await _due(call, place.row.topic)
+    log = log_in(site, call)
+    await expect_readable(call, log)
+    return await _due(call, log.row.topic)
 
 
 async def _of_exchange(site: Site, call: Call) -> Reply:

@@ -10,11 +10,11 @@ from typing import Final
 
 import trio
 
-from arneb.http.management.page.places import (
-    Place,
+from arneb.http.management.page.log_lookup import (
+    FoundLog,
     expect_publishable,
     expect_readable,
-    place_in,
+    log_in,
     position_in,
 )
 from arneb.http.management.requests.calls import Body, Call, Document, Reply, bad_request
@@ -56,42 +56,42 @@ async def _copy(site: Site, call: Call) -> Reply:
 
 
 async def _put_elsewhere(site: Site, call: Call, *, acknowledged: bool) -> Reply:
-    place, body = place_in(site, call), call.document()
-    target = place_in(site, call, body.text("to"))
-    await expect_readable(call, place)
+    log, body = log_in(site, call), call.document()
+    target = log_in(site, call, body.text("to"))
+    await expect_readable(call, log)
     await expect_publishable(call)
     positions = positions_in(body)
-    entries = await entries_in(place.row.topic, positions)
-    return await _done(site, place, {target.row.name: target}, [
+    entries = await entries_in(log.row.topic, positions)
+    return await _done(site, log, {target.row.name: target}, [
         (at, target.row.name, plain(entry)) for at, entry in entries.items()
     ], acknowledged=acknowledged, asked=len(positions))  # fmt: skip
 
 
 async def _delete(site: Site, call: Call) -> Reply:
-    place = place_in(site, call)
-    await expect_readable(call, place)
+    log = log_in(site, call)
+    await expect_readable(call, log)
     positions = positions_in(call.document())
-    there = await entries_in(place.row.topic, positions)
+    there = await entries_in(log.row.topic, positions)
     moves = [(at, "", b"") for at in there]
-    return await _done(site, place, {}, moves, acknowledged=True, asked=len(positions))
+    return await _done(site, log, {}, moves, acknowledged=True, asked=len(positions))
 
 
 async def _send_back(site: Site, call: Call) -> Reply:
     """Send each message back to the queue in which it first died, as it was before."""
-    place = place_in(site, call)
-    await expect_readable(call, place)
+    log = log_in(site, call)
+    await expect_readable(call, log)
     await expect_publishable(call)
     positions = positions_in(call.document())
     moves: list[tuple[Position, str, bytes]] = []
-    targets: dict[str, Place] = {}
-    for at, entry in (await entries_in(place.row.topic, positions)).items():
+    targets: dict[str, FoundLog] = {}
+    for at, entry in (await entries_in(log.row.topic, positions)).items():
         name, alive = revived(entry)
         if name is None:
             continue
         if name not in targets:
-            targets[name] = place_in(site, call, name)
+            targets[name] = log_in(site, call, name)
         moves.append((at, name, plain(alive)))
-    return await _done(site, place, targets, moves, acknowledged=True, asked=len(positions))
+    return await _done(site, log, targets, moves, acknowledged=True, asked=len(positions))
 
 
 def positions_in(body: Body) -> list[Position]:
@@ -118,15 +118,15 @@ async def entries_in(topic: Topic, positions: Sequence[Position]) -> dict[Positi
 
 async def _done(
     site: Site,
-    place: Place,
-    targets: Mapping[str, Place],
+    log: FoundLog,
+    targets: Mapping[str, FoundLog],
     moves: Sequence[tuple[Position, str, bytes]],
     *,
     acknowledged: bool,
     asked: int,
 ) -> Reply:
     admission, unit = Admission(), Unit(passes_over_gone=True)
-    subscription = place.subscription if acknowledged else None
+    subscription = log.subscription if acknowledged else None
     try:
         done = 0
         for at, name, entry in moves:
@@ -154,7 +154,7 @@ async def _done(
     return Reply(document)
 
 
-def _put(target: Place, entry: bytes, admission: Admission) -> None:
+def _put(target: FoundLog, entry: bytes, admission: Admission) -> None:
     queue, vhost = target.row.queue, target.vhost
     overflow = None
     if queue is not None and vhost is not None:

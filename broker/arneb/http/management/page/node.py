@@ -56,7 +56,7 @@ def alarms_of(site: Site) -> list[Document]:
                 "name": "disk",
                 "text": "Publishers over AMQP wait: too little of the disk is free.",
                 "advice": "Consume or purge the longest queues, shorten retention, or free the "
-                "disk of something else. Consumers go on meanwhile.",
+                "disk of something else. Consumers continue meanwhile.",
                 "is": now.disk_free_bytes,
                 "limit": now.disk_free_min_bytes,
             }
@@ -66,7 +66,7 @@ def alarms_of(site: Site) -> list[Document]:
             {
                 "name": "full",
                 "text": "The last commit found no room on the disk: nothing new is confirmed.",
-                "advice": "Free the disk. The broker goes on by itself as soon as there is room.",
+                "advice": "Free the disk. The broker continues by itself as soon as there is room.",
                 "is": stored.store_bytes,
                 "limit": 0,
             }

@@ -8,7 +8,7 @@ from typing import Final
 
 from arneb.http.management.figures.rates import Range
 from arneb.http.management.page.hole_parts import hole_parts
-from arneb.http.management.page.places import Place, place_in
+from arneb.http.management.page.log_lookup import FoundLog, log_in
 from arneb.http.management.page.row_documents import counters_of, rates_of, row_document
 from arneb.http.management.requests.calls import Call, Document, Reply
 from arneb.http.management.requests.rules import ADMINISTRATOR, VHOST
@@ -31,13 +31,13 @@ CONSUMERS_MAX: Final = 100
 
 
 async def _look(site: Site, call: Call) -> Reply:
-    place = place_in(site, call)
-    row, topic = place.row, place.row.topic
+    log = log_in(site, call)
+    row, topic = log.row, log.row.topic
     document = row_document(site, row)
     ledgers, subscriptions = topic.ledgers(), list(topic.subscriptions.values())
     drawn = ledgers[-LEDGERS_MAX:]
     shown = [
-        await _subscription(site, place, each) | {"hole_parts": hole_parts(drawn, each)}
+        await _subscription(site, log, each) | {"hole_parts": hole_parts(drawn, each)}
         for each in subscriptions[:SUBSCRIPTIONS_MAX]
     ]
     main = row.main
@@ -59,20 +59,20 @@ async def _look(site: Site, call: Call) -> Reply:
         ],
         "subscriptions_total": len(subscriptions),
         "details": shown,
-        **_declared(place),
+        **_declared(log),
     }
     return Reply(document)
 
 
 async def _history(site: Site, call: Call) -> Reply:
     """Answer with the last minutes, as far back as the row has been watched."""
-    row = place_in(site, call).row
+    row = log_in(site, call).row
     details = rates_of(site, row, counters_of(row), dict.fromkeys(SERIES, HISTORY))
     return Reply({name: details[name] for name in SERIES})
 
 
-def _declared(place: Place) -> Document:
-    queue = place.row.queue
+def _declared(log: FoundLog) -> Document:
+    queue = log.row.queue
     if queue is None:
         return {"arguments": {}, "definition": {}}
     return {
@@ -87,11 +87,11 @@ def _declared(place: Place) -> Document:
     }
 
 
-async def _subscription(site: Site, place: Place, of: Subscription) -> Document:
+async def _subscription(site: Site, log: FoundLog, of: Subscription) -> Document:
     statistics = of.statistics()
     consumers = list(of.consumers)
     ready, away = of.lengths
-    pulsar = _pulsar_consumers(site, place)
+    pulsar = _pulsar_consumers(site, log)
     return {
         "name": of.name,
         "type": None if statistics.type is None else statistics.type.value,
@@ -104,20 +104,20 @@ async def _subscription(site: Site, place: Place, of: Subscription) -> Document:
         "holes": statistics.holes,
         "delayed": statistics.delayed_entries,
         "unreadable": None if statistics.unreadable is None else render(statistics.unreadable),
-        "oldest_ms": await site.ages.of(place.row.topic, of),
+        "oldest_ms": await site.ages.of(log.row.topic, of),
         "consumers_total": len(consumers),
         "consumers": [_consumer(each, pulsar) for each in consumers[:CONSUMERS_MAX]],
     }
 
 
-def _pulsar_consumers(site: Site, place: Place) -> Mapping[Consumer, Document]:
+def _pulsar_consumers(site: Site, log: FoundLog) -> Mapping[Consumer, Document]:
     """Return the Pulsar connections and keys of the topic's consumers."""
     if site.pulsar is None:
         return {}
     number_of = site.pulsar.connections.number_of
     return {
         each.consumer: {"connection": number_of(each.connection), "key": each.key}
-        for each in site.pulsar.consumers.of(place.row.topic)
+        for each in site.pulsar.consumers.of(log.row.topic)
     }
 
 

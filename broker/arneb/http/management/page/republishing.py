@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
+from arneb.http.management.page.log_lookup import expect_readable, log_in
 from arneb.http.management.page.moving import entries_in, positions_in
-from arneb.http.management.page.places import expect_readable, place_in
 from arneb.http.management.requests.calls import Call, Reply, bad_request, not_found
 from arneb.http.management.requests.rules import VHOST
 from arneb.http.management.router import Route
@@ -26,17 +26,17 @@ MESSAGES_MAX: Final = 5000
 
 
 async def _republish(site: Site, call: Call) -> Reply:
-    place, body = place_in(site, call), call.document()
-    await expect_readable(call, place)
+    log, body = log_in(site, call), call.document()
+    await expect_readable(call, log)
     exchange, key = body.given.get("exchange"), body.given.get("routing_key")
     if exchange is not None and body.text("exchange") not in site.vhost_of(call).router.exchanges:
         raise not_found("exchange_not_found", "not_found")
     positions = positions_in(body)
-    entries = await entries_in(place.row.topic, positions)
+    entries = await entries_in(log.row.topic, positions)
     actor = await site.acting(call)
     done = unrouted = refused = 0
     for entry in entries.values():
-        for message in _messages(entry, place.row.name):
+        for message in _messages(entry, log.row.name):
             if done + unrouted + refused >= MESSAGES_MAX:
                 raise bad_request(f"they are more than {MESSAGES_MAX} messages: choose fewer")
             to = message.route.exchange if exchange is None else body.text("exchange")

@@ -5,7 +5,7 @@ The rule: nothing is changed. Routes are found as for a real message, with the s
 
 from typing import Final
 
-from arneb.http.management.page.places import expect_right
+from arneb.http.management.page.log_lookup import expect_right
 from arneb.http.management.requests.arguments import arguments_in
 from arneb.http.management.requests.calls import Call, Reply, bad_request, not_found
 from arneb.http.management.requests.rules import POLICYMAKER, VHOST

@@ -172,7 +172,7 @@ def test_repeated_sorting_takes_a_fiftieth_of_the_time_at_most(took_s: float) ->
 def test_objects_that_come_and_go_are_in_their_right_places(
     data: st.DataObject, end: int, spare: int, reverse: bool
 ) -> None:
-    """The figures stay the same, so the order must equal one that is computed anew each time."""
+    """The figures stay the same, so the order must equal one that is recomputed each time."""
     items = st.lists(st.integers(0, 40), unique=True, max_size=15).map(sorted)
     now = 0.0
 

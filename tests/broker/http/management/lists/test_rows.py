@@ -190,7 +190,7 @@ async def test_the_brokers_internal_topics_are_in_no_list(tmp_path: Path) -> Non
 
 
 async def test_rows_that_stay_are_the_same_when_others_come_and_go(tmp_path: Path) -> None:
-    """Otherwise the order of very many would be computed anew each time."""
+    """Otherwise the order of very many would be recomputed each time."""
     async with managed(tmp_path) as call:
         site = call.site
 

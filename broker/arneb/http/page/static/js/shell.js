@@ -93,8 +93,8 @@ function Lost() {
   const isLost = state === "lost";
   const text = state === "unanswered" && whyUnanswered();
   return html`<div class="stack-none" role="status">
-    ${text && html`<p class="notice warn"><span class="strong">Nobody answers at the moment</span>${capital(text)}. What is shown is not current. The page goes on by itself.</p>`}
-    ${isLost && html`<p class="notice warn"><span class="strong">The broker does not answer</span>What is shown is not current. The page goes on by itself as soon as it is back.</p>`}</div>`;
+    ${text && html`<p class="notice warn"><span class="strong">Nobody answers at the moment</span>${capital(text)}. What is shown is not current. The page continues by itself.</p>`}
+    ${isLost && html`<p class="notice warn"><span class="strong">The broker does not answer</span>What is shown is not current. The page continues by itself as soon as it is back.</p>`}</div>`;
 }
 
 /** @param {{alarm: any}} of */

@@ -10,7 +10,7 @@ const EVERY_MS = 1000;
 export function Leaderless({ reason }) {
   const member = useMember(true, EVERY_MS);
   return html`<main class=${member ? "main" : "alone"}>
-    <div class="notice warn" role="alert"><span class="strong">Nobody answers for the cluster</span>${capital(reason)}. The page goes on by itself as soon as a node leads.</div>
+    <div class="notice warn" role="alert"><span class="strong">Nobody answers for the cluster</span>${capital(reason)}. The page continues by itself as soon as a node leads.</div>
     ${member ? html`<${Cluster} member=${member} />` : html`<h1 class="unseen">Arneb</h1>`}
   </main>`;
 }

@@ -1,4 +1,4 @@
-"""Places: finds the log of a call, and checks whether the caller may read or change it.
+"""Log lookup: finds the log of a call, and checks whether the caller may read or change it.
 
 The rule: AMQP's rights on the queue apply, and are checked here for all calls that read its
 messages.
@@ -23,7 +23,7 @@ NUMBER_DIGITS_MAX: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FoundLog:
     """One log in a vhost."""
 
     vhost: Vhost | None
@@ -39,20 +39,20 @@ class Place:
         return main
 
 
-def place_in(site: Site, call: Call, name: str | None = None) -> Place:
+def log_in(site: Site, call: Call, name: str | None = None) -> FoundLog:
     """Return the queue or topic in the path, or the one called ``name``. Raises 404."""
     if name is None and (full_name := call.params.get("topic")) is not None:
         topic = site.core.topics.get(full_name)
         if topic is None or not full_name.startswith(CLIENTS_SCHEMES):
             raise not_found()
-        return Place(None, Row(full_name.removeprefix(SCHEME), NO_VHOST, topic))
+        return FoundLog(None, Row(full_name.removeprefix(SCHEME), NO_VHOST, topic))
     vhost = site.vhost_of(call)
     name = call.params["queue"] if name is None else name
     queue = vhost.queues.get(name)
     topic = vhost.queues.foreign_topic(name) if queue is None else queue.topic
     if topic is None:
         raise not_found()
-    return Place(vhost, Row(name, vhost.name, topic, queue))
+    return FoundLog(vhost, Row(name, vhost.name, topic, queue))
 
 
 async def expect_right(call: Call, right: Right, name: str, kind: Kind = Kind.QUEUE) -> None:
@@ -68,12 +68,12 @@ async def expect_right(call: Call, right: Right, name: str, kind: Kind = Kind.QU
         raise not_authorised("Access refused.")
 
 
-async def expect_readable(call: Call, place: Place) -> None:
+async def expect_readable(call: Call, log: FoundLog) -> None:
     """Raise 401 unless the caller may read messages there, and 400 for an exclusive queue."""
-    if place.vhost is None:
+    if log.vhost is None:
         return  # the route is for administrators
-    await expect_right(call, Right.READ, place.row.name)
-    queue = place.row.queue
+    await expect_right(call, Right.READ, log.row.name)
+    queue = log.row.queue
     if queue is not None and queue.owner is not None:
         raise bad_request("it belongs to one connection, which alone may have its messages")
 
