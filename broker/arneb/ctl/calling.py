@@ -23,7 +23,7 @@ Body = dict[str, Any] | list[Any] | str | None
 
 
 class Unreachable(Exception):
-    """Nobody answers. The text is one line for the user."""
+    """No answer came. The text is one line for the user."""
 
 
 class NoneRunning(Unreachable):
@@ -32,9 +32,10 @@ class NoneRunning(Unreachable):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a broker answered."""
+    """The status and the body of a broker's answer; refusals are answers too."""
 
     status: int
+    """The HTTP status."""
     value: Any
     """The JSON of the body; None without one."""
 
@@ -63,7 +64,9 @@ class Caller(Protocol):
     def call(
         self, method: str, path: str, body: Body = None, headers: dict[str, str] | None = None
     ) -> Answer:
-        """Send one request; a text body is sent as a form. Raises :class:`Unreachable`."""
+        """Send one request and wait for the answer, at most the caller's time limit. A text body is
+        sent as a form, any other as JSON. Raises :class:`Unreachable`, and :class:`TimeoutError` if
+        the broker accepted the request and has not answered in time."""
         ...
 
 
@@ -88,7 +91,7 @@ class SocketCaller:
     def call(
         self, method: str, path: str, body: Body = None, headers: dict[str, str] | None = None
     ) -> Answer:
-        """One request."""
+        """See :class:`Caller`."""
         connection = _SocketConnection(self.directory, self.timeout_s)
         return _exchange(connection, str(self.directory), method, path, body, headers or {})
 
@@ -107,7 +110,7 @@ class HttpCaller:
     def call(
         self, method: str, path: str, body: Body = None, headers: dict[str, str] | None = None
     ) -> Answer:
-        """One request."""
+        """See :class:`Caller`."""
         parts = urlsplit(self.url)
         host, port = parts.hostname or "", parts.port
         connection: http.client.HTTPConnection

@@ -79,7 +79,7 @@ class Session:
 
     @property
     def node(self) -> str:
-        """The node's name."""
+        """The node's name, asked for once. Raises :class:`Failed` and :class:`.Unreachable`."""
         if not self._about:
             if self.is_trusted:
                 self._about = {"node": self.ask("GET", "/ctl/about").value["node"]}
@@ -93,7 +93,8 @@ class Session:
             raise not_running()
 
     def says(self, banner: str) -> None:
-        """Write a banner that says what is being done."""
+        """Write a banner that says what is being done, unless the output is to be quiet or for
+        programs."""
         self.output.banner(banner)
 
     # Asking
@@ -169,7 +170,8 @@ class Session:
     # Arguments
 
     def secret(self, index: int, prompt: str = "Password: ") -> str:
-        """Return a password: the argument, or else a line of standard input."""
+        """Return a password: the argument at ``index``, or else a line of standard input. Raises
+        :class:`Failed` if neither is given."""
         if len(self.arguments) > index:
             return self.arguments[index]
         self.says(prompt)

@@ -18,18 +18,21 @@ class Severity(IntEnum):
 
     @property
     def word(self) -> str:
+        """Its name in texts and JSON: ``note``, ``warning`` or ``error``."""
         return self.name.lower()
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong."""
+    """One thing that is wrong, and what to do about it."""
 
     check: str
     """The check that found it."""
     severity: Severity
     what: str
+    """What is wrong, with the figure that shows it; one sentence."""
     do: str
+    """The remedy, for an operator; one sentence."""
     subject: str = ""
     """What it is about: a queue, a file, a port."""
 

@@ -36,7 +36,7 @@ class Backends:
         return f"<Backends {self.in_order}>"
 
     async def close(self) -> None:
-        """Close all backends."""
+        """Close the backends' connections to other servers, also if cancelled."""
         with trio.CancelScope(shield=True):
             for each in self._remote:
                 await each.close()

@@ -48,7 +48,8 @@ class HttpVerdicts:
         return True
 
     async def ask(self, vhost: str, question: Question) -> None:
-        """Ask the server."""
+        """Have the server decide, so that :meth:`may` knows. A server that does not answer has
+        refused."""
         settings = self._backend.settings
         fields = {
             "username": self._user, "vhost": vhost, "resource": question.kind.value,
@@ -67,7 +68,8 @@ class HttpVerdicts:
         """Do nothing: nothing expires."""
 
     async def admits(self, vhost: str, address: str) -> bool:
-        """Ask the server."""
+        """Return whether the server lets the user into the vhost from that address. A server that
+        does not answer has refused."""
         asked = self._user, vhost, address
         if (known := self._backend.verdicts.get(asked)) is not None:
             return known

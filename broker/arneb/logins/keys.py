@@ -47,7 +47,7 @@ class SigningKey:
 
 
 class Keys:
-    """The keys of one issuer."""
+    """The public keys of one issuer of tokens: one of the settings, and those that it publishes."""
 
     def __init__(self, settings: OAuthTable) -> None:
         self._settings = settings

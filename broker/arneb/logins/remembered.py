@@ -16,7 +16,7 @@ ANSWERS_MAX: Final = 20_000
 
 
 class Remembered(Generic[Answer]):
-    """Answers by question."""
+    """Answers by question, each for ``seconds`` unless it came with a time of its own."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = trio.current_time) -> None:
         self._seconds = seconds

@@ -23,7 +23,8 @@ class Translation:
 
 
 class ConfFile:
-    """One file as it is read."""
+    """One ``rabbitmq.conf`` while it is read: the settings so far, and parts of values that several
+    keys make up together."""
 
     def __init__(self, memory_bytes: Callable[[], int]) -> None:
         self.memory_bytes = memory_bytes
@@ -45,7 +46,7 @@ class ConfFile:
         return f"<ConfFile, {len(self.users)} more users>"  # no values: some are secret
 
     def set(self, dotted: str, value: Any) -> None:
-        """Set one setting."""
+        """Set the setting ``TABLE.KEY`` of a TOML file to ``value``."""
         table = self.result.table
         *tables, name = dotted.split(".")
         for each in tables:
@@ -53,6 +54,7 @@ class ConfFile:
         table[name] = value
 
     def get(self, dotted: str) -> Any:
+        """Return the setting ``TABLE.KEY``; None if it is not set so far."""
         table: Any = self.result.table
         for each in dotted.split("."):
             table = table.get(each, {}) if isinstance(table, dict) else {}
@@ -68,4 +70,6 @@ Take = Callable[[ConfFile, str, str], None]
 
 
 def setting(dotted: str, read: Callable[[str], Any]) -> Take:
+    """Return what sets one setting from a key's value. ``read`` converts the value, and raises
+    :class:`ValueError` for one that means nothing."""
     return lambda file, _, value: file.set(dotted, read(value))
