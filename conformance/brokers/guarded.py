@@ -104,7 +104,8 @@ def guarded_pulsar(place: Path, files: Path, **settings: object) -> PulsarStanda
 
 
 def arneb_with_rights(place: Path) -> Arneb:
-    """An Arneb on which only ``root`` may do anything until rights are granted."""
+    """An Arneb on which only ``root`` may do anything until rights are granted, and ``proxy`` acts
+    for others."""
     (place / "secret.key").write_bytes(SECRET)
     settings = f"""
 [pulsar.authentication]
@@ -114,6 +115,7 @@ token_secret_key = "{place}/secret.key"
 [access.authorization]
 enabled = true
 super_user_roles = ["root"]
+proxy_roles = ["proxy"]
 """
     return Arneb(place / "arneb", listeners=["pulsar", "http-pulsar"], settings=settings).start()
 
@@ -127,6 +129,8 @@ def pulsar_with_rights(place: Path) -> PulsarStandalone:
         authenticationEnabled="true",
         authorizationEnabled="true",
         superUserRoles="root",
+        proxyRoles="proxy",
+        authenticationRefreshCheckSeconds=1,
         authenticationProviders="org.apache.pulsar.broker.authentication.AuthenticationProviderToken",
         tokenSecretKey=f"file://{place}/secret.key",
         brokerClientAuthenticationPlugin="org.apache.pulsar.client.impl.auth.AuthenticationToken",

@@ -1,6 +1,7 @@
 """Key_Shared subscriptions: a key is with one consumer at a time and in order, whatever consumers
 come and go."""
 
+import asyncio
 import time
 from collections import defaultdict
 from collections.abc import Iterable
@@ -8,7 +9,7 @@ from datetime import timedelta
 
 import pulsar
 import pytest
-from conformance.pulsar.conftest import Connect, Mortal, Named
+from conformance.pulsar.conftest import BrokerUrls, Connect, Mortal, Named
 from conformance.pulsar.helpers import (
     ACKS_SENT_S,
     WITHIN_MS,
@@ -16,9 +17,12 @@ from conformance.pulsar.helpers import (
     assert_silent,
     gather,
     payloads,
+    played,
     send,
     take,
 )
+from conformance.wire.pulsar import KEY_SHARED as RAW_KEY_SHARED
+from conformance.wire.pulsar import Place, PulsarClient
 
 KEY_SHARED = pulsar.ConsumerType.KeyShared
 EARLIEST = pulsar.InitialPosition.Earliest
@@ -209,6 +213,30 @@ def test_a_key_sent_back_comes_again_to_its_consumer_in_order(connect: Connect, 
         again = take(consumer, len(first[name]))
         assert by_key(map(seen, again)) == by_key(map(seen, first[name]))
         assert {each.redelivery_count() for each in again} == {1}
+
+
+def test_what_comes_back_goes_before_anything_new(
+    broker_urls: BrokerUrls, connect: Connect, topic: str
+) -> None:
+    """Of whatever key it is."""
+    publish(connect().create_producer(topic, batching_enabled=False), keys=20, rounds=1)
+
+    async def play(client: PulsarClient) -> None:
+        got: asyncio.Queue[Place] = asyncio.Queue()
+        client.received = lambda consumer, entry: got.put_nowait(entry.place)
+
+        async def get(count: int) -> list[Place]:
+            client.flow(count)
+            return [await asyncio.wait_for(got.get(), WITHIN_S) for _ in range(count)]
+
+        await client.subscribe(topic, "s", kind=RAW_KEY_SHARED)
+        first = await get(5)
+        client.give_back([])
+        again = await get(7)
+        assert again[:5] == first
+        assert again == sorted(again)
+
+    played(broker_urls.pulsar, topic, play)
 
 
 def test_what_a_leaving_consumer_had_goes_to_the_others(connect: Connect, topic: str) -> None:

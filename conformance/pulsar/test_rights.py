@@ -1,10 +1,11 @@
 """What roles may do if authorization is enabled: commands by the official client, and admin calls,
 by everybody who has a right and by everybody who lacks just that one."""
 
+import asyncio
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +13,15 @@ import pulsar
 import pytest
 from conformance.brokers.arneb import Arneb
 from conformance.brokers.guarded import arneb_with_rights, pulsar_with_rights, token_of
+from conformance.brokers.process import Address
 from conformance.brokers.pulsar_standalone import PulsarStandalone
 from conformance.pulsar.test_identity import QUIET
+from conformance.wire.protobuf import Value
+from conformance.wire.pulsar import PulsarClient, PulsarClosed
+from conformance.wire.running import run
 
+AUTHORIZATION_ERROR = 4
+ENDS_WITHIN_S = 30.0
 NAMESPACE = "t/n"
 TOPIC = f"persistent://{NAMESPACE}/topic"
 ROLES = ("root", "admin", "produces", "consumes", "functions", "of-topic", "nobody")
@@ -43,10 +50,12 @@ class Guarded:
             logger=QUIET,
         )
 
-    def call(self, role: str, method: str, path: str, body: Any = None) -> int:
-        """The status of an admin call."""
+    def call(self, role: str, method: str, path: str, body: Any = None, *, client: str = "") -> int:
+        """The status of an admin call, which a proxy makes for ``client``."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {token_of(role)}", "Content-Type": "application/json"}
+        if client:
+            headers["X-Original-Principal"] = client
         url = f"{self.admin}/admin/v2/{path}"
         asking = urllib.request.Request(url, data, headers, method=method)
         try:
@@ -55,6 +64,29 @@ class Guarded:
         except urllib.error.HTTPError as error:
             with error:
                 return error.code
+
+    def play(
+        self,
+        role: str,
+        play: Callable[[PulsarClient], Awaitable[None]],
+        *,
+        client: str = "",
+        expires_in_s: float | None = None,
+    ) -> None:
+        """Run ``play`` with a connection of ``role`` that sends raw commands, for ``client`` if
+        that is given. Raises :class:`PulsarClosed` if CONNECT is refused."""
+        host, _, port = self.pulsar.removeprefix("pulsar://").rpartition(":")
+        more: list[tuple[int, Value]] = [(3, token_of(role, expires_in_s)), (5, "token")]
+        if client:
+            more.append((7, client))
+        more.append((10, [(1, 1)]))  # it can answer a challenge
+
+        async def connected() -> None:
+            connection = await PulsarClient.open(Address(host, int(port)), more)
+            await connection.look_up(TOPIC)
+            await play(connection)
+
+        run(connected())
 
 
 @pytest.fixture(scope="session")
@@ -83,6 +115,7 @@ def grant(broker: Guarded) -> None:
         ("POST", f"namespaces/{NAMESPACE}/permissions/produces", ["produce"]),
         ("POST", f"namespaces/{NAMESPACE}/permissions/consumes", ["consume"]),
         ("POST", f"namespaces/{NAMESPACE}/permissions/functions", ["functions"]),
+        ("POST", f"namespaces/{NAMESPACE}/permissions/proxy", ["produce", "consume"]),
         ("PUT", f"persistent/{NAMESPACE}/topic", None),
         ("POST", f"persistent/{NAMESPACE}/topic/permissions/of-topic", ["consume"]),
         ("PUT", f"persistent/{NAMESPACE}/topic/subscription/kept", "earliest"),
@@ -283,3 +316,79 @@ def test_a_subscription_may_be_for_some_only_or_bear_the_name_of_a_role(guarded:
         assert guarded.call("admin", "POST", f"{N}/subscriptionAuthMode", "None") == 204
         mine.close()
         other.close()
+
+
+async def command_refused(command: Awaitable[object]) -> bool:
+    try:
+        await command
+    except PulsarClosed as error:
+        assert str(error).startswith(f"error {AUTHORIZATION_ERROR}: "), error
+        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("client", "refused"),
+    [
+        ("produces", [False, True]),
+        ("consumes", [True, False]),
+        ("root", [False, False]),
+        ("nobody", [True, True]),
+    ],
+)
+def test_a_proxy_and_its_client_both_need_the_right(
+    guarded: Guarded, client: str, refused: list[bool]
+) -> None:
+    async def play(connection: PulsarClient) -> None:
+        produces = await command_refused(connection.create_producer(TOPIC))
+        consumes = await command_refused(connection.subscribe(TOPIC, "of-proxy"))
+        assert [produces, consumes] == refused
+
+    guarded.play("proxy", play, client=client)
+
+
+@pytest.mark.parametrize(
+    ("role", "client"),
+    [
+        ("proxy", ""),
+        ("proxy", "proxy"),
+        ("consumes", "produces"),
+        ("consumes", "consumes"),
+        ("root", "consumes"),
+    ],
+)
+def test_proxies_and_nobody_else_name_a_client(guarded: Guarded, role: str, client: str) -> None:
+    async def play(connection: PulsarClient) -> None:
+        pytest.fail(f"{role} came in for {client!r}")
+
+    with pytest.raises(PulsarClosed):
+        guarded.play(role, play, client=client)
+
+
+@pytest.mark.parametrize(
+    ("role", "client", "status"),
+    [
+        ("proxy", "consumes", 200),
+        ("proxy", "root", 200),
+        ("proxy", "nobody", 403),
+        ("proxy", "", 403),
+        ("consumes", "consumes", 200),
+        ("consumes", "root", 403),
+        ("root", "consumes", 403),
+    ],
+)
+def test_a_proxy_calls_for_its_clients(
+    guarded: Guarded, role: str, client: str, status: int
+) -> None:
+    assert guarded.call(role, "GET", f"persistent/{NAMESPACE}", client=client) == status
+
+
+def test_a_proxied_connection_ends_with_the_proxys_token(guarded: Guarded) -> None:
+    """The client, whom a challenge would reach, has no token of the proxy."""
+
+    async def play(connection: PulsarClient) -> None:
+        ended = asyncio.Event()
+        connection.ended = ended.set
+        await asyncio.wait_for(ended.wait(), ENDS_WITHIN_S)
+
+    guarded.play("proxy", play, client="consumes", expires_in_s=5)

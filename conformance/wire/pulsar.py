@@ -68,6 +68,7 @@ class Command(IntEnum):
     GET_LAST_MESSAGE_ID = 29
     GET_LAST_MESSAGE_ID_RESPONSE = 30
     ACTIVE_CONSUMER_CHANGE = 31
+    AUTH_CHALLENGE = 36
     ACK_RESPONSE = 38
 
 
@@ -118,9 +119,9 @@ def payload_frame(
     return SIZE.pack(len(head) + len(tail)) + head + tail
 
 
-def connect_frame() -> bytes:
-    """The CONNECT command of a client without authentication."""
-    return simple_frame(Command.CONNECT, [(1, "arneb-raw"), (4, PROTOCOL_VERSION)])
+def connect_frame(more: Fields = ()) -> bytes:
+    """The CONNECT command of a client without authentication, unless ``more`` has it."""
+    return simple_frame(Command.CONNECT, [(1, "arneb-raw"), (4, PROTOCOL_VERSION), *more])
 
 
 class PulsarClient:
@@ -140,11 +141,12 @@ class PulsarClient:
         self._reading = asyncio.create_task(self._read())
 
     @classmethod
-    async def open(cls, address: Address) -> Self:
-        """Connect and complete the handshake."""
+    async def open(cls, address: Address, more: Fields = ()) -> Self:
+        """Connect and complete the handshake, with ``more`` fields in CONNECT. Raises
+        :class:`PulsarClosed` if refused."""
         client = cls(*await asyncio.open_connection(address.host, address.port, limit=1 << 20))
         opened(client)
-        client._write(connect_frame())
+        client._write(connect_frame(more))
         await asyncio.wait_for(client._connected, CALL_WITHIN_S)
         return client
 
