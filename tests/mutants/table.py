@@ -226,6 +226,13 @@ MUTANTS: Final = (
         ("tests/amqp_frontend/server/operations/test_stamping.py",),
     ),
     Mutant(
+        "messages of a batch that another consumer acknowledged still fill their holder's window",
+        CORE + "subscription/entries/acknowledgements.py",
+        "                consumer.shrink(position, mask, self.acks)\n",
+        "                pass\n",
+        ("tests/core/engine/subscriptions/test_batches.py",),
+    ),
+    Mutant(
         "one queue starves the others under a channel's prefetch",
         CORE + "subscription/state/in_flight.py",
         "                    sharers[self] = None\n",

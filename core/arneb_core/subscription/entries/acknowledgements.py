@@ -127,6 +127,14 @@ class Acknowledgements:
                 self._take_away([position])
         else:
             self._delivery.undivide(position, mask)
+            if elsewhere:
+                self._take_messages_away(position, mask)
+
+    def _take_messages_away(self, position: Position, mask: int) -> None:
+        """The same for some messages of a batch that its holder has as a whole."""
+        for consumer in self._state.consumers.values():
+            if position in consumer.whole:
+                consumer.shrink(position, mask, self.acks)
 
     def _size_of(self, position: Position) -> int | None:
         """Return how many messages the entry holds, if that is known without reading the store."""

@@ -69,6 +69,29 @@ async def test_an_ack_by_a_stranger_leaves_holders_what_they_hold(data_dir: Path
         assert subscription.statistics().backlog_entries == 0
 
 
+async def test_messages_that_a_stranger_acknowledges_leave_the_holders_window(
+    data_dir: Path,
+) -> None:
+    async with open_engine(data_dir) as engine:
+        topic = await engine.create_topic("t")
+        subscription = await topic.subscribe("s", initial=InitialPosition.EARLIEST)
+        sink = RecordingSink()
+        holder = subscription.attach(ConsumerSpec("h", unacked_max=4), sink)
+        holder.flow(10)
+        position = await append(engine, "t", [make_entry(b"batch", 4), make_entry(b"next")])
+        await quiet(engine)
+        assert (sink.bodies, holder.in_flight) == ([b"batch"], 4)
+        stranger = subscription.attach(PULSAR, RecordingSink())
+        stranger.acknowledge_messages(position, 0b0011)
+        await quiet(engine)
+        assert sink.bodies == [b"batch", b"next"]
+        assert holder.in_flight == 3
+        holder.acknowledge_messages(position, 0b0100)
+        assert holder.in_flight == 2
+        stranger.acknowledge_messages(position, 0b1000)
+        assert holder.in_flight == 1
+
+
 async def test_prefetch_one_and_a_requeue_inside_a_batch_deliver_nothing_twice(
     data_dir: Path,
 ) -> None:
