@@ -2,6 +2,7 @@
 
 import gzip
 import re
+from collections import Counter
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,12 @@ FORBIDDEN: Final = re.compile(
 )
 """Anything that would turn a text into markup, run inline script, or load from elsewhere."""
 
+
+DECLARED: Final = re.compile(
+    r"^(?:export (?:default )?)?(?:const|let|var|class|(?:async )?function\*?) +(\w+)", re.MULTILINE
+)
+IMPORTED: Final = re.compile(r"^import \{([^}]*)\}", re.MULTILINE)
+"""The names of a module. One that has a name twice is not run, and nor is the page."""
 
 OVERWRITTEN: Final = re.compile(
     r"<input(?![^\n]*(?:onInput|onChange))[^\n]* (?:value=\$|checked)|"
@@ -63,6 +70,18 @@ async def test_the_page_comes_with_its_policy_and_cannot_be_framed() -> None:
     assert "unsafe" not in POLICY
     assert headers["x-content-type-options"] == "nosniff"
     assert b'id="page"' in body
+
+
+def test_a_module_declares_each_name_once() -> None:
+    declared: Counter[tuple[str, str]] = Counter()
+    for file in OWN:
+        text = file.read_text(encoding="utf-8")
+        names = DECLARED.findall(text)
+        for each in IMPORTED.findall(text):
+            names += [name.split()[-1] for name in each.split(",") if name.strip()]
+        declared.update((str(file), name) for name in names)
+    assert len(declared) > len(OWN)
+    assert [name for name, count in declared.items() if count > 1] == []
 
 
 @pytest.mark.parametrize("file", OWN, ids=lambda each: each.stem)

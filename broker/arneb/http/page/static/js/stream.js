@@ -18,7 +18,7 @@ let source;
 let carried = "";
 let planned = 0;
 /** @type {Set<(state: string) => void>} */
-const listeners = new Set();
+const watchers = new Set();
 let state = "opening";
 let why = "";
 
@@ -27,7 +27,7 @@ function become(now, reason = "") {
   if (state === now && why === reason) return;
   state = now;
   why = reason;
-  for (const each of listeners) each(now);
+  for (const each of watchers) each(now);
 }
 
 /** What was said when figures ceased to come. */
@@ -38,9 +38,9 @@ export const whyUnanswered = () => why;
 export function useStreamState() {
   const [shown, show] = useState(state);
   useEffect(() => {
-    listeners.add(show);
+    watchers.add(show);
     show(state);
-    return () => listeners.delete(show);
+    return () => watchers.delete(show);
   }, []);
   return shown;
 }
