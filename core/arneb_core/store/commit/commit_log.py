@@ -20,13 +20,14 @@ from typing import Final, Protocol
 from arneb_core.api.errors import CommitFailed
 from arneb_core.store.format.changes import Changes, CommitReport
 
-SMALL_ENTRIES_MAX: Final = 1024
+SMALL_ENTRIES_MAX: Final = 640
 SMALL_RUNS_MAX: Final = 8
 SMALL_ROWS_MAX: Final = 32
 SMALL_BYTES_MAX: Final = 448 * 1024
 """Bounds of a small commit: all that a publisher with a window of 500 messages of a few hundred
 bytes has under way. A write of that size takes .38 ms, one of 4 KiB .2 ms, and LMDB's commit 2 to 5
-ms, with the way to the thread and back. Publishers at full rate exceed it."""
+ms, with the way to the thread and back. Publishers at full rate exceed it. More entries
+are better left to LMDB: the next are read meanwhile, and nothing waits in memory for a takeover."""
 
 LARGE_ENTRY_BYTES: Final = 2 * 1024
 LARGE_BYTES_MAX: Final = 128 * 1024
