@@ -25,6 +25,7 @@ from tests.mutants.journal_blocks_table import JOURNAL_BLOCKS_MUTANTS
 from tests.mutants.journal_table import JOURNAL_MUTANTS
 from tests.mutants.keys_table import KEYS_MUTANTS
 from tests.mutants.lake_table import LAKE_MUTANTS
+from tests.mutants.lapsing_table import LAPSING_MUTANTS
 from tests.mutants.machine_table import MACHINE_MUTANTS
 from tests.mutants.management_table import MANAGEMENT_MUTANTS
 from tests.mutants.operator_table import OPERATOR_MUTANTS
@@ -74,6 +75,7 @@ EVERY: Final[tuple[Mutant, ...]] = (
     *JOURNAL_MUTANTS,
     *JOURNAL_BLOCKS_MUTANTS,
     *LAKE_MUTANTS,
+    *LAPSING_MUTANTS,
     *MACHINE_MUTANTS,
     *MANAGEMENT_MUTANTS,
     *POLICY_MUTANTS,

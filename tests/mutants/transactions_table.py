@@ -17,6 +17,7 @@ ADMIN_TESTS: Final = ("tests/pulsar_frontend/admin/test_transactions.py",)
 TURN_TESTS: Final = ("tests/pulsar_frontend/server/test_transaction_turns.py",)
 WRITER_TESTS: Final = ("tests/pulsar_frontend/server/test_writer.py",)
 BEGINNING: Final = PULSAR + "services/transactions/beginning.py"
+COORDINATOR: Final = PULSAR + "services/transactions/coordinator.py"
 RECOVERED: Final = PULSAR + "services/transactions/recovered.py"
 
 RESERVATIONS: Final = PULSAR + "transactions/reservations.py"
@@ -126,14 +127,14 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "messages acknowledged in an aborted transaction are never redelivered",
-        PULSAR + "services/transactions/coordinator.py",
+        COORDINATOR,
         "                if not commit:\n                    self._ending.give_back(found)\n",
         "",
         TRANSACTION_TESTS,
     ),
     Mutant(
         "an open transaction is forgotten by a restart",
-        PULSAR + "services/transactions/coordinator.py",
+        COORDINATOR,
         "                self._open.update(found)\n",
         "                pass\n",
         TRANSACTION_TESTS,
@@ -147,21 +148,21 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "a commit that could not be stored is never retried",
-        PULSAR + "services/transactions/coordinator.py",
+        COORDINATOR,
         "                found.move(TransactionState.OPEN)\n",
         "                pass\n",
         TRANSACTION_TESTS,
     ),
     Mutant(
         "a commit after the timeout counts",
-        PULSAR + "services/transactions/coordinator.py",
+        COORDINATOR,
         "            if each.opened.until_ms <= now_ms and each.state is TransactionState.OPEN:\n",
         "            if each.opened.until_ms < 0 and each.state is TransactionState.OPEN:\n",
         TRANSACTION_TESTS,
     ),
     Mutant(
         "a message sent in somebody else's transaction is accepted",
-        PULSAR + "services/transactions/coordinator.py",
+        COORDINATOR,
         "        if caller is not None and found.opened.owner != (caller.role, caller.original):\n",
         "        if False:\n",
         ("tests/pulsar_frontend/server/test_rules.py",),
@@ -189,28 +190,28 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "an aborted transaction counts as committed",
-        PULSAR + "services/transactions/coordinator.py",
+        COORDINATOR,
         "        found.forget(committed=end.committed)\n",
         "        found.forget(committed=not end.committed)\n",
         ("tests/pulsar_frontend/admin/test_transactions.py",),
     ),
     Mutant(
         "what an ended transaction held is never released",
-        PULSAR + "services/transactions/coordinator.py",
+        COORDINATOR,
         "        found.forget(committed=end.committed)\n",
         "        pass\n",
         BOUND_TESTS,
     ),
     Mutant(
         "transactions opened at the same moment exceed the bound",
-        PULSAR + "services/transactions/coordinator.py",
+        COORDINATOR,
         "        if len(self._open) + self._beginning.under_way >= most:\n",
         "        if len(self._open) >= most:\n",
         BOUND_TESTS,
     ),
     Mutant(
         "a transaction that times out after the last number can never be ended",
-        PULSAR + "services/transactions/coordinator.py",
+        COORDINATOR,
         "        if timeout_ms > TIMEOUT_MS_MAX:\n",
         "        if False:\n",
         BOUND_TESTS,
@@ -273,14 +274,14 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "a commit overtakes what is on its way to disk",
-        PULSAR + "services/transactions/coordinator.py",
+        COORDINATOR,
         "            while found.under_way:\n",
         "            while False:\n",
         MODEL_TESTS,
     ),
     Mutant(
         "an acknowledgement that could not be stored is never delivered again",
-        PULSAR + "services/transactions/coordinator.py",
+        COORDINATOR,
         "                    subscription.give_back(whole, masks)\n",
         "                    pass\n",
         MODEL_TESTS,
@@ -413,20 +414,6 @@ TRANSACTION_MUTANTS: Final = (
         RESERVATION_TESTS,
     ),
     Mutant(
-        "a transaction that timed out, known by its range alone, opens again",
-        BEGINNING,
-        "        lapsed = self._reservations.lapsed(needed, now_ms)\n",
-        "        lapsed = []\n",
-        MODEL_TESTS,
-    ),
-    Mutant(
-        "transactions known by a range that goes are forgotten with it",
-        PULSAR + "services/transactions/coordinator.py",
-        "may_go=may_go, lapsed=lapsed)",
-        "may_go=may_go)",
-        MODEL_TESTS,
-    ),
-    Mutant(
         "a transaction that was committed counts as timed out once its range goes",
         PULSAR + "transactions/outcomes.py",
         "            if self.find(number) is None:\n",
@@ -463,14 +450,14 @@ TRANSACTION_MUTANTS: Final = (
     ),
     Mutant(
         "a transaction that ended while the clock was set back opens again after a restart",
-        PULSAR + "services/transactions/coordinator.py",
+        COORDINATOR,
         "        until_ms = max(now_ms, found.opened.at_ms) + ",
         "        until_ms = now_ms + ",
         MODEL_TESTS,
     ),
     Mutant(
         "a clock that is set forward takes outcomes that clients still ask for",
-        PULSAR + "services/transactions/coordinator.py",
+        COORDINATOR,
         "gathered(now_ms, may_go=may_go, ",
         "gathered(now_ms, ",
         MODEL_TESTS,
@@ -522,13 +509,6 @@ TRANSACTION_MUTANTS: Final = (
         BEGINNING,
         "            self.latest = 0  # the next transaction waits for a new era\n",
         "            pass\n",
-        BEGINNING_TESTS,
-    ),
-    Mutant(
-        "a transaction that timed out while the broker was down never existed",
-        BEGINNING,
-        "        return reserved is not None and reserved.opened.until_ms <= ",
-        "        return reserved is None and reserved.opened.until_ms <= ",
         BEGINNING_TESTS,
     ),
     Mutant(

@@ -151,6 +151,11 @@ class Reservations:
     def __repr__(self) -> str:
         return f"<Reservations, {len(self._stored)} ranges, {len(self._found)} from before>"
 
+    @property
+    def has_earlier(self) -> bool:
+        """Whether there are ranges from before the start."""
+        return bool(self._found)
+
     def take(self, owner: Owner, timeout_ms: int, now_ms: int) -> tuple[int, Reserved] | None:
         """Return a number that needs no record, and its range; None if there is none."""
         line = self._lines.get((owner, timeout_ms))

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import trio
 from google.protobuf.message import Message
-from hypothesis import given, note, settings
+from hypothesis import example, given, note, settings
 from hypothesis import strategies as st
 from tests.pulsar_frontend.raw_client import RawClient, Reply, body_of, connected
 from tests.pulsar_frontend.server.transacting import named
@@ -100,11 +100,20 @@ CLOCK_STEP = st.one_of(
     st.tuples(st.just("end"), st.just(0), st.integers(0, 2), st.booleans()),
     st.tuples(st.just("let pass"), st.just(FORGETTING_MS)),
     st.tuples(st.just("set the clock"), st.sampled_from((-HOURS_MS, HOURS_MS))),
+    st.tuples(st.just("set the clock for a moment"), st.just(HOURS_MS)),
     st.tuples(st.just("kill"),),
     st.tuples(st.just("kill and set the clock"), st.sampled_from((-HOURS_MS, HOURS_MS))),
 )  # fmt: skip
 """Few kinds, so that what takes several of them in a row is found."""
 CLOCK_STEPS = st.lists(CLOCK_STEP, min_size=6, max_size=16)
+SEVERAL: Final = [("open several", 0, TIMEOUTS_MS[-1])] * 4
+AHEAD_AT_START: Final = [
+    *SEVERAL,
+    ("kill and set the clock", HOURS_MS),
+    ("set the clock", -HOURS_MS),
+]
+AHEAD_FOR_A_MOMENT: Final = [*SEVERAL, ("kill",), ("set the clock for a moment", HOURS_MS)]
+"""The time of a range is up only as long as the clock is ahead."""
 
 
 class Hand:
@@ -502,6 +511,13 @@ class Play:
         await self._gather()
         await self._ask_again()
 
+    async def set_the_clock_for_a_moment(self, by_ms: int) -> None:
+        """The coordinator sees it, but draws no outcomes together before it is set back."""
+        for each_ms in (by_ms, -by_ms):
+            self.model.now_ms += each_ms
+            await self._expire()
+            await self._ask_again()
+
     async def _expire(self) -> None:
         await self._context.transactions.expire(self.model.now_ms)
         self.model.expire()
@@ -553,6 +569,8 @@ def test_transactions_agree_with_the_model(steps: list[Any]) -> None:
 
 
 @given(CLOCK_STEPS)
+@example(AHEAD_AT_START)
+@example(AHEAD_FOR_A_MOMENT)
 @settings(max_examples=2 * EXAMPLES, deadline=None)
 def test_how_one_ended_is_answered_alike_however_the_clock_is_set(steps: list[Any]) -> None:
     note(f"{steps}")

@@ -120,20 +120,16 @@ class Beginning:
 
     def adopted(self, number: int, caller: Caller | None) -> OpenTransaction | None:
         """Return an open transaction from before the start of which only its range is known. Only
-        for its owner, or for ``caller`` None, who may see all, is it added to the open ones."""
+        for its owner, or for ``caller`` None, who may see all, is it added to the open ones. If its
+        time is up it is open until that is stored, as others are."""
         reserved = self._reservations.find(number)
-        if reserved is None or reserved.opened.until_ms <= self._clock.wall_ms():
+        if reserved is None:
             return None
         name = TransactionId(COORDINATOR, number)
         found = OpenTransaction(name, reserved.opened, self._memory)
         if caller is None or found.opened.owner == (caller.role, caller.original):
             self._add_unrecorded(found, reserved)
         return found
-
-    def is_over(self, number: int) -> bool:
-        """Whether a transaction of which only its range is known has timed out."""
-        reserved = self._reservations.find(number)
-        return reserved is not None and reserved.opened.until_ms <= self._clock.wall_ms()
 
     def opened(self, found: OpenTransaction, first: Position, opening: list[bytes]) -> None:
         """Note that ``opening``, from :func:`opening_of`, is on disk; it may be empty."""
@@ -160,6 +156,15 @@ class Beginning:
             some = [each for each in found[start : start + RECORDED_TOGETHER] if _is_idle(each)]
             if some:
                 self._record(some)
+
+    @property
+    def has_earlier(self) -> bool:
+        """Whether there are ranges from before the start."""
+        return self._reservations.has_earlier
+
+    def has_lapsed(self, now_ms: int) -> bool:
+        """Whether transactions known only by such a range have timed out."""
+        return self.has_earlier and bool(self._reservations.lapsed(self._needed, now_ms))
 
     def over(self, now_ms: int) -> tuple[Rows, dict[int, int]]:
         """Return rows to remove, and the transactions known only by these that have timed out: how

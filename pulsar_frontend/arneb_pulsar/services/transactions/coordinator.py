@@ -3,7 +3,7 @@
 The rule: a transaction ends in one commit: its messages are in their topics, its acknowledgements
 count and its outcome is known, all at once or not at all. Before that no consumer sees anything of
 it, and it holds up nobody. What a client was told is on disk: an open transaction outlives a
-restart, and ending one again is answered the same way.
+restart, and one has ended once its outcome is stored, whatever the time of day is before or after.
 """
 
 import logging
@@ -34,7 +34,7 @@ from arneb_pulsar.services.transactions.open_transaction import (
 )
 from arneb_pulsar.services.transactions.recovered import recovered
 from arneb_pulsar.session.errors import RequestRefused, TopicTerminated, TransactionNotOpen
-from arneb_pulsar.transactions.outcomes import KEPT_MS, MANY, ONE, Outcomes, Patience
+from arneb_pulsar.transactions.outcomes import KEPT_MS, MANY, NONE_LAPSED, ONE, Outcomes, Patience
 from arneb_pulsar.transactions.records import Acked, pack, pack_sent
 from arneb_pulsar.transactions.states import COORDINATOR, HOW_ENDED, TransactionId, TransactionState
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
@@ -68,6 +68,8 @@ class TransactionCoordinator:
         self._beginning = Beginning(core, self.held, clock, self._open, self.memory, self._wake)
         self._starting = trio.Lock()
         self._is_started = False
+        self._gathering = trio.Lock()
+        self._lapsing = NONE_LAPSED  # numbers that a commit under way stores as timed out
         self.recovered_ms = (0, 0)  # when recovery began and ended
         self._opened = trio.Event()
 
@@ -82,8 +84,7 @@ class TransactionCoordinator:
     # The life of the coordinator
 
     async def start(self) -> None:
-        """Recover what was open when the broker ended; called before anybody consumes. Raises
-        :class:`.CoreError`."""
+        """Recover what was open, before anybody consumes. Raises :class:`.CoreError`."""
         async with self._starting:
             if self._is_started:
                 return
@@ -94,15 +95,19 @@ class TransactionCoordinator:
                 self._open.update(found)
                 if found:
                     logger.info("%d transactions are open since before the start", len(self._open))
-                    self._wake()
+            if self._beginning.has_lapsed(began_ms):
+                await self.gather(began_ms)
             self.recovered_ms = began_ms, self._clock.wall_ms()
             self._is_started = True
+            self._wake()
 
     async def run(self) -> NoReturn:
         """Abort timed-out transactions and gather outcomes, for ever."""
         gathered_s = self._clock.now()
+        while not self._is_started:
+            await self._opened.wait()
         while True:
-            if self._open:
+            if self._open or self._beginning.has_earlier:
                 await trio.sleep(CHECK_INTERVAL_S)
             else:
                 with trio.move_on_after(GATHER_S):
@@ -116,7 +121,7 @@ class TransactionCoordinator:
                 await self.gather(self._clock.wall_ms())
 
     async def expire(self, now_ms: int) -> None:
-        """Abort timed-out transactions."""
+        """Abort timed-out transactions, those too that only their ranges tell of."""
         for each in [*self._open.values()]:
             if each.opened.until_ms <= now_ms and each.state is TransactionState.OPEN:
                 logger.info("transaction %s is aborted: its time was up", each.id)
@@ -124,21 +129,25 @@ class TransactionCoordinator:
                     await self._finish(each, commit=False)
                 except CoreError as error:
                     logger.warning("transaction %s cannot be aborted yet: %s", each.id, error)
+        if self._beginning.has_lapsed(now_ms):
+            await self.gather(now_ms)
 
     async def gather(self, now_ms: int) -> None:
         """Store outcomes in less room (:meth:`.Outcomes.gathered`), and drop used-up ranges."""
-        may_go = self._patience.is_over(now_ms, self._clock.now())
-        over, lapsed = self._beginning.over(now_ms)
-        gathered = self.outcomes.gathered(now_ms, may_go=may_go, lapsed=lapsed)
-        if not (gathered.rows or over):
-            return
-        try:
-            with trio.CancelScope(shield=True):  # what is on disk must be in memory too
-                await self._core.committed(Unit(metadata=[*gathered.rows, *over]))
-                self.outcomes.written(gathered)
-                self._beginning.removed(over)
-        except CommitFailed as error:
-            logger.warning("cannot draw outcomes of transactions together yet: %s", error)
+        async with self._gathering:
+            may_go = self._patience.is_over(now_ms, self._clock.now())
+            over, self._lapsing = self._beginning.over(now_ms)
+            gathered = self.outcomes.gathered(now_ms, may_go=may_go, lapsed=self._lapsing)
+            try:
+                if gathered.rows or over:
+                    with trio.CancelScope(shield=True):  # what is on disk must be in memory too
+                        await self._core.committed(Unit(metadata=[*gathered.rows, *over]))
+                        self.outcomes.written(gathered)
+                        self._beginning.removed(over)
+            except CommitFailed as error:
+                logger.warning("cannot draw outcomes of transactions together yet: %s", error)
+            finally:
+                self._lapsing = NONE_LAPSED
 
     # What clients ask of the coordinator
 
@@ -194,7 +203,10 @@ class TransactionCoordinator:
         open as before."""
         goal = TransactionState.COMMITTED if commit else TransactionState.ABORTED
         while True:
-            ended = self._how_ended(wanted.least_bits)
+            while wanted.least_bits in self._lapsing:
+                async with self._gathering:
+                    pass  # whether its time-out is stored is known now
+            ended = self.outcomes.find(wanted.least_bits)
             if ended is goal and wanted.most_bits == COORDINATOR:
                 await trio.lowlevel.checkpoint()
                 return
@@ -293,7 +305,7 @@ class TransactionCoordinator:
         entries meanwhile. Raises :class:`RequestRefused` and :class:`.CoreError`; nothing has
         changed then."""
         found.expect_acks(whole, parts)
-        if is_cumulative and (other := self._cumulative(subscription, found)) is not None:
+        if is_cumulative and (other := found.rival(self.open, subscription)) is not None:
             text = f"transaction {other.id} has acknowledged there, and all before, already"
             raise RequestRefused(pb.TransactionConflict, text)
         holder = subscription.withhold(whole, parts)
@@ -324,37 +336,25 @@ class TransactionCoordinator:
     # Inside
 
     def _of(self, wanted: TransactionId, caller: Caller | None) -> OpenTransaction:
-        number = wanted.least_bits
-        found = self._open.get(number) if wanted.most_bits == COORDINATOR else None
-        if found is None:
-            if wanted.most_bits == COORDINATOR and (how := self._how_ended(number)):
+        number, is_mine = wanted.least_bits, wanted.most_bits == COORDINATOR
+        found = self._open.get(number) if is_mine else None
+        if found is None and is_mine:
+            if how := self.outcomes.find(number):
                 text = f"transaction {wanted} has ended: {HOW_ENDED[how]}"
                 raise RequestRefused(pb.InvalidTxnStatus, text)
-            if wanted.most_bits == COORDINATOR:
-                found = self._beginning.adopted(number, caller)
+            if number in self._lapsing:
+                raise RequestRefused(pb.InvalidTxnStatus, f"the time of {wanted} is up")
+            found = self._beginning.adopted(number, caller)
         if found is None:
             raise RequestRefused(pb.TransactionNotFound, f"transaction {wanted} is not known")
         if caller is not None and found.opened.owner != (caller.role, caller.original):
             raise RequestRefused(pb.AuthorizationError, f"transaction {wanted} is somebody else's")
         return found
 
-    def _how_ended(self, number: int) -> TransactionState | None:
-        is_over = number not in self._open and self._beginning.is_over(number)
-        return self.outcomes.find(number) or (TransactionState.ABORTED if is_over else None)
-
     def _wake(self) -> None:
-        """Wake :meth:`run`: the first transaction is open."""
+        """Wake :meth:`run`: the first transaction is open, or this has started."""
         self._opened.set()
         self._opened = trio.Event()
-
-    def _cumulative(
-        self, subscription: Subscription, but: OpenTransaction
-    ) -> OpenTransaction | None:
-        """Return another transaction that has acknowledged cumulatively there."""
-        for each in self._open.values():
-            if each is not but and each.has_all_up_to_somewhere(subscription):
-                return each
-        return None
 
     async def _finish(self, found: OpenTransaction, *, commit: bool) -> None:
         with self._moving(found, commit=commit), trio.CancelScope(shield=True):

@@ -6,7 +6,7 @@ together hold no more than :data:`HELD_BYTES_MAX`. What is counted here is on di
 """
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -285,6 +285,15 @@ class OpenTransaction:
         return any(
             each.is_cumulative and each.subscription is subscription for each in self.acks.values()
         )
+
+    def rival(
+        self, among: Iterable["OpenTransaction"], subscription: Subscription
+    ) -> "OpenTransaction | None":
+        """Return another transaction that has acknowledged cumulatively there."""
+        for each in among:
+            if each is not self and each.has_all_up_to_somewhere(subscription):
+                return each
+        return None
 
     def forget(self, *, committed: bool) -> None:
         """Count it as ended; it holds nothing any more."""
