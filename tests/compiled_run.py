@@ -34,12 +34,20 @@ UNREACHING: Final = (
 that."""
 
 OTHER_SUBJECTS: Final = {
+    "tests/broker/demo/test_demo.py": "the demonstration, of which every part has tests of its own",
+    "tests/cluster/kills": "kills of nodes, and what their log has",
+    "tests/crash/test_delayed.py": "kills, and what a delayed index has",
+    "tests/crash/test_last_ledger.py": "kills, and which positions are given out",
+    "tests/crash/test_staged.py": "kills, and what Spark's batches have",
+    "tests/damage/test_damage.py": "files that are damaged",
     "tests/docs/test_graph.py": "a drawing of the source text",
     "tests/docs/test_man_page.py": "a page",
     "tests/docs/test_pulsar_client_page.py": "a page",
     "tests/docs/test_site.py": "the site of all pages",
     "tests/docs/test_spark_page.py": "a page",
     "tests/mutants": "the table of known mistakes",
+    "tests/spark_connector/pipeline/test_replay_crash.py": "kills of a replay",
+    "tests/spark_connector/stream/test_soak.py": "kills of a query",
     "tests/test_bench_results.py": "the pages of measurements",
     "tests/test_compiled.py": "how modules are compiled",
     "tests/test_dead_code.py": "the source text",
@@ -48,7 +56,8 @@ OTHER_SUBJECTS: Final = {
     "tests/test_tidy.py": "the source text",
     "tests/test_compiled_run.py": "these lists",
 }
-"""Files and folders that are left out too, and what they are about."""
+"""Files and folders that are left out too, and what they are about. Kills are among them where they
+take long and AMQP's clients are not what they try: of those, test_sigkill and test_mixed run."""
 
 SUBJECT: Final = "tests/amqp_frontend"
 """The tests of what is compiled. They have as many random examples as on pure modules."""
