@@ -25,7 +25,7 @@ help:
 	@echo "make run            a broker on 127.0.0.1:5672 (AMQP), :6650 (Pulsar), :15672 (HTTP), :8080 (Pulsar admin), data in ./arneb-data"
 	@echo "make test           all tests"
 	@echo "make compiled       compile the hot modules with mypyc, next to their sources; make pure undoes that"
-	@echo "make test-compiled  all tests that reach compiled modules, on those"
+	@echo "make test-compiled  the tests that reach compiled modules, on those, without a few long ones"
 	@echo "make check          format, lint, types, import rules, generated code, tidiness, dead code"
 	@echo "make graph          draw who imports whom into docs/graph.svg"
 	@echo "make docs           the pages of docs as a site, in build/site"
