@@ -102,6 +102,13 @@ ROOM_MUTANTS: Final = (
         ("tests/amqp_frontend/topology/test_dead_letter_turns.py",),
     ),
     Mutant(
+        "the pass in which messages begin to die makes twice as many dead letters",
+        "amqp_frontend/arneb_amqp/topology/dead_letter_turns.py",
+        "            self._later(self._first_pass)\n",
+        "            self._later(self._pass)\n",
+        ("tests/amqp_frontend/topology/test_dead_letter_turns.py",),
+    ),
+    Mutant(
         "a long history of deaths is read again for each message that has it",
         "amqp_frontend/arneb_amqp/topology/dead_letters.py",
         " and not letters.goes_on_with(entry):\n",

@@ -23,7 +23,7 @@ REFUSED_WORK: Final = 8 * LETTER_WORK
 """The work of a letter that a full queue refuses: it may be refused again and again."""
 
 Later = Callable[[Callable[[], None]], None]
-"""Has a function called in the next pass of the loop."""
+"""Has a function called once others had their turn: see :func:`in_next_pass`."""
 
 
 class InParts(Protocol):
@@ -46,7 +46,8 @@ def work_of(properties: bytes) -> int:
 
 
 def in_next_pass(back: Callable[[], None]) -> None:
-    """Call ``back`` after the tasks that are already due."""
+    """Call ``back`` after the tasks that are already due. Of a call from a task, that may be in the
+    pass under way; of one from ``back``, it is the next."""
     trio.lowlevel.current_trio_token().run_sync_soon(back)
 
 
@@ -72,19 +73,21 @@ class Turns:
         """Have ``queue`` do what waits there, at once if this pass has done little yet."""
         self._waiting[queue] = None
         if not self._is_due:
-            self._begin()
+            self._is_due = True
+            self._left = WORK_PER_PASS
+            self._later(self._first_pass)
         if not self._is_working:  # else a commit has caused this, and it comes in its turn
             self._work()
 
-    def _begin(self) -> None:
-        self._is_due = True
-        self._left = WORK_PER_PASS
+    def _first_pass(self) -> None:
+        """Do nothing: this may still be the pass in which the first work was done."""
         self._later(self._pass)
 
     def _pass(self) -> None:
-        self._is_due = False
-        if self._waiting:
-            self._begin()
+        self._is_due = bool(self._waiting)
+        if self._is_due:
+            self._left = WORK_PER_PASS
+            self._later(self._pass)
             self._work()
 
     def _work(self) -> None:

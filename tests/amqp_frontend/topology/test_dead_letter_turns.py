@@ -54,12 +54,32 @@ def test_a_pass_ends_when_it_has_done_enough_and_queues_take_turns() -> None:
     turns.add(second)
     assert log == ["a", "a"], "no other queue was waiting yet"
     passes.pop()()
+    assert log == ["a", "a"], "this may be the same pass"
+    passes.pop()()
     assert log[2:] == ["a", "b"]
     passes.pop()()
     assert not passes, "nothing is left to do"
     third = Dying(log, "c", [1, WORK_PER_PASS])
     turns.add(third)
     assert log[4:] == ["c", "c"], "a later pass has work of its own"
+
+
+async def test_a_pass_in_which_work_begins_does_no_more_than_others() -> None:
+    """Trio runs what a pass has to do in any order."""
+    log: list[str] = []
+    token = trio.lowlevel.current_trio_token()
+    for _ in range(20):
+        token.run_sync_soon(lambda: None)
+        await trio.lowlevel.checkpoint()  # the next pass has a call to make, before or after this
+        turns, queue = Turns(), Dying(log, "a", [WORK_PER_PASS] * 3)
+        numbers = PassNumbers()
+        queue.causes = numbers.note
+        trio.lowlevel.add_instrument(numbers)
+        turns.add(queue)
+        while queue.waiting:
+            await trio.lowlevel.checkpoint()
+        trio.lowlevel.remove_instrument(numbers)
+        assert len(numbers.noted) == len(set(numbers.noted)) == 3
 
 
 def test_what_a_part_causes_comes_after_it() -> None:
@@ -77,6 +97,20 @@ def test_what_a_part_causes_comes_after_it() -> None:
     queue.causes = causes
     turns.add(queue)
     assert log == ["a", "added", "a"]
+
+
+class PassNumbers(trio.abc.Instrument):
+    """Notes in which passes of the loop something happens."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.noted: list[int] = []
+
+    def before_io_wait(self, timeout: float) -> None:
+        self.number += 1
+
+    def note(self) -> None:
+        self.noted.append(self.number)
 
 
 class Passes(trio.abc.Instrument):

@@ -170,7 +170,7 @@ async def test_it_is_recorded_with_the_cursor_after_a_failure_and_beside_a_unit_
         consumer, sink = attach(subscription, permits=1)
         other, other_sink = attach(others, permits=1)
         await lines(engine)
-        await quiet(engine)  # nothing else is under way that would fail in its place
+        await quiet(engine)  # reading let the clock run on, and what that began would fail instead
         consumer.acknowledge(sink.positions)
         noting.committed.clear()
         if fails:
