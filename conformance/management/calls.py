@@ -120,6 +120,7 @@ CALLS: Final = (
     Row("POST", f"queues/{V}/q%2F1/get", {**_GET, "encoding": "base64", "truncate": 2}),
     Row("POST", f"queues/{V}/q%2F1/get", {**_GET, "encoding": "hex"}),
     Row("POST", f"queues/{V}/q%2F1/get", {"count": 1}),
+    Row("POST", f"queues/{V}/q%2F1/get", {**_GET, "count": -1}),
     Row("POST", f"queues/{V}/none/get", _GET),
     Row("POST", f"queues/{V}/q%2F1/get", {**_GET, "count": "1", "ackmode": "ack_requeue_false"}),
     Row("POST", f"queues/{V}/q%2F1/get", _GET),

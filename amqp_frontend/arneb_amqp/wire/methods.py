@@ -65,6 +65,7 @@ _NUMBERS: Final = {
 }
 _INDEX: Final = Struct(">I")
 _ACK: Final = Struct(">BHIIQBB")
+_REQUEUE: Final = 2
 _ACK_PAYLOAD_BYTES: Final = 13
 
 
@@ -124,9 +125,11 @@ def encode_ack(channel: ChannelId, tag: DeliveryTag, multiple: bool = False) -> 
 
 
 def encode_nack(channel: ChannelId, tag: DeliveryTag, multiple: bool = False) -> bytes:
-    """Return a ``basic.nack`` frame as a broker sends it: the message was not taken."""
+    """Return a ``basic.nack`` frame as a broker sends it: the message was not taken. The bit
+    ``requeue`` means nothing there; RabbitMQ sets it."""
+    bits = multiple | _REQUEUE
     return _ACK.pack(
-        FRAME_METHOD, channel, _ACK_PAYLOAD_BYTES, commands.Basic.Nack.index, tag, multiple, 0xCE
+        FRAME_METHOD, channel, _ACK_PAYLOAD_BYTES, commands.Basic.Nack.index, tag, bits, 0xCE
     )
 
 

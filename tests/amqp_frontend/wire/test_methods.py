@@ -124,7 +124,7 @@ def test_confirms_are_prepared_in_advance() -> None:
     for multiple in (False, True):
         _, _, read = frame.unmarshal(encode_ack(ONE, DeliveryTag(7), multiple))
         assert fields_of(cast("Command", read)) == {"delivery_tag": 7, "multiple": multiple}
-        expected = commands.Basic.Nack(0, multiple, False)
+        expected = commands.Basic.Nack(0, multiple, True)
         expected.delivery_tag = tag
         assert encode_nack(ONE, tag, multiple) == encode_method(ONE, expected)
 

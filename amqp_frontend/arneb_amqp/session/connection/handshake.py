@@ -5,7 +5,7 @@ order and moves the state.
 """
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
@@ -123,7 +123,8 @@ def introduced(properties: Table) -> Client:
 
 
 def login_of(method: Connection.StartOk, mechanisms: Sequence[str]) -> LogIn:
-    """Read the client's login. Raises 502 or 503 when it is malformed."""
+    """Read the client's login. Raises 502 or 503 when it is malformed, and 403 when it names
+    nobody."""
     mechanism, response = method.mechanism, cast("bytes", method.response)
     if mechanism not in mechanisms:
         raise command_invalid(f"unknown authentication mechanism '{mechanism}'")
@@ -178,16 +179,12 @@ def _amqplain(response: bytes) -> tuple[str, str]:
         fields = decode_table(response)
     except AmqpError:
         fields = {}
-    name, password = _words(fields, "LOGIN"), _words(fields, "PASSWORD")
+    name, password = fields.get("LOGIN"), fields.get("PASSWORD")
     if name is None or password is None:
         raise syntax_error("AMQPLAIN auth info is missing LOGIN or PASSWORD field")
-    return name, password
-
-
-def _words(fields: Mapping[str, Field], name: str) -> str | None:
-    """A string, or octets, which RabbitMQ takes for one here."""
-    field = fields.get(name)
-    return field.text if field is not None and isinstance(field.value, bytes) else None
+    if not (isinstance(name.value, bytes) and isinstance(password.value, bytes)):
+        raise login_refused("AMQPLAIN")  # nobody is called so; octets are as good as a string
+    return name.text, password.text
 
 
 _MECHANISMS: Final[dict[str, Callable[[bytes], tuple[str, str]]]] = {

@@ -226,7 +226,10 @@ class Lifecycle(ABC):
         try:
             login = handshake.login_of(method, self._broker.mechanisms)
         except AmqpError as error:
-            self._fall_silent(error.explanation)
+            if error.reply_code is ReplyCode.ACCESS_REFUSED:
+                self._refuse_login(error)
+            else:
+                self._fall_silent(error.explanation)
             return
         self._mechanism = login.mechanism
 
@@ -241,7 +244,9 @@ class Lifecycle(ABC):
 
     def login_refused(self) -> None:
         """Refuse the login."""
-        error = handshake.login_refused(self._mechanism)
+        self._refuse_login(handshake.login_refused(self._mechanism))
+
+    def _refuse_login(self, error: AmqpError) -> None:
         if self._client.failure_notify:
             self.fail(error)
         else:

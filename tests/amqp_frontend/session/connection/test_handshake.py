@@ -24,7 +24,9 @@ from arneb_amqp.session.rights import Rights
 from arneb_amqp.session.transitions import ConnectionState
 from arneb_amqp.wire.constants import CHANNEL_ZERO, PROTOCOL_HEADER
 from arneb_amqp.wire.methods import encode_method
-from arneb_amqp.wire.tables import Field, FieldType, encode_table, longstr
+from arneb_amqp.wire.tables import Field, FieldType, encode_table, long, longstr
+
+VOID = Field(FieldType.VOID, None)
 
 
 def amqplain(user: str, password: str) -> bytes:
@@ -69,6 +71,8 @@ def test_a_client_of_another_protocol_receives_our_protocol_header() -> None:
         ("PLAIN", b"\0guest\0wrong"),
         ("PLAIN", b"\0nobody\0guest"),
         ("AMQPLAIN", amqplain("guest", "wrong")),
+        ("AMQPLAIN", encode_table({"LOGIN": longstr("guest"), "PASSWORD": long(5)})),
+        ("AMQPLAIN", encode_table({"LOGIN": VOID, "PASSWORD": longstr("guest")})),
     ],
 )
 def test_a_failed_login_is_reported_to_clients_that_understand_it(

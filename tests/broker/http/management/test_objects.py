@@ -74,6 +74,11 @@ async def test_a_message_is_published_and_got_as_each_mode_says(tmp_path: Path) 
         assert len(await call.does("POST", taken, get(9, "reject_requeue_false"))) == 1
         assert await call.does("POST", taken, get(9, "ack_requeue_true")) == []
         await call.does("POST", publish, MESSAGE)
+        await call.does("POST", publish, MESSAGE)
+        assert await call.does("POST", taken, get(0, "ack_requeue_false")) == []
+        assert len(await call.does("POST", taken, get(-1, "ack_requeue_true"))) == 2, "all of them"
+        assert len(await call.does("POST", taken, get(-1, "reject_requeue_true"))) == 2
+        assert len(await call.does("POST", taken, get(1, "ack_requeue_false"))) == 1
         assert len(await call.does("POST", taken, get(1, "ack_requeue_false"))) == 1
         assert (await call.does("GET", f"queues/{V}/q%2F1"))["messages"] == 0
 

@@ -135,7 +135,7 @@ async def _get(site: Site, call: Call) -> Reply:
     actor = await site.acting(call)
     with by_channel():
         await long_answer()
-        count = min(max(count, 0), TAKEN_MAX)
+        count = min(count, TAKEN_MAX) if count >= 0 else TAKEN_MAX  # as in RabbitMQ: all of them
         taken = await actor.take(queue.name, count, taking, TAKEN_BYTES_MAX)
     taken.reverse()
     shown, left = list[Written](), BYTES_PER_TURN
