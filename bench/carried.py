@@ -21,7 +21,7 @@ import trio
 from bench.load import LoadGenerator, compile_generator
 from conformance.brokers.process import Address
 
-from arneb.clustered.routing import AMQP, AmqpClients
+from arneb.clustered.ports.routing import AMQP, AmqpClients
 from arneb_amqp.config import Adjustable, AmqpConfig
 from arneb_amqp.server import serve_amqp
 from arneb_amqp.server.admission.reception import serve_reception

@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from arneb.clustered import member
-from arneb.clustered.pulsar_service import client_options
+from arneb.clustered.shards.pulsar_service import client_options
 from arneb.control.serving import NotPossible
 from arneb.http.server.server import serve_http
 from arneb.listening.listeners import Listeners

@@ -11,7 +11,8 @@ import trio
 from tests.cluster.member_kit import Cluster, OneNode, blocking, cluster_of, until
 from tests.cluster.test_member import consume, publish, status
 
-from arneb.clustered import directories, member
+from arneb.clustered import member
+from arneb.clustered.shards import directories
 from arneb_cluster.copies import source as source_module
 from arneb_cluster.copies import taker as taker_module
 from arneb_cluster.following import Following

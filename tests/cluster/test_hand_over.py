@@ -17,7 +17,7 @@ from tests.cluster.member_kit import (
 )
 
 from arneb.clustered import member
-from arneb.clustered.hand_overs import HAND_OVER, HandOvers
+from arneb.clustered.shards.hand_overs import HAND_OVER, HandOvers
 from arneb.control.serving import NotPossible
 from arneb.ctl.calling import Answer
 from arneb.ctl.exits import ExitCode

@@ -27,7 +27,7 @@ from tests.cluster.member_kit import (
 from tests.pulsar_frontend.raw_client import RawClient
 
 from arneb.clustered import member
-from arneb.clustered.asking_shards import url_of_shard
+from arneb.clustered.ports.asking_shards import url_of_shard
 from arneb.control.serving import NotPossible
 from arneb.settings.shards import ClusterShardTable
 from arneb_core.api.errors import StoreUnusable

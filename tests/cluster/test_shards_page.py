@@ -21,7 +21,7 @@ from tests.cluster.member_kit import (
 )
 from tests.pulsar_frontend.raw_client import RawClient
 
-from arneb.clustered.asking_shards import url_of_shard
+from arneb.clustered.ports.asking_shards import url_of_shard
 from arneb.settings.shards import ClusterShardTable
 from arneb_pulsar.wire.proto import pulsar_pb2 as pb
 

@@ -15,7 +15,7 @@ ROW_TESTS: Final = ("tests/broker/http/management/lists/test_rows.py",)
 HOLE_TESTS: Final = ("tests/broker/http/management/page/test_hole_parts.py",)
 LISTED_TESTS: Final = ("tests/broker/http/management/clients/test_clients_listed.py",)
 CLUSTERED: Final = "broker/arneb/clustered/"
-VOUCHED_TESTS: Final = ("tests/broker/clustered/test_vouched.py",)
+VOUCHED_TESTS: Final = ("tests/broker/clustered/ports/test_vouched.py",)
 MEMBERSHIP_TESTS: Final = ("tests/broker/clustered/test_membership.py",)
 CLIENT_TESTS: Final = ("tests/broker/http/page/test_pulsar_clients.py",)
 VALUE_TESTS: Final = ("tests/pulsar_frontend/schemas/test_values.py",)
@@ -241,42 +241,42 @@ PAGE_MUTANTS: Final = (
     ),
     Mutant(
         "a session that has ended continues at a node that does not lead",
-        CLUSTERED + "vouched.py",
+        CLUSTERED + "ports/vouched.py",
         "                self._known.pop(key, None)\n                return None\n",
         "                return self._remembered(key)\n",
         VOUCHED_TESTS,
     ),
     Mutant(
         "a node receives cookies that are not the page's",
-        CLUSTERED + "vouched.py",
+        CLUSTERED + "ports/vouched.py",
         '"headers": [(b"cookie", f"{COOKIE}={token}".encode()), (MARK.encode(), b"1")],',
         '"headers": scope["headers"],',
         VOUCHED_TESTS,
     ),
     Mutant(
         "a deleted user continues while nobody leads",
-        CLUSTERED + "vouched.py",
+        CLUSTERED + "ports/vouched.py",
         "return None if known.is_in_directory else known.may_monitor",
         "return known.may_monitor",
         VOUCHED_TESTS,
     ),
     Mutant(
         "a user known from the leader is known forever while nobody leads",
-        CLUSTERED + "vouched.py",
+        CLUSTERED + "ports/vouched.py",
         "if known is None or self._clock() - known.at_s > REMEMBERED_S:",
         "if known is None:",
         VOUCHED_TESTS,
     ),
     Mutant(
         "the state of a node is shown to users who may not monitor",
-        CLUSTERED + "vouched.py",
+        CLUSTERED + "ports/vouched.py",
         "        if may:\n",
         "        if may is not None:\n",
         VOUCHED_TESTS,
     ),
     Mutant(
         "a page of another version than the leader's answers its requests",
-        CLUSTERED + "own_page.py",
+        CLUSTERED + "ports/own_page.py",
         "is_file and not self._somebody_leads()",
         "is_file",
         VOUCHED_TESTS,

@@ -163,7 +163,7 @@ ROUTING_MUTANTS: Final = (
     ),
     Mutant(
         "a former leader accepts clients all the same",
-        "broker/arneb/clustered/routing.py",
+        "broker/arneb/clustered/ports/routing.py",
         "        if not isinstance(self._placements.of(namespace), Here):\n"
         "            raise NotServed(f\"node '{self._node}' does not lead {namespace}\")\n",
         "",

@@ -18,13 +18,13 @@ GATHERING_TESTS: Final = ("tests/broker/http/shards/test_gathering.py",)
 GATHERED_TESTS: Final = ("tests/broker/http/shards/test_gathered.py",)
 WHOLE: Final = "broker/arneb/http/server/whole_answers.py"
 WHOLE_TESTS: Final = ("tests/broker/http/server/test_whole_answers.py",)
-ASKING: Final = "broker/arneb/clustered/asking_shards.py"
-ASKING_TESTS: Final = ("tests/broker/clustered/test_asking_shards.py",)
+ASKING: Final = "broker/arneb/clustered/ports/asking_shards.py"
+ASKING_TESTS: Final = ("tests/broker/clustered/ports/test_asking_shards.py",)
 BELONGING_TESTS: Final = ("tests/core/access/test_belonging.py",)
 
-SHARE_TESTS: Final = ("tests/broker/clustered/test_share.py",)
+SHARE_TESTS: Final = ("tests/broker/clustered/share/test_share.py",)
 BEGIN_TESTS: Final = ("tests/cluster/test_shards_begin.py",)
-OWN_TESTS: Final = ("tests/broker/clustered/test_own_definitions.py",)
+OWN_TESTS: Final = ("tests/broker/clustered/share/test_own_definitions.py",)
 
 SHARDS_MUTANTS: Final = (
     Mutant(
@@ -107,21 +107,21 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "a shard's leader does not learn of later changes of users",
-        CLUSTERED + "copied_users.py",
+        CLUSTERED + "share/copied_users.py",
         "            await self._copy()\n            await first.metadata_other_than(changes)\n",
         "            await self._copy()\n            await trio.sleep_forever()\n",
         SHARDS_TESTS,
     ),
     Mutant(
         "a vhost that is stored in another shard exists twice",
-        CLUSTERED + "share.py",
+        CLUSTERED + "share/share.py",
         "        if not self._division.is_divided:\n",
         "        if True:\n",
         SHARDS_TESTS,
     ),
     Mutant(
         "the vhosts of the settings are created in every shard",
-        CLUSTERED + "share.py",
+        CLUSTERED + "share/share.py",
         "        own = tuple(each for each in vhosts if not self.misplaced("
         "proposed_namespace(each)))\n",
         "        own = tuple(vhosts)\n",
@@ -129,7 +129,7 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "clients of a shard reach the first one's broker",
-        CLUSTERED + "ports.py",
+        CLUSTERED + "ports/ports.py",
         "        return self._parts[self._leaders.division.shard_of(namespace)].handed\n",
         "        return self._first.handed\n",
         SHARDS_TESTS,
@@ -171,7 +171,7 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "a shard's broker serves topics of another shard that its node leads",
-        CLUSTERED + "share.py",
+        CLUSTERED + "share/share.py",
         "        if self._leaders.division.shard_of(namespace) != self._shard:\n",
         "        if False:\n",
         SHARDS_TESTS,
@@ -305,14 +305,14 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "a node that leads another shard than the first does not report its broker",
-        "broker/arneb/clustered/divided_metrics.py",
+        "broker/arneb/clustered/ports/divided_metrics.py",
         "not in METRICS_PATHS or not here:\n",
         "not in METRICS_PATHS or here:\n",
         SHARDS_TESTS,
     ),
     Mutant(
         "another site's script changes another shard with a session of the page",
-        CLUSTERED + "vouched.py",
+        CLUSTERED + "ports/vouched.py",
         '            is_ours = scope["method"] in LOOKING or MARK in headers\n',
         "            is_ours = True\n",
         SHARDS_TESTS,
@@ -333,28 +333,28 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "settings that divide differently are not noticed",
-        CLUSTERED + "figures.py",
+        CLUSTERED + "shards/figures.py",
         "    return dict(leader.addresses).get(DIVISION) != own.addresses.get(DIVISION)\n",
         "    return False\n",
         SHARDS_TESTS,
     ),
     Mutant(
         "a node that does not follow the first shard leads another without its users",
-        CLUSTERED + "share.py",
+        CLUSTERED + "share/share.py",
         '            raise StoreUnusable(f"cannot lead shard {self._shard}: {error}") from error\n',
         "            copied = ()\n",
-        ("tests/broker/clustered/test_share.py",),
+        ("tests/broker/clustered/share/test_share.py",),
     ),
     Mutant(
         "whichever shard is named, the first is handed over",
-        CLUSTERED + "hand_overs.py",
+        CLUSTERED + "shards/hand_overs.py",
         "        shard = self._shards.get(name)\n        if shard is None:\n",
         "        shard = next(iter(self._shards.values()))\n        if shard is None:\n",
         SHARDS_TESTS,
     ),
     Mutant(
         "the data of a shard that settings no longer name is not noticed",
-        CLUSTERED + "shards.py",
+        CLUSTERED + "shards/shards.py",
         "        if path.name not in named and (path / DATA_FILE).exists():\n",
         "        if False:\n",
         SETTINGS_TESTS,
@@ -368,10 +368,13 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "a user of another server has the rights of a catalogue user of its name at another shard",
-        CLUSTERED + "vouched.py",
+        CLUSTERED + "ports/vouched.py",
         " if proof is None else UNPROVED,\n",
         ",\n",
-        ("tests/broker/http/management/test_sessions.py", "tests/broker/clustered/test_vouched.py"),
+        (
+            "tests/broker/http/management/test_sessions.py",
+            "tests/broker/clustered/ports/test_vouched.py",
+        ),
     ),
     Mutant(
         "objects that each shard numbers itself are searched for in all",
@@ -410,14 +413,14 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "a changed tenant is unchanged in other shards",
-        CLUSTERED + "copied_tenants.py",
+        CLUSTERED + "share/copied_tenants.py",
         "            await self.copy()\n            await first.metadata_other_than(changes)\n",
         "            await self.copy()\n            await trio.sleep_forever()\n",
         BEGIN_TESTS,
     ),
     Mutant(
         "a resource group keeps in other shards the limits of an earlier one",
-        CLUSTERED + "copied_tenants.py",
+        CLUSTERED + "share/copied_tenants.py",
         "groups.put(name, json.loads(raw), replace=True)",
         "groups.put(name, json.loads(raw))",
         SHARE_TESTS,
@@ -439,21 +442,21 @@ SHARDS_MUTANTS: Final = (
     ),
     Mutant(
         "a namespace is created before its tenant is known",
-        CLUSTERED + "share.py",
+        CLUSTERED + "share/share.py",
         "            await self._tenants.copy()\n",
         "            pass\n",
         SHARE_TESTS,
     ),
     Mutant(
         "permissions of a user who is added later are forgotten",
-        CLUSTERED + "own_definitions.py",
+        CLUSTERED + "share/own_definitions.py",
         "            late += [each for each in rows if not _is_known(each, catalogue)]\n",
         "            late += []\n",
         OWN_TESTS,
     ),
     Mutant(
         "each shard imports all definitions",
-        CLUSTERED + "own_definitions.py",
+        CLUSTERED + "share/own_definitions.py",
         "        found = cut(document, (division.first, shard), division.shard_of)"
         ".get(shard, {})\n",
         "        found = document\n",

@@ -14,20 +14,20 @@ from typing import Any, Final
 import trio
 
 from arneb import __version__
-from arneb.clustered.directories import Directories
-from arneb.clustered.figures import DIVISION, about
-from arneb.clustered.hand_overs import HandOvers
-from arneb.clustered.leading import MemberNode
 from arneb.clustered.membership import membership
-from arneb.clustered.part import Part
-from arneb.clustered.ports import INTERNAL, Ports
-from arneb.clustered.pulsar_service import (
+from arneb.clustered.ports.ports import INTERNAL, Ports
+from arneb.clustered.shards.directories import Directories
+from arneb.clustered.shards.figures import DIVISION, about
+from arneb.clustered.shards.hand_overs import HandOvers
+from arneb.clustered.shards.leading import MemberNode
+from arneb.clustered.shards.part import Part
+from arneb.clustered.shards.pulsar_service import (
     DEMAND,
     check_service,
     client_options,
     internal_settings,
 )
-from arneb.clustered.shards import check_directories, config_of, division_of, other_shards
+from arneb.clustered.shards.shards import check_directories, config_of, division_of, other_shards
 from arneb.clustered.trusted import Trusted
 from arneb.control.serving import NotPossible
 from arneb.listening.listeners import Listeners
@@ -147,7 +147,7 @@ class Member:
         self._node.flushes = self._flush
         if self._leaders.division.is_divided:
             shards = tuple(each.name for each in parts)
-            target_of = self.ports.management_target
+            target_of = self.ports.http_apps.management_target
             self._node.trusted = Trusted(self._leaders, self._brokers, target_of, shards)
         async with trio.open_nursery() as nursery:
             for each in parts:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from arneb.clustered.shards import check_directories, config_of, division_of, other_shards
+from arneb.clustered.shards.shards import check_directories, config_of, division_of, other_shards
 from arneb.settings.cluster import ClusterPulsarTable, ClusterTable
 from arneb.settings.config import Config, ConfigInvalid, load_config
 from arneb.settings.shards import ClusterShardTable, check_shards, directories_of, directory_of

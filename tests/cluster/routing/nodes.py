@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pika
 import trio
 
-from arneb.clustered.routing import AMQP, AmqpClients
+from arneb.clustered.ports.routing import AMQP, AmqpClients
 from arneb_amqp.config import Adjustable, AmqpConfig
 from arneb_amqp.server import serve_amqp
 from arneb_amqp.server.admission.reception import serve_reception

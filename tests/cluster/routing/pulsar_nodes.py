@@ -8,7 +8,7 @@ from pathlib import Path
 import trio
 from tests.cluster.routing.nodes import SECRET, Node, Nodes
 
-from arneb.clustered.routing import PULSAR, PulsarClients
+from arneb.clustered.ports.routing import PULSAR, PulsarClients
 from arneb_cluster.routing.internal_port import InternalPort, serve_internal
 from arneb_cluster.routing.internal_settings import InternalSettings
 from arneb_cluster.routing.onward import OnwardByLeader

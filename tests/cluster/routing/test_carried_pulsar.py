@@ -11,7 +11,7 @@ from tests.cluster.routing.nodes import Nodes, in_thread
 from tests.cluster.routing.pulsar_nodes import PulsarNode, two_pulsar_nodes
 from tests.pulsar_frontend.raw_client import RawClient
 
-from arneb.clustered.routing import PULSAR, PulsarClients
+from arneb.clustered.ports.routing import PULSAR, PulsarClients
 from arneb_cluster.routing.internal_protocol import Request
 from arneb_core.api.nodes.placement import NotServed
 from arneb_core.engine.engine import Engine

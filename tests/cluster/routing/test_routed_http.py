@@ -10,7 +10,7 @@ import trio
 from starlette.types import Receive, Scope, Send
 from tests.cluster.routing.nodes import SECRET, SHARD
 
-from arneb.clustered.routing import HTTP, HttpClients
+from arneb.clustered.ports.routing import HTTP, HttpClients
 from arneb.http.routing.asked import Asker
 from arneb.http.routing.routed import Routed, Target, Way
 from arneb.http.routing.targets import management_target, pulsar_target

@@ -13,7 +13,7 @@ import trio
 from starlette.types import Message, Receive, Scope, Send
 from tests.broker.http.management.kit import ADMIN, Caller, managed
 
-from arneb.clustered.vouched import Vouching
+from arneb.clustered.ports.vouched import Vouching
 from arneb.http.management import sessions as module
 from arneb.http.management.app import ManagementApp
 from arneb.http.management.login import MARK, REALM

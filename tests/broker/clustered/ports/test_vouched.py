@@ -7,8 +7,8 @@ import pytest
 from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from arneb.clustered.own_page import OwnPage
-from arneb.clustered.vouched import (
+from arneb.clustered.ports.own_page import OwnPage
+from arneb.clustered.ports.vouched import (
     REMEMBERED_MAX,
     REMEMBERED_S,
     SESSION_PATH,

@@ -8,9 +8,9 @@ from typing import cast
 import pytest
 import trio
 
-from arneb.clustered.copied_tenants import CopiedTenants
-from arneb.clustered.copied_users import CopiedUsers
-from arneb.clustered.share import OwnPlacements, Share
+from arneb.clustered.share.copied_tenants import CopiedTenants
+from arneb.clustered.share.copied_users import CopiedUsers
+from arneb.clustered.share.share import OwnPlacements, Share
 from arneb.http.routing.caught_up import UsersUnknown
 from arneb_cluster.protocol.values import NOWHERE, Place
 from arneb_cluster.replica import Replica

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import trio
 
-from arneb.clustered.copied_users import FirstShard
+from arneb.clustered.share.copied_users import FirstShard
 from arneb_pulsar.services.context import BrokerContext
 from arneb_pulsar.services.limits.resource_groups import KEYS as GROUPS
 from arneb_pulsar.services.namespaces.dynamic_settings import SETTINGS

@@ -10,21 +10,11 @@ from functools import partial
 from typing import Any, Final
 
 import trio
-from starlette.types import ASGIApp, Scope
+from starlette.types import ASGIApp
 
-from arneb.clustered.divided_metrics import DividedMetrics
-from arneb.clustered.divided_pulsar import DividedPulsar
-from arneb.clustered.figures import cluster_figures
-from arneb.clustered.hand_overs import HAND_OVER, HandOvers
-from arneb.clustered.own_page import OwnPage
-from arneb.clustered.own_port import (
-    OwnPort,
-    following_app,
-    following_metrics_app,
-    following_pulsar_app,
-)
-from arneb.clustered.part import Part
-from arneb.clustered.routing import (
+from arneb.clustered.ports.divided_pulsar import DividedPulsar
+from arneb.clustered.ports.http_apps import HttpApps
+from arneb.clustered.ports.routing import (
     AMQP,
     HTTP,
     HTTP_PULSAR,
@@ -33,18 +23,10 @@ from arneb.clustered.routing import (
     HttpClients,
     PulsarClients,
 )
-from arneb.clustered.vouched import MemberLook, VouchedSessions, Vouching, leads_now
-from arneb.data.writing import LARGE
-from arneb.http.management.app import LARGER
-from arneb.http.routing.routed import Routed, Target, Way, path_of
-from arneb.http.routing.targets import management_target, pulsar_target
-from arneb.http.server.prefixed import Prefixed
+from arneb.clustered.shards.figures import cluster_figures
+from arneb.clustered.shards.hand_overs import HAND_OVER, HandOvers
+from arneb.clustered.shards.part import Part
 from arneb.http.server.server import ByTls, HttpServer, serve_http
-from arneb.http.shards.gathered import Gathered
-from arneb.http.shards.gathered_pulsar import GatheredPulsar
-from arneb.http.shards.paths import ROOT as SHARDS
-from arneb.http.shards.paths import ShardPaths
-from arneb.listening.access import has_named
 from arneb.listening.certificates import Certificates
 from arneb.listening.listeners import Listeners
 from arneb.logins.backends import Backends
@@ -55,7 +37,6 @@ from arneb_amqp.config import Adjustable
 from arneb_amqp.server.admission.reception import serve_reception
 from arneb_amqp.server.transport.tls import SecuredListener
 from arneb_cluster.copies.source import COPY
-from arneb_cluster.routing.division import EVERYTHING_ELSE
 from arneb_cluster.routing.internal_port import InternalPort, Serve, Served, serve_internal
 from arneb_cluster.routing.internal_protocol import Request
 from arneb_cluster.routing.internal_settings import InternalSettings
@@ -65,24 +46,12 @@ from arneb_cluster.routing.relaying import Relays
 from arneb_core.access.authority import Authority
 from arneb_core.access.namespaces import proposed_namespace
 from arneb_core.api.connections.listening import serve_listeners
-from arneb_core.api.nodes.placement import Nobody, NodeAddresses, NotServed
+from arneb_core.api.nodes.placement import NodeAddresses, NotServed
 from arneb_core.api.process.supervision import supervise
-from arneb_pulsar.authentication.files import read_proofs
-from arneb_pulsar.authorization.callers import Caller
 from arneb_pulsar.server.arrivals import Handle, Secure, arrive
-from arneb_pulsar.services.clients.authenticator import Authenticator
 
 INTERNAL: Final = "internal"
 """The listener for the other nodes."""
-
-
-TargetOf = Callable[[str], Target]
-
-
-def _all_of(shard: str) -> TargetOf:
-    """Return a function by which every request is for that shard."""
-    target = Target(Way.ASKED, EVERYTHING_ELSE + shard)
-    return lambda _: target
 
 
 class Sources:
@@ -124,7 +93,6 @@ class Ports:
         self._parts = {each.name: each for each in parts}
         self._first = first = parts[0]
         users = first.users
-        self._is_ready = is_ready
         self.relays = Relays()
         self.certificates = Certificates(config.tls)
         self._adjustable = Adjustable(config.amqp)
@@ -151,6 +119,17 @@ class Ports:
             )
             for name in (HTTP, HTTP_PULSAR)
         }
+        self.http_apps = HttpApps(
+            config,
+            leaders,
+            self._parts,
+            self._http,
+            self._authority,
+            self._handed,
+            self._namespace_of,
+            self.figures,
+            is_ready,
+        )
         of_nodes: dict[str, Served] = {COPY: Sources(parts), HAND_OVER: hand_overs}
         self.internal = InternalPort(
             settings, {AMQP: self._amqp, PULSAR: self._pulsar, **self._http, **of_nodes}
@@ -214,76 +193,11 @@ class Ports:
             await nursery.start(serve_listeners, partial(accepted, secure), secured)
 
     async def _serve_http(self, nursery: trio.Nursery) -> None:
-        config = self._config
-        proofs = read_proofs(config.pulsar.authentication)
-        anonymous = config.access.authorization.anonymous_role
-        authenticator = Authenticator(proofs, anonymous=anonymous)
-        tables, membership = self._first.users.tables, self._first.handed.membership
-        own: ASGIApp = following_app(
-            self.figures,
-            self._is_ready,
-            authenticator,
-            self._authority,
-            lambda: has_named(tables),
-            self._is_super,
-            membership,
-            open_metrics=config.http.open_metrics,
-        )
-
-        def routed(app: ASGIApp, target: TargetOf = self.management_target) -> Routed:
-            return Routed(
-                app, self._leaders, target, lambda addresses: addresses.http, self._http[HTTP].ask
-            )  # fmt: skip
-
-        sessions = VouchedSessions(routed(leads_now), self._somebody_leads, tables)
-        own = MemberLook(sessions, membership, own)
-        own_port = self._with_metrics(OwnPort(self._handed, HTTP, own), HTTP)
-        app: ASGIApp = routed(own_port)
-        if (division := self._leaders.division).is_divided:
-            first, *others = self._parts
-            leader = routed(own_port, _all_of(first))
-            leaders_of: dict[str, ASGIApp] = {first: leader}
-            for each in others:
-                of_all = routed(own_port, _all_of(each))
-                leaders_of[each] = Vouching(leader, lambda _: True, of_all)
-            app = Vouching(leader, self._is_others, app)
-            app = Gathered(list(self._parts), division.shard_of, leaders_of.__getitem__, app)
-            self._first.handed.everywhere = app
-            app = ShardPaths(leaders_of, app)
-        app = OwnPage(app, self._somebody_leads)
-        bodies = {**dict.fromkeys(LARGE, config.data.body_bytes_max), **LARGER}
-        if self._leaders.division.is_divided:
-            bodies |= {
-                f"{SHARDS}{name}{path}": size
-                for name in self._parts
-                for path, size in bodies.items()
-            }
-        if prefix := config.http.path_prefix:
-            app = Prefixed(app, prefix)
-            bodies |= {prefix + path: size for path, size in bodies.items()}
-        await self._serve_port(nursery, HTTP, app, config.http, bodies)
-        pulsar_own = following_pulsar_app(
-            self.figures, authenticator, self._is_super,
-            open_metrics=config.http_pulsar.open_metrics,
-        )  # fmt: skip
-        own_port = self._with_metrics(OwnPort(self._handed, HTTP_PULSAR, pulsar_own), HTTP_PULSAR)
-
-        def routed_pulsar(target: TargetOf) -> Routed:
-            return Routed(
-                own_port, self._leaders, target, lambda addresses: addresses.http_pulsar,
-                self._http[HTTP_PULSAR].ask,
-            )  # fmt: skip
-
-        pulsar: ASGIApp = routed_pulsar(pulsar_target)
-        if self._leaders.division.is_divided:
-            askers = {each: routed_pulsar(_all_of(each)) for each in self._parts}
-            shard_of = self._leaders.division.shard_of
-            pulsar = GatheredPulsar(list(self._parts), shard_of, askers.__getitem__, pulsar)
-        await self._serve_port(nursery, HTTP_PULSAR, pulsar, config.http_pulsar)
-        metrics = self._with_metrics(
-            OwnPort(self._handed, "metrics", following_metrics_app(self.figures)), "metrics"
-        )
-        await self._serve_port(nursery, "metrics", metrics, config.metrics)
+        apps, config = self.http_apps, self._config
+        bodies = apps.management_bodies()
+        await self._serve_port(nursery, HTTP, apps.management(), config.http, bodies)
+        await self._serve_port(nursery, HTTP_PULSAR, apps.pulsar_admin(), config.http_pulsar)
+        await self._serve_port(nursery, "metrics", apps.metrics(), config.metrics)
 
     async def _serve_port(
         self,
@@ -308,13 +222,6 @@ class Ports:
     def _label_of(self, namespace: str) -> str:
         return self._handed(namespace).label
 
-    def _with_metrics(self, app: ASGIApp, name: str) -> ASGIApp:
-        """Serve the metrics of all brokers here, if there can be several."""
-        if not self._leaders.division.is_divided:
-            return app
-        handed = {each.name: each.handed for each in self._parts.values()}
-        return DividedMetrics(handed, name, app)
-
     def _http_server(self, name: str, namespace: str) -> HttpServer | None:
         return self._handed(namespace).http.get(name)
 
@@ -322,24 +229,3 @@ class Ports:
         """Return a vhost's namespace, from the shard that its name belongs to."""
         shard = self._leaders.division.shard_of(proposed_namespace(vhost))
         return self._parts[shard].users.namespace_of(vhost)
-
-    def _somebody_leads(self) -> bool:
-        return not isinstance(self._leaders.of(EVERYTHING_ELSE), Nobody)
-
-    def management_target(self, path: str) -> Target:
-        """Return the target of a request to the management API."""
-        return management_target(path, self._namespace_of)
-
-    def _is_others(self, scope: Scope) -> bool:
-        """Whether a request is about another shard than the first."""
-        target = self.management_target(path_of(scope))
-        shard = self._leaders.division.shard_of(target.namespace)
-        return target.way is not Way.OWN and shard != self._first.name
-
-    def _is_super(self, caller: Caller) -> bool:
-        """Whether the settings make the caller a super user; other grants only a leader knows."""
-        authorization = self._config.access.authorization
-        supers = authorization.super_user_roles
-        return not authorization.enabled or (
-            bool(caller.roles) and all(role in supers for role in caller.roles)
-        )

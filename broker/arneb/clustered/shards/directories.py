@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import trio
 
-from arneb.clustered.figures import about_copy
-from arneb.clustered.pulsar_service import check_directory
+from arneb.clustered.shards.figures import about_copy
+from arneb.clustered.shards.pulsar_service import check_directory
 from arneb.logs.log_lines import Say
 from arneb.store.check import check_store
 from arneb_cluster.copies.need import needs_copy

@@ -13,9 +13,9 @@ from typing import Final
 
 import trio
 
-from arneb.clustered.copied_tenants import CopiedTenants
-from arneb.clustered.copied_users import CopiedUsers
-from arneb.clustered.own_definitions import OwnDefinitions
+from arneb.clustered.share.copied_tenants import CopiedTenants
+from arneb.clustered.share.copied_users import CopiedUsers
+from arneb.clustered.share.own_definitions import OwnDefinitions
 from arneb.http.routing.caught_up import UsersUnknown
 from arneb_amqp.topology.topology import Topology
 from arneb_cluster.routing.division import Division

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import trio
 
-from arneb.clustered.copied_tenants import CopiedTenants
-from arneb.clustered.copied_users import CopiedUsers
-from arneb.clustered.followed_users import FollowedUsers
-from arneb.clustered.leading import Leading, MemberNode
-from arneb.clustered.share import Share, placements_of
+from arneb.clustered.shards.leading import Leading, MemberNode
+from arneb.clustered.share.copied_tenants import CopiedTenants
+from arneb.clustered.share.copied_users import CopiedUsers
+from arneb.clustered.share.followed_users import FollowedUsers
+from arneb.clustered.share.share import Share, placements_of
 from arneb.http.routing.caught_up import UsersUnknown
 from arneb.listening.listeners import Listeners
 from arneb.logs.log_lines import Say

@@ -9,8 +9,8 @@ import trio
 from tests.amqp_frontend.opening import open_topology
 from tests.cluster.member_kit import until
 
-from arneb.clustered import own_definitions
-from arneb.clustered.own_definitions import OwnDefinitions
+from arneb.clustered.share import own_definitions
+from arneb.clustered.share.own_definitions import OwnDefinitions
 from arneb_cluster.routing.division import Division
 from arneb_core.access.records import Permission, TopicPermission, User, Vhost
 from arneb_core.engine.engine import open_engine

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.pulsar_frontend.session.playbook import received
 
-from arneb.clustered.asking_shards import (
+from arneb.clustered.ports.asking_shards import (
     PENDING_MAX,
     AskingShards,
     connect_in,

@@ -12,8 +12,8 @@ from typing import Final
 
 import trio
 
-from arneb.clustered.asking_shards import AskingShards, connect_in, shard_at, url_of_shard
-from arneb.clustered.routing import ArrivedClient
+from arneb.clustered.ports.asking_shards import AskingShards, connect_in, shard_at, url_of_shard
+from arneb.clustered.ports.routing import ArrivedClient
 from arneb_cluster.routing.division import EVERYTHING_ELSE, Division
 from arneb_cluster.routing.onward import OnwardByLeader
 from arneb_core.api.nodes.placement import NotServed
