@@ -231,7 +231,7 @@ POLICY_MUTANTS: Final = (
     Mutant(
         "a policy with a key that a queue does not know applies to it",
         TOPOLOGY + "policies/policies.py",
-        " and is_for(each.says, kind)",
+        " and is_for(each.definition, kind)",
         "",
         MODEL_TESTS,
     ),

@@ -51,8 +51,8 @@ ROUTING_MUTANTS: Final = (
     Mutant(
         "half a close counts as a whole one",
         ROUTING + "frame_heads.py",
-        "                self._saying = _SAID.get(ids, Said.NOTHING)\n",
-        "                self.said = _SAID.get(ids, self.said)\n",
+        "                self._coming = _CLOSE_METHODS.get(ids, CloseMethod.NONE)\n",
+        "                self.close_method = _CLOSE_METHODS.get(ids, self.close_method)\n",
         HEADS_TESTS,
     ),
     Mutant(

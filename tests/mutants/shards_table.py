@@ -465,8 +465,8 @@ SHARDS_MUTANTS: Final = (
     Mutant(
         "limits of a node apply to each of its brokers",
         "amqp_frontend/arneb_amqp/server/admission/occupancy.py",
-        "        if 0 <= most <= sum(len(each.places) for each in self._node):\n",
-        "        if 0 <= most <= len(self.places):\n",
+        "        if 0 <= most <= sum(len(each.occupants) for each in self._node):\n",
+        "        if 0 <= most <= len(self.occupants):\n",
         ("tests/amqp_frontend/server/admission/test_occupancy_of_a_node.py",),
     ),
     Mutant(

@@ -105,11 +105,11 @@ class Server:
                 gone[User, before.name] = Shutdown(f"user '{before.name}' is deleted")
             elif isinstance(after, Vhost) and after.leaving:
                 gone[Vhost, after.name] = Shutdown(f"vhost '{after.name}' is deleted")
-        for id_, place in list(self._context.entrance.occupancy.places.items()):
+        for id_, occupant in list(self._context.entrance.occupancy.occupants.items()):
             connection = self._roster.get(id_)
             if connection is None:
                 continue
-            order = gone.get((User, place.user)) or gone.get((Vhost, place.vhost))
+            order = gone.get((User, occupant.user)) or gone.get((Vhost, occupant.vhost))
             connection.tell(order or AccessChanged())
 
     async def say_goodbye(self) -> None:
@@ -151,29 +151,22 @@ async def serve_amqp(
     changing = adjustable or Adjustable(settings)
     if topology is None:
         topology = await Topology.open(core, await open_catalogue(core, settings), settings)
-    catalogue = topology.catalogue
     if authority is None:
-        authority = Authority([InternalBackend(catalogue.tables)], changing.is_loopback_only)
-    occupancy = Occupancy(catalogue.tables, settings, node)
+        tables = topology.catalogue.tables
+        authority = Authority([InternalBackend(tables)], changing.is_loopback_only)
+    occupancy = Occupancy(topology.catalogue.tables, settings, node)
     roster = Roster() if roster is None else roster
     roster.occupancy = occupancy
     entrance = Entrance(authority, topology, settings, occupancy)
-    flusher, timers, long_turns = Flusher(), Timers(), LongTurns()
+    short = resource_alarms or ResourceAlarms()
     async with trio.open_nursery() as outer:
         nursery: trio.Nursery = await outer.start(shielded_nursery)
-        nursery.start_soon(supervise, "the AMQP flusher", flusher.run)
-        nursery.start_soon(supervise, "scheduling AMQP's long requests", long_turns.run)
-        nursery.start_soon(supervise, "AMQP timers", timers.run)
-        nursery.start_soon(supervise, "AMQP queue maintenance", topology.maintain)
-        short = resource_alarms or ResourceAlarms()
-        server = Server(
-            ServerContext(
-                core, topology, changing, flusher, timers, nursery, short, long_turns, entrance
-            ),
-            roster,
-            goodbye_s,
+        context = ServerContext(
+            core, topology, changing, Flusher(), Timers(), nursery, short, LongTurns(), entrance
         )
-        catalogue.watch(server.access_changed)
+        _start_tasks(context)
+        server = Server(context, roster, goodbye_s)
+        topology.catalogue.watch(server.access_changed)
         short.listen(topology.broker_events.alarms_changed)
         if admitting is not None:
             admitting.open(server.admit)
@@ -192,3 +185,12 @@ async def serve_amqp(
                 occupancy.end()
                 nursery.cancel_scope.cancel()
     raise AssertionError("serve_listeners never returns")
+
+
+def _start_tasks(context: ServerContext) -> None:
+    """Start the tasks that all connections share."""
+    start = context.nursery.start_soon
+    start(supervise, "the AMQP flusher", context.flusher.run)
+    start(supervise, "scheduling AMQP's long requests", context.long_turns.run)
+    start(supervise, "AMQP timers", context.timers.run)
+    start(supervise, "AMQP queue maintenance", context.topology.maintain)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pyspark_arneb.lake.offload import Done, Offload
     from pyspark_arneb.lake.sealing import Sealed
     from pyspark_arneb.lake.trim_guard import TrimGuard
+    from pyspark_arneb.log.topics import TopicSelection
     from pyspark_arneb.pipeline.progress import Count
 
 PAUSE_S_MAX: Final = 60.0
@@ -80,23 +81,10 @@ def offload(
     continue.
     """
     tier = lake_target(target, storage)
-    from pyspark_arneb.lake.cursor_guard import CursorGuard
     from pyspark_arneb.lake.offload import Offload, OffloadOptions
-    from pyspark_arneb.lake.trim_guard import NoGuard
-    from pyspark_arneb.log.topics import TopicSelection, full_name
     from pyspark_arneb.options import OnCorrupt
-    from pyspark_arneb.pipeline.progress import counted
 
-    if topics and topics_pattern:
-        raise Refused("give topics or --topics-pattern, not both")
-    try:
-        chosen = (
-            TopicSelection(tuple(map(full_name, topics)))
-            if topics
-            else TopicSelection(pattern=topics_pattern or ".*")
-        )
-    except ValueError as error:
-        raise Refused(str(error)) from error
+    chosen = _chosen(topics, topics_pattern)
     options = OffloadOptions(
         trim=trim,
         roll=roll,
@@ -106,13 +94,44 @@ def offload(
         skip_lost=skip_lost,
         on_corrupt=OnCorrupt(on_corrupt),
     )
-    guard: TrimGuard = NoGuard()
-    if is_broker(log):
-        guard = CursorGuard(broker_address(log), cursor)
-    elif roll or roll_after or trim:
-        raise Refused(f"--roll, --roll-after and --trim need a broker's URL, got {log}")
+    guard = _guard(log, cursor, needs_broker=bool(roll or roll_after or trim))
     bar = _Bar()
     work = Offload(log_location(log), tier, chosen, guard, options, bar.went, bar.expected)
+    done = _run(work, bar, interval if follow else None)
+    ledgers = "1 ledger" if done.ledgers == 1 else f"{done.ledgers:,} ledgers"
+    click.echo(f"{ledgers}, {done.rows:,} rows, {done.bytes:,} bytes")
+
+
+def _chosen(topics: tuple[str, ...], pattern: str | None) -> "TopicSelection":
+    from pyspark_arneb.log.topics import TopicSelection, full_name
+
+    if topics and pattern:
+        raise Refused("give topics or --topics-pattern, not both")
+    try:
+        if topics:
+            return TopicSelection(tuple(map(full_name, topics)))
+        return TopicSelection(pattern=pattern or ".*")
+    except ValueError as error:
+        raise Refused(str(error)) from error
+
+
+def _guard(log: str, cursor: str, *, needs_broker: bool) -> "TrimGuard":
+    """Return what makes the broker at ``log`` keep what is not written yet. A directory without a
+    broker has no such thing."""
+    from pyspark_arneb.lake.cursor_guard import CursorGuard
+    from pyspark_arneb.lake.trim_guard import NoGuard
+
+    if is_broker(log):
+        return CursorGuard(broker_address(log), cursor)
+    if needs_broker:
+        raise Refused(f"--roll, --roll-after and --trim need a broker's URL, got {log}")
+    return NoGuard()
+
+
+def _run(work: "Offload", bar: "_Bar", interval_s: float | None) -> "Done":
+    """Run one round, or rounds until a signal, ``interval_s`` apart; return what they did."""
+    from pyspark_arneb.pipeline.progress import counted
+
     stopped = Event()
 
     def stop(number: int, frame: object) -> None:
@@ -123,13 +142,10 @@ def offload(
     try:
         with refusing(), counted("offloading", "rows") as bar.count:
             done = work.round()
-        if follow:
-            done = _follow(work, interval, stopped, done)
+        return done if interval_s is None else _follow(work, interval_s, stopped, done)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    ledgers = "1 ledger" if done.ledgers == 1 else f"{done.ledgers:,} ledgers"
-    click.echo(f"{ledgers}, {done.rows:,} rows, {done.bytes:,} bytes")
 
 
 def _follow(work: "Offload", interval_s: float, stopped: Event, done: "Done") -> "Done":

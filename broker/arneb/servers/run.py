@@ -58,13 +58,7 @@ async def serve_all(
         if handed is not None:
             await handed.share.begin(catalogue, nursery)
         shared = Shared(core, config, listeners, catalogue, node, nursery, handed)
-        for line in access(config, catalogue.tables):
-            say(line)
-        for line in catalogue.ignored:
-            say(f"ignored: {line}")
-        if (passwords := shared.proofs.passwords) is not None:
-            for line in shut_out(config, passwords.shut_out):
-                say(line)
+        _say_access(shared, say)
         if shared.proofs.required:
             shared.follow_proofs()
         try:
@@ -78,19 +72,7 @@ async def serve_all(
             nursery.start_soon(supervise, "the memory and disk alarms", shared.alarms.watch)
             nursery.start_soon(supervise, "the loop's lateness", shared.lateness.watch)
             for name in listeners.by_name:
-                # A server may take over its sockets, so note the addresses before it starts.
-                # Handed-over clients have no listeners; their node has reported the addresses.
-                addresses = [] if handed else listeners.addresses(name)
-                try:
-                    await nursery.start(partial(_SERVERS[name], shared))
-                except (OSError, StoreUnusable):
-                    raise
-                except Exception as error:
-                    # A frontend reads its own rows, and damaged ones can cause any error.
-                    where = f"what is stored in {shared.config.data_dir} for {name}"
-                    raise StoreUnusable(f"cannot use {where}: {describe(error)}") from error
-                for address in addresses:
-                    say(f"{name} ready on {address}")
+                await _start_server(name, shared, nursery, say)
             if config.tls:
                 nursery.start_soon(supervise, "the certificates", shared.certificates.watch)
             node.serves(shared)
@@ -110,6 +92,34 @@ async def _open_catalogue(core: Engine, config: Config, handed: "HandedOver | No
     catalogue = await open_catalogue(core, config.amqp, seed, share.belonging)
     share.check(catalogue, core.topics)
     return catalogue
+
+
+def _say_access(shared: Shared, say: Say) -> None:
+    """Say who may connect, and which settings of vhosts and users the store overrides."""
+    for line in access(shared.config, shared.catalogue.tables):
+        say(line)
+    for line in shared.catalogue.ignored:
+        say(f"ignored: {line}")
+    if (passwords := shared.proofs.passwords) is not None:
+        for line in shut_out(shared.config, passwords.shut_out):
+            say(line)
+
+
+async def _start_server(name: str, shared: Shared, nursery: trio.Nursery, say: Say) -> None:
+    """Start one server, and say where it is ready. Raises :class:`StoreUnusable`."""
+    # A server may take over its sockets, so note the addresses before it starts.
+    # Handed-over clients have no listeners; their node has reported the addresses.
+    addresses = [] if shared.handed else shared.listeners.addresses(name)
+    try:
+        await nursery.start(partial(_SERVERS[name], shared))
+    except (OSError, StoreUnusable):
+        raise
+    except Exception as error:
+        # A frontend reads its own rows, and damaged ones can cause any error.
+        where = f"what is stored in {shared.config.data_dir} for {name}"
+        raise StoreUnusable(f"cannot use {where}: {describe(error)}") from error
+    for address in addresses:
+        say(f"{name} ready on {address}")
 
 
 async def _trace(shared: Shared, stack: AsyncExitStack) -> None:

@@ -22,15 +22,15 @@ CLOSE: Final = b"\x00\x0a\x00\x32"
 CLOSE_OK: Final = b"\x00\x0a\x00\x33"
 
 
-class Said(Enum):
-    """What one side has said about ending the connection."""
+class CloseMethod(Enum):
+    """The methods by which one side ends a connection."""
 
-    NOTHING = "nothing"
+    NONE = "none"
     CLOSE = "connection.close"
     CLOSE_OK = "connection.close-ok"
 
 
-_SAID: Final = {CLOSE: Said.CLOSE, CLOSE_OK: Said.CLOSE_OK}
+_CLOSE_METHODS: Final = {CLOSE: CloseMethod.CLOSE, CLOSE_OK: CloseMethod.CLOSE_OK}
 
 
 class FrameHeads:
@@ -40,17 +40,17 @@ class FrameHeads:
     the next one; never both.
     """
 
-    __slots__ = ("_head", "_left", "_saying", "frames", "is_lost", "said")
+    __slots__ = ("_coming", "_head", "_left", "close_method", "frames", "is_lost")
 
     def __init__(self) -> None:
         self._left = 0
         self._head = b""
         self.frames = 0
         """Frames completed."""
-        self._saying = Said.NOTHING
-        """What the incomplete frame says."""
-        self.said = Said.NOTHING
-        """What the last complete frame about ending the connection said."""
+        self._coming = CloseMethod.NONE
+        """The method in the incomplete frame."""
+        self.close_method = CloseMethod.NONE
+        """The last one received completely."""
         self.is_lost = False
         """Whether frame boundaries are lost."""
 
@@ -88,7 +88,7 @@ class FrameHeads:
                     self.is_lost = True
                     return
                 ids = data[at + HEAD_BYTES : at + HEAD_BYTES + IDS_BYTES]
-                self._saying = _SAID.get(ids, Said.NOTHING)
+                self._coming = _CLOSE_METHODS.get(ids, CloseMethod.NONE)
             end = at + payload + OVERHEAD_BYTES
             if end > size:
                 self._left = end - size
@@ -101,6 +101,6 @@ class FrameHeads:
     def _ended(self, octet: int) -> bool:
         self.frames += 1
         self.is_lost = octet != END
-        if self._saying is not Said.NOTHING:
-            self.said, self._saying = self._saying, Said.NOTHING
+        if self._coming is not CloseMethod.NONE:
+            self.close_method, self._coming = self._coming, CloseMethod.NONE
         return not self.is_lost

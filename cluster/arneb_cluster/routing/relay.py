@@ -11,7 +11,7 @@ from enum import Enum
 from struct import Struct
 from typing import Final
 
-from arneb_cluster.routing.frame_heads import END, HEAD, METHOD, FrameHeads, Said
+from arneb_cluster.routing.frame_heads import END, HEAD, METHOD, CloseMethod, FrameHeads
 
 LEADER_GONE: Final = "the node that serves this connection has ended it"
 
@@ -124,7 +124,7 @@ class Relay:
             case RelayState.CARRYING:
                 self.up_bytes += len(data)
                 return [ToLeader(data)]
-            case RelayState.CLOSING if self.up.said is not Said.NOTHING:
+            case RelayState.CLOSING if self.up.close_method is not CloseMethod.NONE:
                 # A close of the client's own that crossed ours ends it as well.
                 self._move(RelayInput.ANSWERED)
                 return [EndToClient(farewell=True)]
@@ -175,8 +175,8 @@ class Relay:
     @property
     def _has_goodbye(self) -> bool:
         """Whether one side has announced its end, so that the other's is expected."""
-        is_said = self.down.said is not Said.NOTHING or self.up.said is not Said.NOTHING
-        return is_said or self._client_ended
+        methods = (self.down.close_method, self.up.close_method)
+        return self._client_ended or any(each is not CloseMethod.NONE for each in methods)
 
     def _move(self, happened: RelayInput) -> None:
         self.state = MOVES.get((self.state, happened), self.state)

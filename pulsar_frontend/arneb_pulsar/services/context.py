@@ -127,11 +127,7 @@ def make_context(
 
     def strategy_of(topic: TopicName) -> Strategy:
         """Return how a new schema must be compatible with a topic's present ones."""
-        policies = namespaces.policies(topic)
-        wanted = policies.schema_compatibility
-        if wanted in UNDEFINED and policies.schema_auto_update is not None:
-            wanted = AUTO_UPDATES[policies.schema_auto_update]
-        return Strategy(config.schema_compatibility if wanted in UNDEFINED else wanted)
+        return _strategy(namespaces.policies(topic), config.schema_compatibility)
 
     rates, groups = Rates(core, producers, consumers, clock), ResourceGroups(core, clock)
     transactions = TransactionCoordinator(core, config, clock, namespaces.ended)
@@ -164,11 +160,25 @@ def make_context(
         urls=ServiceUrls(config.advertised_url, config.advertised_tls_url),
         ownership=Ownership(producers, consumers),
     )
-    namespaces.on_change(context.deduplications.refresh_all)
-    namespaces.on_change(context.throttles.refresh_all)
-    groups.changed = context.throttles.refresh_all
-    namespaces.on_change(context.dispatch_throttles.refresh_all)
+    _follow_changes(context)
     producers.sweep()
     namespaces.sweep()
     context.topic_policies.apply_all()
     return context
+
+
+def _strategy(policies: Policies, otherwise: str) -> Strategy:
+    """Return the policies' schema compatibility, or ``otherwise`` where they have none."""
+    wanted = policies.schema_compatibility
+    if wanted in UNDEFINED and policies.schema_auto_update is not None:
+        wanted = AUTO_UPDATES[policies.schema_auto_update]
+    return Strategy(otherwise if wanted in UNDEFINED else wanted)
+
+
+def _follow_changes(context: BrokerContext) -> None:
+    """Apply changed policies and resource groups to what is connected."""
+    namespaces, throttles = context.namespaces, context.throttles
+    namespaces.on_change(context.deduplications.refresh_all)
+    namespaces.on_change(throttles.refresh_all)
+    context.resource_groups.changed = throttles.refresh_all
+    namespaces.on_change(context.dispatch_throttles.refresh_all)

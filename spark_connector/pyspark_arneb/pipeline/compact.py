@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark_arneb.pipeline.location import Location
 from pyspark_arneb.pipeline.session import JobFailed
 
-PLACE: Final = ("ledger_id", "entry_id", "batch_index")
-"""The order of a topic's log."""
+ORDER: Final = ("ledger_id", "entry_id", "batch_index")
+"""The columns that order the messages of a topic."""
 
 WRITTEN: Final = ("value", "key", "event_time", "ordering_key", "properties")
 """The columns that are copied to the new topic."""
@@ -34,11 +34,11 @@ class Compacted:
 def latest(messages: DataFrame, *, keeps_unkeyed: bool = False) -> DataFrame:
     """Return the last message of each key of each topic, unless it is a tombstone."""
     columns = messages.columns
-    place = functions.struct(*PLACE)
+    order = functions.struct(*ORDER)
     last = (
         messages.where("key IS NOT NULL")
         .groupBy("topic", "key")
-        .agg(functions.max_by(functions.struct(*columns), place).alias("last"))
+        .agg(functions.max_by(functions.struct(*columns), order).alias("last"))
         .select("last.*")
         .where("length(value) > 0")
     )
@@ -70,12 +70,12 @@ def compact(
         "message_id"
     )
     read = messages.count()
-    kept = latest(messages, keeps_unkeyed=keeps_unkeyed).orderBy("topic", *PLACE).persist()
+    kept = latest(messages, keeps_unkeyed=keeps_unkeyed).orderBy("topic", *ORDER).persist()
     try:
         if into_table is not None:
             kept.write.format(table_format).save(into_table)
         else:
-            assert into_topic is not None, "looked at above"
+            assert into_topic is not None, "checked above"
             writer = kept.select(*WRITTEN).coalesce(1).write.format("arneb").mode("append")
             writer.options(**location.service_options, topic=into_topic).save()
         return Compacted(read, kept.count())

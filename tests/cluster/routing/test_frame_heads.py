@@ -9,7 +9,7 @@ from hypothesis import given
 from pamqp import commands, frame
 
 from arneb_amqp.wire.constants import HEARTBEAT_FRAME
-from arneb_cluster.routing.frame_heads import FrameHeads, Said
+from arneb_cluster.routing.frame_heads import CloseMethod, FrameHeads
 from arneb_cluster.routing.relay import close_frame
 
 CLOSE = close_frame("x")
@@ -45,7 +45,7 @@ def test_a_boundary_is_where_a_frame_has_ended_and_nowhere_else(
         assert heads.at_border is (seen in borders)
     assert heads.frames == len(whole)
     assert not heads.is_lost
-    assert heads.said is Said.NOTHING
+    assert heads.close_method is CloseMethod.NONE
 
 
 @given(st.lists(frames(), max_size=4), st.lists(frames(), max_size=4), st.booleans())
@@ -54,12 +54,12 @@ def test_a_close_is_recognised_byte_by_byte_and_at_once(
 ) -> None:
     goodbye = CLOSE_OK if answers else CLOSE
     data = b"".join([*before, goodbye, *after])
-    expected = Said.CLOSE_OK if answers else Said.CLOSE
+    expected = CloseMethod.CLOSE_OK if answers else CloseMethod.CLOSE
     at_once, by_byte = FrameHeads(), FrameHeads()
     at_once.receive(data)
     for octet in data:
         by_byte.receive(bytes([octet]))
-    assert at_once.said is by_byte.said is expected
+    assert at_once.close_method is by_byte.close_method is expected
     assert at_once.frames == by_byte.frames == len(before) + 1 + len(after)
 
 
@@ -67,9 +67,9 @@ def test_a_close_is_recognised_byte_by_byte_and_at_once(
 def test_a_close_counts_when_its_last_byte_has_passed(goodbye: bytes) -> None:
     heads = FrameHeads()
     heads.receive(goodbye[:-1])
-    assert heads.said is Said.NOTHING
+    assert heads.close_method is CloseMethod.NONE
     heads.receive(goodbye[-1:])
-    assert heads.said is not Said.NOTHING
+    assert heads.close_method is not CloseMethod.NONE
 
 
 @given(st.lists(frames(), max_size=4), frames(), st.integers(0, 255), st.data())
@@ -97,8 +97,8 @@ def test_garbage_is_followed_the_same_way_however_it_is_split(data: bytes, at: l
     whole.receive(data)
     for piece in cut(data, at):
         pieces.receive(piece)
-    assert (whole.is_lost, whole.at_border, whole.said, whole.frames) == (
-        pieces.is_lost, pieces.at_border, pieces.said, pieces.frames,
+    assert (whole.is_lost, whole.at_border, whole.close_method, whole.frames) == (
+        pieces.is_lost, pieces.at_border, pieces.close_method, pieces.frames,
     )  # fmt: skip
 
 

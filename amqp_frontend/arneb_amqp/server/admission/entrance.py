@@ -7,7 +7,7 @@ right was missing.
 
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.server.admission.logins import Logins
-from arneb_amqp.server.admission.occupancy import Occupancy, Place, refused
+from arneb_amqp.server.admission.occupancy import Occupancy, Occupant, refused
 from arneb_amqp.server.transport.remote import Remote
 from arneb_amqp.session.context import Entered
 from arneb_amqp.session.effects import Enter
@@ -33,18 +33,18 @@ class Entrance(Logins):
     async def enter(self, order: Enter, id_: ConnectionId, peer: Remote) -> tuple[Vhost, Entered]:
         """Let a client into a vhost. Raises 530."""
         principal, occupancy = order.principal, self.occupancy
-        place = Place(principal.name, order.vhost)
+        occupant = Occupant(principal.name, order.vhost)
         occupancy.check_node()
         vhost = self._topology.vhost(order.vhost)
         if vhost is None:
             raise refused(f"vhost {order.vhost} not found")
-        occupancy.check_place(place)
+        occupancy.check(occupant)
         # Counted before the verdict, so that concurrent entries see it.
-        occupancy.enter(id_, place)
+        occupancy.enter(id_, occupant)
         try:
             admitted = await principal.verdicts.admits(order.vhost, peer.address)
             if not admitted or self._topology.vhost(order.vhost) is not vhost:
-                raise refused(f"access to vhost '{order.vhost}' refused for user '{place.user}'")
+                raise refused(f"access to vhost '{order.vhost}' refused for user '{occupant.user}'")
         except BaseException:
             occupancy.leave(id_)
             raise

@@ -19,15 +19,18 @@ CONNECTION_OPEN: Final[MethodIds] = (10, 40)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A connection's user and vhost."""
+class Occupant:
+    """A connection, as it is counted: its user and its vhost."""
 
     user: str
     vhost: str
 
 
 class Occupancy:
-    """The occupancy of one broker. Invariant: the counts match ``places`` and the open channels."""
+    """The occupancy of one broker.
+
+    Invariant: the counts match ``occupants`` and the open channels.
+    """
 
     def __init__(
         self, tables: Tables, config: AmqpConfig, node: "list[Occupancy] | None" = None
@@ -38,7 +41,7 @@ class Occupancy:
         self._node.append(self)
         self._tables = tables
         self._config = config
-        self.places: dict[ConnectionId, Place] = {}
+        self.occupants: dict[ConnectionId, Occupant] = {}
         self._users: Counter[str] = Counter()
         self._vhosts: Counter[str] = Counter()
         self._channels: Counter[str] = Counter()
@@ -46,17 +49,17 @@ class Occupancy:
         """Totals since the broker started."""
 
     def __repr__(self) -> str:
-        return f"<Occupancy of {len(self.places)} connections, {self.channels} channels>"
+        return f"<Occupancy of {len(self.occupants)} connections, {self.channels} channels>"
 
     def check_node(self) -> None:
         """Raises 530 when the node takes no more connections."""
         most = self._config.connections_max
-        if 0 <= most <= sum(len(each.places) for each in self._node):
+        if 0 <= most <= sum(len(each.occupants) for each in self._node):
             raise refused(f"connection refused: node connection limit ({most}) is reached")
 
-    def check_place(self, place: Place) -> None:
+    def check(self, occupant: Occupant) -> None:
         """Raises 530 when the vhost, or the user, may have no more connections."""
-        user, vhost = place.user, place.vhost
+        user, vhost = occupant.user, occupant.vhost
         most = self._limit(Vhost, vhost, "max-connections")
         if 0 <= most <= self._vhosts[vhost]:
             raise refused(
@@ -69,18 +72,18 @@ class Occupancy:
                 f"connection refused for user '{user}': user connection limit ({most}) is reached"
             )
 
-    def enter(self, id_: ConnectionId, place: Place) -> None:
+    def enter(self, id_: ConnectionId, occupant: Occupant) -> None:
         """Count a connection."""
-        self.places[id_] = place
-        self._users[place.user] += 1
-        self._vhosts[place.vhost] += 1
+        self.occupants[id_] = occupant
+        self._users[occupant.user] += 1
+        self._vhosts[occupant.vhost] += 1
 
     def leave(self, id_: ConnectionId) -> None:
         """Uncount a connection, if it was counted."""
-        place = self.places.pop(id_, None)
-        if place is not None:
-            _less(self._users, place.user)
-            _less(self._vhosts, place.vhost)
+        occupant = self.occupants.pop(id_, None)
+        if occupant is not None:
+            _less(self._users, occupant.user)
+            _less(self._vhosts, occupant.vhost)
 
     def end(self) -> None:
         """Leave the node: its broker has ended."""

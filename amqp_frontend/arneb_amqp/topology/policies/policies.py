@@ -60,22 +60,24 @@ class Policies:
         if not self._policies and not self._by_operators:
             return NO_POLICY
         targets = (ALL, QUEUES, kind.in_policies)
-        return self._found(lambda each: each.is_at(name, targets) and is_for(each.says, kind))
+        return self._found(
+            lambda each: each.applies_to(name, targets) and is_for(each.definition, kind)
+        )
 
     def for_exchange(self, name: str) -> Applied:
         """Return what applies to that exchange."""
         if not self._policies and not self._by_operators:
             return NO_POLICY
-        return self._found(lambda each: each.is_at(name, (ALL, EXCHANGES)))
+        return self._found(lambda each: each.applies_to(name, (ALL, EXCHANGES)))
 
-    def _found(self, holds: Callable[["_Tried"], bool]) -> Applied:
-        policy = next(filter(holds, self._policies), None)
-        by_operator = next(filter(holds, self._by_operators), None)
+    def _found(self, applies: Callable[["_Compiled"], bool]) -> Applied:
+        policy = next(filter(applies, self._policies), None)
+        by_operator = next(filter(applies, self._by_operators), None)
         key = _name_of(policy), _name_of(by_operator)
         applied = self._applied.get(key)
         if applied is None:
             definition = merged(
-                policy.says if policy else {}, by_operator.says if by_operator else {}
+                policy.definition if policy else {}, by_operator.definition if by_operator else {}
             )
             # One value for all that it applies to: they may be many.
             applied = self._applied[key] = Applied(*key, definition)
@@ -83,27 +85,27 @@ class Policies:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tried:
-    """A policy, ready to be matched."""
+class _Compiled:
+    """A policy whose pattern is compiled."""
 
     name: str
     apply_to: str
-    says: Mapping[str, Any]
-    found_in: Callable[[str], bool]
+    definition: Mapping[str, Any]
+    matches: Callable[[str], bool]
 
-    def is_at(self, name: str, targets: Collection[str]) -> bool:
-        return self.apply_to in targets and self.found_in(name)
-
-
-def _name_of(tried: _Tried | None) -> str | None:
-    return None if tried is None else tried.name
+    def applies_to(self, name: str, targets: Collection[str]) -> bool:
+        return self.apply_to in targets and self.matches(name)
 
 
-def _in_order(policies: Iterable[Policy]) -> list[_Tried]:
+def _name_of(policy: _Compiled | None) -> str | None:
+    return None if policy is None else policy.name
+
+
+def _in_order(policies: Iterable[Policy]) -> list[_Compiled]:
     """Return the policies in order of matching; those of equal priority by name, where RabbitMQ's
     order is undefined."""
     return [
-        _Tried(each.name, each.apply_to, each.definition, _search(each.pattern))
+        _Compiled(each.name, each.apply_to, each.definition, _search(each.pattern))
         for each in sorted(policies, key=lambda each: (-each.priority, each.name))
     ]
 

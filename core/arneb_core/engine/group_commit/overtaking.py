@@ -37,8 +37,8 @@ BESIDE_BYTES_MAX: Final = 128 * 1024
 for it."""
 
 REST_FACTOR: Final = 3
-"""After such a write the loop rests from them for three times as long as it took: however slow the
-disk, they take a quarter of the loop's time at most. A fast disk takes 50 us."""
+"""After a write beside others there is no further one for three times as long as it took: however
+slow the disk, such writes take a quarter of the loop's time at most. A fast disk takes 50 us."""
 
 CREDIT_S: Final = 0.004
 """Rest that may have been saved up before a write: a publisher of 500 single messages a second
@@ -65,6 +65,7 @@ class Rest:
 
     @property
     def lasts(self) -> bool:
+        """Whether it is too soon for another write."""
         return self._seconds() < self._until
 
     def follows(self, write_s: float) -> None:
@@ -108,8 +109,8 @@ class Overtaking:
         waiting_bytes: int,
         in_step: bool,
     ) -> bool:
-        """Whether small requests need not wait: for what is under way or waits with them, or, where
-        large commits are made, for the next one; nor that one for them. Without ``in_step``, at the
+        """Whether small requests should not wait: neither for what is under way or waits with them
+        nor, while large commits are being made, for the next of those. Without ``in_step``, at the
         end of a turn that has brought the last request, only if that request is small."""
         if not waiting or not (in_step or waiting[-1].size <= LITTLE_BYTES_MAX):
             return False

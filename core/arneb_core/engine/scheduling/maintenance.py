@@ -43,7 +43,7 @@ SHORT_OF_ROOM_S: Final = 1.0
 LOOKED_AT_PER_TURN: Final = 2_000
 """Topics whose subscriptions are looked at in one turn: some 2 ms."""
 
-ALARMS_PER_TURN: Final = 500
+WAKE_UPS_PER_TURN: Final = 500
 """Subscriptions woken in one turn: thousands of queues may have the same time."""
 
 TOPICS_AT_ONCE: Final = 500
@@ -64,7 +64,7 @@ class Maintenance:
         self, committer: Committer, wake: Callable[[], None], now_ms: Callable[[], int]
     ) -> None:
         self._now_ms = now_ms
-        self.alarms = WakeUps()
+        self.wake_ups = WakeUps()
         self._earlier = trio.Event()
         self._committer = committer
         self._wake = wake
@@ -104,7 +104,7 @@ class Maintenance:
 
     def wake_at(self, subscription: LogSubscription, when_ms: int) -> None:
         """Wake ``subscription`` at ``when_ms``; of several times only the earliest counts."""
-        if self.alarms.set(subscription, when_ms):
+        if self.wake_ups.set(subscription, when_ms):
             self._earlier.set()
 
     def unreadable(self, subscription: LogSubscription) -> None:
@@ -184,9 +184,9 @@ class Maintenance:
         while True:
             self._earlier = trio.Event()
             now_ms = self._now_ms()
-            for subscription in self.alarms.ring(now_ms, ALARMS_PER_TURN):
+            for subscription in self.wake_ups.take_due(now_ms, WAKE_UPS_PER_TURN):
                 call(subscription.machine.tick)
-            soonest_ms = self.alarms.soonest_ms
+            soonest_ms = self.wake_ups.soonest_ms
             wait_s = float("inf")
             if soonest_ms is not None:
                 wait_s = min(ALARM_WAIT_S_MAX, (soonest_ms - now_ms) / 1000)

@@ -220,7 +220,7 @@ class Steps:
     def forget(self, subscription: LogSubscription) -> None:
         """Write and dispatch nothing more of a removed subscription."""
         subscription.machine.removed()
-        self._maintenance.alarms.forget(subscription)
+        self._maintenance.wake_ups.forget(subscription)
         self._committer.forget_cursor(subscription)
         self._ready.pop(subscription, None)
 

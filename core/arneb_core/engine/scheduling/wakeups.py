@@ -1,7 +1,7 @@
-"""WakeUps: when subscriptions want to be woken, the earliest first.
+"""Wake-ups: when subscriptions asked to be woken, the earliest first.
 
-The rule: a subscription has at most one alarm, the earliest it asked for. A removed subscription
-has none and is not kept alive. WakeUps that were replaced do not take memory for long.
+The rule: a subscription has at most one wake-up, the earliest it asked for. A removed subscription
+has none and is not kept alive. Those that were replaced do not take memory for long.
 """
 
 from heapq import heapify, heappop, heappush
@@ -11,27 +11,27 @@ from typing import Final
 from arneb_core.engine.subscriptions.subscription import LogSubscription
 
 STALE_MAX: Final = 64
-"""Stale alarms are thrown out when they are more than this and more than the valid ones."""
+"""Replaced wake-ups are thrown out once there are more of them than this and than valid ones."""
 
 
 class WakeUps:
-    """The alarms of one engine.
+    """The wake-ups of one engine, each a time and a number.
 
-    Invariant: every alarm of ``_set`` is in ``_heap`` and ``_whose``; all others in ``_heap`` are
-    stale.
+    Invariant: every wake-up in ``_valid`` is in ``_heap``, and its number in ``_numbered``; all
+    others in ``_heap`` were replaced.
     """
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int]] = []
         self._numbers = count()
-        self._set: dict[LogSubscription, tuple[int, int]] = {}
-        self._whose: dict[int, LogSubscription] = {}
+        self._valid: dict[LogSubscription, tuple[int, int]] = {}
+        self._numbered: dict[int, LogSubscription] = {}
 
     def __repr__(self) -> str:
         return f"<WakeUps {len(self)}>"
 
     def __len__(self) -> int:
-        return len(self._set)
+        return len(self._valid)
 
     @property
     def soonest_ms(self) -> int | None:
@@ -39,33 +39,34 @@ class WakeUps:
         return self._heap[0][0] if self._heap else None
 
     def set(self, subscription: LogSubscription, when_ms: int) -> bool:
-        """Wake ``subscription`` then, if not before; True when its alarm is now the earliest of
-        all."""
-        known = self._set.get(subscription)
+        """Wake ``subscription`` then, if not before; True when its wake-up is now the earliest
+        of all."""
+        known = self._valid.get(subscription)
         if known is not None and known[0] <= when_ms:
             return False
         self.forget(subscription)
-        alarm = when_ms, next(self._numbers)
-        self._set[subscription], self._whose[alarm[1]] = alarm, subscription
-        heappush(self._heap, alarm)
-        return self._heap[0] == alarm
+        wake_up = when_ms, next(self._numbers)
+        self._valid[subscription], self._numbered[wake_up[1]] = wake_up, subscription
+        heappush(self._heap, wake_up)
+        return self._heap[0] == wake_up
 
     def forget(self, subscription: LogSubscription) -> None:
-        """Drop the alarm of ``subscription``."""
-        known = self._set.pop(subscription, None)
+        """Drop the wake-up of ``subscription``."""
+        known = self._valid.pop(subscription, None)
         if known is None:
             return
-        del self._whose[known[1]]
-        if len(self._heap) > 2 * len(self._set) + STALE_MAX:
-            self._heap = list(self._set.values())
+        del self._numbered[known[1]]
+        if len(self._heap) > 2 * len(self._valid) + STALE_MAX:
+            self._heap = list(self._valid.values())
             heapify(self._heap)
 
-    def ring(self, now_ms: int, most: int) -> list[LogSubscription]:
-        """Return the ``most`` earliest subscriptions whose time has come, and drop their alarms."""
+    def take_due(self, now_ms: int, most: int) -> list[LogSubscription]:
+        """Return the ``most`` earliest subscriptions whose time has come, and drop
+        their wake-ups."""
         due: list[LogSubscription] = []
         while self._heap and self._heap[0][0] <= now_ms and len(due) < most:
             _, number = heappop(self._heap)
-            subscription = self._whose.get(number)
+            subscription = self._numbered.get(number)
             if subscription is not None:
                 self.forget(subscription)
                 due.append(subscription)

@@ -9,7 +9,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -39,7 +40,7 @@ from arneb_pulsar.client.command_line.formats import (
     line_of_json,
     parse_start,
 )
-from arneb_pulsar.client.command_line.input import lines_of, lines_of_file
+from arneb_pulsar.client.command_line.input import inputs
 from arneb_pulsar.client.command_line.output import Progress, counted, print_messages, say
 from arneb_pulsar.client.connecting import wall_ms
 from arneb_pulsar.client.connection.authentication import (
@@ -49,6 +50,7 @@ from arneb_pulsar.client.connection.authentication import (
     TokenAuthentication,
 )
 from arneb_pulsar.client.errors import PulsarError, QueueFull
+from arneb_pulsar.client.producer.producing import Producing
 from arneb_pulsar.names import NON_PERSISTENT
 
 URL: Final = "pulsar://127.0.0.1:6650"
@@ -180,33 +182,20 @@ def produce(
     def parsed(data: bytes) -> Line:
         return line_of_json(data) if is_json else line_of(data, key_delimiter)
 
+    def completed(line: Line) -> Line:
+        own = key if line.key is None else line.key
+        return replace(line, key=own, properties={**properties, **(line.properties or {})})
+
     async def run(made: Client) -> None:
         failures: list[Exception] = []
-
-        def done(_found: MessageId | None, error: Exception | None) -> None:
-            if error is not None:
-                failures.append(error)
-
         chosen = Compression[compression.upper()] if compression else Compression.NONE
         options = ProducerOptions(pending_max=10_000)
         producer = await made.create_producer(topic, options, compression=chosen)
         count, began, progress = 0, time.monotonic(), Progress(quiet)
         try:
-            async for data in _inputs(files, line_by_line):
+            async for data in inputs(files, line_by_line):
                 line = Line(data) if files and not line_by_line else parsed(data)
-                while True:
-                    try:
-                        producer.send_nowait(
-                            line.value,
-                            key=line.key if line.key is not None else key,
-                            ordering_key=line.ordering_key,
-                            properties={**properties, **(line.properties or {})},
-                            event_time_ms=line.event_time_ms,
-                            callback=done,
-                        )
-                        break
-                    except QueueFull:
-                        await producer.wait_for_room()
+                await _send(producer, completed(line), failures)
                 count += 1
                 progress.show(count)
         finally:
@@ -222,6 +211,29 @@ def produce(
             raise SystemExit(FAILED_STATUS)
 
     service.play(run)
+
+
+async def _send(producer: Producing[bytes], line: Line, failures: list[Exception]) -> None:
+    """Queue a line to be sent, once there is room; if it fails later, add the error to
+    ``failures``."""
+
+    def done(_found: MessageId | None, error: Exception | None) -> None:
+        if error is not None:
+            failures.append(error)
+
+    while True:
+        try:
+            producer.send_nowait(
+                line.value,
+                key=line.key,
+                ordering_key=line.ordering_key,
+                properties=line.properties,
+                event_time_ms=line.event_time_ms,
+                callback=done,
+            )
+            return
+        except QueueFull:
+            await producer.wait_for_room()
 
 
 def _format(_context: click.Context, _option: click.Parameter, text: str) -> Format:
@@ -353,18 +365,6 @@ def ping(service: Service, count: int, interval_s: float) -> None:
         )
 
     service.play(run)
-
-
-async def _inputs(files: tuple[Path, ...], line_by_line: bool) -> AsyncIterator[bytes]:
-    """Yield what to send: whole files, or lines without their ends."""
-    if files and not line_by_line:
-        for path in files:
-            yield await anyio.Path(path).read_bytes()
-        return
-    sources = [lines_of_file(path) for path in files] or [lines_of(sys.stdin.fileno())]
-    for source in sources:
-        async for line in source:
-            yield line
 
 
 def _start(text: str | None) -> MessageId | int | None:

@@ -1,4 +1,4 @@
-"""Lines from standard input and from files.
+"""What is to be sent: lines of standard input and of files, or whole files.
 
 The rule: waiting for a line can be cancelled, as users of a terminal expect. No thread reads, since
 a thread could not be cancelled.
@@ -6,6 +6,7 @@ a thread could not be cancelled.
 
 import os
 import re
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,18 @@ READ_BYTES: Final = 64 * 1024
 """Bytes per read: the capacity of a Linux pipe."""
 
 END: Final = re.compile(rb"\r*\n")
+
+
+async def inputs(files: tuple[Path, ...], line_by_line: bool) -> AsyncIterator[bytes]:
+    """Yield what to send: whole files, or lines without their ends."""
+    if files and not line_by_line:
+        for path in files:
+            yield await anyio.Path(path).read_bytes()
+        return
+    sources = [lines_of_file(path) for path in files] or [lines_of(sys.stdin.fileno())]
+    for source in sources:
+        async for line in source:
+            yield line
 
 
 async def lines_of(descriptor: int) -> AsyncIterator[bytes]:

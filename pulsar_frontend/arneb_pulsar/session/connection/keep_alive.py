@@ -1,9 +1,9 @@
 """Keep-alive: when to ping a silent client, and when to give it up.
 
-A PING goes out after one interval without a byte from the client; a second silent interval is
-the end. Any byte counts as an answer. The handshake has one deadline; after it there is none for a
-client that does not know PING. Time in which this process did not run does not count as silence: a
-timer that comes late looks again.
+The rule: a PING is sent after one interval without a byte from the client, and a second silent
+interval ends the connection. Any byte counts as an answer. The handshake has one deadline; after it
+there is none for a client that does not know PING. Time in which this process did not run does not
+count as silence: a timer that comes late looks again.
 """
 
 import math
@@ -41,14 +41,16 @@ class KeepAlive:
         return f"<KeepAlive {state}, last heard at {self.heard_at}, deadline {self.deadline}>"
 
     def connected(self, now: float, *, answered: bool = True) -> None:
-        """The handshake is over, and told whether PINGs will be ``answered``."""
+        """Begin the first interval: the handshake is over. Without ``answered``, the client does
+        not know PING, and there is no deadline any more."""
         self._connecting = False
         if not answered:
             self._interval_s = math.inf
         self.deadline = now + self._interval_s
 
     def heard(self, now: float) -> None:
-        """Bytes came from the client. Does not move the deadline: :meth:`tick` looks again."""
+        """Note that bytes came from the client. This does not move the deadline: :meth:`tick` looks
+        again."""
         self.heard_at = now
         self._pinged = False
 

@@ -6,7 +6,7 @@ import pytest
 
 from arneb_amqp.config import AmqpConfig
 from arneb_amqp.errors import AmqpError
-from arneb_amqp.server.admission.occupancy import Occupancy, Place
+from arneb_amqp.server.admission.occupancy import Occupancy, Occupant
 from arneb_amqp.topology.queues.declaration import ConnectionId
 from arneb_core.access.tables import Tables
 
@@ -18,7 +18,7 @@ def test_connections_and_channels_of_all_brokers_count_while_they_exist() -> Non
     alone = Occupancy(Tables(), config)
     for number, each in enumerate((first, second)):
         each.check_node()
-        each.enter(ConnectionId(number), Place("anna", "/"))
+        each.enter(ConnectionId(number), Occupant("anna", "/"))
         each.opening("anna")
     for each in (first, second):
         with pytest.raises(AmqpError, match=r"node connection limit \(2\)"):

@@ -4,7 +4,7 @@ The rule: users who may monitor see the whole node, all others the vhosts that t
 """
 
 import platform
-from collections.abc import Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import Final
 
 from arneb.http.management.clients.connections import CONNECTIONS_PER_TURN, visible_connections
@@ -28,6 +28,7 @@ from arneb.http.management.requests.calls import Call, Document, Reply, bad_requ
 from arneb.http.management.requests.rules import ADMINISTRATOR, MONITORING, USERS, is_monitor
 from arneb.http.management.router import Route
 from arneb.http.management.site import RABBITMQ_VERSION, Site
+from arneb_amqp.server.roster import Known
 from arneb_amqp.topology.topology import Vhost
 from arneb_core.access.records import User
 
@@ -61,13 +62,7 @@ async def _overview(site: Site, call: Call) -> Reply:
     elif not disabled:
         counters = await _sum(site, vhosts)
     connections = await visible_connections(site, call)
-    channels = consumers = 0
-    for begin in range(0, len(connections), CONNECTIONS_PER_TURN):
-        for each in connections[begin : begin + CONNECTIONS_PER_TURN]:
-            channels += site.roster.channel_count(each.id)
-            if each.vhost in names:
-                consumers += site.roster.consumers(each.id)
-        await site.pause()
+    channels, consumers = await _channels_and_consumers(site, connections, names)
     key: Hashable = EVERYTHING if is_whole else ("overview", tuple(sorted(names)))
     if disabled:
         key = "nothing"
@@ -113,6 +108,20 @@ async def _overview(site: Site, call: Call) -> Reply:
             "contexts": contexts_of(site),
         }
     return Reply(document)
+
+
+async def _channels_and_consumers(
+    site: Site, connections: Sequence[Known], vhosts: Collection[str]
+) -> tuple[int, int]:
+    """Count the channels of connections, and those consumers of theirs that are in ``vhosts``."""
+    channels = consumers = 0
+    for begin in range(0, len(connections), CONNECTIONS_PER_TURN):
+        for each in connections[begin : begin + CONNECTIONS_PER_TURN]:
+            channels += site.roster.channel_count(each.id)
+            if each.vhost in vhosts:
+                consumers += site.roster.consumers(each.id)
+        await site.pause()
+    return channels, consumers
 
 
 async def _sum(site: Site, vhosts: Iterable[Vhost]) -> Counters:
